@@ -53,12 +53,12 @@ void convolution(std::int64_t size, std::int64_t channels, std::int64_t filters,
   const double flop = 2.0 * 4 * static_cast<double>(size * size * channels * filters) * 9;
   const std::string name = fmt::format("conv N4 C{} {}x{} K{} {} ", channels, size, size, filters,
                                        name_of(kDTypeOf<T>));
-  line(name + "forward", flop, best_seconds(repeats, [&] { cpu::level().conv.forward(args); }), peak);
+  line(name + "forward", flop, best_seconds(repeats, [&] { cpu::level().conv.conv(args); }), peak);
   args.source = y.data();
   args.source_pitch = filters;
   args.result = x.data();
   args.result_pitch = channels;
-  line(name + "data gradient", flop, best_seconds(repeats, [&] { cpu::level().conv.data_gradient(args); }), peak);
+  line(name + "data gradient", flop, best_seconds(repeats, [&] { cpu::level().conv.conv(args); }), peak);
   const ConvWeightArgs weights{.shape = s,
                                .in = kDTypeOf<T>,
                                .x = x.data(),

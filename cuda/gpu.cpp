@@ -207,24 +207,6 @@ GpuBackend* g_open = nullptr;  // never destroyed: tensors may outlive main's st
 
 const DeviceFacts* facts() { return g_open != nullptr ? &g_open->facts() : nullptr; }
 const Api& api() { return g_open->api(); }
-std::string plans() {
-  if (g_open == nullptr) return {};
-  const char* text = "";
-  check(api().plans(&text), "plans");
-  return text;
-}
-std::string notes() {
-  if (g_open == nullptr) return {};
-  const char* text = "";
-  check(api().notes(&text), "notes");
-  return text;
-}
-int use_plans(const std::string& text) {
-  int taken = 0;
-  if (g_open != nullptr) check(api().use_plans(text.c_str(), &taken), "plans");
-  return taken;
-}
-
 namespace {
 
 /// Returns the driver's own version if it is known, otherwise the CUDA version that it supports.
@@ -252,18 +234,6 @@ std::string plans_file(const DeviceFacts& facts, bool deterministic) {
 }
 
 }  // namespace
-
-void choose_plans(const gpus::PlanRules& rules) {
-  if (g_open == nullptr) return;
-  constexpr double kSeconds = 6;
-  const char* const wanted = std::getenv("BINADE_PLANS_SECONDS");
-  const std::string file = plans_file(g_open->facts(), rules.deterministic);
-  const PlanOptions options{.timed = rules.timed && !file.empty() ? 1 : 0,
-                            .any_order = rules.deterministic ? 0 : 1,
-                            .file = file.c_str(),
-                            .seconds = wanted != nullptr ? std::strtod(wanted, nullptr) : kSeconds};
-  check(api().choose_plans(&options), "plans");
-}
 
 std::uint64_t waits() { return g_open != nullptr ? g_open->api().waits() : 0; }
 
@@ -347,10 +317,32 @@ std::vector<std::pair<std::string, std::string>> versions() {
           {"cudnn", cudnn}};
 }
 
-std::string plans() { return cuda::plans(); }
-int use_plans(std::string_view text) { return cuda::use_plans(std::string(text)); }
-void choose_plans(const PlanRules& rules) { cuda::choose_plans(rules); }
-std::string notes() { return cuda::notes(); }
+std::string plans() {
+  const char* text = "";
+  if (cuda::g_open != nullptr) cuda::check(cuda::api().plans(&text), "plans");
+  return text;
+}
+int use_plans(std::string_view text) {
+  int taken = 0;
+  if (cuda::g_open != nullptr) cuda::check(cuda::api().use_plans(std::string(text).c_str(), &taken), "plans");
+  return taken;
+}
+void choose_plans(const PlanRules& rules) {
+  if (cuda::g_open == nullptr) return;
+  constexpr double kSeconds = 6;
+  const char* const wanted = std::getenv("BINADE_PLANS_SECONDS");
+  const std::string file = cuda::plans_file(cuda::g_open->facts(), rules.deterministic);
+  const cuda::PlanOptions options{.timed = rules.timed && !file.empty() ? 1 : 0,
+                                  .any_order = rules.deterministic ? 0 : 1,
+                                  .file = file.c_str(),
+                                  .seconds = wanted != nullptr ? std::strtod(wanted, nullptr) : kSeconds};
+  cuda::check(cuda::api().choose_plans(&options), "plans");
+}
+std::string notes() {
+  const char* text = "";
+  if (cuda::g_open != nullptr) cuda::check(cuda::api().notes(&text), "notes");
+  return text;
+}
 
 void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark) {
   cuda::check(cuda::api().fetch(to, from, bytes, mark), "copy to the host");

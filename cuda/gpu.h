@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "binade/core/backend.h"
@@ -20,12 +19,5 @@ void check(Status status, std::string_view what);
 
 /// Returns how often the host has waited for the device; 0 without one. For tests.
 std::uint64_t waits();
-
-/// The algorithms that libraries have chosen so far, as text for a run's folder; "" without a GPU.
-std::string plans();
-/// Takes such choices over; those of another device or library version are passed by. Returns how many were taken.
-int use_plans(const std::string& text);
-/// What libraries could not do and kernels of ours did, a line each: for a run's log, once. "" without a GPU.
-std::string notes();
 
 }  // namespace binade::cuda

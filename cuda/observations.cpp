@@ -57,7 +57,7 @@ std::int64_t Observations::end_capture() {
   return ended.count;
 }
 
-/// In at most two pieces: the ring may wrap between the first and the last. What runs now is left where it is.
+/// Copies at most two ranges, since the ring may wrap. Leaves the current number alone.
 void Observations::download() {
   while (outstanding_ < current_) {
     const std::int64_t first = outstanding_ % kSlots;
@@ -67,7 +67,7 @@ void Observations::download() {
     if (copied != Status::kBadData) check(copied, "observation");
     check(api_.fill_zero(words_ + 2 * first, bytes), "observation");
     outstanding_ += count;
-    check(copied, "observation");  // bad data was met, and the words are here
+    check(copied, "observation");  // for bad data, after the words have been read
   }
 }
 

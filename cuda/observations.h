@@ -42,7 +42,7 @@ class Observations {
 
   const Api& api_;
   std::uint32_t* words_ = nullptr;         // on the device
-  std::vector<std::uint32_t> host_words_;  // the same, as last copied
+  std::vector<std::uint32_t> host_words_;  // the host's copy of the words
   std::int64_t current_ = 1;
   std::int64_t outstanding_ = 1;  // first number that is not in host_words_
   bool touched_ = false;

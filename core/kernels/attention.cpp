@@ -6,7 +6,6 @@
 #include "binade/core/kernels/attention_rows.h"
 #include "binade/core/kernels/image.h"
 #include "binade/core/kernels/lane_types.h"
-#include "binade/core/kernels/lanes.h"
 #include "binade/core/kernels/pack.h"
 #include "binade/core/kernels/scratch.h"
 #include "binade/core/parallel.h"
@@ -26,7 +25,6 @@ namespace {
 constexpr std::int64_t kEnoughTasks = 16;
 constexpr std::int64_t kBlockBytes = 256 * 1024;  ///< right operands kept in L2 for the sums over queries
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 template <class Lane, class T>

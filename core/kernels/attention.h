@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "binade/core/dtype.h"
+#include "binade/core/host_device.h"
 #include "binade/core/random.h"
 
 namespace binade {
@@ -32,6 +33,17 @@ struct AttentionArgs {
   /// in elements, 0 for broadcast dimensions; keys are contiguous.
   const void* mask = nullptr;
   std::int64_t mask_batch = 0, mask_head = 0, mask_query = 0;
+
+  /// Returns the number of keys that query t attends to.
+  BINADE_HD std::int64_t visible(std::int64_t t) const {
+    const std::int64_t count = causal ? t + 1 + keys - queries : keys;
+    return count < 0 ? 0 : count > keys ? keys : count;
+  }
+  /// Returns a query's row of the mask, of type C; null without a mask.
+  template <class C>
+  BINADE_HD const C* mask_row(std::int64_t b, std::int64_t h, std::int64_t t) const {
+    return mask == nullptr ? nullptr : static_cast<const C*>(mask) + b * mask_batch + h * mask_head + t * mask_query;
+  }
 
   float dropout = 0;  ///< share of p set to 0; the rest is divided by 1 - dropout
   RandomStream rng;   ///< word ((b heads + h) queries + t) keys + s decides p[b, h, t, s]

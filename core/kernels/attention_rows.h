@@ -46,10 +46,8 @@ class AttentionRows {
     std::int64_t b, h, first, count, width;
   };
 
-  /// How many keys query t sees.
-  std::int64_t visible(std::int64_t t) const {
-    return a_.causal ? std::clamp<std::int64_t>(t + 1 + a_.keys - a_.queries, 0, a_.keys) : a_.keys;
-  }
+  /// Returns the number of keys that query t attends to.
+  std::int64_t visible(std::int64_t t) const { return a_.visible(t); }
 
   /// Replaces products q k by exponentials with dropout applied: a left operand, stored in `operand` for pairs and in x
   /// otherwise. Times `inverse` they are probabilities; it is 0 for a row without visible keys. `lse` of each query may
@@ -75,14 +73,8 @@ class AttentionRows {
   }
 
  private:
-  const C* mask_row(std::int64_t b, std::int64_t h, std::int64_t t) const {
-    return a_.mask == nullptr
-               ? nullptr
-               : static_cast<const C*>(a_.mask) + b * a_.mask_batch + h * a_.mask_head + t * a_.mask_query;
-  }
-
-  /// f(s, std::false_type) for vectors of keys that all rows see whole, from `whole` on f(s, std::true_type), up to
-  /// end.
+  /// Calls f(s, std::false_type) for vectors of keys that every row attends to, and f(s, std::true_type) for those from
+  /// `whole` to `end`.
   template <class F>
   [[gnu::always_inline]] static void each_vector(std::int64_t whole, std::int64_t end, F&& f) {
     std::int64_t s = 0;
@@ -157,7 +149,7 @@ class AttentionRows {
     const int rows = static_cast<int>(at.count);
     Vector<C> of_row[kN];
     for (int i = 0; i < kN; ++i)
-      of_row[i] = i < rows ? largest(x.row(i), visible(at.first + i), mask_row(at.b, at.h, at.first + i))
+      of_row[i] = i < rows ? largest(x.row(i), visible(at.first + i), a_.template mask_row<C>(at.b, at.h, at.first + i))
                            : splat(kLowest);
     C shift[kN], sum[kN];
     store_vector<C>(shift, fold_rows(of_row, [](const auto& a, const auto& b) { return larger(a, b); }));
@@ -165,7 +157,7 @@ class AttentionRows {
       of_row[i] = Vector<C>{};
       if (i >= rows) continue;
       const std::int64_t t = at.first + i, count = visible(t);
-      const C* mask = mask_row(at.b, at.h, t);
+      const C* mask = a_.template mask_row<C>(at.b, at.h, t);
       if (shift[i] == kLowest && hides_all(mask, count)) shift[i] = 0;
       if (a_.dropout > 0) fill_factors(at.b, at.h, t, factors);
       of_row[i] = exponentials(x.row(i), operand.row(i), count, at.width, mask, shift[i], factors);
@@ -217,7 +209,7 @@ class AttentionRows {
       const std::int64_t t = at.first + r + i;
       const bool there = r + i < at.count;
       count[i] = there ? visible(t) : 0;
-      mask[i] = there ? mask_row(at.b, at.h, t) : nullptr;
+      mask[i] = there ? a_.template mask_row<C>(at.b, at.h, t) : nullptr;
       shift[i] = there ? lse[r + i] * kLog2E : C(0);
       if (a_.dropout > 0 && there) fill_factors(at.b, at.h, t, factors.row(i));
     }

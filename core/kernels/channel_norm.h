@@ -17,8 +17,14 @@ BINADE_HD C reciprocal_deviation(C variance, C eps) {
                                                    : std::numeric_limits<C>::quiet_NaN();
 }
 
-/// A norm over channels: `samples` x `rows` positions of `cols` channels. x, residual, y and their gradients are of
-/// `dtype`; the rest is of its computing type. Null leaves a part out. Batch norm takes all positions for one sample.
+/// Returns channel c of a vector, or `otherwise` if it is null.
+template <class C>
+BINADE_HD C at_or(const void* vector, std::int64_t c, C otherwise) {
+  return vector != nullptr ? static_cast<const C*>(vector)[c] : otherwise;
+}
+
+/// A norm over channels: `samples` x `rows` positions of `cols` channels. x, residual, y and their gradients have
+/// `dtype`, everything else its computing type. Null leaves a part out. Batch norm treats all positions as one sample.
 struct ChannelNorm {
   DType dtype = DType::f32;
   std::int64_t samples = 1, rows = 0, cols = 0;
@@ -52,8 +58,49 @@ struct ChannelNormBackward : ChannelNorm {
   void* gbias = nullptr;
 };
 
-/// One call of batch norm (core/ops/batch_norm.h). mean, var, rstd (cols): rstd is written, mean and var are written
-/// when training and read else.
+/// The passes over columns that both norms consist of. Vectors of channels are (samples, cols), weight and bias (cols).
+struct Columns : ChannelNorm {
+  const void* residual = nullptr;
+  std::int64_t residual_pitch = 0;
+  const void* mean = nullptr;
+  const void* scale = nullptr;  ///< taken times the weight
+  void* out = nullptr;          ///< y; backward: gx
+  std::int64_t out_pitch = 0;
+  const void* y = nullptr;  ///< backward: the ReLU's mask; null: recomputed from x
+  std::int64_t y_pitch = 0;
+  const void* gy = nullptr;
+  std::int64_t gy_pitch = 0;
+  const void* center = nullptr;
+  const void* slope = nullptr;
+  const void* constant = nullptr;
+  void* gr = nullptr;
+};
+
+/// `mean` is that of `a`, which is not per channel for group norm. Scale, and what follows from sums, stay null.
+inline Columns columns_of(const ChannelNormForward& a) {
+  Columns columns{a};
+  columns.residual = a.residual;
+  columns.residual_pitch = a.residual_pitch;
+  columns.mean = a.mean;
+  columns.out = a.y;
+  columns.out_pitch = a.y_pitch;
+  return columns;
+}
+inline Columns columns_of(const ChannelNormBackward& a) {
+  Columns columns{a};
+  columns.mean = a.mean;
+  columns.y = a.y;
+  columns.y_pitch = a.y_pitch;
+  columns.gy = a.gy;
+  columns.gy_pitch = a.gy_pitch;
+  columns.out = a.gx;
+  columns.out_pitch = a.cols;
+  columns.gr = a.gresidual;
+  return columns;
+}
+
+/// Arguments of batch norm (core/ops/batch_norm.h). mean, var and rstd are (cols). rstd is written; mean and var are
+/// written when training and read otherwise.
 struct BatchNormForward : ChannelNormForward {
   bool training = true;
   void* var = nullptr;
@@ -62,7 +109,31 @@ struct BatchNormBackward : ChannelNormBackward {
   bool training = true;
 };
 
-/// One call of group norm (core/ops/group_norm.h). mean and rstd (samples, groups) are written.
+/// Sets a channel's mean and var from its moments when training, and rstd from var.
+template <class C>
+BINADE_HD void set_statistics(const BatchNormForward& a, std::int64_t c, double mean, double squares) {
+  C* const var = static_cast<C*>(a.var);
+  if (a.training) {
+    static_cast<C*>(a.mean)[c] = static_cast<C>(mean);
+    var[c] = static_cast<C>(squares / static_cast<double>(a.rows));
+  }
+  static_cast<C*>(a.rstd)[c] = reciprocal_deviation(var[c], static_cast<C>(a.eps));
+}
+/// Sets a channel's gweight and gbias from sum gy' and sum gy' (x - mean) and, when training, its center and slope.
+template <class C>
+BINADE_HD void set_gradients(const BatchNormBackward& a, std::int64_t c, double sum, double product_sum, C* center,
+                             C* slope) {
+  const C scale = static_cast<const C*>(a.rstd)[c] * at_or<C>(a.weight, c, C(1));
+  const double rstd = static_cast<const C*>(a.rstd)[c], product = product_sum * rstd;  // sum of gy' xhat
+  const auto count = static_cast<double>(a.rows);
+  if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(sum);
+  if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(product);
+  if (!a.training) return;
+  center[c] = static_cast<C>(sum / count);
+  slope[c] = static_cast<C>(-static_cast<double>(scale) * rstd * product / count);
+}
+
+/// Arguments of group norm (core/ops/group_norm.h). mean and rstd, (samples, groups), are written.
 struct GroupNormForward : ChannelNormForward {};
 struct GroupNormBackward : ChannelNormBackward {};
 

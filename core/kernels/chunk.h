@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "binade/core/kernels/amax_observer.h"
 #include "binade/core/kernels/elementwise.h"
 #include "binade/core/kernels/lanes.h"
 #include "binade/core/one_rounding.h"
@@ -140,8 +139,25 @@ void for_chunks(std::int64_t n, F&& body) {
   for (std::int64_t at = 0; at < n; at += kChunk) body(at, n - at < kChunk ? n - at : kChunk);
 }
 
-/// Sum of any number of values in a fixed pattern: each call's (at most kChunk) in 64 lanes side by side that are
-/// folded pairwise, then call by call. No addition waits for the one before it.
+/// Calls kDouble if x is f64, otherwise kFloat.
+template <auto kDouble, auto kFloat, class... A>
+void by_dtype(In x, A... rest) {
+  x.dtype == DType::f64 ? kDouble(x, rest...) : kFloat(x, rest...);
+}
+
+/// Writes elements [0, n): to[i] = value(x[i]...) for the elements of each reader.
+template <class C, class F, class... X>
+[[gnu::always_inline]] inline void map_elements(std::int64_t n, Writer<C>& to, F&& value, X&... x) {
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    [&](C* __restrict y, const auto*... from) {
+      for (std::int64_t i = 0; i < count; ++i) y[i] = value(from[i]...);
+    }(to.target(at), x.read(at, count)...);
+    to.done(at, count);
+  });
+}
+
+/// Sums any number of values in a fixed pattern: each call's values (at most kChunk) in 64 lanes that are folded
+/// pairwise, then call by call. No addition waits for the one before it.
 template <class C>
 class LaneSum {
  public:

@@ -33,8 +33,6 @@ constexpr std::int64_t kManyFilterBytes = 1 << 20;
 constexpr std::int64_t kManyFilterSource = 4 << 20;
 constexpr std::int64_t kManyFilterPanel = 1 << 20;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// One filter position: source pixel = step * result pixel + (y, x), weights at filter position `index`.
 struct Tap {
   std::int64_t y = 0, x = 0;
@@ -364,24 +362,21 @@ void data_gradient_as(const ConvArgs& args) {
     }
 }
 
-void forward(const ConvArgs& args) {
+void conv(const ConvArgs& args) {
   const ConvShape& s = args.shape;
-  if (s.images * s.out_height * s.out_width * s.filters == 0) return;
-  if (is_product(s)) return product(args, false);
-  dispatch_lanes(args.in, args.out, [&]<class Lane, class T, class Out>() { forward_as<Lane, T, Out>(args); });
-}
-
-void data_gradient(const ConvArgs& args) {
-  const ConvShape& s = args.shape;
-  if (s.images * s.height * s.width * s.channels == 0) return;
-  if (is_product(s)) return product(args, true);
-  dispatch_lanes(args.in, args.out, [&]<class Lane, class T, class Out>() { data_gradient_as<Lane, T, Out>(args); });
+  const std::int64_t results = args.transposed ? s.height * s.width * s.channels
+                                               : s.out_height * s.out_width * s.filters;
+  if (s.images * results == 0) return;
+  if (is_product(s)) return product(args, args.transposed);
+  dispatch_lanes(args.in, args.out, [&]<class Lane, class T, class Out>() {
+    args.transposed ? data_gradient_as<Lane, T, Out>(args) : forward_as<Lane, T, Out>(args);
+  });
 }
 
 }  // namespace
 
 const ConvKernels& conv_kernels() {
-  static constexpr ConvKernels kernels{&forward, &data_gradient, &conv_weight_gradient};
+  static constexpr ConvKernels kernels{&conv, &conv_weight_gradient};
   return kernels;
 }
 

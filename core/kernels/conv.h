@@ -61,8 +61,7 @@ struct ConvWeightArgs {
 namespace cpu {
 
 struct ConvKernels {
-  void (*forward)(const ConvArgs&);
-  void (*data_gradient)(const ConvArgs&);
+  void (*conv)(const ConvArgs&);
   void (*weight_gradient)(const ConvWeightArgs&);
 };
 

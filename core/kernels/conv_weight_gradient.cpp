@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "binade/core/kernels/conv.h"
 #include "binade/core/kernels/gemm.h"
 #include "binade/core/kernels/gradient_panels.h"
 #include "binade/core/kernels/lane_types.h"
@@ -23,9 +22,7 @@ constexpr std::int64_t kMaxChunks = 16;
 constexpr std::int64_t kPartialBytes = 8 << 20;  // for all partial gradients together
 constexpr std::int64_t kPanelBytes = 8 << 20;    // for all panels that tasks share
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// `Panels` holds a block of pixels in the order of the register tile (core/kernels/gradient_panels.h).
+/// `Panels` stores a block of pixels in the order of the register tile (core/kernels/gradient_panels.h).
 template <class Panels>
 class WeightGradient {
   using Lane = typename Panels::Lane;

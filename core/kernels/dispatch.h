@@ -3,7 +3,6 @@
 #include <string_view>
 #include <vector>
 
-#include "binade/core/kernels/accumulate.h"
 #include "binade/core/kernels/attention.h"
 #include "binade/core/kernels/conv.h"
 #include "binade/core/kernels/embedding.h"
@@ -11,14 +10,18 @@
 #include "binade/core/kernels/gemm.h"
 #include "binade/core/kernels/norm.h"
 #include "binade/core/kernels/optimizer.h"
-#include "binade/core/kernels/pointwise.h"
 #include "binade/core/kernels/pool.h"
 
 namespace binade::cpu {
 
-/// The loops of one instruction-set level, which the CPU's kernels (core/kernels/cpu/) call. A family of loops is one
-/// struct of function pointers; its sources in `kernel_sources` define it once per level inside `namespace
-/// binade::cpu::BINADE_ISA`; level.cpp gathers them.
+struct ElementwiseKernels;
+struct ReductionKernels;
+struct RowKernels;
+struct LossKernels;
+
+/// The loops of one instruction-set level, called by the CPU's kernels (core/kernels/cpu/). Each family of loops is a
+/// struct of function pointers; its sources in `kernel_sources` define it once per level in `namespace
+/// binade::cpu::BINADE_ISA`, and level.cpp gathers them.
 struct Level {
   /// "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX).
   std::string_view isa{};
@@ -31,9 +34,12 @@ struct Level {
   ColumnNormKernels column_norm;
   PoolKernels pool;
   EmbeddingKernels embedding;
-  AccumulateKernels accumulate;
   Fp8RowKernels fp8;
-  PointwiseKernels pointwise;
+  // Pointers, so that this header does not include every op.
+  const ElementwiseKernels* elementwise = nullptr;
+  const ReductionKernels* reduction = nullptr;
+  const RowKernels* rows = nullptr;
+  const LossKernels* losses = nullptr;
 };
 
 /// Returns the level that is fastest on this processor (not always the highest), or the one named by the environment

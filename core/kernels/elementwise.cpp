@@ -3,7 +3,6 @@
 #include "binade/core/kernels/activation.h"
 #include "binade/core/kernels/chunk.h"
 #include "binade/core/kernels/elementwise_loops.h"
-#include "binade/core/kernels/lanes.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {
@@ -140,14 +139,8 @@ template <class Op, class C>
 [[gnu::flatten]] void binary_forward(Stepped a, Stepped b, Out y, std::int64_t n, const typename Op::Params& p) {
   Reader<C> as(a.x, a.step, n), bs(b.x, b.step, n);
   Writer<C> ys(y);
-  const typename Op::Params q = p;
-  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from_a = as.read(at, count);
-    const C* from_b = bs.read(at, count);
-    C* __restrict to = ys.target(at);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = Op::value(from_a[i], from_b[i], q);
-    ys.done(at, count);
-  });
+  map_elements(
+      n, ys, [q = p](C u, C v) { return Op::value(u, v, q); }, as, bs);
 }
 
 template <class Op, class C>
@@ -155,18 +148,12 @@ template <class Op, class C>
                                       const typename Op::Params& p) {
   Reader<C> as(a.x, a.step, n), bs(b.x, b.step, n), gys(gy);
   Writer<C> gs(g);
-  const typename Op::Params q = p;
-  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from_a = as.read(at, count);
-    const C* from_b = bs.read(at, count);
-    const C* from_gy = gys.read(at, count);
-    C* __restrict to = gs.target(at);
-    if (which == 0)
-      for (std::int64_t i = 0; i < count; ++i) to[i] = Op::gradient_a(from_a[i], from_b[i], from_gy[i], q);
-    else
-      for (std::int64_t i = 0; i < count; ++i) to[i] = Op::gradient_b(from_a[i], from_b[i], from_gy[i], q);
-    gs.done(at, count);
-  });
+  if (which == 0)
+    map_elements(
+        n, gs, [q = p](C u, C v, C w) { return Op::gradient_a(u, v, w, q); }, as, bs, gys);
+  else
+    map_elements(
+        n, gs, [q = p](C u, C v, C w) { return Op::gradient_b(u, v, w, q); }, as, bs, gys);
 }
 
 template <class Op>
@@ -225,6 +212,30 @@ void convert(In x, Out y, std::int64_t n) {
   any_double(x.dtype, y.dtype) ? convert_of<double>(x, y, n) : convert_of<float>(x, y, n);
 }
 
+template <class From, class To>
+void accumulate_typed(const void* from, void* to, std::int64_t n) {
+  AmaxObserver amax(kDTypeOf<To>);
+  put_row(static_cast<To*>(to), n, amax, [&](std::int64_t i, auto part) {
+    return get(static_cast<const To*>(to) + i, part) + get(static_cast<const From*>(from) + i, part);
+  });
+}
+
+/// Calls f(TypeTag) for f32, f16 or bf16.
+template <class F>
+void with_narrow_type(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f16: return f(TypeTag<float16>{});
+    case DType::bf16: return f(TypeTag<bfloat16>{});
+    default: return f(TypeTag<float>{});
+  }
+}
+
+void accumulate(In from, Out to, std::int64_t n) {
+  with_narrow_type(to.dtype, [&]<class To>(TypeTag<To>) {
+    with_narrow_type(from.dtype, [&]<class From>(TypeTag<From>) { accumulate_typed<From, To>(from.data, to.data, n); });
+  });
+}
+
 void observe(In x, std::int64_t n) {
   Reader<float> xs(x);
   AmaxObserver amax(x.dtype);
@@ -232,19 +243,19 @@ void observe(In x, std::int64_t n) {
 }
 
 template <class... Ops>
-UnaryTable<ops::OpList<Ops...>> unary_table(ops::OpList<Ops...>) {
+OpTable<UnaryLoops, ops::OpList<Ops...>> unary_table(ops::OpList<Ops...>) {
   return {unary_loops<Ops>()...};
 }
 template <class... Ops>
-BinaryTable<ops::OpList<Ops...>> binary_table(ops::OpList<Ops...>) {
+OpTable<BinaryLoops, ops::OpList<Ops...>> binary_table(ops::OpList<Ops...>) {
   return {binary_loops<Ops>()...};
 }
 
 }  // namespace
 
 const ElementwiseKernels& elementwise_kernels() {
-  static const ElementwiseKernels kernels{unary_table(ops::UnaryOps{}), binary_table(ops::BinaryOps{}), &where,
-                                          &convert, &observe};
+  static const ElementwiseKernels kernels{
+      unary_table(ops::UnaryOps{}), binary_table(ops::BinaryOps{}), &where, &convert, &accumulate, &observe};
   return kernels;
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "binade/core/kernels/elementwise.h"
 #include "binade/core/ops/formulas.h"
 
 namespace binade::cpu {
@@ -26,24 +25,23 @@ struct BinaryLoops {
   void (*backward)(int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n, const typename Op::Params& p);
 };
 
-template <class List>
-struct UnaryTable;
-template <class... Ops>
-struct UnaryTable<ops::OpList<Ops...>> : UnaryLoops<Ops>... {};
-template <class List>
-struct BinaryTable;
-template <class... Ops>
-struct BinaryTable<ops::OpList<Ops...>> : BinaryLoops<Ops>... {};
+/// Loops for every op of a list. Converts to the entry of each op.
+template <template <class> class Loops, class List>
+struct OpTable;
+template <template <class> class Loops, class... Ops>
+struct OpTable<Loops, ops::OpList<Ops...>> : Loops<Ops>... {};
 
 /// Elementwise loops of one instruction-set level.
 struct ElementwiseKernels {
-  UnaryTable<ops::UnaryOps> unary;
-  BinaryTable<ops::BinaryOps> binary;
-  /// y = condition ? a : b; condition is one byte an element.
+  OpTable<UnaryLoops, ops::UnaryOps> unary;
+  OpTable<BinaryLoops, ops::BinaryOps> binary;
+  /// y = condition ? a : b, with one byte per condition.
   void (*where)(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n);
   /// y = x in another dtype, rounded once.
   void (*convert)(In x, Out y, std::int64_t n);
-  /// Reads n values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
+  /// to += from over n values of f32, f16 or bf16, added in float and rounded once.
+  void (*accumulate)(In from, Out to, std::int64_t n);
+  /// Observes n values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
   void (*observe)(In x, std::int64_t n);
 };
 

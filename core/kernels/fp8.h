@@ -1,9 +1,11 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "binade/core/float16.h"
 #include "binade/core/float8.h"
+#include "binade/core/host_device.h"
 
 /// Conversion of operands of 8-bit products (core/ops/fp8.h).
 namespace binade {
@@ -11,6 +13,15 @@ namespace binade {
 /// Number of steps whose largest magnitudes decide a scale. The history of a layer is rows of 1 + kFp8Window
 /// magnitudes: this step's, then those of the steps before, newest first.
 inline constexpr int kFp8Window = 16;
+
+/// Returns the largest finite magnitude of a history, 0 for null; skips infinities and NaNs, which a fault may have
+/// left.
+BINADE_HD float largest_in(const float* history) {
+  float largest = 0;
+  for (int i = 0; history != nullptr && i < kFp8Window; ++i)
+    if (history[i] > largest && std::bit_cast<std::uint32_t>(history[i]) < 0x7f800000u) largest = history[i];
+  return largest;
+}
 
 struct Fp8Rounding {
   Float8 format = Float8::e4m3;

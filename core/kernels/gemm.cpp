@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "binade/core/kernels/lane_types.h"
-#include "binade/core/kernels/lanes.h"
 #include "binade/core/kernels/product.h"
 #include "binade/core/parallel.h"
 
@@ -236,19 +235,14 @@ void sum_in_blocks(std::int64_t m, std::int64_t n, std::int64_t width, Sum* sums
   }
 }
 
-template <class T>
-void column_sums_of(const T* x, std::int64_t m, std::int64_t n, std::int64_t x_row, Compute<T>* sums) {
-  sum_in_blocks(m, n, n, sums,
-                [&](std::int64_t, std::int64_t count, std::int64_t begin, std::int64_t end, Compute<T>* to) {
-                  for (std::int64_t r = begin; r < end; ++r) add_row(x + r * x_row, count, to);
-                });
-}
-
-void column_sums(const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row, void* sums) {
-  if (n <= 0) return;
-  dispatch_float(dtype, "column_sums", [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    column_sums_of(static_cast<const T*>(x), m, n, x_row, static_cast<Compute<T>*>(sums));
+void column_sums(const ColumnSumsArgs& a) {
+  if (a.columns <= 0) return;
+  dispatch_float(a.dtype, "column_sums", [&]<class T>(TypeTag<T>) {
+    using C = Compute<T>;
+    const auto add = [&](std::int64_t, std::int64_t count, std::int64_t begin, std::int64_t end, C* to) {
+      for (std::int64_t r = begin; r < end; ++r) add_row(static_cast<const T*>(a.x) + r * a.pitch, count, to);
+    };
+    sum_in_blocks(a.rows, a.columns, a.columns, static_cast<C*>(a.sums), add);
   });
 }
 
@@ -282,18 +276,16 @@ void derivative_and_sums(Activation activation, const T* z, const T* gy, T* gz, 
                 });
 }
 
-void activation_backward(Activation activation, DType dtype, const void* z, const void* gy, void* gz, std::int64_t m,
-                         std::int64_t n, void* sums) {
-  if (sums != nullptr && n <= 0) return;
-  dispatch_float(dtype, "activation_backward", [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const auto *from = static_cast<const T*>(z), *incoming = static_cast<const T*>(gy);
-    auto* to = static_cast<T*>(gz);
-    if (sums != nullptr)
-      return derivative_and_sums(activation, from, incoming, to, m, n, static_cast<Compute<T>*>(sums));
-    parallel_for(m * n, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+void activation_backward(const ActivationBackwardArgs& a) {
+  if (a.sums != nullptr && a.columns <= 0) return;
+  dispatch_float(a.dtype, "activation_backward", [&]<class T>(TypeTag<T>) {
+    const auto *z = static_cast<const T*>(a.z), *gy = static_cast<const T*>(a.gy);
+    auto* gz = static_cast<T*>(a.gz);
+    if (a.sums != nullptr)
+      return derivative_and_sums(a.activation, z, gy, gz, a.rows, a.columns, static_cast<Compute<T>*>(a.sums));
+    parallel_for(a.rows * a.columns, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
       AmaxObserver amax(kDTypeOf<T>);
-      derivative_run(activation, from + begin, incoming + begin, to + begin, end - begin, amax);
+      derivative_run(a.activation, z + begin, gy + begin, gz + begin, end - begin, amax);
     });
   });
 }
@@ -309,11 +301,10 @@ void activate_run(Activation activation, const T* z, T* y, std::int64_t count) {
   }
 }
 
-void activate_all(Activation activation, DType dtype, const void* z, void* y, std::int64_t n) {
-  dispatch_float(dtype, "activate", [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    parallel_for(n, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-      activate_run(activation, static_cast<const T*>(z) + begin, static_cast<T*>(y) + begin, end - begin);
+void activate_all(const ActivateArgs& a) {
+  dispatch_float(a.dtype, "activate", [&]<class T>(TypeTag<T>) {
+    parallel_for(a.count, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+      activate_run(a.activation, static_cast<const T*>(a.z) + begin, static_cast<T*>(a.y) + begin, end - begin);
     });
   });
 }

@@ -88,10 +88,9 @@ namespace cpu {
 /// Products of one level.
 struct GemmKernels {
   void (*gemm)(const GemmArgs&);
-  void (*column_sums)(const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row, void* sums);
-  void (*activation_backward)(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
-                              std::int64_t m, std::int64_t n, void* sums);
-  void (*activate)(Activation activation, DType dtype, const void* z, void* y, std::int64_t n);
+  void (*column_sums)(const ColumnSumsArgs&);
+  void (*activation_backward)(const ActivationBackwardArgs&);
+  void (*activate)(const ActivateArgs&);
 };
 
 }  // namespace cpu

@@ -7,7 +7,6 @@
 #include "binade/core/kernels/conv.h"
 #include "binade/core/kernels/image.h"
 #include "binade/core/kernels/pack.h"
-#include "binade/core/kernels/tile.h"
 
 /// Blocks of pixels in the order in which the register tile sums them: the operands of a convolution's weight gradient.
 /// Only for sources in `kernel_sources`.

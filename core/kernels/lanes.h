@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "binade/core/kernels/amax_observer.h"
-#include "binade/core/kernels/simd.h"
 
 /// Loops over a row in vectors, the last of which may be partial. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {

@@ -13,9 +13,11 @@ const RowNormKernels& row_norm_kernels();
 const ColumnNormKernels& column_norm_kernels();
 const PoolKernels& pool_kernels();
 const EmbeddingKernels& embedding_kernels();
-const AccumulateKernels& accumulate_kernels();
 const Fp8RowKernels& fp8_row_kernels();
-const PointwiseKernels& pointwise_kernels();
+const ElementwiseKernels& elementwise_kernels();
+const ReductionKernels& reduction_kernels();
+const RowKernels& row_kernels();
+const LossKernels& loss_kernels();
 
 Level loops_of_level() {
   return {
@@ -28,9 +30,11 @@ Level loops_of_level() {
       .column_norm = column_norm_kernels(),
       .pool = pool_kernels(),
       .embedding = embedding_kernels(),
-      .accumulate = accumulate_kernels(),
       .fp8 = fp8_row_kernels(),
-      .pointwise = pointwise_kernels(),
+      .elementwise = &elementwise_kernels(),
+      .reduction = &reduction_kernels(),
+      .rows = &row_kernels(),
+      .losses = &loss_kernels(),
   };
 }
 

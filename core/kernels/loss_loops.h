@@ -2,8 +2,7 @@
 
 #include <cstdint>
 
-#include "binade/core/kernels/elementwise.h"
-#include "binade/core/ops/formulas.h"
+#include "binade/core/kernels/elementwise_loops.h"
 
 namespace binade::cpu {
 
@@ -15,14 +14,10 @@ struct LossLoops {
   /// g = scale times the derivative by x (which == 0) or t (1).
   void (*gradient)(int which, In x, In t, double scale, Out g, std::int64_t n, const typename Op::Params& p);
 };
-template <class List>
-struct LossTable;
-template <class... Ops>
-struct LossTable<ops::OpList<Ops...>> : LossLoops<Ops>... {};
 
 struct LossKernels {
-  LossTable<ops::ElementLosses> element;
-  /// sums[0 … 2] += sums of x t, x and t over the run.
+  OpTable<LossLoops, ops::ElementLosses> element;
+  /// sums[0 … 2] = the sums of x t, x and t.
   void (*dice)(In x, In t, std::int64_t n, void* sums);
   /// g = offset - factor * other.
   void (*affine)(In other, double offset, double factor, Out g, std::int64_t n, bool is_double);

@@ -27,17 +27,12 @@ template <class Op, class C>
 [[gnu::flatten]] void gradient_of(int which, In x, In t, C scale, Out g, std::int64_t n, const typename Op::Params& p) {
   Reader<C> xs(x), ts(t);
   Writer<C> gs(g);
-  const typename Op::Params q = p;
-  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from_x = xs.read(at, count);
-    const C* from_t = ts.read(at, count);
-    C* __restrict to = gs.target(at);
-    if (which == 0)
-      for (std::int64_t i = 0; i < count; ++i) to[i] = scale * Op::gradient_x(from_x[i], from_t[i], q);
-    else
-      for (std::int64_t i = 0; i < count; ++i) to[i] = scale * Op::gradient_t(from_x[i], from_t[i], q);
-    gs.done(at, count);
-  });
+  if (which == 0)
+    map_elements(
+        n, gs, [scale, q = p](C u, C v) { return scale * Op::gradient_x(u, v, q); }, xs, ts);
+  else
+    map_elements(
+        n, gs, [scale, q = p](C u, C v) { return scale * Op::gradient_t(u, v, q); }, xs, ts);
 }
 
 template <class Op>
@@ -54,12 +49,12 @@ LossLoops<Op> loss_loops() {
           }};
 }
 template <class... Ops>
-LossTable<ops::OpList<Ops...>> loss_table(ops::OpList<Ops...>) {
+OpTable<LossLoops, ops::OpList<Ops...>> loss_table(ops::OpList<Ops...>) {
   return {loss_loops<Ops>()...};
 }
 
 template <class C>
-void dice_of(In x, In t, std::int64_t n, C* sums) {
+void dice_of(In x, In t, std::int64_t n, void* results) {
   Reader<C> xs(x), ts(t);
   LaneSum<C> product, of_x, of_t;
   alignas(64) C products[kChunk];
@@ -71,6 +66,7 @@ void dice_of(In x, In t, std::int64_t n, C* sums) {
     of_x.add(from_x, count);
     of_t.add(from_t, count);
   });
+  C* const sums = static_cast<C*>(results);
   sums[0] = product.total();
   sums[1] = of_x.total();
   sums[2] = of_t.total();
@@ -80,16 +76,12 @@ template <class C>
 void affine_of(In other, C offset, C factor, Out g, std::int64_t n) {
   Reader<C> others(other);
   Writer<C> gs(g);
-  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from = others.read(at, count);
-    C* __restrict to = gs.target(at);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = offset - factor * from[i];
-    gs.done(at, count);
-  });
+  map_elements(
+      n, gs, [=](C x) { return offset - factor * x; }, others);
 }
 
 template <class C>
-[[gnu::flatten]] void row_statistics_of(In x, std::int64_t n, bool distances, C* three) {
+[[gnu::flatten]] void row_statistics_of(In x, std::int64_t n, bool distances, void* results) {
   Reader<C> xs(x);
   RowMax<C> largest;
   for_chunks(n, [&](std::int64_t at, std::int64_t count) { largest.add(xs.read(at, count), count); });
@@ -105,14 +97,18 @@ template <class C>
       return so_far + keep(get(from + i, part) - max, part);
     });
   });
+  C* const three = static_cast<C*>(results);
   three[0] = max;
   three[1] = sum.total();
   three[2] = sum_lanes(distance);
 }
 
 template <class C>
-[[gnu::flatten]] void row_gradient_of(In x, std::int64_t n, const C* statistics, C scale, C share, C at_target,
-                                      std::int64_t target, Out gx) {
+[[gnu::flatten]] void row_gradient_of(In x, std::int64_t n, const void* row_statistics, double row_scale,
+                                      double label_share, double at_target_value, std::int64_t target, Out gx) {
+  const C* const statistics = static_cast<const C*>(row_statistics);
+  const C scale = static_cast<C>(row_scale), share = static_cast<C>(label_share);
+  const C at_target = static_cast<C>(at_target_value);
   Reader<C> xs(x);
   Writer<C> gxs(gx);
   const Vector<C> max = splat(statistics[0]), per_sum = splat(1 / statistics[1]);
@@ -132,30 +128,16 @@ template <class C>
 }  // namespace
 
 const LossKernels& loss_kernels() {
-  static const LossKernels kernels{
-      loss_table(ops::ElementLosses{}),
-      [](In x, In t, std::int64_t n, void* sums) {
-        x.dtype == DType::f64 ? dice_of(x, t, n, static_cast<double*>(sums))
-                              : dice_of(x, t, n, static_cast<float*>(sums));
-      },
-      [](In other, double offset, double factor, Out g, std::int64_t n, bool is_double) {
-        if (is_double)
-          affine_of<double>(other, offset, factor, g, n);
-        else
-          affine_of<float>(other, static_cast<float>(offset), static_cast<float>(factor), g, n);
-      },
-      [](In x, std::int64_t n, bool distances, void* three) {
-        x.dtype == DType::f64 ? row_statistics_of(x, n, distances, static_cast<double*>(three))
-                              : row_statistics_of(x, n, distances, static_cast<float*>(three));
-      },
-      [](In x, std::int64_t n, const void* statistics, double scale, double share, double at_target,
-         std::int64_t target, Out gx) {
-        if (x.dtype == DType::f64)
-          row_gradient_of(x, n, static_cast<const double*>(statistics), scale, share, at_target, target, gx);
-        else
-          row_gradient_of(x, n, static_cast<const float*>(statistics), static_cast<float>(scale),
-                          static_cast<float>(share), static_cast<float>(at_target), target, gx);
-      }};
+  static const LossKernels kernels{loss_table(ops::ElementLosses{}), &by_dtype<dice_of<double>, dice_of<float>>,
+                                   [](In other, double offset, double factor, Out g, std::int64_t n, bool is_double) {
+                                     if (is_double)
+                                       affine_of<double>(other, offset, factor, g, n);
+                                     else
+                                       affine_of<float>(other, static_cast<float>(offset), static_cast<float>(factor),
+                                                        g, n);
+                                   },
+                                   &by_dtype<row_statistics_of<double>, row_statistics_of<float>>,
+                                   &by_dtype<row_gradient_of<double>, row_gradient_of<float>>};
   return kernels;
 }
 

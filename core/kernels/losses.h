@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "binade/core/host_device.h"
 #include "binade/core/kernels/elementwise.h"
 
 namespace binade {
@@ -36,6 +37,16 @@ struct DiceSumsArgs {
   std::int64_t count = 0;
   In x{}, t{};
   Out sums{};
+};
+/// Numerator and denominator, in double on every device.
+struct DiceFraction {
+  double n, d;
+  BINADE_HD DiceFraction(double product, double x, double t, double smooth)
+      : n(2 * product + smooth), d(x + t + smooth) {}
+  BINADE_HD double loss() const { return 1 - n / d; }
+  /// The gradient by x is offset(gy) - factor(gy) t.
+  BINADE_HD double offset(double gy) const { return gy * n / d / d; }
+  BINADE_HD double factor(double gy) const { return 2 * gy / d; }
 };
 /// loss = 1 - N / D,  N = 2 sums[0] + smooth,  D = sums[1] + sums[2] + smooth
 struct DiceLossArgs {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "binade/core/dtype.h"
+#include "binade/core/kernels/channel_norm.h"
 
 /// Arguments of row norms, and of the CPU's loops over columns. Values have `dtype`; statistics, parameters and their
 /// gradients have its computing type (f32, or f64 for f64). Pitches are in elements. Null leaves a part out.
@@ -52,59 +52,11 @@ struct RowNormBackward {
 
 namespace cpu {
 
-/// What the column kernels share: `samples` x `rows` rows of `cols` channels, each sample with its own channel vectors
-/// (samples, cols). Batch norm is one sample; group norm is one per image. Rows are cut into blocks of `rows_per_block`
-/// that never cross a sample.
-struct ColumnShape {
-  DType dtype = DType::f32;
-  std::int64_t samples = 1, rows = 0, cols = 0, rows_per_block = 1;
+/// Passes over columns, of which each sample's rows are cut into blocks of `rows_per_block`.
+struct ColumnBlocks : Columns {
+  std::int64_t rows_per_block = 1;
+  void* partial = nullptr;  ///< (samples, blocks, 2, cols): results of the two reductions
   std::int64_t blocks() const { return (rows + rows_per_block - 1) / rows_per_block; }  ///< of one sample
-};
-
-/// mean and sum of squared deviations from it, per channel and block, in two passes over the (cached) block.
-struct ColumnMoments : ColumnShape {
-  const void* x = nullptr;
-  std::int64_t x_pitch = 0;
-  void* partial = nullptr;  ///< (samples, blocks, 2, cols): mean and squared deviations
-};
-
-/// y = act((x - mean) scale + bias + r)
-struct ColumnApply : ColumnShape {
-  bool relu = false;
-  const void* x = nullptr;
-  std::int64_t x_pitch = 0;
-  const void* residual = nullptr;
-  std::int64_t residual_pitch = 0;
-  const void* mean = nullptr;
-  const void* scale = nullptr;
-  const void* bias = nullptr;
-  void* y = nullptr;
-  std::int64_t y_pitch = 0;
-};
-
-/// sum gy' and sum gy' (x - mean) per channel and block, where gy' is gy behind the ReLU's mask. The mask is taken from
-/// `y` where given, else from (x - mean) scale + bias, which are the bits that ColumnApply compared.
-struct ColumnGradientSums : ColumnShape {
-  bool relu = false;
-  const void* x = nullptr;
-  std::int64_t x_pitch = 0;
-  const void* y = nullptr;
-  std::int64_t y_pitch = 0;
-  const void* gy = nullptr;
-  std::int64_t gy_pitch = 0;
-  const void* mean = nullptr;
-  const void* scale = nullptr;
-  const void* bias = nullptr;
-  void* partial = nullptr;  ///< (samples, blocks, 2, cols)
-};
-
-/// gx = scale (gy' - center) + slope (x - mean) + constant; gr = gy'
-struct ColumnGradientApply : ColumnGradientSums {
-  const void* center = nullptr;
-  const void* slope = nullptr;
-  const void* constant = nullptr;
-  void* gx = nullptr;
-  void* gr = nullptr;
 };
 
 struct RowNormKernels {
@@ -113,10 +65,15 @@ struct RowNormKernels {
 };
 
 struct ColumnNormKernels {
-  void (*moments)(const ColumnMoments&);
-  void (*apply)(const ColumnApply&);
-  void (*gradient_sums)(const ColumnGradientSums&);
-  void (*gradient_apply)(const ColumnGradientApply&);
+  /// partial = mean and sum of squared deviations from it, per channel, in two passes over the (cached) block.
+  void (*moments)(const ColumnBlocks&);
+  /// out = act((x - mean) scale + bias + residual)
+  void (*apply)(const ColumnBlocks&);
+  /// partial = sum gy' and sum gy' (x - mean) per channel, where gy' is gy after the ReLU's mask. The mask is taken
+  /// from `y` if given, otherwise from (x - mean) scale + bias, the bits that `apply` compared.
+  void (*gradient_sums)(const ColumnBlocks&);
+  /// out = scale (gy' - center) + slope (x - mean) + constant; gr = gy'
+  void (*gradient_apply)(const ColumnBlocks&);
 };
 
 }  // namespace cpu

@@ -16,7 +16,7 @@ struct Block {
 };
 
 template <class F>
-void each_block(const ColumnShape& s, F&& f) {
+void each_block(const ColumnBlocks& s, F&& f) {
   const std::int64_t blocks = s.blocks();
   parallel_blocks(s.samples * blocks, [&](std::int64_t i) {
     const std::int64_t sample = i / blocks, index = i % blocks, first = sample * s.rows;
@@ -35,8 +35,21 @@ struct Channels {
   }
 };
 
+/// The vectors of a sample that every pass reads.
+template <class T, int n>
+struct SampleVectors {
+  Channels<T, n> mean, scale, bias;
+  template <class P>
+  SampleVectors(const Columns& a, std::int64_t sample, std::int64_t c, P part)
+      : mean(a.mean, sample * a.cols + c, part), scale(a.scale, sample * a.cols + c, part), bias(a.bias, c, part) {
+    if (a.weight == nullptr) return;
+    const Channels<T, n> weight(a.weight, c, part);
+    for (int i = 0; i < n; ++i) scale.v[i] *= weight.v[i];
+  }
+};
+
 template <class T>
-void moments(const ColumnMoments& a) {
+void moments(const ColumnBlocks& a) {
   using C = Compute<T>;
   each_block(a, [&](const Block& block) {
     C* mean_out = static_cast<C*>(a.partial) + (block.sample * a.blocks() + block.index) * 2 * a.cols;
@@ -68,23 +81,22 @@ void moments(const ColumnMoments& a) {
 }
 
 template <class T, bool relu, bool residual>
-void apply_rows(const ColumnApply& a) {
+void apply_rows(const ColumnBlocks& a) {
   each_block(a, [&](const Block& block) {
     AmaxObserver amax(kDTypeOf<T>);
     each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
-      const std::int64_t at = block.sample * a.cols + c;
-      const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
+      const SampleVectors<T, n> sample(a, block.sample, c, part);
       LoopAmaxObserver stored(amax);
       for (std::int64_t r = block.begin; r < block.end; ++r) {
         Wide<T> v[n];
         for (int i = 0; i < n; ++i) {
           const std::int64_t ci = c + i * kWideLanes<T>;
-          v[i] = multiply_add(get(static_cast<const T*>(a.x) + r * a.x_pitch + ci, part) - mean.v[i], scale.v[i],
-                              bias.v[i]);
+          v[i] = multiply_add(get(static_cast<const T*>(a.x) + r * a.x_pitch + ci, part) - sample.mean.v[i],
+                              sample.scale.v[i], sample.bias.v[i]);
           if constexpr (residual) v[i] += get(static_cast<const T*>(a.residual) + r * a.residual_pitch + ci, part);
           if constexpr (relu) v[i] = v[i] <= Wide<T>{} ? Wide<T>{} : v[i];  // NaN fails the comparison and stays
         }
-        put_sweep(static_cast<T*>(a.y) + r * a.y_pitch + c, v, part, stored);
+        put_sweep(static_cast<T*>(a.out) + r * a.out_pitch + c, v, part, stored);
       }
     });
   });
@@ -98,30 +110,30 @@ struct Masked {
 
 enum class Mask { kNone, kFromOutput, kRecomputed };
 
-template <class T, Mask mask, class P>
-Masked<T> masked(const ColumnGradientSums& a, std::int64_t row, std::int64_t c, Wide<T> mean, Wide<T> scale,
-                 Wide<T> bias, P part) {
+template <class T, Mask mask, int n, class P>
+Masked<T> masked(const Columns& a, std::int64_t row, std::int64_t first, int i, const SampleVectors<T, n>& s, P part) {
+  const std::int64_t c = first + i * kWideLanes<T>;
   Masked<T> m;
-  m.centered = get(static_cast<const T*>(a.x) + row * a.x_pitch + c, part) - mean;
+  m.centered = get(static_cast<const T*>(a.x) + row * a.x_pitch + c, part) - s.mean.v[i];
   m.gy = get(static_cast<const T*>(a.gy) + row * a.gy_pitch + c, part);
   if constexpr (mask == Mask::kFromOutput)
     m.gy = get(static_cast<const T*>(a.y) + row * a.y_pitch + c, part) <= Wide<T>{} ? Wide<T>{} : m.gy;
-  if constexpr (mask == Mask::kRecomputed) m.gy = multiply_add(m.centered, scale, bias) <= Wide<T>{} ? Wide<T>{} : m.gy;
+  if constexpr (mask == Mask::kRecomputed)
+    m.gy = multiply_add(m.centered, s.scale.v[i], s.bias.v[i]) <= Wide<T>{} ? Wide<T>{} : m.gy;
   return m;
 }
 
 template <class T, Mask mask>
-void gradient_sums(const ColumnGradientSums& a) {
+void gradient_sums(const ColumnBlocks& a) {
   using C = Compute<T>;
   each_block(a, [&](const Block& block) {
     C* sums = static_cast<C*>(a.partial) + (block.sample * a.blocks() + block.index) * 2 * a.cols;
     each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
-      const std::int64_t at = block.sample * a.cols + c;
-      const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
+      const SampleVectors<T, n> sample(a, block.sample, c, part);
       Wide<T> sum[n] = {}, product[n] = {};
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) {
-          const Masked<T> m = masked<T, mask>(a, r, c + i * kWideLanes<T>, mean.v[i], scale.v[i], bias.v[i], part);
+          const Masked<T> m = masked<T, mask>(a, r, c, i, sample, part);
           sum[i] += m.gy;
           product[i] = multiply_add(m.gy, m.centered, product[i]);
         }
@@ -134,22 +146,23 @@ void gradient_sums(const ColumnGradientSums& a) {
 }
 
 template <class T, Mask mask>
-void gradient_apply(const ColumnGradientApply& a) {
+void gradient_apply(const ColumnBlocks& a) {
   each_block(a, [&](const Block& block) {
     AmaxObserver amax(kDTypeOf<T>);
     each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
+      const SampleVectors<T, n> sample(a, block.sample, c, part);
       const std::int64_t at = block.sample * a.cols + c;
-      const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
       const Channels<T, n> slope(a.slope, at, part), center(a.center, at, part), constant(a.constant, at, part);
       LoopAmaxObserver stored(amax);
       for (std::int64_t r = block.begin; r < block.end; ++r) {
         Wide<T> gx[n], gr[n];
         for (int i = 0; i < n; ++i) {
-          const Masked<T> m = masked<T, mask>(a, r, c + i * kWideLanes<T>, mean.v[i], scale.v[i], bias.v[i], part);
-          gx[i] = multiply_add(m.gy - center.v[i], scale.v[i], multiply_add(m.centered, slope.v[i], constant.v[i]));
+          const Masked<T> m = masked<T, mask>(a, r, c, i, sample, part);
+          gx[i] = multiply_add(m.gy - center.v[i], sample.scale.v[i],
+                               multiply_add(m.centered, slope.v[i], constant.v[i]));
           gr[i] = m.gy;
         }
-        if (a.gx != nullptr) put_sweep(static_cast<T*>(a.gx) + r * a.cols + c, gx, part, stored);
+        if (a.out != nullptr) put_sweep(static_cast<T*>(a.out) + r * a.out_pitch + c, gx, part, stored);
         if (a.gr != nullptr) put_sweep(static_cast<T*>(a.gr) + r * a.cols + c, gr, part, stored);
       }
     });
@@ -158,7 +171,7 @@ void gradient_apply(const ColumnGradientApply& a) {
 
 /// Calls f with the mask as a compile-time constant.
 template <class F>
-void with_mask(const ColumnGradientSums& a, F&& f) {
+void with_mask(const ColumnBlocks& a, F&& f) {
   if (!a.relu)
     f(std::integral_constant<Mask, Mask::kNone>{});
   else if (a.y != nullptr)
@@ -167,11 +180,11 @@ void with_mask(const ColumnGradientSums& a, F&& f) {
     f(std::integral_constant<Mask, Mask::kRecomputed>{});
 }
 
-void column_moments(const ColumnMoments& a) {
+void column_moments(const ColumnBlocks& a) {
   dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) { moments<T>(a); });
 }
 
-void column_apply(const ColumnApply& a) {
+void column_apply(const ColumnBlocks& a) {
   dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
     if (a.residual != nullptr)
       a.relu ? apply_rows<T, true, true>(a) : apply_rows<T, false, true>(a);
@@ -180,12 +193,12 @@ void column_apply(const ColumnApply& a) {
   });
 }
 
-void column_gradient_sums(const ColumnGradientSums& a) {
+void column_gradient_sums(const ColumnBlocks& a) {
   dispatch_float(a.dtype, "norm",
                  [&]<class T>(TypeTag<T>) { with_mask(a, [&](auto mask) { gradient_sums<T, mask>(a); }); });
 }
 
-void column_gradient_apply(const ColumnGradientApply& a) {
+void column_gradient_apply(const ColumnBlocks& a) {
   dispatch_float(a.dtype, "norm",
                  [&]<class T>(TypeTag<T>) { with_mask(a, [&](auto mask) { gradient_apply<T, mask>(a); }); });
 }

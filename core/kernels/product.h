@@ -13,11 +13,9 @@
 /// `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// How k is cut: into blocks, whose A a task packs at once, and these into slices. Tile registers multiply so fast that
-/// what a tile reads of A and B in one slice has to lie in the first cache; a sum's way through memory between two
-/// slices costs less than reading both from the second one, if enough other tiles lie between.
+/// How k is cut: into blocks, whose A a task packs at once, and these into slices. AMX tile registers multiply so fast
+/// that a tile's part of A and B for one slice must be in the L1 cache. Moving a sum through memory between slices
+/// costs less than reading both from L2, if enough other tiles come in between.
 template <class Lane>
 class Depth {
   static constexpr bool kRegisters = Lane::kGroup > 1;

@@ -58,7 +58,8 @@ void narrow_rows_of(In x, std::int64_t rows, std::int64_t cols, C* result) {
 }
 
 template <class R, class C>
-void any_rows_of(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, C* result) {
+void any_rows_of(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, void* results) {
+  C* const result = static_cast<C*>(results);
   if (pitch == cols && cols <= 32)
     narrow_rows_of<R, C>(x, rows, cols, result);
   else
@@ -67,15 +68,8 @@ void any_rows_of(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols,
 
 template <template <class> class R>
 constexpr ReduceLoops loops() {
-  return {[](In x, std::int64_t n, void* result) {
-            x.dtype == DType::f64 ? run_of<R<double>, double>(x, n, result) : run_of<R<float>, float>(x, n, result);
-          },
-          [](In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, void* result) {
-            if (x.dtype == DType::f64)
-              any_rows_of<R<double>, double>(x, rows, pitch, cols, static_cast<double*>(result));
-            else
-              any_rows_of<R<float>, float>(x, rows, pitch, cols, static_cast<float*>(result));
-          },
+  return {&by_dtype<run_of<R<double>, double>, run_of<R<float>, float>>,
+          &by_dtype<any_rows_of<R<double>, double>, any_rows_of<R<float>, float>>,
           [](void* a, const void* b, std::int64_t n, bool is_double) {
             if (is_double)
               combine_of<R<double>, double>(static_cast<double*>(a), static_cast<const double*>(b), n);
@@ -88,30 +82,20 @@ template <class C>
 void max_gradient_of(In x, In y, std::int64_t y_step, In g, std::int64_t g_step, Out gx, std::int64_t n) {
   Reader<C> xs(x), ys(y, y_step, n), gs(g, g_step, n);
   Writer<C> gxs(gx);
-  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from_x = xs.read(at, count);
-    const C* from_y = ys.read(at, count);
-    const C* from_g = gs.read(at, count);
-    C* __restrict to = gxs.target(at);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const bool both_nan = from_x[i] != from_x[i] && from_y[i] != from_y[i];
-      to[i] = from_x[i] == from_y[i] || both_nan ? from_g[i] : C(0);
-    }
-    gxs.done(at, count);
-  });
-}
-
-void max_gradient(In x, In y, std::int64_t y_step, In g, std::int64_t g_step, Out gx, std::int64_t n) {
-  if (x.dtype == DType::f64)
-    max_gradient_of<double>(x, y, y_step, g, g_step, gx, n);
-  else
-    max_gradient_of<float>(x, y, y_step, g, g_step, gx, n);
+  map_elements(
+      n, gxs,
+      [](C from_x, C from_y, C from_g) {
+        const bool both_nan = from_x != from_x && from_y != from_y;
+        return from_x == from_y || both_nan ? from_g : C(0);
+      },
+      xs, ys, gs);
 }
 
 }  // namespace
 
 const ReductionKernels& reduction_kernels() {
-  static constexpr ReductionKernels kernels{loops<Adding>(), loops<Largest>(), &max_gradient};
+  static constexpr ReductionKernels kernels{loops<Adding>(), loops<Largest>(),
+                                            &by_dtype<max_gradient_of<double>, max_gradient_of<float>>};
   return kernels;
 }
 

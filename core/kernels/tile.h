@@ -3,10 +3,11 @@
 #include <cstdint>
 
 #include "binade/core/kernels/amax_observer.h"
-#include "binade/core/kernels/simd.h"
 
 /// The register tile under every product: GEMM, convolution, attention. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
+
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 #if defined(__AVX512F__)
 inline constexpr int kVectorTileRows = 14;
@@ -14,31 +15,21 @@ inline constexpr int kVectorTileRows = 14;
 inline constexpr int kVectorTileRows = 6;
 #endif
 
-/// float x float -> float.
-struct FloatLane {
-  using Stored = float;  ///< what one lane of A and B holds in memory
-  using Accumulator = float;
-  using V = Vector<float>;
+/// T x T -> T, for float and double (the latter for checks).
+template <class T>
+struct PlainLane {
+  using Stored = T;  ///< memory type of one lane of A and B
+  using Accumulator = T;
+  using V = Vector<T>;
   static constexpr int kDepth = 1;  ///< values of k in one lane
   static constexpr int kRows = kVectorTileRows;
-  static constexpr int kGroup = 1;  ///< lanes of a row of A that must lie next to each other
-  static V broadcast(const char* p) { return splat(*reinterpret_cast<const float*>(p)); }
-  static V load(const char* p) { return load_vector<float>(p); }
+  static constexpr int kGroup = 1;  ///< lanes of a row of A that must be contiguous
+  static V broadcast(const char* p) { return splat(*reinterpret_cast<const T*>(p)); }
+  static V load(const char* p) { return load_vector<T>(p); }
   static V madd(V a, V b, V c) { return multiply_add(a, b, c); }
 };
-
-/// double x double -> double, for checks.
-struct DoubleLane {
-  using Stored = double;
-  using Accumulator = double;
-  using V = Vector<double>;
-  static constexpr int kDepth = 1;
-  static constexpr int kRows = kVectorTileRows;
-  static constexpr int kGroup = 1;
-  static V broadcast(const char* p) { return splat(*reinterpret_cast<const double*>(p)); }
-  static V load(const char* p) { return load_vector<double>(p); }
-  static V madd(V a, V b, V c) { return multiply_add(a, b, c); }
-};
+using FloatLane = PlainLane<float>;
+using DoubleLane = PlainLane<double>;
 
 #if defined(__AVX512BF16__)
 /// Pairs of bf16 adjacent in k, one 32-bit lane each, multiplied and added to float by `vdpbf16ps` (subnormals count as

@@ -2,7 +2,6 @@
 
 #include "binade/core/kernels/elementwise.h"
 #include "binade/core/kernels/probe.h"
-#include "binade/core/kernels/tensor.h"
 #include "binade/core/tensor.h"
 
 /// Kernel arguments made from tensors.

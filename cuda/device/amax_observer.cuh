@@ -1,11 +1,9 @@
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <bit>
-#include <cstdint>
 
 #include "binade/core/dtype.h"
+#include "binade/cuda/device/fold.cuh"
 
 /// Observation of what kernels store (core/observation.h): each thread keeps the largest magnitude's bits in a
 /// register, the warp folds them, and one atomic maximum per warp brings them to memory. A maximum does not depend on
@@ -26,11 +24,7 @@ class AmaxObserver {
   /// Every thread of the block must call it, at the same place, after its last value.
   __device__ void publish() const {
     if (words_ == nullptr || stored_ > DType::bf16) return;
-    std::uint32_t largest = largest_;
-    for (int apart = 16; apart > 0; apart /= 2) {
-      const std::uint32_t other = __shfl_xor_sync(0xffffffffu, largest, apart);
-      largest = other > largest ? other : largest;
-    }
+    const std::uint32_t largest = fold_warp<LargerWord>(largest_);
     const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     if (thread % 32 != 0) return;
     std::uint32_t* word = words_ + (stored_ == DType::f32 ? 1 : 0);

@@ -3,8 +3,8 @@
 #include "binade/core/kernels/attention.h"
 #include "binade/core/math.h"
 #include "binade/cuda/device/amax_observer.cuh"
-#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/live_stream.cuh"
+#include "binade/cuda/device/value.cuh"
 
 namespace binade::cuda {
 
@@ -42,11 +42,6 @@ constexpr std::size_t shared_bytes(int tiles) {
   return static_cast<std::size_t>(kStage + tiles * kTileSize) * sizeof(C);
 }
 
-template <class C>
-struct alignas(16) Four {
-  C value[kSide];
-};
-
 /// This thread's first row and first column in a tile.
 __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.x) / kAcross * kSide; }
 __device__ __forceinline__ int own_column() { return static_cast<int>(threadIdx.x) % kAcross * kSide; }
@@ -66,10 +61,7 @@ struct Vectors {
 
 /// Returns the number of keys that query t attends to; 0 if there is no such query.
 __device__ __forceinline__ std::int64_t visible(const AttentionArgs& a, std::int64_t t) {
-  if (t >= a.queries) return 0;
-  if (!a.causal) return a.keys;
-  const std::int64_t count = t + 1 + a.keys - a.queries;
-  return count < 0 ? 0 : count > a.keys ? a.keys : count;
+  return t < a.queries ? a.visible(t) : 0;
 }
 
 /// A block's share of the queries of a head: 64 queries, and a cut of the results' columns.
@@ -113,8 +105,8 @@ __device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64
     __syncthreads();
 #pragma unroll 4
     for (int d = 0; d < kDepth; ++d) {
-      const auto& a = *reinterpret_cast<const Four<C>*>(x_stage + d * kPitch + own_row());
-      const auto& b = *reinterpret_cast<const Four<C>*>(y_stage + d * kPitch + own_column());
+      const auto& a = *reinterpret_cast<const Quad<C>*>(x_stage + d * kPitch + own_row());
+      const auto& b = *reinterpret_cast<const Quad<C>*>(y_stage + d * kPitch + own_column());
 #pragma unroll
       for (int i = 0; i < kSide; ++i)
 #pragma unroll
@@ -170,13 +162,13 @@ struct Results {
   __device__ __forceinline__ void step(const C* tile, int c0, const C* stage, Sees&& sees) {
 #pragma unroll 4
     for (int c = 0; c < kDepth; ++c) {
-      const auto& p = *reinterpret_cast<const Four<C>*>(tile + (c0 + c) * kPitch + own_row());
+      const auto& p = *reinterpret_cast<const Quad<C>*>(tile + (c0 + c) * kPitch + own_row());
       bool reads[kSide];
 #pragma unroll
       for (int i = 0; i < kSide; ++i) reads[i] = !kPartial || sees(i, c0 + c);
 #pragma unroll
       for (int g = 0; g < kGroups; ++g) {
-        const auto& v = *reinterpret_cast<const Four<C>*>(stage + c * kColumns + own_column() + g * kTile);
+        const auto& v = *reinterpret_cast<const Quad<C>*>(stage + c * kColumns + own_column() + g * kTile);
 #pragma unroll
         for (int i = 0; i < kSide; ++i)
 #pragma unroll
@@ -189,13 +181,7 @@ struct Results {
   }
 };
 
-template <class C>
-__device__ __forceinline__ const C* mask_row(const AttentionArgs& a, std::int64_t b, std::int64_t h, std::int64_t t) {
-  return a.mask == nullptr ? nullptr
-                           : static_cast<const C*>(a.mask) + b * a.mask_batch + h * a.mask_head + t * a.mask_query;
-}
-
-/// Factors of dropout of elements that are asked for in rising order: neighbors share a Philox block.
+/// Dropout factors of elements in ascending order, so that neighbors share a Philox block.
 template <class C>
 class Dropout {
  public:
@@ -235,10 +221,18 @@ __device__ __forceinline__ C fold_row(C x, F&& f) {
   return x;
 }
 
-/// A grid of one block a piece of work: the device hands them out as it gets free, since causal rows differ in length.
-inline unsigned blocks_for(std::int64_t work) {
-  constexpr std::int64_t kMost = 0x7fffffff;
-  return static_cast<unsigned>(work < kMost ? work : kMost);
+/// Calls f.operator()<T, kColumns>() for the dtype and the depth of `a`.
+template <class F>
+void with_columns(const AttentionArgs& a, F&& f) {
+  const auto by_depth = [&]<class T>(TypeTag<T>) {
+    a.depth <= kTile ? f.template operator()<T, kTile>() : f.template operator()<T, 2 * kTile>();
+  };
+  switch (a.dtype) {
+    case DType::f64: return f.template operator()<double, kTile>();
+    case DType::f16: return by_depth(TypeTag<float16>{});
+    case DType::bf16: return by_depth(TypeTag<bfloat16>{});
+    default: return by_depth(TypeTag<float>{});
+  }
 }
 
 }  // namespace binade::cuda::attention

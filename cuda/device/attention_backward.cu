@@ -1,8 +1,5 @@
-#include <limits>
-
 #include "binade/cuda/device/attention.cuh"
 #include "binade/cuda/device/kernels.cuh"
-#include "binade/cuda/device/map.cuh"
 
 /// Backward recomputes the probabilities from q, k and the saved log-sum-exp, twice: by queries for gq, and by keys for
 /// gk and gv, so that every gradient is one chain of sums and no two blocks add to one address.
@@ -22,8 +19,7 @@ __global__ void __launch_bounds__(kThreads) dot_rows(AttentionBackward g, Comput
     const Vectors<T> y(g.y, a.queries, b, h), gy(g.gy, a.queries, b, h);
     C sum = 0;
     for (std::int64_t d = lane; d < a.depth; d += kWarp) sum += y.at(t, d, a.depth) * gy.at(t, d, a.depth);
-#pragma unroll
-    for (int apart = kWarp / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+    sum = fold_warp<Adding>(sum);
     if (lane == 0) deltas[row] = sum;
   }
 }
@@ -86,7 +82,7 @@ __global__ void __launch_bounds__(kThreads) query_gradients(AttentionBackward w,
 #pragma unroll
       for (int i = 0; i < kSide; ++i) {
         const std::int64_t t = first + own_row() + i;
-        const C* mask = mask_row<C>(a, b, h, t);
+        const C* mask = a.mask_row<C>(b, h, t);
         Dropout<C> dropout(a, step_offset);
 #pragma unroll
         for (int j = 0; j < kSide; ++j) {
@@ -149,7 +145,7 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
         for (int j = 0; j < kSide; ++j) {
           const std::int64_t t = t0 + own_column() + j, row = (b * a.heads + h) * a.queries + t;
           const std::int64_t sees = visible(a, t);
-          const C* mask = mask_row<C>(a, b, h, t);
+          const C* mask = a.mask_row<C>(b, h, t);
           const C lse = t < a.queries ? static_cast<const C*>(w.lse)[row] : C(0);
           const C delta = t < a.queries ? deltas[row] : C(0);
           Dropout<C> dropout(a, step_offset);
@@ -203,48 +199,17 @@ void start(const AttentionBackward& w, std::uint32_t* words) {
            shared_bytes<C>(2), w, deltas.data(), context().step_offset, words);
 }
 
-template <class T>
-void start(const AttentionBackward& w, std::uint32_t* words) {
-  return w.args.depth <= kTile ? start<T, kTile>(w, words) : start<T, 2 * kTile>(w, words);
-}
-
-struct Widened {
-  template <class C>
-  __device__ C operator()(const C (&x)[1], std::int64_t) const {
-    return x[0];
-  }
-};
-struct Hidden {
-  template <class C>
-  __device__ C operator()(const C (&x)[1], std::int64_t) const {
-    return x[0] != C(0) ? C(0) : -std::numeric_limits<C>::infinity();
-  }
-};
-
 }  // namespace
 }  // namespace attention
 
 void own_attention(const AttentionBackward& w, std::uint32_t* words) {
-  switch (w.args.dtype) {
-    case DType::f64: return attention::start<double, attention::kTile>(w, words);
-    case DType::f16: return attention::start<float16>(w, words);
-    case DType::bf16: return attention::start<bfloat16>(w, words);
-    default: return attention::start<float>(w, words);
-  }
+  attention::with_columns(w.args, [&]<class T, int kColumns>() { attention::start<T, kColumns>(w, words); });
 }
 
 void run_attention_backward(const AttentionBackward& w) {
   const AttentionArgs& a = w.args;
   if (a.batch * a.key_heads * a.depth == 0) return;
   if (!attention_by_library(w)) own_attention(w, context().amax_words);
-}
-
-void run_additive_mask(const AdditiveMaskArgs& call) {
-  const In in[] = {{call.mask.data, call.mask.dtype}};
-  const Out out{call.to.data, call.to.dtype};
-  const Walk walk = row_walk(call.rows, call.cols, {call.mask.pitch, call.cols});
-  if (is_floating(call.mask.dtype)) return map<1>(attention::Widened{}, in, out, walk, nullptr);
-  map<1>(attention::Hidden{}, in, out, walk, nullptr);
 }
 
 }  // namespace binade::cuda

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
       for (int i = 0; i < kSide; ++i) {
         const std::int64_t t = first + own_row() + i;
         const std::int64_t sees = visible(a, t);
-        const C* mask = mask_row<C>(a, b, h, t);
+        const C* mask = a.mask_row<C>(b, h, t);
         Row<C>& row = rows[i];
         C largest = row.largest;
 #pragma unroll
@@ -116,21 +116,11 @@ void start(const AttentionForward& f, std::uint32_t* words) {
   launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().step_offset, words);
 }
 
-template <class T>
-void start(const AttentionForward& f, std::uint32_t* words) {
-  return f.args.depth <= kTile ? start<T, kTile>(f, words) : start<T, 2 * kTile>(f, words);
-}
-
 }  // namespace
 }  // namespace attention
 
 void own_attention(const AttentionForward& f, std::uint32_t* words) {
-  switch (f.args.dtype) {
-    case DType::f64: return attention::start<double, attention::kTile>(f, words);
-    case DType::f16: return attention::start<float16>(f, words);
-    case DType::bf16: return attention::start<bfloat16>(f, words);
-    default: return attention::start<float>(f, words);
-  }
+  attention::with_columns(f.args, [&]<class T, int kColumns>() { attention::start<T, kColumns>(f, words); });
 }
 
 void run_attention_forward(const AttentionForward& f) {

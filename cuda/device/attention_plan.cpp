@@ -61,34 +61,9 @@ double bytes_of_a_sample(const AttentionKey& key) {
 }  // namespace
 
 std::array<std::int64_t, AttentionKey::kNumbers> AttentionKey::numbers() const {
-  return {static_cast<int>(pass),
-          static_cast<int>(dtype),
-          batch,
-          queries,
-          keys,
-          heads,
-          key_heads,
-          depth,
-          causal,
-          q.token,
-          q.head,
-          k.token,
-          k.head,
-          v.token,
-          v.head,
-          y.token,
-          y.head,
-          gy.token,
-          gy.head,
-          gq.token,
-          gq.head,
-          gk.token,
-          gk.head,
-          gv.token,
-          gv.head,
-          mask,
-          dropout,
-          aligned};
+  return numbers_of(pass, dtype, batch, queries, keys, heads, key_heads, depth, causal, q.token, q.head, k.token,
+                    k.head, v.token, v.head, y.token, y.head, gy.token, gy.head, gq.token, gq.head, gk.token, gk.head,
+                    gv.token, gv.head, mask, dropout, aligned);
 }
 
 std::string AttentionKey::text() const {
@@ -122,19 +97,19 @@ AttentionKey attention_key(const AttentionBackward& call) {
 }
 
 std::string no_library_for(const AttentionKey& key, std::size_t version, int architecture) {
-  if (version < kFirstVersion) return "attention of a cuDNN before 9.15.1 is wrong at some sizes";
-  if (version >= kEndOfVersions) return "it is not known how this cuDNN wants to be asked for attention";
+  if (version < kFirstVersion) return "cuDNN before 9.15.1 computes some sizes wrongly";
+  if (version >= kEndOfVersions) return "the attention graph of this cuDNN version is unknown";
   // Other architectures have engines too, and other ways to make a backward pass deterministic.
-  if (architecture != 9) return "cuDNN's attention is asked for on Hopper alone";
+  if (architecture != 9) return "cuDNN's attention is used on Hopper only";
   if (!is_half(key.dtype)) return "cuDNN's attention is for halves";
-  if (key.mask) return "cuDNN is not asked to add a mask";
-  if (key.dropout) return "cuDNN's dropout has another stream of random numbers";
-  if (key.depth % kVector != 0 || key.depth > kMostDepth) return "its depth is no multiple of 8 up to 128";
-  if (key.batch * key.heads * key.queries * key.keys == 0) return "there is nothing to look at";
-  if (key.causal && key.keys < key.queries) return "its first queries see no key";
+  if (key.mask) return "it has a mask, which is not passed to cuDNN";
+  if (key.dropout) return "it has dropout, for which cuDNN has another random stream";
+  if (key.depth % kVector != 0 || key.depth > kMostDepth) return "its depth is not a multiple of 8 up to 128";
+  if (key.batch * key.heads * key.queries * key.keys == 0) return "it has no elements";
+  if (key.causal && key.keys < key.queries) return "its first queries have no visible key";
   if (key.pass == AttentionPass::kBackward && key.queries == 1 && key.keys == 1) return "it has one query and one key";
   if (!key.aligned || !in_vectors({key.q, key.k, key.v, key.y, key.gy, key.gq, key.gk, key.gv}))
-    return "its vectors do not lie on 16 bytes";
+    return "its vectors are not aligned to 16 bytes";
   return {};
 }
 

@@ -13,15 +13,9 @@ namespace {
 template <class C>
 __global__ void statistics(BatchNormForward a, ColumnCut cut, const C* parts) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
-  C* var = static_cast<C*>(a.var);
   ChannelTotals total;
   if (a.training) total = combine_moments(parts, cut, a.rows, a.cols, c);
-  if (c >= a.cols || threadIdx.y != 0) return;
-  if (a.training) {
-    static_cast<C*>(a.mean)[c] = static_cast<C>(total.first);
-    var[c] = static_cast<C>(total.second / static_cast<double>(a.rows));
-  }
-  static_cast<C*>(a.rstd)[c] = reciprocal_deviation(var[c], static_cast<C>(a.eps));
+  if (c < a.cols && threadIdx.y == 0) set_statistics<C>(a, c, total.first, total.second);
 }
 
 /// Computes gweight and gbias and, when training, the inputs of gradient_apply.
@@ -29,15 +23,7 @@ template <class C>
 __global__ void gradients(BatchNormBackward a, ColumnCut cut, const C* parts, C* center, C* slope) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
   const ChannelTotals total = combine_sums(parts, cut, a.cols, c);
-  if (c >= a.cols || threadIdx.y != 0) return;
-  const C scale = static_cast<const C*>(a.rstd)[c] * at_or<C>(a.weight, c, C(1));
-  const double rstd = static_cast<const C*>(a.rstd)[c], product = total.second * rstd;  // sum of gy' xhat
-  const auto count = static_cast<double>(a.rows);
-  if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(total.first);
-  if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(product);
-  if (!a.training) return;
-  center[c] = static_cast<C>(total.first / count);
-  slope[c] = static_cast<C>(-static_cast<double>(scale) * rstd * product / count);
+  if (c < a.cols && threadIdx.y == 0) set_gradients(a, c, total.first, total.second, center, slope);
 }
 
 __global__ void move(MoveStatistics a) {
@@ -53,7 +39,6 @@ template <class Call>
 Columns scaled_columns(const Call& a) {
   Columns columns = columns_of(a);
   columns.scale = a.rstd;
-  columns.weight = a.weight;
   return columns;
 }
 

@@ -3,7 +3,6 @@
 
 #include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/column_norm.cuh"
-#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/vector.cuh"
 
 namespace binade::cuda {
@@ -71,14 +70,14 @@ struct Pair {
 /// Merges the pairs of all lanes into lane 0, halving the lanes until one is left.
 template <class P, class Merge>
 __device__ void fold_lanes(P& mine, const ColumnCut& cut, Merge merge) {
-  __shared__ P brought[kThreads];
+  __shared__ P shared[kThreads];
   const int lane = static_cast<int>(threadIdx.x) / cut.across;
   int gap = 1;
   while (gap < cut.lanes) gap *= 2;
   for (gap /= 2; gap > 0; gap /= 2) {
-    if (lane >= gap && lane < 2 * gap && lane < cut.lanes) brought[threadIdx.x] = mine;
+    if (lane >= gap && lane < 2 * gap && lane < cut.lanes) shared[threadIdx.x] = mine;
     __syncthreads();
-    if (lane < gap && lane + gap < cut.lanes) merge(mine, brought[static_cast<int>(threadIdx.x) + gap * cut.across]);
+    if (lane < gap && lane + gap < cut.lanes) merge(mine, shared[static_cast<int>(threadIdx.x) + gap * cut.across]);
   }
 }
 
@@ -317,40 +316,7 @@ unsigned blocks_of(const Columns& a, const ColumnCut& cut) {
   return static_cast<unsigned>(a.samples * cut.stripes * cut.tiles);
 }
 
-Columns common(const ChannelNorm& a) {
-  return {.dtype = a.dtype,
-          .samples = a.samples,
-          .rows = a.rows,
-          .cols = a.cols,
-          .relu = a.relu,
-          .x = a.x,
-          .x_pitch = a.x_pitch,
-          .bias = a.bias};
-}
 }  // namespace
-
-Columns columns_of(const ChannelNormForward& a) {
-  Columns columns = common(a);
-  columns.residual = a.residual;
-  columns.residual_pitch = a.residual_pitch;
-  columns.mean = a.mean;
-  columns.out = a.y;
-  columns.out_pitch = a.y_pitch;
-  return columns;
-}
-
-Columns columns_of(const ChannelNormBackward& a) {
-  Columns columns = common(a);
-  columns.mean = a.mean;
-  columns.y = a.y;
-  columns.y_pitch = a.y_pitch;
-  columns.gy = a.gy;
-  columns.gy_pitch = a.gy_pitch;
-  columns.out = a.gx;
-  columns.out_pitch = a.cols;
-  columns.gr = a.gresidual;
-  return columns;
-}
 
 ColumnCut cut_columns(const Columns& a) {
   constexpr std::int64_t kMostAcross = 32, kBlocks = kResident * 132, kMostEach = 512;

@@ -10,35 +10,6 @@
 /// own channel vectors. Batch norm is one sample; group norm is one per image.
 namespace binade::cuda {
 
-/// Vectors (samples, cols), weight and bias (cols) are of the computing type of `dtype`. Null leaves a part out.
-struct Columns {
-  DType dtype = DType::f32;
-  std::int64_t samples = 1, rows = 0, cols = 0;
-  bool relu = false;
-  const void* x = nullptr;
-  std::int64_t x_pitch = 0;
-  const void* residual = nullptr;
-  std::int64_t residual_pitch = 0;
-  const void* mean = nullptr;
-  const void* scale = nullptr;
-  const void* weight = nullptr;  ///< (cols): the scale is taken times it
-  const void* bias = nullptr;    ///< (cols)
-  void* out = nullptr;           ///< y; backward: gx
-  std::int64_t out_pitch = 0;
-  const void* y = nullptr;  ///< backward: the ReLU's mask; null: taken from x again
-  std::int64_t y_pitch = 0;
-  const void* gy = nullptr;
-  std::int64_t gy_pitch = 0;
-  const void* center = nullptr;
-  const void* slope = nullptr;
-  const void* constant = nullptr;
-  void* gr = nullptr;
-};
-
-/// With mean as in `a`, which is not per channel for group norm; scale and what follows from sums are left out.
-Columns columns_of(const ChannelNormForward& a);
-Columns columns_of(const ChannelNormBackward& a);
-
 /// How blocks share the work, by sizes and alignment alone: stripes of rows of one sample x tiles of channels.
 struct ColumnCut {
   bool packed = false;  ///< a thread takes 8 channels
@@ -65,13 +36,7 @@ void column_gradient_sums(const Columns& a, const ColumnCut& cut, void* parts);
 /// out = scale (gy' - center) + slope (x - mean) + constant; gr = gy'
 void column_gradient_apply(const Columns& a, const ColumnCut& cut);
 
-/// Channel c of a vector, or what stands for it where it was left out.
-template <class C>
-__device__ __forceinline__ C at_or(const void* vector, std::int64_t c, C otherwise) {
-  return vector != nullptr ? static_cast<const C*>(vector)[c] : otherwise;
-}
-
-/// Moments or sums of one channel, of all stripes.
+/// Moments or sums of one channel over all stripes.
 struct ChannelTotals {
   double first = 0, second = 0;
 };

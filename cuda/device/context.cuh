@@ -117,9 +117,23 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   check(cudaGetLastError(), "launch");
 }
 
-/// A grid for `count` pieces of work, each block taking those a grid apart: enough blocks to fill the device a few
-/// times over, so that results do not depend on it (every piece is computed by itself). More of them, where a block is
-/// small, leave less of the device idle while the last ones end.
+/// Returns a grid of one block per work item; of more items than a grid can have, blocks take several in turn.
+inline unsigned blocks_for(std::int64_t work) {
+  constexpr std::int64_t kMost = 0x7fffffff;
+  return static_cast<unsigned>(work < kMost ? work : kMost);
+}
+
+/// Calls f(i) for this thread's indices of [0, count), which are a grid apart.
+template <class Index, class F>
+__device__ __forceinline__ void each_index(Index count, F&& f) {
+  for (Index i = blockIdx.x * static_cast<Index>(blockDim.x) + threadIdx.x; i < count;
+       i += static_cast<Index>(gridDim.x) * blockDim.x)
+    f(i);
+}
+
+/// Returns a grid for `count` work items, of which each block takes those a grid apart: enough blocks to fill the
+/// device a few times over. Results do not depend on it, since every item is computed by itself. With small blocks, a
+/// larger grid leaves less of the device idle at the end.
 inline unsigned grid_for(std::int64_t count, int each_multiprocessor = 16) {
   const std::int64_t most = static_cast<std::int64_t>(context().multiprocessors) * each_multiprocessor;
   return static_cast<unsigned>(count < 1 ? 1 : count < most ? count : most);

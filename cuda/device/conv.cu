@@ -1,4 +1,3 @@
-#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/conv.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/libraries.cuh"
@@ -267,8 +266,7 @@ __global__ void __launch_bounds__(kThreads) conv_elements(Sweep s, std::int64_t 
   const T* const source = static_cast<const T*>(s.source);
   const std::int64_t channels = s.result_channels * s.groups;
   AmaxObserver amax(words, s.out);
-  for (std::int64_t e = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; e < count;
-       e += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(count, [&](std::int64_t e) {
     const std::int64_t pixel = e / channels, c = e - pixel * channels;
     const std::int64_t line = pixel / s.result_width, image = line / s.result_height;
     const std::int64_t py = line - image * s.result_height, px = pixel - line * s.result_width;
@@ -292,13 +290,13 @@ __global__ void __launch_bounds__(kThreads) conv_elements(Sweep s, std::int64_t 
                                            j * columns.step) *
                                               s.filter_position;
         for (std::int64_t k = 0; k < s.source_channels; ++k)
-          sum += widen<C>(from[k]) * widen<C>(weights[k * s.filter_i]);
+          sum += static_cast<C>(widened(from[k])) * static_cast<C>(widened(weights[k * s.filter_i]));
       }
     }
     if (s.bias != nullptr) sum += static_cast<const C*>(s.bias)[c];
     amax.add(sum);
     store_at(s.result, s.out, pixel * s.result_pitch + c, sum);
-  }
+  });
   amax.publish();
 }
 
@@ -361,7 +359,8 @@ bool conv_by_library(const ConvArgs& a, std::int64_t pixels, std::int64_t channe
 
 void own_conv(const ConvArgs& a, std::uint32_t* words) {
   const Sweep s = sweep_of(a);
-  conv::with_type(a.in, [&]<class T, class C>(T, C) {
+  with_type(a.in, [&]<class T>(TypeTag<T>) {
+    using C = Compute<T>;
     a.transposed ? start<T, C, true>(s, a.in, words) : start<T, C, false>(s, a.in, words);
   });
 }

@@ -2,7 +2,7 @@
 
 #include "binade/core/kernels/conv.h"
 #include "binade/cuda/device/context.cuh"
-#include "binade/cuda/device/value.cuh"
+#include "binade/cuda/device/vector.cuh"
 
 /// Shared by Binade's convolution kernels: tiles of 16 steps of k in shared memory, and 256 threads that each keep a
 /// small block of sums. f32 arithmetic (double for f64) on widened inputs; every sum is one chain in the order of k.
@@ -45,30 +45,13 @@ struct alignas(sizeof(T) * kPer) Run {
   T x[kPer];
 };
 
-template <class C>
-__device__ __forceinline__ C widen(float x) {
-  return static_cast<C>(x);
-}
-template <class C>
-__device__ __forceinline__ C widen(double x) {
-  return static_cast<C>(x);
-}
-template <class C>
-__device__ __forceinline__ C widen(float16 x) {
-  return static_cast<C>(widened(x));
-}
-template <class C>
-__device__ __forceinline__ C widen(bfloat16 x) {
-  return static_cast<C>(widened(x));
-}
-
-/// x = the kPer values at `from`, or zeros.
+/// Loads the kPer values at `from`, or zeros if there are none.
 template <int kPer, class T, class C>
 __device__ __forceinline__ void load_run(const T* from, bool there, C (&x)[kPer]) {
   if (there) {
     const Run<T, kPer> run = *reinterpret_cast<const Run<T, kPer>*>(from);
 #pragma unroll
-    for (int i = 0; i < kPer; ++i) x[i] = widen<C>(run.x[i]);
+    for (int i = 0; i < kPer; ++i) x[i] = static_cast<C>(widened(run.x[i]));
   } else {
 #pragma unroll
     for (int i = 0; i < kPer; ++i) x[i] = C(0);
@@ -97,24 +80,10 @@ __device__ __forceinline__ void multiply(const C (&a)[kDepth][kM], const C (&b)[
   }
 }
 
-/// Calls body with a value of the C++ type of `dtype` and one of the type that its sums have.
-template <class F>
-void with_type(DType dtype, F&& body) {
-  switch (dtype) {
-    case DType::f32: return body(float{}, float{});
-    case DType::f16: return body(float16{}, float{});
-    case DType::bf16: return body(bfloat16{}, float{});
-    default: return body(double{}, double{});
-  }
-}
-
-/// Whether pixels `pitch` apart may be read in runs of four.
+/// Returns true if pixels `pitch` apart may be read in runs of four.
 inline bool in_fours(const void* data, DType dtype, std::int64_t pitch) {
   const std::size_t bytes = is_half(dtype) ? 8 : 16;
   return dtype != DType::f64 && pitch % 4 == 0 && reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
-
-/// As many blocks as a grid can have take all the tiles in turn.
-inline unsigned blocks_for(std::int64_t tiles) { return static_cast<unsigned>(tiles < (1 << 30) ? tiles : 1 << 30); }
 
 }  // namespace binade::cuda::conv

@@ -11,31 +11,10 @@ constexpr const char* kPasses[] = {"forward", "data-gradient", "weight-gradient"
 
 std::array<std::int64_t, ConvKey::kNumbers> ConvKey::numbers() const {
   const ConvShape& s = shape;
-  return {static_cast<int>(pass),
-          static_cast<int>(in),
-          static_cast<int>(out),
-          s.images,
-          s.height,
-          s.width,
-          s.channels,
-          x_pitch,
-          x_alignment,
-          s.out_height,
-          s.out_width,
-          s.filters,
-          y_pitch,
-          y_alignment,
-          s.filter_height,
-          s.filter_width,
-          w_alignment,
-          s.stride[0],
-          s.stride[1],
-          s.padding[0],
-          s.padding[1],
-          s.dilation[0],
-          s.dilation[1],
-          2 * s.groups + (bias ? 1 : 0),
-          tf32 ? 1 : 0};
+  return numbers_of(pass, in, out, s.images, s.height, s.width, s.channels, x_pitch, x_alignment, s.out_height,
+                    s.out_width, s.filters, y_pitch, y_alignment, s.filter_height, s.filter_width, w_alignment,
+                    s.stride[0], s.stride[1], s.padding[0], s.padding[1], s.dilation[0], s.dilation[1],
+                    2 * s.groups + (bias ? 1 : 0), tf32);
 }
 
 std::string ConvKey::text() const {
@@ -80,13 +59,13 @@ ConvKey conv_key(const ConvWeightArgs& a) {
 
 std::string no_library_for(const ConvKey& key) {
   const ConvShape& s = key.shape;
-  if (key.in == DType::f64) return "cuDNN is not asked for f64";
+  if (key.in == DType::f64) return "cuDNN is not used for f64";
   // A result may be smaller than the formula says (conv_transpose2d with an output padding beyond the stride).
   const std::int64_t extents[2] = {s.height, s.width}, outs[2] = {s.out_height, s.out_width},
                      filters[2] = {s.filter_height, s.filter_width};
   for (int d = 0; d < 2; ++d) {
     const std::int64_t span = extents[d] + 2 * s.padding[d] - s.dilation[d] * (filters[d] - 1) - 1;
-    if (span < 0 || span / s.stride[d] + 1 != outs[d]) return "its output padding goes beyond the stride";
+    if (span < 0 || span / s.stride[d] + 1 != outs[d]) return "its output padding exceeds the stride";
   }
   return {};
 }

@@ -162,12 +162,11 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
 
 template <class C>
 __global__ void __launch_bounds__(kThreads) add_runs(const C* sums, std::int64_t runs, std::int64_t size, C* gw) {
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < size;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(size, [&](std::int64_t i) {
     C sum = sums[i];
     for (std::int64_t run = 1; run < runs; ++run) sum += sums[run * size + i];
     gw[i] = sum;
-  }
+  });
 }
 
 template <class T, class C, int kPer>
@@ -190,14 +189,13 @@ struct alignas(16) EightHalves {
 /// Copies pixels of `channels` halves, `pitch` apart, to contiguous pixels of `eights` times eight, padded with zeros.
 __global__ void widen_pixels(const std::uint16_t* from, std::int64_t pitch, std::int64_t channels, std::int64_t eights,
                              std::int64_t count, EightHalves* to) {
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(count, [&](std::int64_t i) {
     const std::int64_t pixel = i / eights, first = (i - pixel * eights) * 8;
     EightHalves eight;
 #pragma unroll
     for (int j = 0; j < 8; ++j) eight.x[j] = first + j < channels ? from[pixel * pitch + first + j] : std::uint16_t{0};
     to[i] = eight;
-  }
+  });
 }
 
 /// Pixels of halves as a library reads them: contiguous, with a multiple of eight channels. Pixels that already are so
@@ -282,7 +280,8 @@ void own_conv_weight(const ConvWeightArgs& a) {
   const Plan p = plan_of(a);
   const bool fours = conv::in_fours(a.x, a.in, a.x_pitch) && conv::in_fours(a.gy, a.in, a.gy_pitch) &&
                      p.channels % 4 == 0 && p.filters % 4 == 0;
-  conv::with_type(a.in, [&]<class T, class C>(T, C) {
+  with_type(a.in, [&]<class T>(TypeTag<T>) {
+    using C = Compute<T>;
     if constexpr (sizeof(C) == sizeof(float))
       if (fours) return start<T, C, 4>(p);
     start<T, C, 1>(p);

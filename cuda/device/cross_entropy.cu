@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1
     statistics[2 * row + 1] = label.ignored ? C(1) : sums[0];
     counted += label.ignored ? 0 : 1;
   }
-  for (int apart = kWarp / 2; apart > 0; apart /= 2) counted += __shfl_xor_sync(0xffffffffu, counted, apart);
+  counted = fold_warp<Adding>(counted);
   if (threadIdx.x % kWarp == 0 && counted > 0)
     atomicAdd(reinterpret_cast<unsigned long long*>(a.count), static_cast<unsigned long long>(counted));
 }

@@ -2,15 +2,13 @@
 
 #include "binade/cuda/device/attention_graph.h"
 #include "binade/cuda/device/cudnn_plans.cuh"
-#include "binade/cuda/device/libraries.cuh"
 
 /// Attention by cuDNN.
 namespace binade::cuda {
 namespace {
 
 std::string why_no_library(const AttentionKey& key) {
-  static const CudnnFacts facts = cudnn_facts();
-  return no_library_for(key, facts.version, facts.major);
+  return no_library_for(key, cudnnGetVersion(), context().capability / 10);
 }
 
 PlanCache<AttentionKey>& plans() {

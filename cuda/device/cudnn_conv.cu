@@ -1,6 +1,5 @@
 #include "binade/cuda/device/conv_graph.h"
 #include "binade/cuda/device/cudnn_plans.cuh"
-#include "binade/cuda/device/libraries.cuh"
 
 /// Convolutions by cuDNN.
 namespace binade::cuda {

@@ -2,18 +2,6 @@
 
 namespace binade::cuda {
 
-CudnnFacts cudnn_facts() {
-  CudnnFacts facts{.version = cudnnGetVersion()};
-  check(cudaDeviceGetAttribute(&facts.major, cudaDevAttrComputeCapabilityMajor, context().device), "device");
-  check(cudaDeviceGetAttribute(&facts.minor, cudaDevAttrComputeCapabilityMinor, context().device), "device");
-  return facts;
-}
-
-std::string CudnnFacts::title() const {
-  return "cudnn " + std::to_string(version) + " sm_" + std::to_string(major) + std::to_string(minor) +
-         " multiprocessors " + std::to_string(context().multiprocessors);
-}
-
 cudnnHandle_t cudnn_handle() {
   static const cudnnHandle_t handle = [] {
     cudnnHandle_t made = nullptr;

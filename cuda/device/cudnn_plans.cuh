@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/cudnn_graph.h"
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/plan_timing.cuh"
@@ -15,15 +14,7 @@
 /// while a graph is captured.
 namespace binade::cuda {
 
-/// The cuDNN of this process and the device that is open.
-struct CudnnFacts {
-  std::size_t version = 0;    ///< 10000 major + 100 minor + patch
-  int major = 0, minor = 0;   ///< of the device's architecture
-  std::string title() const;  ///< the line above its plans in a text of plans
-};
-CudnnFacts cudnn_facts();
-
-/// On the context's stream. Made at the first call, kept for the process; used under cudnn_mutex().
+/// Returns the handle on the context's stream, created on first use and kept. Used under cudnn_mutex().
 cudnnHandle_t cudnn_handle();
 std::mutex& cudnn_mutex();
 
@@ -108,8 +99,8 @@ class PlanCache {
   static constexpr std::int64_t kMostTried = std::int64_t{256} << 20;
 
   static std::string title() {
-    static const CudnnFacts facts = cudnn_facts();
-    return facts.title() + (plan_chooser().settings().any_order ? " in any order" : "");
+    return "cudnn " + std::to_string(cudnnGetVersion()) + device_title() +
+           (plan_chooser().settings().any_order ? " in any order" : "");
   }
   static EngineTarget target() {
     const PlanSettings& settings = plan_chooser().settings();
@@ -161,7 +152,7 @@ class PlanCache {
     const std::vector<EngineChoice> all = open.empty() ? proposals(key) : open.mapped();
     if (all.empty()) return {};
     std::optional<EnginePlan> plan = choose(key, name, all, use);
-    if (!plan) note_own(name, "cuDNN can plan none of its engines for it");
+    if (!plan) note_own(name, "cuDNN can make a plan for none of its engines");
     return plan;
   }
 
@@ -182,9 +173,7 @@ class PlanCache {
     const auto time = [&](std::size_t i) -> std::optional<double> {
       // Workspace never shrinks, so no losing plan may enlarge it.
       if (!planned(i) || (best > 0 && plans[i]->workspace > kMostTried)) return {};
-      const std::optional<double> seconds = seconds_of([&] { use(*plans[i]); }, best);
-      if (seconds) best = best > 0 && best < *seconds ? best : *seconds;
-      return seconds;
+      return seconds_of([&] { use(*plans[i]); }, best);
     };
     const std::optional<std::size_t> found = selection.fastest(all.size() < kMostTimed ? all.size() : kMostTimed, time,
                                                                planned);

@@ -25,9 +25,9 @@ __global__ void copy_rows(EmbeddingRowsArgs a, std::int64_t units, std::int64_t 
 
 /// Indices out of range become one key after all others.
 __global__ void write_keys(const std::int64_t* indices, std::int64_t count, std::int64_t rows, std::uint32_t* keys) {
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
+  each_index(count, [&](std::int64_t i) {
     keys[i] = static_cast<std::uint32_t>(indices[i] < 0 || indices[i] >= rows ? rows : indices[i]);
+  });
 }
 
 /// Sorted positions are cut into chunks. One block adds what a row gets within a chunk, in position order. A row that
@@ -50,14 +50,14 @@ __device__ std::int64_t part_of(std::int64_t i) { return 2 * (i / kChunk) + (i %
 template <class C, int V>
 __device__ void store_sum(const EmbeddingGradientArgs& a, std::int64_t key, std::int64_t c, const C (&sum)[V],
                           AmaxObserver& amax) {
-  C there[V];
-  load_vector({a.gw.data, a.gw.dtype}, key * a.cols + c, there);
+  C current[V];
+  load_vector({a.gw.data, a.gw.dtype}, key * a.cols + c, current);
 #pragma unroll
   for (int e = 0; e < V; ++e) {
-    there[e] += sum[e];
-    amax.add(there[e]);
+    current[e] += sum[e];
+    amax.add(current[e]);
   }
-  store_vector(a.gw, key * a.cols + c, there);
+  store_vector(a.gw, key * a.cols + c, current);
 }
 
 /// One block for what a chunk adds to a row. parts (2 chunks, cols) of C receives it if the row gets more elsewhere.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -36,6 +37,11 @@ std::optional<EngineLine> parse_engine_line(std::string_view line, std::string_v
 /// Returns the largest power of two, up to 16, that divides the address.
 int alignment_of(const void* at);
 
+/// Returns values of any integral types as one array.
+template <class... N>
+std::array<std::int64_t, sizeof...(N)> numbers_of(N... values) {
+  return {static_cast<std::int64_t>(values)...};
+}
 std::size_t hash_of(std::span<const std::int64_t> numbers);
 
 }  // namespace binade::cuda

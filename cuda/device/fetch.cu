@@ -17,36 +17,36 @@ class Fetches {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     for (Part& part : parts_) {
       void* memory = nullptr;
-      check(cudaEventCreateWithFlags(&part.brought, cudaEventDisableTiming), "cudaEventCreate");
+      part.copied = make_event();
       check(cudaHostAlloc(&memory, kPart, cudaHostAllocDefault), "page-locked memory");
-      part.here = static_cast<char*>(memory);
+      part.buffer = static_cast<char*>(memory);
     }
   }
 
-  void bring(char* to, const char* from, std::size_t bytes) {
+  void copy(char* to, const char* from, std::size_t bytes) {
     send(0, from, bytes);
     for (std::size_t at = 0; at < bytes; at += kPart) {
       send(at + kPart, from, bytes);
       const Part& part = part_of(at);
-      check(cudaEventSynchronize(part.brought), "the device");
-      std::memcpy(to + at, part.here, std::min(kPart, bytes - at));
+      check(cudaEventSynchronize(part.copied), "the device");
+      std::memcpy(to + at, part.buffer, std::min(kPart, bytes - at));
     }
   }
 
  private:
   static constexpr std::size_t kPart = std::size_t{8} << 20;
   struct Part {
-    char* here = nullptr;
-    cudaEvent_t brought = nullptr;
+    char* buffer = nullptr;
+    cudaEvent_t copied = nullptr;
   };
 
   const Part& part_of(std::size_t at) const { return parts_[at / kPart % 2]; }
   void send(std::size_t at, const char* from, std::size_t bytes) {
     if (at >= bytes) return;
     const Part& part = part_of(at);
-    check(cudaMemcpyAsync(part.here, from + at, std::min(kPart, bytes - at), cudaMemcpyDeviceToHost, stream_),
+    check(cudaMemcpyAsync(part.buffer, from + at, std::min(kPart, bytes - at), cudaMemcpyDeviceToHost, stream_),
           "copy to the host");
-    check(cudaEventRecord(part.brought, stream_), "cudaEventRecord");
+    check(cudaEventRecord(part.copied, stream_), "cudaEventRecord");
   }
 
   cudaStream_t stream_ = nullptr;
@@ -61,7 +61,7 @@ void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark) {
   const std::lock_guard lock(one_at_a_time);
   wait_until_reached(mark);
   static auto* const fetches = new Fetches;  // never destroyed: the driver may be gone before statics are
-  fetches->bring(static_cast<char*>(to), static_cast<const char*>(from), bytes);
+  fetches->copy(static_cast<char*>(to), static_cast<const char*>(from), bytes);
 }
 
 }  // namespace binade::cuda

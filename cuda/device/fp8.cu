@@ -1,5 +1,5 @@
 #include "binade/core/float8.h"
-#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/fold.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
@@ -17,18 +17,6 @@ struct Rows {
   __device__ std::int64_t offset(std::int64_t i) const { return cols == pitch ? i : i / cols * pitch + i % cols; }
 };
 
-/// A history that a fault has reached does not decide.
-__device__ __forceinline__ float largest_in(const float* history) {
-  float largest = 0;
-  if (history == nullptr) return largest;
-#pragma unroll
-  for (int i = 0; i < kFp8Window; ++i) {
-    const float x = history[i];
-    if (x > largest && std::bit_cast<std::uint32_t>(x) < 0x7f800000u) largest = x;
-  }
-  return largest;
-}
-
 __device__ __forceinline__ void keep_finite(float x, std::uint32_t& largest) {
   const std::uint32_t a = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
   if (a < 0x7f800000u && a > largest) largest = a;
@@ -37,10 +25,7 @@ __device__ __forceinline__ void keep_finite(float x, std::uint32_t& largest) {
 /// Raises `word` to the largest of the block; null: does nothing. Every thread of the block must call it.
 __device__ __forceinline__ void publish(std::uint32_t largest, std::uint32_t* word) {
   if (word == nullptr) return;
-  for (int apart = kWarp / 2; apart > 0; apart /= 2) {
-    const std::uint32_t other = __shfl_xor_sync(0xffffffffu, largest, apart);
-    largest = other > largest ? other : largest;
-  }
+  largest = fold_warp<LargerWord>(largest);
   if (threadIdx.x % kWarp == 0 && largest > *static_cast<volatile std::uint32_t*>(word)) atomicMax(word, largest);
 }
 

@@ -77,14 +77,8 @@ struct Tile {
   }
 };
 
-/// Four neighbors in shared memory, read as the hardware likes it.
-template <class C>
-struct alignas(16) Four {
-  C value[kSide];
-};
-
-/// Each block computes tiles of 64 x 64; a thread holds 4 x 4 of the sums, each one chain in the order of k. Two
-/// buffers: the next tile is fetched while this one is multiplied.
+/// Each block computes tiles of 64 x 64; a thread holds 4 x 4 of the sums, each one chain in the order of k.
+/// Double-buffered: the next tile is fetched while this one is multiplied.
 template <class T>
 __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
   using C = Compute<T>;
@@ -123,8 +117,8 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
       }
 #pragma unroll
       for (int step = 0; step < kDepth; ++step) {
-        const auto& x = *reinterpret_cast<const Four<C>*>(&a_tile[buffer].at[step][row]);
-        const auto& y = *reinterpret_cast<const Four<C>*>(&b_tile[buffer].at[step][column]);
+        const auto& x = *reinterpret_cast<const Quad<C>*>(&a_tile[buffer].at[step][row]);
+        const auto& y = *reinterpret_cast<const Quad<C>*>(&b_tile[buffer].at[step][column]);
 #pragma unroll
         for (int i = 0; i < kSide; ++i)
 #pragma unroll

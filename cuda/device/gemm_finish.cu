@@ -14,14 +14,13 @@ struct Position {
 template <class C>
 __global__ void finish_each(Finish f, Sums sums, std::int64_t batch, std::int64_t m, std::int64_t n) {
   AmaxObserver amax(f.words, f.y.dtype);
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < batch * m * n;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(batch * m * n, [&](std::int64_t i) {
     const Position p(i, m, n);
     const std::int64_t from = sums.batch.at(p.product) + p.row * sums.row + p.column;
     C sum = load_at<C>(sums.from, from);
     for (std::int64_t chunk = 1; chunk < sums.chunks; ++chunk) sum += load_at<C>(sums.from, from + chunk * sums.chunk);
     finish_one<C>(f, f.batch.at(p.product) + p.row * f.row + p.column, p.column, sum, amax);
-  }
+  });
   amax.publish();
 }
 
@@ -30,8 +29,7 @@ __global__ void finish_each(Finish f, Sums sums, std::int64_t batch, std::int64_
 template <class I>
 __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
   AmaxObserver amax(f.words, f.y.dtype);
-  for (I i = blockIdx.x * static_cast<I>(blockDim.x) + threadIdx.x; i < m * packs;
-       i += static_cast<I>(gridDim.x) * blockDim.x) {
+  each_index(m * packs, [&](I i) {
     const I in_rows = i / packs;
     const auto row = static_cast<std::int64_t>(in_rows);
     const std::int64_t column = static_cast<std::int64_t>(i - in_rows * packs) * kPack;
@@ -67,29 +65,27 @@ __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
       if (!of_rounded) amax.add(x[k]);
     }
     store_pack(f.y.data, f.y.dtype, at, x);
-  }
+  });
   amax.publish();
 }
 
 __global__ void observe_each(Finish f, std::int64_t batch, std::int64_t m, std::int64_t n) {
   AmaxObserver amax(f.words, f.y.dtype);
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < batch * m * n;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(batch * m * n, [&](std::int64_t i) {
     const Position p(i, m, n);
     amax.add(load_at<float>(f.y.data, f.y.dtype, f.batch.at(p.product) + p.row * f.row + p.column));
-  }
+  });
   amax.publish();
 }
 
 __global__ void observe_packs(Finish f, std::int64_t count) {
   AmaxObserver amax(f.words, f.y.dtype);
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count / kPack;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(count / kPack, [&](std::int64_t i) {
     float x[kPack];
     load_pack(f.y.data, f.y.dtype, i * kPack, x);
 #pragma unroll
     for (int k = 0; k < kPack; ++k) amax.add(x[k]);
-  }
+  });
   amax.publish();
 }
 

@@ -4,7 +4,6 @@
 #include <set>
 #include <unordered_map>
 
-#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/gemm_plan.h"
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/plan_timing.cuh"
@@ -42,11 +41,7 @@ class Library {
  public:
   Library() {
     check(cublasLtCreate(&handle_), "cublasLtCreate");
-    int major = 0, minor = 0;
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, context().device), "device");
-    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, context().device), "device");
-    title_ = "cublaslt " + std::to_string(cublasLtGetVersion()) + " sm_" + std::to_string(major) +
-             std::to_string(minor) + " multiprocessors " + std::to_string(context().multiprocessors);
+    title_ = "cublaslt " + std::to_string(cublasLtGetVersion()) + device_title();
   }
 
   bool multiply(const GemmArgs& g, const PlanKey& key) {
@@ -87,7 +82,8 @@ class Library {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || (special && status == CUBLAS_STATUS_INVALID_VALUE);
   }
   static void set_pointer(const PlanDescriptors& d, cublasLtMatmulDescAttributes_t which, const void* pointer) {
-    check(cublasLtMatmulDescSetAttribute(d.operation.get(), which, &pointer, sizeof pointer), "where an operand lies");
+    check(cublasLtMatmulDescSetAttribute(d.operation.get(), which, &pointer, sizeof pointer),
+          "the address of an operand");
   }
 
   /// Returns true if cuBLASLt can run the plan; a text from a file may contain anything.
@@ -160,15 +156,14 @@ class Library {
     void* const result = key.accumulate ? scratch.data() : g.c;
     double best = 0;
     const auto time = [&](std::size_t i) -> std::optional<double> {
-      const std::optional<double> seconds = seconds_of(
+      return seconds_of(
           [&] {
             const cublasStatus_t status = start(g, key, plan.descriptors, all[i], result);
-            if (declined(status, key)) throw Failure(Status::kUnsupported, "an algorithm that declines");
+            if (declined(status, key))
+              throw Failure(Status::kUnsupported, "the algorithm does not support this product");
             check(status, "cublasLtMatmul");
           },
           best);
-      if (seconds) best = best > 0 && best < *seconds ? best : *seconds;
-      return seconds;
     };
     const std::size_t count = result != nullptr ? all.count : std::min<std::size_t>(all.count, 1);
     const std::optional<std::size_t> found = selection.fastest(count, time, [](std::size_t) { return true; });

@@ -6,6 +6,7 @@
 #include <span>
 #include <sstream>
 
+#include "binade/cuda/device/engine_choice.h"
 #include "binade/cuda/device/failure.h"
 #include "binade/cuda/rules.h"
 
@@ -202,17 +203,10 @@ struct Reader {
 }  // namespace
 
 std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
-  std::size_t hash = 0xcbf29ce484222325u;
-  const auto mix = [&hash](std::int64_t value) { hash = (hash ^ static_cast<std::size_t>(value)) * 0x100000001b3u; };
-  for (const std::int64_t x : {static_cast<std::int64_t>(key.in), static_cast<std::int64_t>(key.out), key.m, key.n,
-                               key.k, key.batch, std::int64_t{key.bias}, std::int64_t{key.accumulate},
-                               std::int64_t{key.tf32}, static_cast<std::int64_t>(key.epilogue)})
-    mix(x);
-  for (const PlanOperand* x : {&key.a, &key.b, &key.c}) {
-    mix(x->leading * 2 + x->transposed);
-    mix(x->batch * 32 + x->alignment);
-  }
-  return hash ^ hash >> 29;
+  const PlanOperand &a = key.a, &b = key.b, &c = key.c;
+  return hash_of(numbers_of(key.in, key.out, key.m, key.n, key.k, key.batch, key.bias, key.accumulate, key.tf32,
+                            key.epilogue, a.transposed, a.leading, a.batch, a.alignment, b.transposed, b.leading,
+                            b.batch, b.alignment, c.transposed, c.leading, c.batch, c.alignment));
 }
 
 /// Both operands K-major and everything on 16 bytes; k and n too, because rows of k codes and of n results begin there.

@@ -1,6 +1,5 @@
 #include "binade/core/math.h"
 #include "binade/cuda/device/column_norm.cuh"
-#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/thread_group.cuh"
 #include "binade/cuda/device/vector.cuh"
@@ -132,6 +131,7 @@ void combine_into(const Buffer<double>& totals, const ChannelNorm& a, const Colu
 template <class C>
 void forward(const GroupNormForward& a) {
   Columns columns = columns_of(a);
+  columns.weight = nullptr;
   const ColumnCut cut = cut_columns(columns);
   const std::int64_t values = a.samples * a.cols;
   const Buffer<C> mean(values), scale(values);
@@ -150,6 +150,7 @@ void forward(const GroupNormForward& a) {
 template <class C>
 void backward(const GroupNormBackward& a) {
   Columns columns = columns_of(a);
+  columns.weight = nullptr;
   const ColumnCut cut = cut_columns(columns);
   const std::int64_t values = a.samples * a.cols;
   const Buffer<C> mean(values), scale(values), center(values), slope(values), constant(values);

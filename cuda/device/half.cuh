@@ -24,6 +24,8 @@ __device__ __forceinline__ float widened(float16 x) {
 #endif
 }
 __device__ __forceinline__ float widened(bfloat16 x) { return x.to_float(); }
+__device__ __forceinline__ float widened(float x) { return x; }
+__device__ __forceinline__ double widened(double x) { return x; }
 
 template <class T>
 __device__ __forceinline__ T narrowed(float x);

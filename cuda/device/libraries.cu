@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/libraries.cuh"
 
 namespace binade::cuda {
@@ -35,6 +36,11 @@ std::string plans_text(const std::string& title, const std::set<std::string>& li
   return text;
 }
 
+std::string device_title() {
+  return " sm_" + std::to_string(context().capability) + " multiprocessors " +
+         std::to_string(context().multiprocessors);
+}
+
 std::string library_plans() { return gemm_plans() + conv_plans() + attention_plans(); }
 int use_library_plans(const std::string& text) {
   return use_gemm_plans(text) + use_conv_plans(text) + use_attention_plans(text);
@@ -64,8 +70,8 @@ void add_note(const std::string& line) {
   notes().text += line + "\n";
 }
 void add_note_once(const std::string& line) {
-  static auto* const told = new std::set<std::string>;
-  if (told->insert(line).second) add_note(line);
+  static auto* const added = new std::set<std::string>;
+  if (added->insert(line).second) add_note(line);
 }
 
 }  // namespace binade::cuda

@@ -51,7 +51,9 @@ PlanChooser& plan_chooser();
 /// Returns what libraries could not do, one line each, in order of discovery.
 std::string library_notes();
 void add_note(const std::string& line);
-/// Unless it was told before. For those who run calls (Context::mutex).
+/// Returns " sm_90 multiprocessors 132" for the title of a library's plans.
+std::string device_title();
+/// Adds a note unless it exists. For code that runs calls (Context::mutex).
 void add_note_once(const std::string& line);
 
 /// Returns the text of one library: its title, then its lines in order, so that the same choices give the same text.

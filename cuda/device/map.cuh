@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "binade/cuda/device/amax_observer.cuh"
-#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/value.cuh"
 
 /// Kernels that compute every element from the elements of their inputs at the same position: elementwise ops, casts,
@@ -83,8 +82,7 @@ template <class C, int kInputs, class F>
 __global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, WalkVectors vectors, std::uint32_t* words) {
   AmaxObserver amax(words, out.dtype);
   prepare(f);
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < vectors.count;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(vectors.count, [&](std::int64_t i) {
     std::int64_t at[kInputs + 1];
     vectors.offsets(i, at);
     C x[kInputs];
@@ -93,7 +91,7 @@ __global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, WalkVector
     const C y = static_cast<C>(f(x, i));
     amax.add(y);
     store_at(out.data, out.dtype, at[kInputs], y);
-  }
+  });
   amax.publish();
 }
 

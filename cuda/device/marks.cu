@@ -18,6 +18,12 @@ cudaEvent_t event_of(std::uint64_t mark) {
 
 }  // namespace
 
+cudaEvent_t make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  return event;
+}
+
 bool is_over(cudaEvent_t event) {
   const cudaError_t there = cudaEventQuery(event);
   if (there == cudaErrorNotReady) {
@@ -35,13 +41,13 @@ std::uint64_t set_mark() {
   if (event != nullptr)
     check(cudaEventSynchronize(event), "the device");
   else
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+    event = make_event();
   check(cudaEventRecord(event, context().stream), "cudaEventRecord");
   return ++g_last;
 }
 
 bool has_reached(std::uint64_t mark) {
-  require_no_capture("asking how far the device is");
+  require_no_capture("querying a mark");
   const cudaEvent_t event = event_of(mark);
   return event == nullptr || is_over(event);
 }

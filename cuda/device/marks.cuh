@@ -6,8 +6,10 @@
 
 namespace binade::cuda {
 
-/// Whether the device has come to where `event` was last recorded; yes where it never was. Throws what the device died
-/// of.
+/// Creates an event without a time stamp.
+cudaEvent_t make_event();
+/// Returns true if the device has passed the last record of `event`, or it was never recorded. Throws the error that
+/// stopped the device.
 bool is_over(cudaEvent_t event);
 
 /// Marks a point after all submitted work.

@@ -38,7 +38,7 @@ Status guarded(F&& body) {
 
 /// The same for code that submits to the stream.
 template <class F>
-Status sending(F&& body) {
+Status submitting(F&& body) {
   return guarded([&] {
     const std::lock_guard lock(context().mutex);
     body();
@@ -68,7 +68,7 @@ Status status_of(cudaError_t error) {
 
 /// A kernel of the table. `defined` is false if no file of the module defines it.
 struct Entry {
-  bool there;
+  bool defined;
   void (*run)(const void* args);
 };
 
@@ -78,8 +78,6 @@ const Entry kKernels[] = {
     BINADE_KERNELS(BINADE_ENTRY) BINADE_DEVICE_KERNELS(BINADE_ENTRY)
 #undef BINADE_ENTRY
 };
-
-const char* last_error() { return t_text; }
 
 Status count(int* count) {
   *count = 0;
@@ -133,17 +131,6 @@ Status allocate(std::size_t bytes, void** memory) {
   });
 }
 
-Status release(void* memory) {
-  return guarded([&] { check(free_when_allowed(memory), "cudaFree"); });
-}
-
-Status free_memory(std::size_t* bytes) {
-  return guarded([&] {
-    std::size_t total = 0;
-    check(cudaMemGetInfo(bytes, &total), "cudaMemGetInfo");
-  });
-}
-
 cudaMemcpyKind kind_of(Copy kind) {
   switch (kind) {
     case Copy::kHostToDevice: return cudaMemcpyHostToDevice;
@@ -154,13 +141,13 @@ cudaMemcpyKind kind_of(Copy kind) {
 }
 
 Status copy_later(void* to, const void* from, std::size_t bytes, Copy kind) {
-  return sending([&] { check(cudaMemcpyAsync(to, from, bytes, kind_of(kind), context().stream), "copy"); });
+  return submitting([&] { check(cudaMemcpyAsync(to, from, bytes, kind_of(kind), context().stream), "copy"); });
 }
 
 Status copy(void* to, const void* from, std::size_t bytes, Copy kind) {
   switch (kind) {
     case Copy::kHostToDevice:
-      return sending([&] {
+      return submitting([&] {
         require_no_capture("a copy from ordinary host memory");
         upload(to, from, bytes);
       });
@@ -176,10 +163,6 @@ Status copy(void* to, const void* from, std::size_t bytes, Copy kind) {
   return copy_later(to, from, bytes, kind);
 }
 
-Status fill_zero(void* memory, std::size_t bytes) {
-  return sending([&] { check(cudaMemsetAsync(memory, 0, bytes, context().stream), "cudaMemset"); });
-}
-
 Status allocate_pinned(std::size_t bytes, void** memory) {
   return guarded([&] {
     const AllowedInCapture allowed;
@@ -188,46 +171,9 @@ Status allocate_pinned(std::size_t bytes, void** memory) {
     check(error, "cudaHostAlloc");
   });
 }
-Status release_pinned(void* memory) {
-  return guarded([&] {
-    const AllowedInCapture allowed;
-    check(cudaFreeHost(memory), "cudaFreeHost");
-  });
-}
-
-Status mark(std::uint64_t* number) {
-  return guarded([&] { *number = set_mark(); });
-}
-Status reached(std::uint64_t number, int* yes) {
-  return guarded([&] { *yes = has_reached(number) ? 1 : 0; });
-}
-Status wait_for(std::uint64_t number) {
-  return guarded([&] { wait_for_mark(number); });
-}
-Status fetch_to_host(void* to, const void* from, std::size_t bytes, std::uint64_t number) {
-  return guarded([&] { fetch(to, from, bytes, number); });
-}
-
-Status capture_begin() { return guarded(begin_capture); }
-Status capture_end(void** graph) {
-  return guarded([&] {
-    Graph* captured = end_capture(graph != nullptr);
-    if (graph != nullptr) *graph = captured;
-  });
-}
-Status graph_launch(void* graph) {
-  return sending([&] { run_graph(*static_cast<Graph*>(graph)); });
-}
-Status graph_release(void* graph) {
-  return guarded([&] { destroy(static_cast<Graph*>(graph)); });
-}
-
-Status synchronize() { return guarded(wait); }
-
-int has_kernel(int kernel) { return kKernels[kernel].there ? 1 : 0; }
 
 Status run(int kernel, const void* args, const Watch& watch) {
-  return sending([&] {
+  return submitting([&] {
     context().amax_words = watch.words;
     context().observes_libraries = watch.libraries;
     kKernels[kernel].run(args);
@@ -239,31 +185,15 @@ void take_fault(Fault* fault) {
   *context().fault.first = {};
 }
 
-Status plans(const char** text) {
+/// Keeps a text for this thread until its next call of the same kind.
+template <std::string (*kText)()>
+Status text_of(const char** text) {
   return guarded([&] {
-    static thread_local std::string t_plans;
-    t_plans = library_plans();
-    *text = t_plans.c_str();
+    static thread_local std::string t_kept;
+    t_kept = kText();
+    *text = t_kept.c_str();
   });
 }
-
-Status notes(const char** text) {
-  return guarded([&] {
-    static thread_local std::string t_notes;
-    t_notes = library_notes();
-    *text = t_notes.c_str();
-  });
-}
-
-Status use_plans(const char* text, int* taken) {
-  return guarded([&] { *taken = use_library_plans(text); });
-}
-
-Status choose_plans(const PlanOptions* options) {
-  return sending([&] { choose_library_plans(*options); });
-}
-
-std::uint64_t waits() { return g_context != nullptr ? g_context->waits.load() : 0; }
 
 }  // namespace
 
@@ -287,34 +217,53 @@ void check(cudaError_t error, const char* what) {
 
 extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binade_cuda_api() {
   using namespace binade::cuda;
-  static const Api api{.abi = kAbi,
-                       .last_error = &last_error,
-                       .count = &count,
-                       .open = &open,
-                       .allocate = &allocate,
-                       .release = &release,
-                       .free_memory = &free_memory,
-                       .copy = &copy,
-                       .fill_zero = &fill_zero,
-                       .synchronize = &synchronize,
-                       .has_kernel = &has_kernel,
-                       .run = &run,
-                       .take_fault = &take_fault,
-                       .waits = &waits,
-                       .plans = &plans,
-                       .use_plans = &use_plans,
-                       .choose_plans = &choose_plans,
-                       .notes = &notes,
-                       .allocate_pinned = &allocate_pinned,
-                       .release_pinned = &release_pinned,
-                       .copy_later = &copy_later,
-                       .mark = &mark,
-                       .reached = &reached,
-                       .wait_for = &wait_for,
-                       .fetch = &fetch_to_host,
-                       .capture_begin = &capture_begin,
-                       .capture_end = &capture_end,
-                       .graph_launch = &graph_launch,
-                       .graph_release = &graph_release};
+  static const Api api = [] {
+    Api a{};
+    a.abi = kAbi;
+    a.last_error = [] { return static_cast<const char*>(t_text); };
+    a.count = &count;
+    a.open = &open;
+    a.allocate = &allocate;
+    a.release = [](void* memory) { return guarded([&] { check(free_when_allowed(memory), "cudaFree"); }); };
+    a.free_memory = [](std::size_t* bytes) {
+      std::size_t total = 0;
+      return guarded([&] { check(cudaMemGetInfo(bytes, &total), "cudaMemGetInfo"); });
+    };
+    a.copy = &copy;
+    a.fill_zero = [](void* memory, std::size_t bytes) {
+      return submitting([&] { check(cudaMemsetAsync(memory, 0, bytes, context().stream), "cudaMemset"); });
+    };
+    a.synchronize = [] { return guarded(wait); };
+    a.has_kernel = [](int kernel) { return kKernels[kernel].defined ? 1 : 0; };
+    a.run = &run;
+    a.take_fault = &take_fault;
+    a.waits = [] { return g_context != nullptr ? g_context->waits.load() : 0; };
+    a.plans = &text_of<library_plans>;
+    a.use_plans = [](const char* text, int* taken) { return guarded([&] { *taken = use_library_plans(text); }); };
+    a.choose_plans = [](const PlanOptions* options) { return submitting([&] { choose_library_plans(*options); }); };
+    a.notes = &text_of<library_notes>;
+    a.allocate_pinned = &allocate_pinned;
+    a.release_pinned = [](void* memory) {
+      const AllowedInCapture allowed;
+      return guarded([&] { check(cudaFreeHost(memory), "cudaFreeHost"); });
+    };
+    a.copy_later = &copy_later;
+    a.mark = [](std::uint64_t* number) { return guarded([&] { *number = set_mark(); }); };
+    a.reached = [](std::uint64_t number, int* yes) { return guarded([&] { *yes = has_reached(number) ? 1 : 0; }); };
+    a.wait_for = [](std::uint64_t number) { return guarded([&] { wait_for_mark(number); }); };
+    a.fetch = [](void* to, const void* from, std::size_t bytes, std::uint64_t number) {
+      return guarded([&] { fetch(to, from, bytes, number); });
+    };
+    a.capture_begin = [] { return guarded(begin_capture); };
+    a.capture_end = [](void** graph) {
+      return guarded([&] {
+        Graph* captured = end_capture(graph != nullptr);
+        if (graph != nullptr) *graph = captured;
+      });
+    };
+    a.graph_launch = [](void* graph) { return submitting([&] { run_graph(*static_cast<Graph*>(graph)); }); };
+    a.graph_release = [](void* graph) { return guarded([&] { destroy(static_cast<Graph*>(graph)); }); };
+    return a;
+  }();
   return &api;
 }

@@ -16,11 +16,10 @@ constexpr int kThreads = 256;
 template <class Unit, class Index>
 __global__ void copy_box(const Unit* from, std::int64_t from_stride, Unit* to, std::int64_t to_stride, Index inner,
                          Index count) {
-  for (Index i = blockIdx.x * static_cast<Index>(blockDim.x) + threadIdx.x; i < count;
-       i += static_cast<Index>(gridDim.x) * blockDim.x) {
+  each_index(count, [&](Index i) {
     const Index run = i / inner, at = i - run * inner;
     to[run * to_stride + at] = from[run * from_stride + at];
-  }
+  });
 }
 
 /// Extents and strides of the output's dimensions, the innermost first.
@@ -31,8 +30,7 @@ struct Dims {
 
 template <class Unit, class Index>
 __global__ void copy_permuted(const Unit* from, Unit* to, Dims dims, Index count) {
-  for (Index i = blockIdx.x * static_cast<Index>(blockDim.x) + threadIdx.x; i < count;
-       i += static_cast<Index>(gridDim.x) * blockDim.x) {
+  each_index(count, [&](Index i) {
     Index rest = i;
     std::int64_t at = 0;
     for (int d = 0; d < dims.rank; ++d) {
@@ -41,7 +39,7 @@ __global__ void copy_permuted(const Unit* from, Unit* to, Dims dims, Index count
       rest = next;
     }
     to[i] = from[at];
-  }
+  });
 }
 
 /// Tiles that are read along one dimension and written along another, so that both accesses are contiguous.

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <thread>
 
 namespace binade::cuda {
@@ -161,13 +162,8 @@ bool PlanChooser::Selection::may_go_on() const {
 
 std::optional<std::size_t> PlanChooser::Selection::least(const std::vector<std::optional<double>>& times) {
   constexpr double kNoise = 1.02;
-  double best = 0;
-  bool any = false;
-  for (const std::optional<double>& t : times)
-    if (t && (!any || *t < best)) {
-      best = *t;
-      any = true;
-    }
+  double best = std::numeric_limits<double>::infinity();
+  for (const std::optional<double>& t : times) best = std::min(best, t.value_or(best));
   for (std::size_t i = 0; i < times.size(); ++i)
     if (times[i] && *times[i] <= kNoise * best) return i;
   return {};

@@ -29,7 +29,7 @@ class TimedEvent {
 /// if that takes 1.5 times `best` (0: no comparison), which it lowers. std::nullopt if it is unsupported or out of
 /// memory. REQUIRES that nothing is being captured.
 template <class Run>
-std::optional<double> seconds_of(Run&& run, double best) try {
+std::optional<double> seconds_of(Run&& run, double& best) try {
   constexpr int kRuns = 3;
   constexpr double kHopeless = 1.5;
   const TimedEvent begin, end;
@@ -43,6 +43,7 @@ std::optional<double> seconds_of(Run&& run, double best) try {
     least = i > 0 && least < seconds ? least : seconds;
     if (best > 0 && seconds > kHopeless * best) break;
   }
+  if (best == 0 || least < best) best = least;
   return least;
 } catch (const Failure& failure) {
   if (failure.status() == Status::kUnsupported || failure.status() == Status::kNoMemory) return {};

@@ -133,8 +133,6 @@ __global__ void __launch_bounds__(kThreads) attention_logits(AttentionArgs a, Ro
   const std::int64_t row = sample.of(blockIdx.y);
   const std::int64_t query = row % a.queries, head = row / a.queries % a.heads, batch = row / a.queries / a.heads;
   const std::int64_t key_head = head / (a.heads / a.key_heads);
-  const std::int64_t visible = a.causal && query + 1 + a.keys - a.queries < a.keys ? query + 1 + a.keys - a.queries
-                                                                                   : a.keys;
   const std::int64_t q = (batch * a.queries + query) * a.q.token + head * a.q.head;
   const std::int64_t mask = batch * a.mask_batch + head * a.mask_head + query * a.mask_query;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -142,7 +140,7 @@ __global__ void __launch_bounds__(kThreads) attention_logits(AttentionArgs a, Ro
     const std::int64_t s = (blockIdx.x * static_cast<std::int64_t>(kWarps) + threadIdx.x / kWarp) * kKeysOfWarp + n;
     if (s >= a.keys) return;
     double logit = -std::numeric_limits<double>::infinity();
-    if (s < visible) {
+    if (s < a.visible(query)) {
       const std::int64_t k = (batch * a.keys + s) * a.k.token + key_head * a.k.head;
       double dot = 0;
       for (std::int64_t d = lane; d < a.depth; d += kWarp)

@@ -3,7 +3,6 @@
 #include "binade/core/kernels/gemm.h"
 #include "binade/core/math.h"
 #include "binade/cuda/device/amax_observer.cuh"
-#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/value.cuh"
 #include "binade/cuda/rules.h"
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "binade/cuda/device/fold.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
 #include "binade/cuda/device/rows.cuh"
@@ -50,8 +49,7 @@ template <class R, class C, int kTogether>
 __global__ void reduce_few(View v, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
   const std::int64_t across = v.inner / kTogether;
-  for (std::int64_t t = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; t < v.outer * across;
-       t += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(v.outer * across, [&](std::int64_t t) {
     const std::int64_t o = t / across, i = (t - o * across) * kTogether;
     C sum[kTogether], x[kTogether];
 #pragma unroll
@@ -63,7 +61,7 @@ __global__ void reduce_few(View v, Result to) {
       for (int k = 0; k < kTogether; ++k) sum[k] = R::combine(sum[k], x[k]);
     }
     store_result(to, o * v.inner + i, sum, amax);
-  }
+  });
   amax.publish();
 }
 

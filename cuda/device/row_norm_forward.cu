@@ -1,4 +1,3 @@
-#include "binade/core/kernels/channel_norm.h"
 #include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
@@ -18,10 +17,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForwa
   // A row that does not fit in registers is read again, its sum with the residual from where this thread stored it.
   const void* stored = add ? a.h : a.x;
   const std::int64_t stored_pitch = add ? a.cols : a.x_pitch;
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * group.count(); first < a.rows;
-       first += static_cast<std::int64_t>(gridDim.x) * group.count()) {
-    const std::int64_t row = first + group.index();
-    const std::int64_t cols = row < a.rows ? a.cols : 0;  // a team without a row still sums with the others
+  group.each_row(a.rows, a.cols, [&](std::int64_t row, std::int64_t cols) {
     C h[H > 0 ? H : 1][V];
     const auto again = [&](std::int64_t c, int k) {
       if constexpr (H == 0) load_vector<T>(stored, row * stored_pitch + c, h[k]);
@@ -86,7 +82,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForwa
       for (int e = 0; e < V; ++e) amax.add(y[e]);
       store_vector<T>(a.y, row * a.cols + c, y);
     });
-  }
+  });
   amax.publish();
 }
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/thread_group.cuh"
-#include "binade/cuda/device/value.cuh"
 #include "binade/cuda/device/vector.cuh"
 
 /// How the threads of a group process a row: in vectors of `V` neighbors, 8 in 16-byte accesses or 1, of which each

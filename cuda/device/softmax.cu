@@ -12,10 +12,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
   __shared__ C scratch[ThreadGroup<C>::kScratch];
   ThreadGroup<C> group(width, scratch);
   AmaxObserver amax(words, a.y.dtype);
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * group.count(); first < a.rows;
-       first += static_cast<std::int64_t>(gridDim.x) * group.count()) {
-    const std::int64_t row = first + group.index();
-    const std::int64_t cols = row < a.rows ? a.cols : 0;  // a team without a row still folds with the others
+  group.each_row(a.rows, a.cols, [&](std::int64_t row, std::int64_t cols) {
     C x[H > 0 ? H : 1][V];
     C max[1] = {Largest::kStart<C>}, sum[1] = {};
     each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
@@ -41,7 +38,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
       }
       store_vector(a.y, row * a.cols + c, x[k]);
     });
-  }
+  });
   amax.publish();
 }
 
@@ -51,10 +48,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
   __shared__ C scratch[ThreadGroup<C>::kScratch];
   ThreadGroup<C> group(width, scratch);
   AmaxObserver amax(words, a.y.dtype);
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * group.count(); first < a.rows;
-       first += static_cast<std::int64_t>(gridDim.x) * group.count()) {
-    const std::int64_t row = first + group.index();
-    const std::int64_t cols = row < a.rows ? a.cols : 0;
+  group.each_row(a.rows, a.cols, [&](std::int64_t row, std::int64_t cols) {
     C y[H > 0 ? H : 1][V], gy[H > 0 ? H : 1][V];
     const auto load = [&](std::int64_t c, int k) {
       load_vector(a.x, row * a.pitch + c, y[k]);
@@ -76,7 +70,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
       }
       store_vector(a.y, row * a.cols + c, y[k]);
     });
-  }
+  });
   amax.publish();
 }
 

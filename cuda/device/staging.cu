@@ -19,14 +19,8 @@ constexpr std::size_t kSmall = std::size_t{64} << 10;
 constexpr std::size_t kSmallPart = std::size_t{2} << 20;
 constexpr std::size_t kLargePart = std::size_t{8} << 20;
 
-cudaEvent_t make_event() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
-  return event;
-}
-
-/// Page-locked memory in parts. `beside`: and as many parts of the device's, between which a stream of their own
-/// copies. Per part two events, which order the three who use it:
+/// Page-locked memory in parts. With `beside`, also as many parts of device memory, which a stream of their own
+/// fills. Two events per part order its three users:
 ///   host     writes the page-locked part when the copy stream has read it       (taken)
 ///   copies   write the device's part when the compute stream has read it        (read)
 ///   compute  reads the device's part when the copy stream has written it        (taken)
@@ -38,7 +32,7 @@ class Staging {
     for (int i = 0; i < kParts; ++i) taken_[i] = make_event(), read_[i] = make_event();
     void* memory = nullptr;
     check(cudaHostAlloc(&memory, kParts * part_bytes_, cudaHostAllocDefault), "page-locked memory");
-    here_ = static_cast<char*>(memory);
+    host_ = static_cast<char*>(memory);
     if (!beside) return;
     const cudaError_t error = cudaMalloc(&memory, kParts * part_bytes_);
     if (error == cudaErrorMemoryAllocation) {
@@ -46,7 +40,7 @@ class Staging {
       return;
     }
     check(error, "device memory for uploads");
-    there_ = static_cast<char*>(memory);
+    device_ = static_cast<char*>(memory);
   }
 
   void send(char* to, const char* from, std::size_t bytes) {
@@ -56,12 +50,12 @@ class Staging {
       if (!whole && (used_ > part_bytes_ / 2 || bytes <= part_bytes_)) waited |= next_part();
       const std::size_t count = std::min(bytes, part_bytes_ - used_);
       const std::size_t at = static_cast<std::size_t>(part_) * part_bytes_ + used_;
-      std::memcpy(here_ + at, from, count);
+      std::memcpy(host_ + at, from, count);
       used_ = std::min(part_bytes_, (used_ + count + kAlignment - 1) / kAlignment * kAlignment);
-      if (there_ != nullptr)
+      if (device_ != nullptr)
         send_beside(to, at, count);
       else
-        copy(to, here_ + at, count, cudaMemcpyHostToDevice, context().stream);
+        copy(to, host_ + at, count, cudaMemcpyHostToDevice, context().stream);
       to += count;
       from += count;
       bytes -= count;
@@ -84,27 +78,27 @@ class Staging {
   /// Every chunk records the events: a full part is free as soon as its own copies are done, however many kernels were
   /// submitted before the next upload.
   void send_beside(char* to, std::size_t at, std::size_t count) {
-    copy(there_ + at, here_ + at, count, cudaMemcpyHostToDevice, stream_);
+    copy(device_ + at, host_ + at, count, cudaMemcpyHostToDevice, stream_);
     record(taken_[part_], stream_);
     order(context().stream, taken_[part_]);
-    copy(to, there_ + at, count, cudaMemcpyDeviceToDevice, context().stream);
+    copy(to, device_ + at, count, cudaMemcpyDeviceToDevice, context().stream);
     record(read_[part_], context().stream);
   }
 
   /// Returns true if the host had to wait.
   bool next_part() {
-    if (there_ == nullptr) record(taken_[part_], context().stream);
+    if (device_ == nullptr) record(taken_[part_], context().stream);
     part_ = (part_ + 1) % kParts;
     used_ = 0;
-    if (there_ != nullptr) order(stream_, read_[part_]);
-    if (is_over(taken_[part_])) return false;  // one that was never recorded is
+    if (device_ != nullptr) order(stream_, read_[part_]);
+    if (is_over(taken_[part_])) return false;  // also if it was never recorded
     check(cudaEventSynchronize(taken_[part_]), "the device");
     return true;
   }
 
   std::size_t part_bytes_;
-  char* here_ = nullptr;   // page-locked
-  char* there_ = nullptr;  // the device's, or null
+  char* host_ = nullptr;    // page-locked
+  char* device_ = nullptr;  // device memory, or null
   cudaStream_t stream_ = nullptr;
   cudaEvent_t taken_[kParts] = {}, read_[kParts] = {};
   int part_ = 0;

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <limits>
 
 #include "binade/core/one_rounding.h"
 #include "binade/cuda/device/kernels.cuh"
@@ -20,7 +21,15 @@ struct Sum {
   }
 };
 
-/// `value` in each element of 16 bytes.
+/// 0 where a bool mask is true, -inf elsewhere.
+struct Hidden {
+  template <class C>
+  __device__ C operator()(const C (&x)[1], std::int64_t) const {
+    return x[0] != C(0) ? C(0) : -std::numeric_limits<C>::infinity();
+  }
+};
+
+/// Returns 16 bytes of elements that are all `value`.
 Bytes16 repeated(DType dtype, double value) {
   const auto all = [](auto one) {
     Bytes16 bytes;
@@ -46,28 +55,24 @@ template <class Unit>
 __global__ void fill_units(Unit* to, Bytes16 pattern, std::int64_t count, Divisor units, std::int64_t pitch) {
   Unit one;
   memcpy(&one, &pattern, sizeof one);
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(count, [&](std::int64_t i) {
     const std::int64_t row = units.quotient(i);
     to[row * pitch + (i - row * units.value)] = one;
-  }
+  });
 }
 
 /// Converts integers to integers and to f64, never through a float.
 __global__ void convert_whole(OutputRows to, InputRows from, std::int64_t rows, std::int64_t cols) {
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < rows * cols;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  each_index(rows * cols, [&](std::int64_t i) {
     const std::int64_t r = i / cols, c = i - r * cols;
     const auto x = load_at<std::int64_t>(from.data, from.dtype, r * from.pitch + c);
     store_at(to.data, to.dtype, r * to.pitch + c, x);
-  }
+  });
 }
 
 __global__ void observe_values(In x, std::int64_t count, std::uint32_t* words) {
   AmaxObserver amax(words, x.dtype);
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
-    amax.add(load_at<float>(x, i));
+  each_index(count, [&](std::int64_t i) { amax.add(load_at<float>(x, i)); });
   amax.publish();
 }
 
@@ -109,6 +114,14 @@ void run_observe(const ObserveArgs& call) {
   if (call.count == 0) return;
   launch(observe_values, grid_for(ceil_div(call.count, 256)), 256, 0, In{call.values, call.dtype}, call.count,
          context().amax_words);
+}
+
+void run_additive_mask(const AdditiveMaskArgs& call) {
+  const In in[] = {{call.mask.data, call.mask.dtype}};
+  const Out out{call.to.data, call.to.dtype};
+  const Walk walk = row_walk(call.rows, call.cols, {call.mask.pitch, call.cols});
+  if (is_floating(call.mask.dtype)) return map<1>(Same{}, in, out, walk, nullptr);
+  map<1>(Hidden{}, in, out, walk, nullptr);
 }
 
 }  // namespace binade::cuda

@@ -28,7 +28,15 @@ class ThreadGroup {
   __device__ int index() const { return index_; }  ///< index of the group in its block
   __device__ int count() const { return static_cast<int>(blockDim.x) / width_; }
 
-  /// Every x[i] becomes its sum over the team.
+  /// Calls f(row, number of its columns) for this group's rows. A group without a row takes part with 0 columns.
+  template <class F>
+  __device__ __forceinline__ void each_row(std::int64_t rows, std::int64_t cols, F&& f) const {
+    for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * count(); first < rows;
+         first += static_cast<std::int64_t>(gridDim.x) * count())
+      f(first + index_, first + index_ < rows ? cols : 0);
+  }
+
+  /// Replaces every x[i] by its sum over the group.
   template <int n>
   __device__ void sum(C (&x)[n]) {
     fold<Adding>(x);
@@ -37,9 +45,8 @@ class ThreadGroup {
   template <class R, int n>
   __device__ void fold(C (&x)[n]) {
     static_assert(n <= kMost);
-    for (int apart = (width_ < 32 ? width_ : 32) / 2; apart > 0; apart /= 2)
 #pragma unroll
-      for (int i = 0; i < n; ++i) x[i] = R::combine(x[i], __shfl_xor_sync(0xffffffffu, x[i], apart));
+    for (int i = 0; i < n; ++i) x[i] = fold_warp<R>(x[i], width_ < 32 ? width_ : 32);
     if (width_ <= 32) return;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     C* sums = scratch_ + turn_ * kWarpsMost * kMost;  // two sets, used alternately: one barrier per sum is enough
@@ -49,10 +56,8 @@ class ThreadGroup {
       for (int i = 0; i < n; ++i) sums[warp * kMost + i] = x[i];
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < n; ++i) x[i] = lane < width_ / 32 ? sums[lane * kMost + i] : R::template kStart<C>;
-    for (int apart = 16; apart > 0; apart /= 2)
-#pragma unroll
-      for (int i = 0; i < n; ++i) x[i] = R::combine(x[i], __shfl_xor_sync(0xffffffffu, x[i], apart));
+    for (int i = 0; i < n; ++i)
+      x[i] = fold_warp<R>(lane < width_ / 32 ? sums[lane * kMost + i] : R::template kStart<C>);
   }
 
  private:

@@ -16,7 +16,13 @@ struct alignas(16) Bytes16 {
   std::uint32_t word[4];
 };
 
-/// Element i of memory of a dtype known at run time; every thread of a warp takes the same way through the switch.
+/// Four neighbors, read in one access if they fit in it.
+template <class C>
+struct alignas(16) Quad {
+  C value[4];
+};
+
+/// Loads element i of a dtype known at run time; every thread of a warp takes the same branch.
 template <class C>
 __device__ __forceinline__ C load_at(const void* data, DType dtype, std::int64_t i) {
   switch (dtype) {

@@ -7,11 +7,7 @@
 /// Vectors of `V` neighbors of a dtype known at compile time: kPack in 16-byte accesses, or 1.
 namespace binade::cuda {
 
-/// The type that values of T are computed in, and that parameters and statistics have.
-template <class T>
-using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-/// `x` = the V elements of `data` from element i on.
+/// Loads the V elements of `data` from element i on.
 template <class T, int V, class C>
 __device__ __forceinline__ void load_vector(const void* data, std::int64_t i, C (&x)[V]) {
   if constexpr (V == kPack)
@@ -33,8 +29,6 @@ template <class T, int V, class C>
 __device__ __forceinline__ void unpack_vector(const RawVector<T, V>& raw, C (&x)[V]) {
   if constexpr (V == kPack)
     unpack(raw, kDTypeOf<T>, x);
-  else if constexpr (std::is_same_v<T, C>)
-    x[0] = raw;
   else
     x[0] = widened(raw);
 }

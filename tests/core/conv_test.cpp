@@ -141,10 +141,10 @@ void expect_all_directions(const ConvShape& s, std::int64_t extra_pitch) {
                 .filter = p.w.data(),
                 .result = result.data(),
                 .result_pitch = p.y_pitch};
-  level().conv.forward(args);
+  level().conv.conv(args);
   expect_close(result, y, unit, p.y_pitch, s.filters);
   args.bias = bias.data();
-  level().conv.forward(args);
+  level().conv.conv(args);
   for (std::size_t i = 0; i < y.sum.size(); ++i)
     if (static_cast<std::int64_t>(i) % p.y_pitch < s.filters)
       y.add(i, static_cast<double>(i % static_cast<std::size_t>(p.y_pitch)) - 1);
@@ -156,7 +156,7 @@ void expect_all_directions(const ConvShape& s, std::int64_t extra_pitch) {
   args.source_pitch = p.y_pitch;
   args.result = gx_got.data();
   args.result_pitch = p.x_pitch;
-  level().conv.data_gradient(args);
+  level().conv.conv(args);
   expect_close(gx_got, gx, unit, p.x_pitch, s.channels);
 
   Fenced<Compute<T>> gw_got(p.w.size(), Compute<T>(9));
@@ -207,18 +207,18 @@ TEST_P(Conv, GivesTheSameBitsAtAnyThreadCount) {
       float* y = all.data();
       float* gx = y + p.gy.size();
       float* gw = gx + p.x.size();
-      level().conv.forward({.shape = s,
-                            .source = p.x.data(),
-                            .source_pitch = p.x_pitch,
-                            .filter = p.w.data(),
-                            .result = y,
-                            .result_pitch = p.y_pitch});
-      level().conv.data_gradient({.shape = s,
-                                  .source = p.gy.data(),
-                                  .source_pitch = p.y_pitch,
-                                  .filter = p.w.data(),
-                                  .result = gx,
-                                  .result_pitch = p.x_pitch});
+      level().conv.conv({.shape = s,
+                         .source = p.x.data(),
+                         .source_pitch = p.x_pitch,
+                         .filter = p.w.data(),
+                         .result = y,
+                         .result_pitch = p.y_pitch});
+      level().conv.conv({.shape = s,
+                         .source = p.gy.data(),
+                         .source_pitch = p.y_pitch,
+                         .filter = p.w.data(),
+                         .result = gx,
+                         .result_pitch = p.x_pitch});
       level().conv.weight_gradient(
           {.shape = s, .x = p.x.data(), .x_pitch = p.x_pitch, .gy = p.gy.data(), .gy_pitch = p.y_pitch, .gw = gw});
       if (first.empty()) first = all;
@@ -233,12 +233,12 @@ TEST_P(Conv, NanReachesExactlyThePixelsThatSeeIt) {
   Problem<float> p(s);
   p.x[static_cast<std::size_t>((2 * 9 + 4) * 3 + 1)] = std::numeric_limits<float>::quiet_NaN();
   Fenced<float> y(p.gy.size());
-  level().conv.forward({.shape = s,
-                        .source = p.x.data(),
-                        .source_pitch = 3,
-                        .filter = p.w.data(),
-                        .result = y.data(),
-                        .result_pitch = 20});
+  level().conv.conv({.shape = s,
+                     .source = p.x.data(),
+                     .source_pitch = 3,
+                     .filter = p.w.data(),
+                     .result = y.data(),
+                     .result_pitch = 20});
   for (int row = 0; row < 6; ++row)
     for (int column = 0; column < 9; ++column) {
       const bool sees = std::abs(row - 2) <= 1 && std::abs(column - 4) <= 1;

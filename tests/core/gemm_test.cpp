@@ -220,8 +220,8 @@ void expect_derivative(const Case& shape, Activation derivative_of) {
   const auto& gemm = level().gemm;
   problem.args.c = sums.data();
   gemm.gemm(problem.args);
-  gemm.activation_backward(derivative_of, DType::f32, wide.data(), sums.data(), wanted.data(), shape.m, shape.n,
-                           nullptr);
+  gemm.activation_backward(
+      {derivative_of, DType::f32, wide.data(), sums.data(), wanted.data(), shape.m, shape.n, nullptr});
   problem.args.out = kDTypeOf<T>;
   problem.args.c = y.data();
   problem.args.derivative_of = derivative_of;
@@ -248,7 +248,7 @@ TEST_P(Gemm, DerivativesOfEveryBf16) {
   Fenced<bfloat16> z(1 << 16), gy(z.size(), bfloat16::from_float(1)), gz(z.size());
   for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) z[bits].bits = static_cast<std::uint16_t>(bits);
   for (const Activation derivative_of : {Activation::kGelu, Activation::kGeluTanh}) {
-    level().gemm.activation_backward(derivative_of, DType::bf16, z.data(), gy.data(), gz.data(), 1, 1 << 16, nullptr);
+    level().gemm.activation_backward({derivative_of, DType::bf16, z.data(), gy.data(), gz.data(), 1, 1 << 16, nullptr});
     for (std::size_t i = 0; i < z.size(); ++i) {
       const double x = static_cast<double>(load(z[i]));
       ASSERT_EQ(std::isnan(load(gz[i])), std::isnan(x)) << x;
@@ -287,7 +287,7 @@ void expect_made_of_z(const Case& shape, Activation activation) {
   const std::uint32_t without = seen(alone);
   problem.args.pre_activation = z.data();
   const std::uint32_t with = seen(y);
-  gemm.activate(activation, kDTypeOf<T>, z.data(), again.data(), shape.m * shape.n);
+  gemm.activate({activation, kDTypeOf<T>, z.data(), again.data(), shape.m * shape.n});
   for (std::size_t i = 0; i < count; ++i) {
     ASSERT_EQ(y[i].bits, again[i].bits) << i;
     ASSERT_EQ(y[i].bits, alone[i].bits) << i;
@@ -380,7 +380,7 @@ TEST_P(Gemm, SumsColumns) {
   constexpr std::int64_t kM = 700, kN = 35;
   Fenced<float> x(kM * 40), sums(kN);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 97) - 48;
-  level().gemm.column_sums(x.data(), DType::f32, kM, kN, 40, sums.data());
+  level().gemm.column_sums({x.data(), DType::f32, kM, kN, 40, sums.data()});
   for (std::size_t j = 0; j < kN; ++j) {
     float sum = 0;  // integers: exact in any order
     for (std::size_t i = 0; i < kM; ++i) sum += x[i * 40 + j];
@@ -398,9 +398,9 @@ TEST_P(Gemm, SumsColumnsOfAGradientOnItsWayThroughAnActivation) {
     }
     Fenced<float> sums(columns, -1.0f), wanted(columns, -2.0f);
     const auto& gemm = level().gemm;
-    gemm.activation_backward(Activation::kGelu, DType::bf16, z.data(), gy.data(), alone.data(), m, n, nullptr);
-    gemm.column_sums(alone.data(), DType::bf16, m, n, n, wanted.data());
-    gemm.activation_backward(Activation::kGelu, DType::bf16, z.data(), gy.data(), gz.data(), m, n, sums.data());
+    gemm.activation_backward({Activation::kGelu, DType::bf16, z.data(), gy.data(), alone.data(), m, n, nullptr});
+    gemm.column_sums({alone.data(), DType::bf16, m, n, n, wanted.data()});
+    gemm.activation_backward({Activation::kGelu, DType::bf16, z.data(), gy.data(), gz.data(), m, n, sums.data()});
     EXPECT_EQ(sums, wanted);
     for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(gz[i].bits, alone[i].bits) << i;
   }

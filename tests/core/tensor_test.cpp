@@ -120,7 +120,7 @@ TEST(Tensor, ADoubleBecomesAHalfInOneRounding) {
   EXPECT_EQ(sum.at(0), 1753);
   // An op that reads f64 and stores f16: the kernels do this rounding.
   Tensor stored = Tensor::empty({3}, DType::f16);
-  cpu::level().pointwise.elementwise->convert({x.raw(), DType::f64}, {stored.mutable_raw(), DType::f16}, 3);
+  cpu::level().elementwise->convert({x.raw(), DType::f64}, {stored.mutable_raw(), DType::f16}, 3);
   EXPECT_EQ(stored.to_vector<double>(), (std::vector<double>{1753, 1753, -1753}));
 }
 

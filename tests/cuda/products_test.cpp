@@ -10,6 +10,7 @@
 
 #include "binade/autograd/functions/matmul.h"
 #include "binade/autograd/functions/reduce.h"
+#include "binade/core/gpus.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/observation.h"
 #include "binade/core/precision.h"
@@ -152,11 +153,11 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 TEST(CudaProductsOfALibrary, HaveAGeluOrSayWhyNot) {
   const Sizes s{"", 35, 40, 48, 1, Activation::kGeluTanh, true, true, true};
   product(s, DType::bf16, DType::bf16, test_device());
-  if (!has(cuda::plans(), "m=35 n=40 k=48") && !has(cuda::plans(), "product 35 40 48"))
+  if (!has(gpus::plans(), "m=35 n=40 k=48") && !has(gpus::plans(), "product 35 40 48"))
     GTEST_SKIP() << "no library is there; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
-  const bool noted = has(cuda::notes(), "product 35 x 40 x 48: the library has no form for it with a GELU") ||
-                     has(cuda::notes(), "product 35 x 40 x 48: the library has no form for it with a bias");
-  EXPECT_NE(has(cuda::plans(), "gelu_aux"), noted) << cuda::plans() << cuda::notes();
+  const bool noted = has(gpus::notes(), "product 35 x 40 x 48: the library has no form for it with a GELU") ||
+                     has(gpus::notes(), "product 35 x 40 x 48: the library has no form for it with a bias");
+  EXPECT_NE(has(gpus::plans(), "gelu_aux"), noted) << gpus::plans() << gpus::notes();
 }
 
 TEST_P(CudaProducts, DoNotDependOnWhetherZIsKept) {
@@ -248,10 +249,10 @@ TEST(CudaProductsDerivative, IsInTheLibrarysProductOrANoteSaysWhyNot) {
       up(random({56, 16}, DType::f32, 2).to(test_device()), true),
       down(random({8, 56}, DType::f32, 3).to(test_device()), true);
   backward(sum(linear(linear(x, up, {}, {.activation = Activation::kGeluTanh}), down)));
-  const bool fused = has(cuda::plans(), "dgelu");
-  const bool noted = has(cuda::notes(),
+  const bool fused = has(gpus::plans(), "dgelu");
+  const bool noted = has(gpus::notes(),
                          "product 21 x 56 x 8: the library has no form for it with an activation derivative");
-  EXPECT_NE(fused, noted) << cuda::plans() << cuda::notes();
+  EXPECT_NE(fused, noted) << gpus::plans() << gpus::notes();
 }
 
 /// An infinity of the sum is one, or a NaN, behind the activation derivative.
@@ -355,10 +356,10 @@ TEST(CudaColumnSums, AgreeWithTheCpuAtEverySize) {
 }
 
 TEST(CudaPlans, ATextOfAnotherDeviceIsPassedBy) {
-  EXPECT_EQ(cuda::use_plans("cublaslt 1 sm_10 multiprocessors 1\ngemm in=f32 out=f32 m=1\nnonsense\n"), 0);
-  const std::string plans = cuda::plans();
-  EXPECT_EQ(cuda::use_plans(plans) > 0, !plans.empty());
-  EXPECT_EQ(cuda::plans(), plans);
+  EXPECT_EQ(gpus::use_plans("cublaslt 1 sm_10 multiprocessors 1\ngemm in=f32 out=f32 m=1\nnonsense\n"), 0);
+  const std::string plans = gpus::plans();
+  EXPECT_EQ(gpus::use_plans(plans) > 0, !plans.empty());
+  EXPECT_EQ(gpus::plans(), plans);
 }
 
 }  // namespace

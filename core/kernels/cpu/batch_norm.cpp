@@ -1,7 +1,3 @@
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
 #include "binade/core/kernels/cpu/column_blocks.h"
 #include "binade/core/kernels/cpu/kernels.h"
 #include "binade/core/kernels/dispatch.h"
@@ -14,44 +10,42 @@ const C* values(const void* p) {
   return static_cast<const C*>(p);
 }
 
+/// The columns with the scale rstd weight.
+template <class Call>
+ColumnBlocks scaled_columns(const Call& a) {
+  ColumnBlocks columns = column_blocks(columns_of(a));
+  columns.scale = a.rstd;
+  return columns;
+}
+
 template <class C>
 void forward_typed(const BatchNormForward& a) {
-  const auto cols = static_cast<std::size_t>(a.cols);
-  if (a.training) {
-    const ChannelMoments moments = channel_moments<C>(column_blocks(a), a.x, a.x_pitch);
-    for (std::size_t c = 0; c < cols; ++c) {
-      static_cast<C*>(a.mean)[c] = static_cast<C>(moments.mean[c]);
-      static_cast<C*>(a.var)[c] = static_cast<C>(moments.squares[c] / static_cast<double>(a.rows));
-    }
+  const ColumnBlocks columns = scaled_columns(a);
+  std::vector<RunningMoments> moments(static_cast<std::size_t>(a.cols));
+  if (a.training) moments = channel_moments<C>(columns);
+  for (std::int64_t c = 0; c < a.cols; ++c) {
+    const RunningMoments& m = moments[static_cast<std::size_t>(c)];
+    set_statistics<C>(a, c, m.mean, m.squares);
   }
-  for (std::size_t c = 0; c < cols; ++c)
-    static_cast<C*>(a.rstd)[c] = reciprocal_deviation(values<C>(a.var)[c], static_cast<C>(a.eps));
-  const Affine<C> affine(a, a.cols, a.mean, a.rstd);
-  level().column_norm.apply(column_apply(a, affine));
+  level().column_norm.apply(columns);
 }
 
 template <class C>
 void backward_typed(const BatchNormBackward& a) {
   const auto cols = static_cast<std::size_t>(a.cols);
   std::vector<C> slope(cols, C{0}), center(cols, C{0});
-  const Affine<C> affine(a, a.cols, a.mean, a.rstd);
-  ColumnGradientApply g = column_gradient(a, affine);
+  ColumnBlocks columns = scaled_columns(a);
   if (a.gweight != nullptr || a.gbias != nullptr || (a.training && a.gx != nullptr)) {
-    const ChannelSums sums = channel_gradient_sums<C>(g);
-    const double count = static_cast<double>(a.rows);
-    for (std::size_t c = 0; c < cols; ++c) {
-      const double rstd = values<C>(a.rstd)[c], product = sums.product[c] * rstd;  // sum of gy' xhat
-      if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(sums.sum[c]);
-      if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(product);
-      if (!a.training) continue;
-      slope[c] = static_cast<C>(-static_cast<double>(affine.scale[c]) * rstd * product / count);
-      center[c] = static_cast<C>(sums.sum[c] / count);
+    const std::vector<GradientSums> sums = channel_gradient_sums<C>(columns);
+    for (std::int64_t c = 0; c < a.cols; ++c) {
+      const GradientSums& s = sums[static_cast<std::size_t>(c)];
+      set_gradients(a, c, s.sum, s.product, center.data(), slope.data());
     }
   }
   if (a.gx == nullptr && a.gresidual == nullptr) return;
-  g.slope = slope.data();
-  g.center = center.data();
-  level().column_norm.gradient_apply(g);
+  columns.slope = slope.data();
+  columns.center = center.data();
+  level().column_norm.gradient_apply(columns);
 }
 
 template <class C>

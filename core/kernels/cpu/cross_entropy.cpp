@@ -56,7 +56,7 @@ void forward(const CrossEntropyArgs& a) {
       C three[3] = {0, 1, 0};
       const std::int64_t label = label_at(a.targets, row);
       const In x = a.logits.at(row * a.pitch);
-      if (label != a.ignore_index) level().pointwise.losses->row_statistics(x, a.classes, a.label_smoothing > 0, three);
+      if (label != a.ignore_index) level().losses->row_statistics(x, a.classes, a.label_smoothing > 0, three);
       statistics[2 * row] = three[0];
       statistics[2 * row + 1] = three[1];
       C logit = 0;
@@ -88,8 +88,8 @@ void backward(const CrossEntropyArgs& a) {
         std::fill_n(static_cast<std::byte*>(to.data), static_cast<std::size_t>(a.classes) * size_of(to.dtype),
                     std::byte{0});
       else
-        level().pointwise.losses->row_gradient(a.logits.at(row * a.pitch), a.classes, statistics.at(2 * row).data,
-                                               scale, share, 1 - a.label_smoothing, label, to);
+        level().losses->row_gradient(a.logits.at(row * a.pitch), a.classes, statistics.at(2 * row).data, scale, share,
+                                     1 - a.label_smoothing, label, to);
     }
   });
 }

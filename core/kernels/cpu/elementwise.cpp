@@ -7,7 +7,7 @@ namespace binade::cpu {
 
 void run_unary(const UnaryArgs& a) {
   ops::with_op(ops::UnaryOps{}, a.op, [&]<class Op>(ops::OpTag<Op>) {
-    const UnaryLoops<Op>& loops = level().pointwise.elementwise->unary;
+    const UnaryLoops<Op>& loops = level().elementwise->unary;
     const auto p = a.params.as<typename Op::Params>();
     for_each_chunk(a.walk, [&](const Offsets& at, std::int64_t n) {
       if (a.backward)
@@ -20,7 +20,7 @@ void run_unary(const UnaryArgs& a) {
 
 void run_binary(const BinaryArgs& a) {
   ops::with_op(ops::BinaryOps{}, a.op, [&]<class Op>(ops::OpTag<Op>) {
-    const BinaryLoops<Op>& loops = level().pointwise.elementwise->binary;
+    const BinaryLoops<Op>& loops = level().elementwise->binary;
     const auto p = a.params.as<typename Op::Params>();
     for_each_chunk(a.walk, [&](const Offsets& at, std::int64_t n) {
       const Stepped x{a.in[0].at(at[0]), a.walk.steps[0]}, y{a.in[1].at(at[1]), a.walk.steps[1]};
@@ -35,7 +35,7 @@ void run_binary(const BinaryArgs& a) {
 void run_where(const WhereArgs& a) {
   for_each_chunk(a.walk, [&](const Offsets& at, std::int64_t n) {
     const auto operand = [&](std::size_t i) { return Stepped{a.in[i].at(at[i]), a.walk.steps[i]}; };
-    level().pointwise.elementwise->where(operand(0), operand(1), operand(2), a.out.at(at[3]), n);
+    level().elementwise->where(operand(0), operand(1), operand(2), a.out.at(at[3]), n);
   });
 }
 

@@ -46,15 +46,7 @@ void run_embedding_gradient(const EmbeddingGradientArgs& a) {
                     "embedding: a gradient of {} is summed in {}, not in {}", name_of(a.gy.dtype),
                     name_of(accumulate_dtype(a.gy.dtype)), name_of(a.gw.dtype));
   const Lookups lookups = group(a);
-  level().embedding.gradient({.gy_dtype = a.gy.dtype,
-                              .gw_dtype = a.gw.dtype,
-                              .rows = a.rows,
-                              .cols = a.cols,
-                              .begin = lookups.begin.data(),
-                              .tokens = lookups.tokens.data(),
-                              .gy = a.gy.data,
-                              .gw = a.gw.data,
-                              .accumulate = a.accumulate});
+  level().embedding.gradient(a, lookups.begin.data(), lookups.tokens.data());
 }
 
 }  // namespace binade::cpu

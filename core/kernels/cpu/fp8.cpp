@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "binade/core/kernels/cpu/kernels.h"
@@ -34,14 +33,6 @@ float largest_over(const Fp8Rounding& r, const F& f) {
     });
   });
   return largest.empty() ? 0 : *std::ranges::max_element(largest);
-}
-
-/// A history that a fault has reached does not decide.
-float largest_in(const float* history) {
-  float largest = 0;
-  for (int i = 0; history != nullptr && i < kFp8Window; ++i)
-    if (history[i] > largest && std::bit_cast<std::uint32_t>(history[i]) < 0x7f800000u) largest = history[i];
-  return largest;
 }
 
 }  // namespace

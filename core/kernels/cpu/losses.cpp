@@ -32,17 +32,11 @@ void add_blocks(std::int64_t count, std::int64_t width, DType dtype, double divi
   run_reduce(a);
 }
 
-/// The two sides of the fraction.
-struct Fraction {
-  double n, d;
-};
-Fraction fraction_of(In sums, double smooth) {
-  return {2 * one(sums) + smooth, one(sums.at(1)) + one(sums.at(2)) + smooth};
-}
+DiceFraction fraction_of(In sums, double smooth) { return {one(sums), one(sums.at(1)), one(sums.at(2)), smooth}; }
 
 template <class Op>
 void element_loss(const ElementLossArgs& a) {
-  const LossLoops<Op>& loops = level().pointwise.losses->element;
+  const LossLoops<Op>& loops = level().losses->element;
   const auto p = a.params.as<typename Op::Params>();
   if (a.direction == 0)
     return add_blocks(a.count, 1, a.x.dtype, a.divisor, a.out, [&](std::int64_t begin, std::int64_t count, void* sum) {
@@ -62,21 +56,20 @@ void run_element_loss(const ElementLossArgs& a) {
 
 void run_dice_sums(const DiceSumsArgs& a) {
   add_blocks(a.count, 3, a.x.dtype, 1, a.sums, [&](std::int64_t begin, std::int64_t count, void* sums) {
-    level().pointwise.losses->dice(a.x.at(begin), a.t.at(begin), count, sums);
+    level().losses->dice(a.x.at(begin), a.t.at(begin), count, sums);
   });
 }
 
 void run_dice_loss(const DiceLossArgs& a) {
-  const Fraction f = fraction_of(a.sums, a.smooth);
-  run_fill({.to = {a.loss.data, a.loss.dtype, 1}, .value = 1 - f.n / f.d, .rows = 1, .cols = 1});
+  run_fill({.to = {a.loss.data, a.loss.dtype, 1}, .value = fraction_of(a.sums, a.smooth).loss(), .rows = 1, .cols = 1});
 }
 
 void run_dice_gradient(const DiceGradientArgs& a) {
-  const Fraction f = fraction_of(a.sums, a.smooth);
-  const double gy = one(a.gy), offset = gy * f.n / f.d / f.d, factor = 2 * gy / f.d;
+  const DiceFraction f = fraction_of(a.sums, a.smooth);
+  const double gy = one(a.gy), offset = f.offset(gy), factor = f.factor(gy);
   const bool is_double = a.g.dtype == DType::f64;
   parallel_for(a.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    level().pointwise.losses->affine(a.other.at(begin), offset, factor, a.g.at(begin), end - begin, is_double);
+    level().losses->affine(a.other.at(begin), offset, factor, a.g.at(begin), end - begin, is_double);
   });
 }
 

@@ -134,7 +134,7 @@ Tensor reduced(const ReduceArgs& a, const ReduceLoops& loops) {
 }  // namespace
 
 void run_reduce(const ReduceArgs& a) {
-  const ReductionKernels& loops = *level().pointwise.reduction;
+  const ReductionKernels& loops = *level().reduction;
   const Tensor total = reduced(a, a.largest ? loops.max : loops.sum);
   const std::int64_t count = total.numel();
   if (a.divisor != 1) {
@@ -153,8 +153,8 @@ void run_reduce(const ReduceArgs& a) {
 
 void run_max_gradient(const MaxGradientArgs& a) {
   for_each_chunk(a.walk, [&](const Offsets& at, std::int64_t n) {
-    level().pointwise.reduction->max_gradient(a.in[0].at(at[0]), a.in[1].at(at[1]), a.walk.steps[1], a.in[2].at(at[2]),
-                                              a.walk.steps[2], a.out.at(at[3]), n);
+    level().reduction->max_gradient(a.in[0].at(at[0]), a.in[1].at(at[1]), a.walk.steps[1], a.in[2].at(at[2]),
+                                    a.walk.steps[2], a.out.at(at[3]), n);
   });
 }
 

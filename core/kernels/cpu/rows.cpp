@@ -9,7 +9,7 @@ namespace binade::cpu {
 void run_softmax(const SoftmaxArgs& a) {
   constexpr std::int64_t kGrain = 1 << 13;
   if (a.rows * a.cols == 0) return;
-  const RowKernels& loops = *level().pointwise.rows;
+  const RowKernels& loops = *level().rows;
   parallel_for(a.rows, std::max<std::int64_t>(1, kGrain / a.cols), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const In x = a.x.at(r * a.pitch);
@@ -25,7 +25,7 @@ void run_softmax(const SoftmaxArgs& a) {
 /// In blocks of 16384 elements; element i uses word i.
 void run_dropout(const DropoutArgs& a) {
   parallel_for(a.count, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-    level().pointwise.rows->dropout(a.x.at(begin), a.y.at(begin), end - begin, a.stream, begin, a.drop, a.scale);
+    level().rows->dropout(a.x.at(begin), a.y.at(begin), end - begin, a.stream, begin, a.drop, a.scale);
   });
 }
 

@@ -1,4 +1,3 @@
-#include "binade/core/kernels/table.h"
 
 #include <atomic>
 
@@ -12,14 +11,10 @@ namespace cpu {
 
 // Kernels that the level's loops implement completely.
 void run_gemm(const GemmArgs& a) { level().gemm.gemm(a); }
-void run_column_sums(const ColumnSumsArgs& a) {
-  level().gemm.column_sums(a.x, a.dtype, a.rows, a.columns, a.pitch, a.sums);
-}
-void run_activation_backward(const ActivationBackwardArgs& a) {
-  level().gemm.activation_backward(a.activation, a.dtype, a.z, a.gy, a.gz, a.rows, a.columns, a.sums);
-}
-void run_activate(const ActivateArgs& a) { level().gemm.activate(a.activation, a.dtype, a.z, a.y, a.count); }
-void run_conv(const ConvArgs& a) { a.transposed ? level().conv.data_gradient(a) : level().conv.forward(a); }
+void run_column_sums(const ColumnSumsArgs& a) { level().gemm.column_sums(a); }
+void run_activation_backward(const ActivationBackwardArgs& a) { level().gemm.activation_backward(a); }
+void run_activate(const ActivateArgs& a) { level().gemm.activate(a); }
+void run_conv(const ConvArgs& a) { level().conv.conv(a); }
 void run_conv_weight(const ConvWeightArgs& a) { level().conv.weight_gradient(a); }
 void run_attention_forward(const AttentionForward& a) { level().attention.forward(a); }
 void run_attention_backward(const AttentionBackward& a) { level().attention.backward(a); }

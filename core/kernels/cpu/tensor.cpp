@@ -47,7 +47,7 @@ void convert_rows(To* to, std::int64_t to_pitch, const From* from, std::int64_t 
       if constexpr (std::is_same_v<To, From>) {
         std::memcpy(y, x, static_cast<std::size_t>(cols) * sizeof(To));
       } else if constexpr (kConverted<To> && kConverted<From>) {
-        level().pointwise.elementwise->convert({x, kDTypeOf<From>}, {y, kDTypeOf<To>}, cols);
+        level().elementwise->convert({x, kDTypeOf<From>}, {y, kDTypeOf<To>}, cols);
       } else {
         for (std::int64_t c = 0; c < cols; ++c) y[c] = convert<To>(x[c]);
       }
@@ -109,7 +109,7 @@ void run_accumulate(const AccumulateArgs& a) {
       const From* x = static_cast<const From*>(from.data);
       const auto add = [](To* to, const From* source, std::int64_t n) {
         if constexpr (!std::is_same_v<To, double> && !std::is_same_v<From, double>)
-          return level().accumulate.run(kDTypeOf<From>, source, kDTypeOf<To>, to, n);
+          return level().elementwise->accumulate({source, kDTypeOf<From>}, {to, kDTypeOf<To>}, n);
         for (std::int64_t i = 0; i < n; ++i)
           to[i] = store_once<To>(static_cast<double>(load(to[i])) + static_cast<double>(load(source[i])));
       };
@@ -124,9 +124,8 @@ void run_accumulate(const AccumulateArgs& a) {
 
 void run_observe(const ObserveArgs& a) {
   const In all{a.values, a.dtype};
-  parallel_for(a.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    level().pointwise.elementwise->observe(all.at(begin), end - begin);
-  });
+  parallel_for(a.count, kGrain,
+               [&](std::int64_t begin, std::int64_t end) { level().elementwise->observe(all.at(begin), end - begin); });
 }
 
 void run_copy_all(const CopyAllArgs& a) {

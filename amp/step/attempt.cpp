@@ -6,6 +6,7 @@
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/step/transaction.h"
 #include "binade/autograd/node.h"
+#include "binade/core/backend.h"
 #include "binade/core/kernels/table.h"
 #include "binade/optim/clip.h"
 

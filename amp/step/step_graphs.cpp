@@ -4,6 +4,7 @@
 
 #include "binade/amp/step/attempt.h"
 #include "binade/amp/step/transaction.h"
+#include "binade/core/backend.h"
 #include "binade/core/kernels/table.h"
 
 namespace binade::amp {

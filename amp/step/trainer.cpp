@@ -11,6 +11,7 @@
 #include "binade/amp/step/repro_bundle.h"
 #include "binade/amp/step/step_graphs.h"
 #include "binade/amp/step/transaction.h"
+#include "binade/core/backend.h"
 #include "binade/core/state_copy.h"
 
 namespace binade::amp {

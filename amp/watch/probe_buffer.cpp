@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "binade/core/backend.h"
+
 namespace binade::amp {
 namespace {
 

@@ -156,6 +156,7 @@ void expect_all_directions(const ConvShape& s, std::int64_t extra_pitch) {
   args.source_pitch = p.y_pitch;
   args.result = gx_got.data();
   args.result_pitch = p.x_pitch;
+  args.transposed = true;
   level().conv.conv(args);
   expect_close(gx_got, gx, unit, p.x_pitch, s.channels);
 
@@ -214,6 +215,7 @@ TEST_P(Conv, GivesTheSameBitsAtAnyThreadCount) {
                          .result = y,
                          .result_pitch = p.y_pitch});
       level().conv.conv({.shape = s,
+                         .transposed = true,
                          .source = p.gy.data(),
                          .source_pitch = p.y_pitch,
                          .filter = p.w.data(),

@@ -157,7 +157,7 @@ TEST(RecordedSteps, WhoseClosureReadsWhatChangesAreFoundOut) {
   }
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_THAT(notes[0], StartsWith("50: "));
-  EXPECT_THAT(notes[0], HasSubstr("the closure reads something besides its batch"));
+  EXPECT_THAT(notes[0], HasSubstr("the closure reads state, besides its batch and the model, that has changed"));
 }
 
 TEST(RecordedSteps, WhoseClosureLooksAtNumbersAreMadeOpByOp) {
@@ -174,7 +174,7 @@ TEST(RecordedSteps, WhoseClosureLooksAtNumbersAreMadeOpByOp) {
     notes.insert(notes.end(), result.notes.begin(), result.notes.end());
   }
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_THAT(notes[0], HasSubstr("not recorded"));
+  EXPECT_THAT(notes[0], HasSubstr("run eagerly"));
 }
 
 }  // namespace

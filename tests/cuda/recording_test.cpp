@@ -269,8 +269,7 @@ TEST(RecordingArenas, AreSharedAndLentBetweenRuns) {
   EXPECT_EQ(gpu().bytes_reserved(), before);
 }
 
-// ---- what cannot be recorded
-// -----------------------------------------------------------------------------------------
+// ---- what cannot be captured --------------------------------------------------------------------
 
 TEST(CapturedGraph, NamesWhatCannotBeRecorded) {
   const Tensor x = on_device({16}, 1);
@@ -283,7 +282,7 @@ TEST(CapturedGraph, NamesWhatCannotBeRecorded) {
       {"a copy from ordinary host memory",
        [&] { gpu().copy(there.mutable_raw(), here.raw(), 64, CopyKind::kHostToDevice, stream()); }},
       {"a mark", [&] { gpu().mark(stream()); }},
-      {"behind the 0 blocks of the trace", [&] { Tensor::empty({16}, DType::f32, test_device()); }},
+      {"are allocated after the 0 blocks of the trace", [&] { Tensor::empty({16}, DType::f32, test_device()); }},
       {"another graph is being captured", [&] { gpu().capture([] {}, {}); }},
   };
   for (const auto& [what, body] : cases) {

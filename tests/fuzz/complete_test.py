@@ -34,8 +34,8 @@ class Complete(unittest.TestCase):
         self.check(found("autograd/functions", r"\n(?:inline )?(?:Variable|\w+Result) (\w+)\("), 50)
 
     def test_every_module(self):
-        own = {"Module", "Parameter", "Buffer"}
-        self.check(found("nn", r"\nclass (\w+) : public Module\b") - own, 18)
+        bases = {"Convolution", "FunctionModule", "StatelessModule", "WeightedModule"}
+        self.check(found("nn", r"\n(?:class|struct) (\w+) : (?:public )?(?:Module|%s)\b" % "|".join(bases)) - bases, 18)
 
     def test_a_bad_value_is_named(self):
         for flags, words in (("--count -3", "--count: wanted a whole number, got -3"), ("--jobs 0", "--jobs wants 1 or more"),

@@ -14,13 +14,16 @@ int env();
 /// checkpoint of a run folder: see load() in selected_checkpoint.h.
 int inspect(const std::string& path, const std::string& checkpoint, bool all);
 
-/// Verifies a checkpoint, or all checkpoints of a run: 0 if all are intact, 22 after naming those that are not.
+/// Verifies a checkpoint, or all checkpoints of a run. Returns 0 if all are intact; otherwise prints the names of the
+/// damaged ones and returns 22.
 int verify(const std::string& path);
 
-/// Prints the state hash of a checkpoint, computed from its contents. `checkpoint` as in inspect().
+/// Prints the state hash of a checkpoint, computed from its contents. `checkpoint` selects the checkpoint of a run
+/// folder: see load() in selected_checkpoint.h.
 int hash(const std::string& path, const std::string& checkpoint);
 
-/// Prints the entries that differ between two checkpoints: 0 if none does, otherwise 1.
+/// Prints the entries that differ between two checkpoints; with `all`, every one of them. Returns 0 if no entry
+/// differs, otherwise 1.
 int diff(const std::string& a, const std::string& b, bool all);
 
 /// Writes an HTML report on a run folder (to report.html in it if `output` is empty) and prints its path.
@@ -31,9 +34,9 @@ int write_report(const std::string& run, const std::string& output);
 int replay(const std::string& bundle, const std::string& program);
 
 struct ExchangeOptions {
-  std::string from{}, to{};
-  std::string names = "binade";  ///< binade, pytorch-unet or hf-gpt2
-  /// Rows of the token table in the exchange file (export) or in Binade (import); 0: unchanged
+  std::string from{}, to{};      ///< paths of the input and of the output
+  std::string names = "binade";  ///< naming scheme of the exchange file: binade, pytorch-unet or hf-gpt2
+  /// Rows of the token table that the exchange file (export) or the checkpoint (import) gets; 0: as in the input.
   std::int64_t vocabulary = 0;
   std::string checkpoint{};  ///< export: selects the checkpoint of a run folder, see load() in selected_checkpoint.h
 };

@@ -27,14 +27,15 @@ std::string tensor_difference(const Tensor& a, const Tensor& b) {
       continue;
     ++count;
     const double gap = std::abs(a.at(i) - b.at(i));
-    if (!(gap <= largest)) largest = gap;  // keeps a NaN
+    if (!(gap <= largest)) largest = gap;  // also true if `gap` is NaN, which is then reported
   }
   return fmt::format("{}: {} of {} elements differ, by {:.3g} at most", type_text(a), count, a.numel(), largest);
 }
 
 std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
 
-/// True if all bits of two values other than tensors are equal: 0 and -0 differ, a NaN equals itself.
+/// True if all bits of two values of the same type, other than tensors, are equal: 0 and -0 differ, and a NaN equals
+/// itself.
 bool same_value(const StateDict::Value& a, const StateDict::Value& b) {
   return std::visit(
       [&](const auto& x) {

@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char* kTable = "tokens.weight";
 
-/// True for normalization statistics, which checkpoints store in a separate section and exchange files beside the
-/// weights.
+/// True for the name of a normalization statistic. Checkpoints store these in a section of their own; exchange files
+/// store them among the weights.
 bool is_statistic(const std::string& name) {
   return name.ends_with(".running_mean") || name.ends_with(".running_var") || name.ends_with(".num_batches_tracked");
 }
@@ -64,7 +64,7 @@ int import_weights(const ExchangeOptions& options) {
   const std::optional<std::string> non_finite = io::first_non_finite(state);
   check<DataError>(!non_finite, "{}: {}", options.from, non_finite.value_or(""));
   const io::CheckpointImage image = io::encode_checkpoint(state, "");
-  io::verify_checkpoint(image.bytes(), options.from);  // before an unreadable file is written
+  io::verify_checkpoint(image.bytes(), options.from);  // throws before a file is written that could not be read
   io::write_output_file(options.to, image.bytes());
   io::print(fmt::format("{} tensors in {}\n", tensors.size(), options.to));
   return 0;

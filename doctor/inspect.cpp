@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kScreen = 24;
 
-/// Totals of one group.
+/// Totals of one section of a checkpoint.
 struct Group {
   std::int64_t tensors = 0, elements = 0, values = 0;
   std::uint64_t bytes = 0;

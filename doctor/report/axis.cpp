@@ -32,7 +32,7 @@ Range range_of(const std::vector<Series>& lines) {
   return range.low <= range.high ? range : Range{0, 1};
 }
 
-/// Rounds up to 1, 2 or 5 times a power of ten.
+/// Rounds a distance between labels up to 1, 2 or 5 times a power of ten.
 double round_up(double value) {
   const double power = std::pow(10, std::floor(std::log10(value)));
   for (const double factor : {1.0, 2.0, 5.0})

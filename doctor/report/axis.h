@@ -7,6 +7,7 @@
 
 namespace binade::doctor::report {
 
+/// Scale of an axis. kSteps is a linear scale for numbers of steps, with integers as labels.
 enum class Scale { kLinear, kLog10, kLog2, kSteps };
 
 struct Tick {
@@ -17,7 +18,8 @@ struct Tick {
 /// One axis of a chart: maps values to positions and chooses the labeled values.
 class Axis {
  public:
-  /// Bounds that are equal or too close are moved apart. A logarithmic scale requires bounds > 0.
+  /// Makes an axis from `low` to `high`. Bounds that are equal or too close are moved apart. A logarithmic scale
+  /// requires bounds > 0.
   Axis(Scale scale, double low, double high);
   /// Makes an axis that contains all points of the lines: logarithmic if the values span more than a factor of 30.
   static Axis around(const std::vector<Series>& lines);

@@ -104,7 +104,9 @@ Markup charts_section(const RunHistory& history) {
   charts.push_back(lr_chart(history));
   if (is_scaled(history)) charts.push_back(scale_chart(history));
   charts.push_back(speed_chart(history));
-  charts.back().wide = charts.size() % 2 == 0;  // fills the last row; the first chart is wide too
+  // Charts stand side by side in rows of two, except the first one, which is wide. With an even number of charts, the
+  // last one would stand alone.
+  charts.back().wide = charts.size() % 2 == 0;
   Markup content;
   for (const LineChart& chart : charts) content += draw(chart);
   return section("Curves", element("div", {{"class", "charts"}}, content));

@@ -12,13 +12,13 @@ namespace binade::doctor::report {
 
 namespace {
 
-constexpr double kNear = 2;      // binades
-constexpr double kWorse = 1.02;  // last validation loss divided by the best
-constexpr double kSkipShare = 0.05;
-constexpr double kHigher = 1.5;     // each of the latest losses divided by the first
-constexpr std::size_t kLatest = 3;  // steps
-constexpr std::size_t kMostNamed = 4;
-constexpr std::size_t kMostFindings = 8;  // after which incidents are not listed
+constexpr double kLowHeadroom = 2;        // headroom below which a module is reported, in binades
+constexpr double kOverfitRatio = 1.02;    // last validation loss divided by the best, above which it is reported
+constexpr double kSkipShare = 0.05;       // share of aborted attempts above which it is reported
+constexpr double kDivergedRatio = 1.5;    // ratio of the latest losses to the first, above which they are reported
+constexpr std::size_t kLatest = 3;        // number of latest losses that are compared with the first
+constexpr std::size_t kMostNamed = 4;     // warnings or modules in a finding
+constexpr std::size_t kMostFindings = 8;  // number of findings from which on incidents are not listed
 
 Markup link_to(const RunHistory& history, const IncidentRecord& incident) {
   return element("a", {{"href", anchor_of(history, incident)}}, text(title_of(incident)));
@@ -46,13 +46,13 @@ void find_incidents(const RunHistory& history, std::vector<Markup>& findings) {
   }
 }
 
-/// Finds a run whose loss ended above its first loss.
+/// Adds a finding if the latest losses are far above the first one.
 void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
   const std::vector<Attempt>& steps = history.committed;
   const std::size_t latest = std::min(kLatest, steps.size() - std::min<std::size_t>(steps.size(), 1));
   if (latest == 0 || !(steps.front().loss > 0)) return;
   const double lowest = std::ranges::min(std::span(steps).last(latest), {}, &Attempt::loss).loss;
-  if (!(lowest > kHigher * steps.front().loss)) return;
+  if (!(lowest > kDivergedRatio * steps.front().loss)) return;
   findings.push_back(element("b", text("The loss ended higher than it began: ")) +
                      text(fmt::format("{} at step {}, {} at step {}. To do: lower the learning rate, warm it up "
                                       "(--warmup), or clip by norm (--clip).",
@@ -60,7 +60,7 @@ void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
                                       number_text(steps.back().loss), count_text(steps.back().step))));
 }
 
-/// Lists the latest warnings (docs/warnings.md).
+/// Adds findings about the latest warnings (docs/warnings.md).
 void find_warnings(const RunHistory& history, std::vector<Markup>& findings) {
   std::vector<const EventRecord*> warnings;
   for (const EventRecord& event : history.events)
@@ -74,7 +74,7 @@ void find_warnings(const RunHistory& history, std::vector<Markup>& findings) {
 
 void find_headroom(const RunHistory& history, std::vector<Markup>& findings) {
   std::vector<LeastHeadroom> near = least_forward_headroom(history);
-  std::erase_if(near, [](const LeastHeadroom& n) { return !(n.binades < kNear); });
+  std::erase_if(near, [](const LeastHeadroom& n) { return !(n.binades < kLowHeadroom); });
   if (near.empty()) return;
   std::string names;
   for (std::size_t i = 0; i < std::min(near.size(), kMostNamed); ++i)
@@ -99,7 +99,7 @@ void find_overfit(const RunHistory& history, std::vector<Markup>& findings) {
   const Series* validation = evaluation_of(history, "val_loss");
   if (validation == nullptr) return;
   const Point best = lowest(*validation), last = validation->back();
-  if (!(best.value > 0 && last.value > best.value * kWorse)) return;
+  if (!(best.value > 0 && last.value > best.value * kOverfitRatio)) return;
   findings.push_back(
       element("b", text("Validation was better before: ")) +
       text(fmt::format("{} at step {}, {} at step {}.", number_text(best.value), count_text(std::llround(best.step)),

@@ -18,7 +18,7 @@ constexpr double kWidth = 1080, kGap = 18, kTop = 34, kRowHeight = 15, kLetter =
 constexpr std::size_t kLongestLabel = 36;
 constexpr const char* kShades[] = {"overflow", "< 1", "< 2", "< 4", "< 8", "< 16", "more", "no values"};
 
-/// Returns the median distance between sampled steps, the least width of a column.
+/// Returns the median distance between sampled steps. A column covers at least as many steps.
 std::int64_t spacing_of(const std::vector<HeadroomLine>& lines) {
   std::vector<double> gaps;
   for (std::size_t i = 1; i < lines.size(); ++i) gaps.push_back(static_cast<double>(lines[i].step - lines[i - 1].step));
@@ -29,7 +29,7 @@ void lower(double& cell, double binades) {
   if (!std::isnan(binades)) cell = std::fmin(cell, binades);
 }
 
-/// Keeps the rows with the least headroom, in the model's order.
+/// Keeps at most `most` rows, those with the least headroom, in the model's order.
 void keep_rows(HeatMap& map, std::size_t most) {
   if (map.rows.size() <= most) return;
   std::vector<double> least;
@@ -51,7 +51,7 @@ std::string label_of(const std::string& module) {
   return "…" + module.substr(at);
 }
 
-/// One direction's half of the heat map.
+/// The layout of the half of the heat map that shows one direction (forward or backward).
 struct Panel {
   const HeatMap& map;
   const char* direction;
@@ -147,7 +147,8 @@ HeatMap heat_map(const std::vector<HeadroomLine>& lines, std::size_t most_rows, 
   const auto most_columns = static_cast<std::int64_t>(
       std::clamp<std::size_t>(most_cells / (2 * map.rows.size()), 8, 120));
   map.stride = std::max(spacing_of(lines), (span + most_columns - 1) / most_columns);
-  // Sampled steps are multiples of their distance, so that aligned columns hold equally many.
+  // Sampled steps are multiples of their distance. If columns begin at a multiple of their width, they all hold the
+  // same number of sampled steps.
   if (map.stride > 1) map.first_step -= map.first_step % map.stride;
   map.columns = static_cast<std::size_t>((lines.back().step - map.first_step) / map.stride + 1);
   index.clear();

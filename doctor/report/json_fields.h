@@ -9,8 +9,8 @@
 #include "binade/core/error.h"
 #include "binade/io/text/json_reader.h"
 
-/// Read members of an untrusted JSON object: a value of the wrong type counts as missing. Templates, so that this
-/// header does not include the JSON library.
+/// Functions that read members of an untrusted JSON object. A value of the wrong type counts as missing. They are
+/// templates, so that this header need not include the JSON library.
 namespace binade::doctor::report {
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostPoints = 1000;
 constexpr std::size_t kMostMarks = 200;
 
-/// The layout of a chart, in units of the view box.
+/// The layout of a chart, in the units of the SVG's viewBox attribute.
 struct Frame {
   double width, height;
   double left = 56, right = 14, top = 14, bottom = 26;

@@ -10,10 +10,11 @@
 
 namespace binade::doctor::report {
 
+/// How a line is drawn: kPale is in a light color, kStairs has only horizontal and vertical parts, kDots marks points.
 enum class Stroke { kFirm, kPale, kStairs, kDots };
 
 struct Line {
-  std::string name{};   ///< for the legend and the values under the pointer; empty: in neither
+  std::string name{};   ///< shown in the legend and with the values under the pointer; empty: shown in neither
   std::string color{};  ///< class of the style sheet: "c1" … "c4"
   Stroke stroke = Stroke::kFirm;
   Series points{};
@@ -24,7 +25,7 @@ struct Mark {
   std::int64_t step = 0;
   bool drill = false;
   std::string title{};
-  std::string anchor{};
+  std::string anchor{};  ///< link: "#incident-3"
 };
 
 struct LineChart {
@@ -36,7 +37,7 @@ struct LineChart {
   std::optional<Scale> scale{};       ///< scale of the values; std::nullopt: linear or logarithmic, by the values
   double first_step = 0, last_step = 1;
   bool wide = false;    ///< true if the chart takes the whole width of the page
-  double height = 210;  ///< in units of which the page's width has 1080
+  double height = 210;  ///< in units of 1/1080 of the page's width
 };
 
 /// Draws a <figure> with the chart as inline SVG, or with a remark if there are no values.

@@ -19,9 +19,10 @@ constexpr std::size_t kSentence = 2000;
 constexpr std::size_t kLineLimit = 4u << 20;
 constexpr std::size_t kMostEvaluationNumbers = 32;
 constexpr std::size_t kMostModules = 4096;
-constexpr std::size_t kWord = 60, kPath = 100;  // bytes of a name
+constexpr std::size_t kWord = 60, kPath = 100;  // maximum number of bytes of a name and of a module path
 
-/// Calls `each` for every line that is an object with a step; reports the number of other lines as a problem.
+/// Reads the log `name` and calls `each(step, object)` for every line that is a JSON object with a step. Reports the
+/// number of other lines as a problem.
 template <class F>
 void for_each_line(RunHistory& history, const std::string& name, std::uint64_t limit, F&& each) {
   const std::optional<std::string> text = file_text(history, name, limit);
@@ -44,7 +45,7 @@ void for_each_line(RunHistory& history, const std::string& name, std::uint64_t l
                     counted(damaged, "line")));
 }
 
-/// Appends a value; removes earlier values of this and later steps, which a rollback undid.
+/// Appends the value of a step. Before that, removes values of this step and of later ones: a rollback undid them.
 void append(Series& series, std::int64_t step, double value) {
   while (!series.empty() && series.back().step >= static_cast<double>(step)) series.pop_back();
   series.push_back({static_cast<double>(step), value});

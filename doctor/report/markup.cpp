@@ -11,7 +11,7 @@ namespace {
 bool is_readable(char32_t c) {
   if (c == '\n' || c == '\t') return true;
   if (c < 0x20 || (c >= 0x7F && c < 0xA0)) return false;
-  return !(c >= 0x202A && c <= 0x202E) && !(c >= 0x2066 && c <= 0x2069);  // directional overrides and isolates
+  return !(c >= 0x202A && c <= 0x202E) && !(c >= 0x2066 && c <= 0x2069);  // these ranges change the text's direction
 }
 
 std::string escaped(std::string_view plain) {

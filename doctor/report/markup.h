@@ -40,7 +40,7 @@ inline Markup element(const char* name, const Markup& content) { return element(
 /// Makes <name attributes/>, for SVG shapes and HTML's void elements.
 Markup shape(const char* name, Attributes attributes);
 
-/// Makes text in an SVG; `kind` is its class.
+/// Makes a text in an SVG. `kind`: its class in the style sheet.
 Markup label(double x, double y, const char* kind, const std::string& words);
 
 /// Makes a paragraph that says why a section or a chart has no content.

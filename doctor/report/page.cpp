@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "binade/doctor/report/sections.h"
+#include "doctor/page_assets.h"
 
 namespace binade::doctor::report {
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostAttempts = 200;
 constexpr std::size_t kMostCheckpoints = 100;
-constexpr std::size_t kOpenRows = 12;  // longer tables are folded
+constexpr std::size_t kOpenRows = 12;  // tables with more rows are folded
 constexpr std::size_t kLongestSample = 6000;
 constexpr std::size_t kLongestTrouble = 400;
 

@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostSamples = 4;             // of each kind
-constexpr std::uint64_t kSampleLimit = 128u << 10;  // largest sample that a page shows
+constexpr std::size_t kMostSamples = 4;             // number of texts, and of pictures, that a page shows
+constexpr std::uint64_t kSampleLimit = 128u << 10;  // largest sample, in bytes, that a page shows
 constexpr std::uint64_t kPictureLimit = 64u << 20;
 constexpr std::int64_t kPixelLimit = 1 << 24;
 
@@ -44,7 +44,7 @@ std::optional<std::int64_t> step_of_sample(const fs::path& name) {
   return std::stoll(stem);
 }
 
-/// Selects the first, the last, and evenly spaced names between them.
+/// Selects at most kMostSamples names: the first, the last, and evenly spaced ones between them.
 std::vector<std::string> evenly_spaced(const std::vector<std::string>& names) {
   if (names.size() <= kMostSamples) return names;
   std::vector<std::string> some;

@@ -67,19 +67,19 @@ struct RunHistory {
   std::string folder{};
   std::string program{};
   bool running = false;              ///< true if a process has locked the folder
-  std::int64_t wanted_steps = 0;     ///< 0: unknown
+  std::int64_t wanted_steps = 0;     ///< number of steps after which the run is finished; 0: unknown
   std::vector<Attempt> committed{};  ///< ascending by step; without the steps that a rollback undid
-  std::vector<Attempt> aborted{};
-  bool ended_aborted = false;                                 ///< true if the last attempt was not committed
-  std::vector<std::pair<std::string, Series>> evaluations{};  ///< by the name of the metric
-  Series milliseconds{}, rate{};                              ///< by step
+  std::vector<Attempt> aborted{};    ///< in the order of the log
+  bool ended_aborted = false;        ///< true if the last attempt was not committed
+  std::vector<std::pair<std::string, Series>> evaluations{};  ///< names of metrics and their values
+  Series milliseconds{}, rate{};                              ///< duration of each step, and units per second
   std::string unit{};                                         ///< unit of `rate`
   double peak_memory_mib = 0;
-  std::string began{}, ended{};          ///< from timing.jsonl
+  std::string began{}, ended{};          ///< times in the first and the last line of timing.jsonl
   std::vector<HeadroomLine> headroom{};  ///< ascending by step
   std::vector<EventRecord> events{};
   std::vector<IncidentRecord> incidents{};
-  std::vector<Sample> samples{};  ///< a selection of the texts and then of the pictures, with the first and the last
+  std::vector<Sample> samples{};  ///< some texts, then some pictures, with the first and the last of each kind
   io::Manifest checkpoints{};
   std::vector<std::pair<std::string, std::string>> settings{}, environment{};
   std::vector<std::string> problems{};
@@ -104,7 +104,7 @@ const Series* evaluation_of(const RunHistory& history, const std::string& name);
 /// Returns the point with the lowest value of a nonempty series.
 Point lowest(const Series& series);
 
-/// The least headroom of a module in forward, over steps without an incident.
+/// The least forward headroom of a module, over steps without an incident.
 struct LeastHeadroom {
   double binades = std::numeric_limits<double>::infinity();
   std::string module{};
@@ -132,7 +132,8 @@ auto or_problem(RunHistory& history, F&& read) -> std::optional<decltype(read())
   }
 }
 
-/// Returns the text of a file; std::nullopt if it does not exist, or, with a line in `problems`, if it cannot be read.
+/// Returns the text of a file; std::nullopt if it does not exist or cannot be read. In the latter case, adds a line to
+/// `problems`. `limit`: maximum size in bytes.
 std::optional<std::string> file_text(RunHistory& history, const std::string& name, std::uint64_t limit);
 
 }  // namespace detail

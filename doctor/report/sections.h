@@ -7,7 +7,8 @@
 #include "binade/doctor/report/markup.h"
 #include "binade/doctor/report/run_history.h"
 
-/// The sections of the page, from top to bottom. A section without content says so, or is omitted if it is optional.
+/// The sections of the page, from top to bottom. A section without content has a remark, or is omitted if it is
+/// optional.
 namespace binade::doctor::report {
 
 /// Makes the head: the run's name, its state and its key numbers.

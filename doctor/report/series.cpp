@@ -6,7 +6,7 @@
 namespace binade::doctor::report {
 
 namespace {
-constexpr double kLargest = 1e300;  // keeps differences of values finite
+constexpr double kLargest = 1e300;  // larger values are not drawn: the difference of two could overflow
 }
 
 Series finite_of(const Series& series) {
@@ -34,7 +34,7 @@ Series keep_extremes(const Series& series, std::size_t limit) {
 }
 
 Series moving_mean(const Series& series, std::size_t reach) {
-  std::vector<double> sums{0};  // of all points before
+  std::vector<double> sums{0};  // sums[i]: sum of the first i values
   for (const Point& p : series) sums.push_back(sums.back() + p.value);
   Series means = series;
   for (std::size_t i = 0; i < series.size(); ++i) {

@@ -29,7 +29,7 @@ def table(name, kind):
 
 def main():
     print(f"""// Made by io/text/make_unicode_classes.py from Unicode {unicodedata.unidata_version}.
-#include "io/text/unicode_classes.h"
+#include "binade/io/text/unicode_classes.h"
 
 #include <algorithm>
 #include <iterator>

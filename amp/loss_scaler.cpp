@@ -68,7 +68,7 @@ void LossScaler::committed(double headroom) {
   ++state_.commits;
   ++state_.clean;
   note_headroom(headroom);
-  // Measures again after an overflow: halving alone would leave less than a binade.
+  // The first commit after an overflow measures again, because a halved scale would leave less than a binade.
   if (std::exchange(state_.in_a_row, 0) > 0 && options_.measure && headroom < kMeasuredHeadroom)
     begin_with(state_.scale, headroom);
   if (!adjustable() || state_.clean < options_.growth_interval) return;
@@ -79,7 +79,7 @@ void LossScaler::committed(double headroom) {
   if (grown <= options_.ceiling && enough)
     set_scale(grown);
   else
-    state_.least.clear();  // one outlier must not keep the scale low forever
+    state_.least.clear();  // one step with little headroom must not keep the scale low forever
 }
 
 void LossScaler::begin_with(double scale, double headroom) {
@@ -120,7 +120,7 @@ StepStats LossScaler::step(std::span<optim::Optimizer* const> optimizers, const 
   for (std::size_t i = 0; i < optimizers.size(); ++i)
     check<ArgumentError>(std::ranges::count(optimizers.first(i), optimizers[i]) == 0,
                          "loss scaler: step() got optimizer {} twice", i);
-  struct ForgetGradients {  // also if an exception leaves step()
+  struct ForgetGradients {  // clears the gradients when step() returns or throws
     std::span<optim::Optimizer* const> optimizers;
     ~ForgetGradients() {
       for (optim::Optimizer* optimizer : optimizers) optimizer->zero_grad();
@@ -215,7 +215,7 @@ LossScaler::State LossScaler::decode(const StateDict& saved) const {
   check<CheckpointError>(std::isfinite(state.scale) && state.scale > 0, "loss scale: the checkpoint holds {}",
                          state.scale);
   if (!saved.contains("mode") || saved.text("mode") == to_string(options_))
-    return state;  // older checkpoints do not record it
+    return state;  // older checkpoints do not record the mode
   State reset = LossScaler(options_).state_;
   reset.commits = state.commits;
   reset.overflows = state.overflows;

@@ -19,30 +19,30 @@ namespace binade::amp {
 
 /// A decision from the telemetry of step k applies at step k + 8, because a device may be that far ahead of the host.
 inline constexpr std::int64_t kTelemetryDelay = 8;
-/// Binades that LossScaleOptions::measured() leaves above the largest scaled gradient.
+/// Binades that LossScaleOptions::measured() leaves between the largest scaled gradient and overflow.
 inline constexpr double kMeasuredHeadroom = 4;
 /// Minimum headroom, in binades, after the scale has grown.
 inline constexpr double kGrownHeadroom = 1;
 
-/// Returns "dynamic", "off" or the number, as parse() reads it.
+/// Returns "dynamic", "off" or the number, as LossScaleOptions::parse() reads it.
 std::string to_string(const LossScaleOptions& options);
 
 /// Result of lowering the scale after an overflow.
 enum class ScaleVerdict : std::uint8_t {
   kLowered,        ///< the step can be retried
   kNotAdjustable,  ///< the scale is static or off
-  kAtFloor,
-  kTooManyInARow,
-  kTooOften,
+  kAtFloor,        ///< the scale is LossScaleOptions::floor already
+  kTooManyInARow,  ///< more overflows in a row than LossScaleOptions::aborts_in_a_row
+  kTooOften,       ///< more overflows in a window than LossScaleOptions::aborts_per_window
 };
 
-/// Returns a clause for the report, why the scale was not lowered; empty for kLowered.
+/// Returns a clause for the report that says why the scale was not lowered; empty for kLowered.
 std::string explain(ScaleVerdict verdict, const LossScaleOptions& options);
 
-/// The loss scale. Multiplied by growth_factor after growth_interval commits without overflow, up to the ceiling, and
-/// by backoff_factor after an overflow, down to the floor. Growth that would leave less than a binade of measured
-/// headroom is postponed by an interval. Each loss has its own scaler. Scales are powers of two by default, so that
-/// scaling is exact.
+/// Holds and adjusts the loss scale. The scale is multiplied by growth_factor after growth_interval commits without
+/// overflow, up to the ceiling, and by backoff_factor after an overflow, down to the floor. Growth that would leave
+/// scaled gradients less than kGrownHeadroom is postponed by growth_interval commits. Each loss has its own scaler.
+/// Scales are powers of two by default, so that scaling is exact.
 class LossScaler {
  public:
   /// Throws ArgumentError naming the option that is out of range.
@@ -58,13 +58,13 @@ class LossScaler {
     return !adjustable() || (state_.in_a_row == 0 && state_.clean + commits < options_.growth_interval);
   }
 
-  /// Records a commit at this scale. `headroom`: of the scaled gradients, not finite if unknown; takes effect
-  /// kTelemetryDelay commits later.
+  /// Records a commit at the current scale. `headroom`: headroom of the scaled gradients in binades, not finite if
+  /// unknown; it affects the scale from kTelemetryDelay commits later on.
   void committed(double headroom = std::numeric_limits<double>::infinity());
   /// Records that the scaled gradients of a step overflowed. Lowers the scale, or returns why not.
   ScaleVerdict overflowed();
 
-  /// Sets the initial scale, given the headroom of gradients at `scale`.
+  /// Sets the scale that leaves gradients kMeasuredHeadroom binades. `headroom`: binades that they have at `scale`.
   void begin_with(double scale, double headroom);
 
   std::int64_t commits() const { return state_.commits; }
@@ -74,7 +74,7 @@ class LossScaler {
 
   struct StepOptions {
     double clip_norm = 0;  ///< 0: no clipping
-    double lr = -1;        ///< negative: the optimizer's own
+    double lr = -1;        ///< learning rate; negative: the optimizer's own
   };
   /// Calls binade::backward with the scale as the initial gradient. Several calls before a step() accumulate. Throws
   /// NumericError, and changes nothing, for a loss that is not finite: the cause is in the forward pass or the data, so
@@ -84,12 +84,13 @@ class LossScaler {
   /// result's loss. Throws NumericError if gradients are not finite and a lower scale cannot help (any more).
   ///
   /// A NaN in the gradients of a finite loss may come from an overflow inside a fused backward, which only a Trainer's
-  /// replay can find out. Here the scale is lowered step by step, and restored if the NaN persists at the floor.
+  /// replay can find out. Here each such call lowers the scale once; if the NaN persists at the floor, the scale is
+  /// restored.
   ///
   /// Requires a backward() of this scaler since the previous step(). Optimizers that share a loss go into one call,
   /// `step({&a, &b})`: their gradients are checked and clipped together, and all are updated or none. The lr in
-  /// `options` applies to all; the result's step and lr are those of the first. Throws AutogradError without a
-  /// backward(), ArgumentError for an empty list or an optimizer that is listed twice.
+  /// `options` applies to all; step and lr of the result are those of the first optimizer. Throws AutogradError without
+  /// a backward(), ArgumentError for an empty list or an optimizer that is listed twice.
   StepStats step(std::span<optim::Optimizer* const> optimizers, const StepOptions& options);
   StepStats step(std::initializer_list<optim::Optimizer*> optimizers, const StepOptions& options) {
     return step(std::span(optimizers.begin(), optimizers.size()), options);
@@ -102,23 +103,25 @@ class LossScaler {
 
   struct State {
     double scale = 65536;
-    std::int64_t clean = 0;  ///< commits since the last change of scale
-    std::int64_t commits = 0;
-    std::int64_t overflows = 0;          ///< total
-    std::int64_t in_a_row = 0;           ///< overflows since the last commit
+    std::int64_t clean = 0;    ///< number of commits since the last change of the scale, or since growth was postponed
+    std::int64_t commits = 0;  ///< total number of commits
+    std::int64_t overflows = 0;          ///< total number of overflows
+    std::int64_t in_a_row = 0;           ///< number of overflows since the last commit
     std::vector<std::int64_t> recent{};  ///< `commits` at each overflow of the last window, after the first window
-    std::vector<double> waiting{};       ///< headroom of the latest commits, not in effect yet
-    std::vector<double> least{};         ///< smallest headroom in effect since the scale changed; empty if none
+    std::vector<double> waiting{};       ///< headroom of the latest kTelemetryDelay commits, not used yet
+    std::vector<double> least{};         ///< one number: smallest headroom used since the scale changed; empty: unknown
     friend bool operator==(const State&, const State&) = default;
   };
-  /// The complete state; restore() undoes overflowed() if the overflow proves to be none.
+  /// Returns the complete state. restore() of an earlier one undoes overflowed() if the scale proves not to be the
+  /// cause.
   const State& snapshot() const { return state_; }
   void restore(const State& state) { state_ = state; }
 
   StateDict state() const;
-  /// Throws CheckpointError for a state that no run writes.
+  /// Throws CheckpointError for values that no run can have saved.
   void check_state(const StateDict& state) const { decode(state); }
-  /// Loads only the counts, and resets the scale, if the state has another mode or another fixed scale.
+  /// Loads a state. If its mode or its fixed scale is not that of the options, loads its counts only and resets the
+  /// scale.
   void load_state(const StateDict& state) { state_ = decode(state); }
 
  private:
@@ -131,8 +134,8 @@ class LossScaler {
 
   LossScaleOptions options_;
   State state_;
-  std::optional<State> before_nan_;    // state before the first NaN since the last commit; of step()
-  std::optional<double> backward_at_;  // scale of the gradients that wait for step()
+  std::optional<State> before_nan_;    // state before the first NaN since the last commit; only step() uses it
+  std::optional<double> backward_at_;  // scale of the gradients that backward() computed and step() has not used yet
 };
 
 }  // namespace binade::amp

@@ -8,7 +8,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kSections = {"data", "model", "norm", "optim", "rng", "sched"};
 
 bool hashed(std::string_view name) {
-  if (name == "data/quarantine") return false;  // a finding about the data, not a position in it
+  if (name == "data/quarantine") return false;  // an aborted step may change the quarantine
   return std::ranges::find(kSections, name.substr(0, name.find('/'))) != kSections.end();
 }
 

@@ -11,8 +11,8 @@ namespace binade::amp {
 /// The sections amp (loss scale), progress, guard, env, format and manifest are excluded, because an aborted step may
 /// change them.
 ///
-/// Hashes name, kind, shape and bytes of each entry with their lengths, little-endian, in order of name. A checkpoint
-/// and the run that wrote it have the same hash.
+/// Hashes name, type, shape and bytes of each entry, in order of name; numbers and lengths are little-endian. A
+/// checkpoint and the run that wrote it have the same hash.
 std::string state_hash(const StateDict& state);
 
 }  // namespace binade::amp

@@ -9,10 +9,10 @@
 namespace binade::amp {
 namespace {
 
-/// Drops the sign of a NaN, which means nothing to a reader.
+/// Clears the sign of a NaN, so that it is printed as "nan" and not as "-nan".
 double without_sign_of_nan(double x) { return std::isnan(x) ? std::abs(x) : x; }
 
-/// "a, b, c and 4 more"
+/// Returns a list for people: "a, b, c and 4 more".
 std::string listed(const std::vector<std::string>& names) {
   const std::size_t shown = std::min<std::size_t>(names.size(), 3);
   std::string text = fmt::format("{}", fmt::join(std::span(names).first(shown), ", "));

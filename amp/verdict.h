@@ -25,17 +25,18 @@ struct Attempt {
   std::int64_t step = 0;
   double loss_scale = 1;
   int micro_batches = 1;     ///< number of micro-batches that are not left out
-  int bad_micro_batch = -1;  ///< the first with a non-finite loss, buffer or gradient; -1: none, or not known
+  int bad_micro_batch = -1;  ///< first micro-batch with a non-finite loss, buffer or gradient; -1: none, or unknown
   double loss = 0;           ///< mean over micro-batches, unscaled
   double lr = 0;
-  optim::GradientScan scan{};  ///< of the accumulated gradients, multiplied by the loss scale
+  optim::GradientScan scan{};  ///< magnitudes of the accumulated gradients, which are multiplied by the loss scale
   double grad_norm = 0;        ///< unscaled, before clipping
-  double clip_factor = 1;
-  std::string bad_buffer{};
-  optim::UpdateProof proof{};
+  double clip_factor = 1;      ///< factor of clipping by norm on the gradients
+  std::string bad_buffer{};    ///< path of the first buffer whose new value is not finite; empty: none
+  optim::UpdateProof proof{};  ///< result of the check that the updated weights and moments are finite
   AbortCause cause = AbortCause::kNone;
 
   bool commits() const { return cause == AbortCause::kNone; }
+  /// Returns the factor from accumulated, scaled gradients to the gradient of the mean loss.
   double inverse_scale() const { return 1 / (loss_scale * micro_batches); }
 };
 

@@ -10,7 +10,8 @@
 namespace binade::detail {
 namespace {
 
-/// True if the policy may cast this input: floating, defined, and not excluded by the op.
+/// True if the precision policy may cast input `i` of the op: it is defined, floating and not excluded by
+/// OpInfo::policy_inputs.
 bool under_policy(const OpInfo& info, const Variable& input, std::size_t i) {
   return input.defined() && is_floating(input.dtype()) && (i >= 32 || (info.policy_inputs >> i & 1u) != 0);
 }
@@ -25,15 +26,16 @@ OpPrecision precision_of(const OpInfo& info, std::span<const Variable> inputs) {
   return compute_dtype(info.precision, dtypes, current_policy(), step_context().module_path, info.name);
 }
 
-/// True if a GPU's libraries need a 16-bit copy of an input that the policy does not cast. Leaves only, because the
-/// cast of a computed value would need a gradient of its own.
+/// True if input `i`, an f32 leaf that the policy does not cast, is read as a 16-bit copy, because GPU libraries
+/// require it (OpInfo::low_on_gpu). Computed values are not copied, because backward would have to go through the cast.
 bool low_on_gpu(const OpInfo& info, const Variable& x, std::size_t i, const OpPrecision& precision) {
   return i < 32 && (info.low_on_gpu >> i & 1u) != 0 && precision.read && is_half(*precision.read) &&
          x.dtype() == DType::f32 && x.is_leaf() && !x.state()->activation &&
          x.value().device().type == DeviceType::kCuda;
 }
 
-/// Returns how to recompute x from what its producer saved, if x is the result of the producer's activation.
+/// Returns how to recompute input `i`, x, from the pre-activation that its producer saved, if x is the result of an
+/// activation that the producer applied.
 std::optional<OpContext::Recomputable> recomputable_from(const Variable& x, int i) {
   const Node* maker = x.state()->node.get();
   if (maker == nullptr || x.state()->output != 0 || maker->released()) return {};

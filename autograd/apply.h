@@ -14,11 +14,13 @@ namespace binade {
 
 namespace detail {
 
-/// Returns the observation of an op that gave `results`, which are read if its kernels did not observe them.
+/// Returns the largest magnitudes that an op stored (core/observation.h). If its kernels did not observe any, reads
+/// `results`, the tensors that it returned.
 Observation observed(const OpInfo& info, ObservationScope& observation, std::span<const Tensor> results);
-/// Throws OutOfMemoryError with op and module, for an allocation of the op that is not a tensor.
+/// Throws OutOfMemoryError with the names of op and module. Called if an op fails to allocate host memory other than a
+/// tensor.
 [[noreturn]] void throw_no_memory(const OpInfo& info, std::string_view module_path);
-/// Returns the edge along which gradients of `x` flow.
+/// Returns the edge to the producer of `x`, to which backward passes the gradient of `x`.
 Edge edge_to(const Variable& x);
 /// Describes input `x`, which the op reads as `tensor`. The gradient of a parameter is f32
 /// (docs/decisions/0002-parameter-gradients-are-fp32.md).
@@ -27,8 +29,8 @@ OpContext::Input input_of(const Variable& x, const Tensor& tensor);
 /// The part of apply() that does not depend on the type of the op.
 class Application {
  public:
-  /// Reads the policy, casts inputs (a recorded op) and fills the context. The only caller of compute_dtype(). `inputs`
-  /// must outlive the object.
+  /// Casts the inputs as the current precision policy requires (casts are recorded ops) and fills the op's context. No
+  /// other code calls compute_dtype(). `inputs` must outlive the object.
   Application(const OpInfo& info, std::span<const Variable> inputs);
   std::span<const Tensor> tensors() const { return tensors_; }
   OpContext& context() { return context_; }
@@ -54,7 +56,8 @@ class Application {
   } catch (const std::bad_alloc&) {
     throw_no_memory(info_, call().module_path);
   }
-  /// Wraps outputs, and links them to `node` if there is one.
+  /// Returns the outputs as variables, linked to `node` if the op was recorded. `non_differentiable`: bit i is set if
+  /// output i has no gradient.
   static std::vector<Variable> wrap(Tensors outputs, const std::shared_ptr<Node>& node,
                                     std::uint32_t non_differentiable);
 
@@ -86,8 +89,9 @@ class OpNode final : public Node {
 
 }  // namespace detail
 
-/// Runs an op on variables: policy, kernel, tape, in that order. Every function in autograd/functions.h calls it, and
-/// so does a user's own op. An undefined Variable leaves out an optional input.
+/// Runs an op on variables: casts the inputs to the dtypes of the precision policy, calls the op's forward, and records
+/// the call on the tape. Every function in autograd/functions.h calls it, and functions for users' own ops do so too.
+/// An undefined Variable leaves out an optional input.
 template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& given, std::span<const Variable> inputs) {
   detail::Application application(Op::info, inputs);
@@ -105,7 +109,7 @@ template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& params, std::initializer_list<Variable> inputs) {
   return apply<Op>(params, std::span(inputs.begin(), inputs.size()));
 }
-/// Returns the first output.
+/// Like apply(), but returns the first output only.
 template <OpUnit Op>
 Variable apply_one(const typename Op::Params& params, std::initializer_list<Variable> inputs) {
   return std::move(apply<Op>(params, inputs).front());

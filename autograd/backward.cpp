@@ -12,7 +12,7 @@
 namespace binade {
 namespace {
 
-/// Gradients of outputs whose nodes have not run backward yet.
+/// The gradients, summed so far, of the outputs of nodes whose backward has not run yet.
 class Pending {
  public:
   /// `owned`: true if nothing else reads `gradient`, so that later contributions may be added into it.
@@ -24,7 +24,8 @@ class Pending {
       pending = {std::move(gradient), owned};
       return;
     }
-    if (!pending.exclusive() && owned) std::swap(pending.tensor, gradient);  // a + b = b + a, bit for bit
+    if (!pending.exclusive() && owned)
+      std::swap(pending.tensor, gradient);  // adds into the one that is owned: a + b and b + a have the same bits
     if (!pending.exclusive() && !owned) pending.tensor = pending.tensor.clone();
     pending.owned = true;
     accumulate(pending.tensor, gradient);
@@ -38,6 +39,7 @@ class Pending {
     return pending.tensor.defined() && pending.exclusive() ? &pending.tensor : nullptr;
   }
 
+  /// The gradients of all outputs of a node, removed from the pending ones.
   struct Taken {
     Tensors gy;
     std::vector<bool> owned;  ///< true if nothing else reads gy[i]
@@ -58,14 +60,15 @@ class Pending {
     return taken;
   }
 
-  /// Counts the inputs in `nodes` that read the result of each node with an activation derivative.
+  /// For each node whose op set an activation derivative, counts the inputs of `nodes` that read its outputs.
   void count_readers(std::span<const std::shared_ptr<Node>> nodes) {
     for (const auto& node : nodes)
       for (const Edge& edge : node->edges())
         if (edge.node && edge.node->context().activation_derivative.activation != Activation::kNone)
           ++readers_[edge.node.get()];
   }
-  /// True if a single input of one op contributes the gradient at `edge`, and its node has an activation derivative.
+  /// True if the node at `edge` has an activation derivative and exactly one input of one op reads its output. The
+  /// product of that op may then multiply the gradient by the derivative.
   bool may_have_derivative(const Edge& edge) const {
     const auto found = readers_.find(edge.node.get());
     return found != readers_.end() && found->second == 1 && edge.output == 0;
@@ -77,26 +80,28 @@ class Pending {
   struct Gradient {
     Tensor tensor;
     bool owned = false;
-    /// True if nothing else reads the gradient. Observers and recompute may hold references, so the answer differs
-    /// between runs, and the bits of a sum must not depend on it.
+    /// True if nothing else reads the gradient, so that it may be overwritten. Observers and recompute may hold
+    /// references to it, so the answer can differ between executions of a step; the bits of a sum must not depend on
+    /// it.
     bool exclusive() const { return owned || tensor.sole_owner(); }
   };
   std::unordered_map<const Node*, std::vector<Gradient>> pending_;
-  std::unordered_map<const Node*, int> readers_;
-  std::unordered_set<const Node*> multiplied_;  // nodes whose pending gradient includes their activation derivative
+  std::unordered_map<const Node*, int> readers_;  // counts of count_readers()
+  std::unordered_set<const Node*> multiplied_;    // nodes whose pending gradient includes their activation derivative
 };
 
-/// Stores the gradients of a node's inputs: in the leaf, or as pending gradient of the producer.
+/// Stores the gradients of a node's inputs: in the input itself if it is a leaf, otherwise as pending gradient of the
+/// node that produced it.
 class NodeSink final : public GradSink {
  public:
-  /// `taken`: the gradients that the op reads. `last`: true if the node is released afterwards.
+  /// `taken`: the output gradients that the op reads. `last`: true if the node is released after its backward.
   NodeSink(const Node& node, Pending& pending, const Pending::Taken& taken, bool last)
       : node_(node),
         pending_(pending),
         taken_(taken),
         last_(last),
         temporaries_(node.edges().size()),
-        given_(node.edges().size()) {}
+        gradients_seen_(node.edges().size()) {}
 
   bool needs(int i) const override {
     const Edge& edge = edge_at(i);
@@ -123,7 +128,8 @@ class NodeSink final : public GradSink {
     return noted(i, over);
   }
 
-  /// Depends on the graph alone, so that a recomputed, replayed or observed pass does the same.
+  /// The result depends on the recorded graph alone, so that a recomputed, replayed or observed backward computes the
+  /// same bits.
   ActivationDerivative activation_derivative(int i) const override {
     const Edge& edge = edge_at(i);
     if (!pending_.may_have_derivative(edge)) return {};
@@ -146,12 +152,13 @@ class NodeSink final : public GradSink {
     give(i, std::move(gradient), owned);
   }
 
-  /// For observers: the gradient of each input, and the tensors that the op itself wrote (without aliases of gy, which
-  /// were observed before).
-  const Tensors& given() const { return given_; }
+  /// Returns the gradient of each input, for observers.
+  const Tensors& given() const { return gradients_seen_; }
+  /// Returns the gradients that the op's kernels wrote, for observers. Aliases of gy are left out, because they were
+  /// observed when gy was computed.
   const Tensors& written() const { return written_; }
 
-  /// Called after the op's backward: moves temporaries to their destinations.
+  /// Called after the op's backward: adds the gradients in temporary tensors to the leaves or to the pending gradients.
   void finish() {
     for (Tensor& sum : added_) sum.bump_version();
     added_.clear();
@@ -165,20 +172,21 @@ class NodeSink final : public GradSink {
   static bool separated() { return std::ranges::any_of(detail::tape_observers(), &TapeObserver::separates_gradients); }
 
   void give(int i, Tensor gradient, bool owned) {
-    if (observed()) given_[static_cast<std::size_t>(i)] = gradient;
+    if (observed()) gradients_seen_[static_cast<std::size_t>(i)] = gradient;
     hand_over(i, std::move(gradient), owned);
   }
 
   Tensor noted(int i, const Tensor& tensor) {
     if (observed()) {
-      given_[static_cast<std::size_t>(i)] = tensor;
+      gradients_seen_[static_cast<std::size_t>(i)] = tensor;
       written_.push_back(tensor);
     }
     return tensor;
   }
 
-  /// Returns the existing gradient of input i that may be added to, or null. Null if another input of this op is the
-  /// same variable, because their contributions come in any order, and if this op reads that gradient.
+  /// Returns the gradient of input i from other ops if this op's kernel may add to it, or null. Null if another input
+  /// of this op is the same variable, because the op computes their gradients in any order, or if the op reads the
+  /// tensor in its backward.
   const Tensor* sum_at(int i) const {
     const Edge& edge = edge_at(i);
     const auto same = [&edge](const Edge& other) {
@@ -233,12 +241,13 @@ class NodeSink final : public GradSink {
   const Pending::Taken& taken_;
   bool last_;
   Tensors temporaries_;
-  Tensors added_;  // sums that held values before
-  Tensors given_, written_;
+  Tensors added_;  // gradients that the op's kernels added to
+  Tensors gradients_seen_, written_;
 };
 
-/// Calls the op's backward and notifies the observers of this thread. If a value is used several times, its gradient is
-/// observed as stored by the op if that op added to it, otherwise as passed to the next op.
+/// Calls the op's backward and notifies the observers of this thread. If the value that a gradient belongs to is read
+/// by several ops, observers get the sum so far from an op that added to it, and from any other op its own
+/// contribution.
 void run_backward(Node& node, Tensors& gy, NodeSink& sink) try {
   if (detail::tape_observers().empty()) return node.backward(gy, sink);
   const OpCall call{.info = node.info(),

@@ -1,4 +1,4 @@
-/// Every function of variables. Includes only: one header a family under autograd/functions/.
+/// Includes every function of variables. The functions are in autograd/functions/, with one header for each family.
 #pragma once
 
 #include "binade/autograd/functions/attention.h"

@@ -14,7 +14,8 @@ namespace {
 
 using Function = std::function<Variable(const std::vector<Variable>&)>;
 
-/// Returns a copy of a channel slice as a channel slice with the same pitch.
+/// Returns a copy of `x`, a channel slice, in another dtype or on another device, again as a channel slice with the
+/// same pitch.
 Tensor slice_like(const Tensor& x, DType dtype, Device device) {
   Tensor wide = Tensor::zeros(x.shape().with_dim(-1, x.pitch()), dtype, device);
   Tensor slice = wide.channel_slice(x.pitch() - x.shape().cols(), x.shape().cols());
@@ -106,7 +107,7 @@ GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, 
       ++result.checked;
       const double noise = 0x1p-48 * (std::abs(up) + std::abs(down)) / h;  // rounding error of the quotient
       if (std::abs(got - difference) <= options.atol + options.rtol * std::abs(difference) + noise)
-        continue;  // false for NaN
+        continue;  // a NaN does not pass, because comparisons with it are false
       result.passed = false;
       result.message = fmt::format(
           "gradcheck of {}: input {} {}, element {}: backward gives {:.10g}, the difference quotient {:.10g}", op, k,

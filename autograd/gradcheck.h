@@ -11,25 +11,25 @@
 namespace binade {
 
 struct GradcheckOptions {
-  double step = 1e-5;  ///< h of the central difference, times max(1, |x|); its error is of order h^2
-  double rtol = 1e-6;  ///< tolerance: atol + rtol |difference| + rounding error of the quotient
+  double step = 1e-5;  ///< the central difference has h = step max(1, |x|); its error is of order h^2
+  double rtol = 1e-6;  ///< tolerance: atol + rtol |difference quotient| + rounding error of the quotient
   double atol = 1e-7;
-  int max_elements = 48;          ///< checked per input; of a larger input, as many are drawn with `seed`
-  std::uint64_t seed = 1;         ///< of the cotangent and of that draw
+  int max_elements = 48;          ///< at most this number of elements of each input is checked, drawn with `seed`
+  std::uint64_t seed = 1;         ///< seed of the cotangent and of the choice of elements
   Device device = Device::cpu();  ///< device that `f` runs on
 };
 
 struct GradcheckResult {
   bool passed = true;
-  int checked = 0;        ///< elements compared
-  std::string message{};  ///< first element that differs: op, input, element, both values; empty if passed
+  int checked = 0;        ///< number of elements compared
+  std::string message{};  ///< op, input, position and both values of the first element that differs; empty if passed
 };
 
-/// Returns `x` on `device`. Unlike Tensor::to, keeps the layout of a channel slice, so that kernels read slices there
-/// too.
+/// Returns `x` on `device`. A channel slice stays a channel slice, unlike with Tensor::to, so that kernels are tested
+/// with slices on that device too.
 Tensor placed(const Tensor& x, Device device);
 
-/// Compares the backward of `f` with central differences, in double.
+/// Compares the gradients that backward computes for `f` with central differences, in double.
 ///
 /// `f` maps variables to one variable. `inputs` are converted to f64; those of an integer dtype are passed unchanged,
 /// without a gradient. The differentiated scalar is sum(f(x) * cotangent) with a cotangent that differs between

@@ -7,14 +7,14 @@
 
 namespace binade {
 
-/// One buffer for the 16-bit copies of many parameters. It is allocated when the first copy is requested, whose dtype
-/// it gets. Parts that are never requested are never written, and take no physical memory on a CPU.
+/// One buffer for the 16-bit copies of many parameters. It is allocated when the first copy is requested, and gets the
+/// dtype of that copy. Parts that are never requested are not written, and take no physical memory on a CPU.
 class LowBuffer {
  public:
   LowBuffer(std::int64_t size, Device device) : size_(size), device_(device) {}
 
-  /// Returns the elements from `begin` on as `shape`, with a version of their own. Undefined if the buffer has another
-  /// dtype or `dtype` is not 16-bit.
+  /// Returns the elements from `begin` on as a view of `shape`, with its own version count. Returns an undefined tensor
+  /// if the buffer has another dtype or `dtype` is not 16-bit.
   Tensor at(std::int64_t begin, const Shape& shape, DType dtype) {
     if (!is_half(dtype)) return {};
     if (!flat_.defined()) flat_ = Tensor::empty(Shape{size_}, dtype, device_);
@@ -29,10 +29,10 @@ class LowBuffer {
   Tensor flat_;
 };
 
-/// The position of a parameter's copy in a buffer; none by default.
+/// The position of the 16-bit copy of a parameter in a LowBuffer. `buffer` is null if the copy has its own storage.
 struct LowPlace {
   std::shared_ptr<LowBuffer> buffer{};
-  std::int64_t begin = 0;
+  std::int64_t begin = 0;  ///< in elements
 };
 
 }  // namespace binade

@@ -22,7 +22,7 @@ void destroy_in_a_loop(std::vector<Edge>&& edges) {
   for (Edge& edge : edges)
     if (edge.node) try {
         parked.push_back(std::move(edge));
-      } catch (const std::bad_alloc&) {  // no memory for the list: edges.clear() destroys it recursively
+      } catch (const std::bad_alloc&) {  // no memory for the list: edges.clear() then destroys the edge recursively
       }
   edges.clear();
   if (draining) return;

@@ -10,8 +10,8 @@
 
 namespace binade {
 
-/// The producer of an input: output `output` of `node`, or a leaf that requires a gradient. If both are null, no
-/// gradient flows. Does not keep values alive.
+/// The producer of an op's input: output number `output` of `node`, or a `leaf` that requires a gradient. If both are
+/// null, the input gets no gradient. An edge to a node does not keep the node's output tensors alive.
 struct Edge {
   std::shared_ptr<Node> node{};
   int output = 0;

@@ -15,8 +15,9 @@ enum class Direction : std::uint8_t { kForward, kBackward };
 /// An op call that observers are notified of.
 struct OpCall {
   const OpInfo& info;
-  std::string_view module_path{};  ///< of the caller; empty at the root
-  std::int64_t tape_index = 0;     ///< equal in every step of a static model, and in forward and backward
+  std::string_view module_path{};  ///< path of the module that called the op; empty at the root
+  std::int64_t tape_index =
+      0;  ///< number of the op on the tape, the same in every step of a static model and in backward
   Direction direction = Direction::kForward;
   const void* params = nullptr;  ///< parameters of forward, read through params_of(); null in backward
 
@@ -27,36 +28,37 @@ struct OpCall {
   }
 };
 
-/// Is notified of the ops of a thread while an ObserverScope is alive. Used by telemetry, diagnosis and fault
-/// injection. Calls come in order of execution, for users' ops too.
+/// Base of objects that are notified of the ops of a thread, in order of execution, while an ObserverScope is alive.
+/// Telemetry, diagnosis and fault injection use it.
 class TapeObserver {
  public:
   virtual ~TapeObserver() = default;
 
-  /// Called before an op runs. `inputs` are those of the caller (undefined if left out), `read` those that the op
-  /// reads, after casts. The observer may replace the latter by tensors of the same shapes and dtypes.
+  /// Called before an op runs. `inputs` are the variables that the caller passed (undefined if left out); `read` are
+  /// the tensors that the op reads, after casts. The observer may replace tensors in `read` by others of the same shape
+  /// and dtype.
   virtual void before_forward(const OpCall&, std::span<const Variable> inputs, Tensors& read) {
     static_cast<void>(inputs), static_cast<void>(read);
   }
-  /// Returns the eps (or smooth) that the op uses in its denominator, given that of the call.
+  /// Returns the number that the op adds in its denominator instead of `eps`, its own parameter eps (or smooth).
   virtual double eps_of(const OpCall& call, double eps) {
     static_cast<void>(call);
     return eps;
   }
-  /// Called after an op ran. `seen` is what its kernels stored, or read from `outputs` if they are not Binade's
-  /// kernels.
+  /// Called after an op ran. `seen` has the largest magnitudes that its kernels stored. If the kernels are not Binade's
+  /// own, they were read from `outputs`.
   virtual void after_forward(const OpCall&, std::span<const Tensor> read, Tensors& outputs, const Observation& seen) {
     static_cast<void>(read), static_cast<void>(outputs), static_cast<void>(seen);
   }
-  /// Called before an op's backward with the gradients of its outputs, undefined if nothing depends on an output. The
-  /// observer may replace them.
+  /// Called before an op's backward. `gy` are the gradients of its outputs; that of an output that the loss does not
+  /// depend on is undefined. The observer may replace them.
   virtual void before_backward(const OpCall&, Tensors& gy) { static_cast<void>(gy); }
-  /// True if after_backward() needs each op's contribution to a gradient separately. False is cheaper: contributions
-  /// that were added to those of other ops (GradSink::add_to) are then passed as the sum so far.
+  /// True if after_backward() must get each op's own contribution to a gradient. False is cheaper: an op that adds its
+  /// contribution to those of other ops (GradSink::add_to) is then reported with the sum so far.
   virtual bool separates_gradients() const { return false; }
-  /// Called after an op's backward with the gradients of its inputs, undefined if not needed. If the op multiplied one
-  /// by the activation derivative of the input's producer (GradSink::activation_derivative), the product is passed,
-  /// which also is the producer's `gy`.
+  /// Called after an op's backward. `gx` are the gradients of its inputs, undefined if not needed. If the op multiplied
+  /// a gradient by the activation derivative of the input's producer (GradSink::activation_derivative), `gx` has the
+  /// product, which is also the `gy` of the producer.
   virtual void after_backward(const OpCall&, std::span<const Tensor> gy, std::span<const Tensor> gx,
                               const Observation& seen) {
     static_cast<void>(gy), static_cast<void>(gx), static_cast<void>(seen);

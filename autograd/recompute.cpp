@@ -11,7 +11,7 @@ constexpr OpInfo kInfo{.name = "recompute", .slices = true};
 
 using Segment = std::function<Variable(const Variable&)>;
 
-/// Restores the context of the first run for the second one.
+/// Restores the step context in which the segment first ran, so that it runs again with the same tape indices.
 class ContextScope : ScopedValue<StepContext> {
  public:
   explicit ContextScope(const StepContext& context) : ScopedValue(step_context(), context) {
@@ -35,7 +35,7 @@ class RecomputeNode final : public Node {
     const Variable x(context_.saved(0, kInfo.name), input_needs_grad_);
     x.state()->activation = true;
     const Variable y = segment_(x);
-    if (!y.requires_grad()) return;  // the result depends on no trained variable after all
+    if (!y.requires_grad()) return;  // the result does not depend on any trained variable
     binade::backward(y, gy[0]);
     const Tensor gradient = x.grad();
     if (gx.needs(0) && gradient.defined()) gx.set(0, gradient.to(context_.inputs[0].grad_dtype));
@@ -61,7 +61,7 @@ Variable recompute(Segment segment, const Variable& x) {
     y = segment(x);
     trained = trained || scope.found();
   }
-  if (!trained) return y;  // the result depends on data only, as without recompute
+  if (!trained) return y;  // no gradient is needed: the result depends on data only
   OpContext context;
   context.grad_enabled = true;
   context.save(x.value());

@@ -9,15 +9,15 @@
 
 namespace binade {
 
-/// Returns every node that `root` depends on, including itself, latest first: the tape in reverse. Without recursion.
+/// Returns `root` and every node that it depends on, the last executed node first. Uses no recursion.
 std::vector<std::shared_ptr<Node>> reachable_nodes(const std::shared_ptr<Node>& root);
 
-/// An op on the tape.
+/// Description of an op on the tape.
 struct RecordedOp {
   std::int64_t tape_index = 0;
   std::string module_path{};
   std::string op{};
-  std::size_t saved_bytes = 0;  ///< saved for backward
+  std::size_t saved_bytes = 0;  ///< bytes of the tensors that it saved for backward
 };
 
 /// Returns the recorded ops between `output` and the leaves that require gradients, in order of execution. Ops that no

@@ -4,13 +4,14 @@
 
 namespace binade::detail {
 
-/// Records whether an op of this thread read a variable that requires a gradient, even if nothing was recorded.
+/// During its lifetime, detects whether any op of this thread reads a variable that requires a gradient, even inside a
+/// NoGradGuard.
 class TrainedScope : NonCopyable {
  public:
   TrainedScope();
   ~TrainedScope();
   bool found() const { return found_; }
-  /// Called by apply() when an op reads such a variable.
+  /// Called by apply() when an op reads a variable that requires a gradient.
   static void note();
 
  private:

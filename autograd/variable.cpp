@@ -35,8 +35,8 @@ const Tensor& Variable::State::low_copy(DType dtype) {
   const bool fits = low.defined() && low.dtype() == dtype && low.shape() == value.shape();
   if (fits && low_version == value.version()) return low;
   const auto& [buffer, begin] = low_place;
-  // Uses low_place only if there is no other copy, because ops that read a parameter in two dtypes may have saved
-  // both.
+  // A new copy is made in low_place only if no copy exists. Otherwise, if ops read the parameter in two dtypes by
+  // turns, a new copy could overwrite one that an op has saved for backward.
   if (!low.defined() && buffer != nullptr)
     low = buffer->at(begin, value.shape(), dtype);
   else if (!fits || buffer == nullptr || !buffer->holds(low))

@@ -11,8 +11,8 @@ namespace binade {
 
 class Node;
 
-/// A tensor with history, the type that models compute with. Copies refer to the same variable. Converts implicitly
-/// from a Tensor, without gradient.
+/// A tensor with the history of how it was computed; the type that models compute with. Copies refer to the same
+/// variable. A Tensor converts implicitly to a Variable that requires no gradient.
 class Variable {
  public:
   Variable() = default;
@@ -44,32 +44,33 @@ class Variable {
   std::shared_ptr<State> state_;
 };
 
-/// The shared state of a variable. Public for optimizers and checkpoints.
+/// The state that all copies of a Variable share. Public for optimizers and checkpoints.
 struct Variable::State {
   Tensor value;
   Tensor grad;                ///< gradient of a leaf (f32 for parameters); its storage survives zero_grad()
   bool grad_defined = false;  ///< true if `grad` has a value
   bool requires_grad = false;
-  bool activation = false;  ///< true for a leaf that represents an activation (recompute): its gradient keeps its dtype
-  std::shared_ptr<Node> node;  ///< its producer; null for leaves
-  int output = 0;              ///< output of `node`
-  std::string name;            ///< dotted path of a parameter, for messages
-  Tensor low;                  ///< 16-bit copy of a parameter, see low_copy()
-  std::uint64_t low_version = 0;
-  LowPlace low_place;  ///< where an optimizer stores the copy
+  bool activation =
+      false;  ///< true for a leaf that recompute() makes of an activation: its gradient has the dtype of `value`
+  std::shared_ptr<Node> node;     ///< the recorded op that computed the value; null for leaves
+  int output = 0;                 ///< the value is this output of `node`
+  std::string name;               ///< dotted path of a parameter, for messages
+  Tensor low;                     ///< 16-bit copy of a parameter, see low_copy()
+  std::uint64_t low_version = 0;  ///< version of `value` that `low` is a copy of
+  LowPlace low_place;             ///< where an optimizer stores the copy
 
-  /// Returns the parameter rounded to `dtype`. The optimizer writes this copy in its update; if it is missing or older
-  /// than the value, it is made here, in `low_place` if possible.
+  /// Returns `low`, the parameter rounded to `dtype`. The optimizer writes this copy in its update. If the copy is
+  /// missing or older than the value, low_copy() makes it, in `low_place` if possible.
   const Tensor& low_copy(DType dtype);
 };
 
-/// Disables recording on this thread for the lifetime of the object.
+/// Disables the recording of ops on the tape, on this thread, for the lifetime of the object.
 class NoGradGuard : ScopedValue<bool> {
  public:
   NoGradGuard();
 };
 
-/// Enables recording inside a NoGradGuard, as recompute does for its segment.
+/// Enables recording inside a NoGradGuard, for the lifetime of the object. recompute() needs it.
 class GradGuard : ScopedValue<bool> {
  public:
   GradGuard();
@@ -80,10 +81,12 @@ struct BackwardOptions {
   bool retain_graph = false;  ///< true if saved tensors are kept for a second backward
 };
 
-/// Runs the tape backwards from `loss` (one element), starting with gradient `seed` (the loss scale). Adds to the
-/// gradients of leaves. Throws AutogradError for a second pass through a released graph or a loss without history.
+/// Runs the tape backwards from `loss` (one element) and adds to the gradients of leaves. `seed` is the gradient that
+/// it starts with, such as the loss scale. Throws AutogradError if the loss has no history, or if an earlier backward
+/// through the same nodes released them.
 void backward(const Variable& loss, double seed = 1.0, const BackwardOptions& options = {});
-/// The same for an output of any shape, with its cotangent (of its shape).
+/// Like backward(loss), for an output of any shape. `cotangent`, of the same shape, is the gradient that it starts
+/// with.
 void backward(const Variable& output, const Tensor& cotangent, const BackwardOptions& options = {});
 
 }  // namespace binade

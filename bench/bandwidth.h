@@ -19,7 +19,7 @@ namespace binade::bench {
 enum class Pass {
   kRead,            ///< the sum of x
   kCopy,            ///< y = x
-  kTriad,           ///< y = x + s z
+  kTriad,           ///< y = x + kTriadFactor z
   kStreamingTriad,  ///< kTriad with stores that bypass the caches
 };
 
@@ -123,14 +123,16 @@ inline PassLoops pass_loops() {
 
 }  // namespace detail
 
-/// Runs passes that move `bytes` in total. Each thread has its own part; small parts are repeated within a call, so
-/// that the start of threads does not affect the result.
+/// Runs passes over arrays such that one pass moves `bytes`. Each thread has its own part of the arrays. A run()
+/// repeats a small pass until it moves at least kLeastBytes, so that the start of the threads does not affect the
+/// result.
 class Bandwidth {
  public:
   explicit Bandwidth(std::int64_t bytes)
       : threads_(num_threads()),
-        // Per array and thread: a triad has three arrays of a third of the bytes each, a copy two of a half.
-        third_(std::max<std::int64_t>(1, bytes / (6 * kUnitBytes * threads_)) * 2 * kPassUnit),
+        // Floats per array and thread of a triad, whose three arrays have a third of the bytes each. The two arrays of
+        // a copy or a read have half() floats.
+        array_elements_(std::max<std::int64_t>(1, bytes / (6 * kUnitBytes * threads_)) * 2 * kPassUnit),
         rounds_(std::max<std::int64_t>(1, kLeastBytes / bytes)),
         sums_(static_cast<std::size_t>(threads_)) {
     for (Tensor& array : arrays_) array = Tensor::full({threads_ * half()}, 1);
@@ -139,7 +141,7 @@ class Bandwidth {
   Bandwidth& operator=(const Bandwidth&) = delete;
 
   /// Returns the number of bytes that one run() moves.
-  double bytes() const { return static_cast<double>(rounds_ * threads_ * 3 * third_) * sizeof(float); }
+  double bytes() const { return static_cast<double>(rounds_ * threads_ * 3 * array_elements_) * sizeof(float); }
 
   void run(Pass pass) {
     parallel_blocks(threads_, [&](std::int64_t thread) {
@@ -148,10 +150,11 @@ class Bandwidth {
   }
 
  private:
+  /// Least number of bytes that one run() moves.
   static constexpr std::int64_t kLeastBytes = std::int64_t{64} << 20;
   static constexpr std::int64_t kUnitBytes = kPassUnit * sizeof(float);
 
-  std::int64_t half() const { return third_ / 2 * 3; }
+  std::int64_t half() const { return array_elements_ / 2 * 3; }
 
   void run_part(Pass pass, std::int64_t thread) {
     float* y = arrays_[0].mutable_data<float>() + thread * half();
@@ -160,14 +163,14 @@ class Bandwidth {
     switch (pass) {
       case Pass::kRead: sums_[static_cast<std::size_t>(thread)] = loops_.sum(x, half()) + loops_.sum(z, half()); break;
       case Pass::kCopy: loops_.copy(y, x, half()); break;
-      case Pass::kTriad: loops_.triad(y, x, z, third_); break;
-      case Pass::kStreamingTriad: loops_.streaming_triad(y, x, z, third_); break;
+      case Pass::kTriad: loops_.triad(y, x, z, array_elements_); break;
+      case Pass::kStreamingTriad: loops_.streaming_triad(y, x, z, array_elements_); break;
     }
   }
 
   PassLoops loops_ = detail::pass_loops();
-  std::int64_t threads_, third_, rounds_;
-  std::vector<float> sums_;
+  std::int64_t threads_, array_elements_, rounds_;  // array_elements_: floats per array and thread of a triad; rounds_: passes per run()
+  std::vector<float> sums_;                // per thread; keep the compiler from removing kRead
   Tensor arrays_[3];
 };
 

@@ -35,7 +35,7 @@ inline double thread_seconds() {
 inline double work_seconds() { return num_threads() == 1 ? thread_seconds() : seconds(); }
 
 #if defined(__x86_64__)
-/// Computes `rounds` x 12 independent multiply-adds of one 512-bit (256-bit) register.
+/// Computes `rounds` x 12 independent multiply-adds of f32, each of a 512-bit register (multiply_adds_256: 256-bit).
 __attribute__((target("avx512f"))) inline void multiply_adds_512(std::int64_t rounds) {
   __m512 x = _mm512_set1_ps(1.0f), y = _mm512_set1_ps(1e-9f);
   __m512 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
@@ -60,7 +60,7 @@ __attribute__((target("avx2,fma"))) inline void multiply_adds_256(std::int64_t r
         : "x"(x), "x"(y));
   }
 }
-/// Computes `rounds` x 12 independent products of pairs of bf16, added to floats.
+/// Computes `rounds` x 12 independent bf16 instructions, each of which adds products of pairs to a register of floats.
 __attribute__((target("avx512f,avx512bf16"))) inline void pair_products(std::int64_t rounds) {
   __m512 x = _mm512_set1_ps(1e-9f);
   __m512 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
@@ -97,7 +97,7 @@ template <class F>
 double peak_of(double flops, F&& loop) {
   constexpr std::int64_t kRounds = 400'000;
   double best = 0;
-  for (int attempt = 0; attempt < 100; ++attempt) {  // a millisecond each, because threads often wake late
+  for (int attempt = 0; attempt < 100; ++attempt) {  // of about a millisecond, because threads often wake late
     const int threads = num_threads();
     const double start = work_seconds();
     parallel_blocks(threads, [&](std::int64_t) { loop(kRounds); });
@@ -119,8 +119,8 @@ inline double peak_gflops() {
 #endif
 }
 
-/// Returns the peak_gflops() of bf16 products at the kernel level `isa`, which computes in f32 if it has no
-/// instruction.
+/// Returns the best bf16 rate of all threads at the kernel level `isa`, GFLOP/s. A level without bf16 instructions
+/// computes in f32, so its rate is peak_gflops().
 inline double peak_bf16_gflops(std::string_view isa) {
 #if defined(__x86_64__)
   if (isa == "v4amx") return peak_of(4 * 16 * 16 * 32 * 2, tile_products);
@@ -129,9 +129,9 @@ inline double peak_bf16_gflops(std::string_view isa) {
   return peak_gflops();
 }
 
-/// Returns the nanoseconds until one core reads a value that another wrote, the best of many measurements; 0 with one
-/// core. Cores that share a cache take half as long as others, and a virtual machine may change between the two at any
-/// time, which affects small products, whose operands are shared, and memory bandwidth, which two caches increase.
+/// Returns the nanoseconds until one core reads a value that another core wrote, the best of many measurements; 0 with
+/// one core. It takes half as long between cores that share a cache. The threads of a virtual machine may move between
+/// such cores and others at any time, which changes the speed of small products and the memory bandwidth.
 inline double handover_ns() {
   if (std::thread::hardware_concurrency() < 2) return 0;
   constexpr int kGames = 30, kTurns = 4000;
@@ -158,7 +158,7 @@ inline void print_handover(std::string_view when) {
   if (num_threads() > 1) fmt::print("{}: {:.0f} ns from core to core\n", when, handover_ns());
 }
 
-/// Returns the shortest time of `repeats` calls (work_seconds()).
+/// Returns the shortest time of a call of f among `repeats` calls, in seconds (work_seconds()).
 template <class F>
 double best_seconds(int repeats, F&& f) {
   double best = 1e30;
@@ -170,7 +170,7 @@ double best_seconds(int repeats, F&& f) {
   return best;
 }
 
-/// Arguments [THREADS [REPEATS]] and the peak rates of a benchmark of products.
+/// Parses the arguments [THREADS [REPEATS]] of a benchmark of matrix products, and measures the peak rates.
 struct ProductBench {
   int repeats;
   double peak, bf16_peak;  ///< GFLOP/s

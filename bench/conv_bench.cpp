@@ -1,5 +1,5 @@
-// Prints the GFLOP/s (with padding) of 3x3 convolutions in all three directions and of attention, and their share of
-// the multiply-add peak. Usage: conv_bench [THREADS [REPEATS]]; BINADE_ISA selects the kernel level.
+// Prints the GFLOP/s (with padding) of 3x3 convolutions (forward and both gradients) and of attention, and their share
+// of the multiply-add peak. Usage: conv_bench [THREADS [REPEATS]]; BINADE_ISA selects the kernel level.
 #include <fmt/core.h>
 
 #include <array>

@@ -37,7 +37,7 @@ struct Settings {
   bool quick = false, dry = false;
 };
 
-/// Work to time, with the minimum of bytes and operations.
+/// Work to time, with the minimum of bytes that it must move and of operations that it must compute.
 struct Work {
   std::string part, what, dtype;
   double bytes = 0, flops = 0;
@@ -144,13 +144,14 @@ void products(const Settings& s) {
         measure(s, {"product", name + " gradient of x", p.name, x + w + y, flops, call.backward(0b01, gy)});
         measure(s, {"product", name + " gradient of w", p.name, x + y + 4.0 * static_cast<double>(in * out), flops,
                     call.backward(0b10, gy)});
-        // If the library's product has no activation derivative, the op leaves it to the previous layer.
+        // The product can multiply its result by the activation derivative of the previous layer. If the library's
+        // product cannot, the previous layer does so (not timed here).
         if (l.before != Activation::kNone)
           measure(s, {"product", name + " gradient of x, slope of gelu", p.name, 2 * x + w + y, flops,
                       call.backward(0b01, gy, {l.before, values(rows, in, p.dtype, 5)})});
         if (!l.bias) return;
-        // As called by the model: with bias in the products' dtype (OpInfo::low_on_gpu), and for `up` with a GELU that
-        // saves its input for backward.
+        // The layer as the model calls it: with a bias in the products' dtype (OpInfo::low_on_gpu), and for the layer
+        // `up` with a GELU that saves its input for backward.
         Call<ops::Linear> whole = call;
         whole.in[2] = values(1, out, p.dtype, 4).reshape({out});
         whole.parameters = 0b110;
@@ -212,7 +213,7 @@ void transformer_ops(const Settings& s) {
     for (std::uint32_t i = 0; i < 3; ++i) in.push_back(values(rows, dim, low, 3 + i).reshape({batch, length, dim}));
     in.emplace_back();
     const Call<ops::Attention> call{.in = in, .params = {.causal = true, .heads = heads}};
-    // Half of the square is computed: two products forward, five backward.
+    // A causal mask needs half of the T x T square; there are two products in forward and five in backward.
     const double product = static_cast<double>(rows) * static_cast<double>(length) * static_cast<double>(dim);
     measure(s, {"op", "attention forward", "bf16", 4 * bytes_of(gy), 2 * product, call.forward(0b111)});
     measure(s, {"op", "attention backward", "bf16", 8 * bytes_of(gy), 5 * product, call.backward(0b111, gy)});
@@ -227,7 +228,7 @@ void transformer_ops(const Settings& s) {
 }
 
 /// Measures the ops of the U-Net, in bf16 at batch 16 of 512 x 512. Level l has 64 << l channels and 512 >> l pixels a
-/// side; the last has no decoder. A quick run measures each op on the first level only.
+/// side; the last level (4) has no decoder. A quick run measures each op on the first level only.
 void image_ops(const Settings& s) {
   const std::int64_t batch = s.dry ? 1 : 16, side = s.dry ? 8 : 512, base = s.dry ? 8 : 64;
   const auto images = [&](std::int64_t edge, std::int64_t channels, std::uint32_t tag) {
@@ -270,7 +271,7 @@ void image_ops(const Settings& s) {
     attempt(s, "op", "max_pool2d", [&] {
       const Tensor x = images(edge, k, 1), gy = images(edge / 2, k, 2);
       const Call<ops::MaxPool2d> call{.in = {x}};
-      const double positions = static_cast<double>(gy.numel());  // of the maxima, a byte each
+      const double positions = static_cast<double>(gy.numel());  // one byte per maximum for its position
       measure(s, {"op", "max_pool2d forward" + at, "bf16", bytes_of(x) + bytes_of(gy) + positions, 0, call.forward(1)});
       measure(s, {"op", "max_pool2d backward" + at, "bf16", bytes_of(x) + bytes_of(gy) + positions, 0,
                   call.backward(1, gy)});

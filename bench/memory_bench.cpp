@@ -50,8 +50,9 @@ std::int64_t cache_bytes(int name, std::int64_t assumed) {
   return bytes > 0 ? bytes : assumed;
 }
 
-/// Returns the working sets: half of the threads' second caches; well beyond these but within the third; and beyond all
-/// caches, with a bound, because a third cache shared by many virtual machines may exceed the memory of one.
+/// Returns the working sets: one that fits into half of the threads' second caches, one that exceeds these but fits
+/// into the third, and one of kMemory, for main memory. kMemory is fixed, because a third cache that many virtual
+/// machines share may exceed the memory of one.
 std::vector<WorkingSet> working_sets() {
   constexpr std::int64_t kAssumedL2 = kMiB, kAssumedL3 = 32 * kMiB, kUsualL3 = 24 * kMiB, kMemory = 512 * kMiB;
   const std::int64_t l2 = num_threads() * cache_bytes(_SC_LEVEL2_CACHE_SIZE, kAssumedL2);
@@ -59,13 +60,14 @@ std::vector<WorkingSet> working_sets() {
   return {{"l2", l2 / 2}, {"l3", std::min(std::max(kUsualL3, 4 * l2), l3 * 3 / 4)}, {"memory", kMemory}};
 }
 
-/// Memory traffic of one direction of an op, in multiples of its first input's size: the working set, reads and writes.
+/// Memory traffic of an op in forward or in backward, in multiples of the size of its first input: the bytes of all
+/// tensors (`set`), and the bytes read and written.
 struct Traffic {
   double set, reads, writes;
 };
 constexpr std::uint32_t kAllInputs = ~0u;
 
-/// Adds a row for forward. make(n) returns a call whose first input is 1/n of the working set.
+/// Adds a row for an op in forward. make(n) returns a call whose first input is 1/n of the working set.
 template <class Make>
 void forward_row(Table& t, const std::string& name, const Traffic& traffic, const Make& make) {
   t.row(name + " forward", [&] {
@@ -81,7 +83,7 @@ Tensor shaped(const Shape& shape, DType dtype, std::uint32_t tag = 2) {
 Tensor like(const Tensor& x, std::uint32_t tag = 2) { return shaped(x.shape(), x.dtype(), tag); }
 Tensors one_like(const Tensor& x) { return {like(x)}; }
 
-/// Adds a row for backward. gradients(x) returns the gradients of the results for the first input x.
+/// Adds a row for an op in backward. gradients(x) returns the gradients of the op's results if its first input is x.
 template <class Make, class GradientsOf = decltype(&one_like)>
 void backward_row(Table& t, const std::string& name, const Traffic& traffic, const Make& make,
                   const GradientsOf& gradients = &one_like) {
@@ -107,7 +109,7 @@ void binary(Table& t, const std::string& name) {
   });
 }
 
-/// Adds elementwise ops; without backward if it equals forward (mul, dropout) or is trivial (add, concat).
+/// Adds elementwise ops, without backward if backward equals forward (mul, dropout) or is trivial (add, concat).
 void elementwise(Table& t) {
   unary<ops::Relu>(t, "relu");
   unary<ops::Gelu>(t, "gelu");
@@ -147,11 +149,12 @@ void row_norms(Table& t) {
     return Call<ops::AddLayerNorm>{.in = {x, like(x), weight, weight}, .parameters = 0b1100, .store = t.dtype()};
   };
   forward_row(t, "add_layer_norm", {4, 2, 2}, add_norm);
-  // Gradients of the sum and of the normalized sum give one gradient, shared by x and the residual.
+  // Backward reads the gradients of both results, the sum and the normalized sum, and writes one gradient, which x and
+  // the residual share.
   backward_row(t, "add_layer_norm", {4, 3, 1}, add_norm, [](const Tensor& x) { return Tensors{like(x, 3), like(x)}; });
 }
 
-/// Adds batch norm, which reads its inputs twice: the sums over channels precede the first result.
+/// Adds batch norm, which reads its inputs twice, because the sums of each channel precede the first result.
 void batch_norm(Table& t) {
   const Tensor weight = channels(kImageChannels), none;
   const auto norm = [&](double set) {
@@ -214,7 +217,8 @@ std::shared_ptr<Optimizer> optimizer_of(std::int64_t rows, const Options& option
   return optimizer;
 }
 
-/// Adds AdamW, whose kernel Adam shares: f32, except for an optional 16-bit copy of the weights (`copy` bytes each).
+/// Adds AdamW, whose kernel Adam shares. All values are f32, except for an optional 16-bit copy of the weights, of
+/// `copy` bytes per weight (0: no copy).
 void adamw(Table& t, const std::string& name, double copy) {
   t.row(name, [&] {
     const std::int64_t rows = t.rows(16 + copy, kWidth);

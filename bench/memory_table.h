@@ -47,29 +47,29 @@ class Contender {
 
   std::function<void()> run_;
   double bytes_;
-  int calls_ = 1;
+  int calls_ = 1;  // calls per sample, which takes about kSampleSeconds
   std::vector<double> samples_;
 };
 
 /// The work of a row, with the minimum of bytes that it reads and writes.
 struct Work {
-  double reads{}, writes{};
+  double reads{}, writes{};  ///< bytes per call
   std::function<void()> run{};
   bool optimizer = false;
 
   double bytes() const { return reads + writes; }
-  /// Returns the share of the bandwidth to reach.
+  /// Returns the share of the bandwidth that the row should reach.
   double goal() const { return optimizer ? 0.8 : 0.7; }
 };
 
 /// The bandwidth that a row is compared with.
 struct Ceiling {
   const char* name{};
-  std::vector<Pass> passes{};  ///< of which the fastest counts
+  std::vector<Pass> passes{};  ///< passes to measure; the fastest one counts
 };
 
-/// Selects the pass with the most similar mix: a read if almost nothing is written (reductions); a triad for at
-/// least 1.5 reads per write, and for optimizers, whose goal refers to it; otherwise a copy.
+/// Selects the pass with the most similar mix of reads and writes: a read if almost nothing is written (reductions); a
+/// triad for at least 1.5 reads per write, and for optimizers, whose goal refers to it; otherwise a copy.
 inline Ceiling ceiling_of(const Work& work) {
   if (work.writes < 0.05 * work.reads) return {"read", {Pass::kRead}};
   if (work.optimizer || work.reads >= 1.5 * work.writes) return {"triad", {Pass::kTriad, Pass::kStreamingTriad}};
@@ -83,8 +83,8 @@ struct WorkingSet {
 };
 
 struct TableOptions {
-  int repeats = 7;     ///< samples per median
-  std::string only{};  ///< rows with this text in their names; empty: all
+  int repeats = 7;     ///< measurements per median
+  std::string only{};  ///< measures only rows with this text in their names; empty: all
 };
 
 /// Measures and prints the rows of one working set and dtype, and makes their tensors.
@@ -94,7 +94,7 @@ class Table {
       : options_(options), set_(set), dtype_(dtype), bandwidth_(bandwidth) {}
 
   DType dtype() const { return dtype_; }
-  /// Returns the bytes per element.
+  /// Returns the bytes per element of the table's dtype.
   double size() const { return static_cast<double>(size_of(dtype_)); }
   /// Returns the number of rows of `columns` elements that fill the working set at `bytes` per element.
   std::int64_t rows(double bytes, std::int64_t columns) const {

@@ -12,10 +12,11 @@
 #include "binade/core/runtime.h"
 #include "binade/core/tensor.h"
 
-/// Inputs and calls of single ops for benchmarks, in both directions without a tape.
+/// Inputs and calls of single ops for benchmarks, forward and backward, without a tape.
 namespace binade::bench {
 
-/// Returns `rows` x `columns` normal values; a million are drawn and repeated on the device.
+/// Returns `rows` x `columns` values, normally distributed with standard deviation `scale`. At most about a million are
+/// drawn, and then repeated on the device. Another `tag` gives other values.
 inline Tensor values(std::int64_t rows, std::int64_t columns, DType dtype, std::uint32_t tag, double scale = 1) {
   const std::int64_t some = std::min(rows, std::max<std::int64_t>(1, (1 << 20) / columns));
   const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = tag};
@@ -36,7 +37,8 @@ inline double bytes_of(const Tensor& t) {
   return static_cast<double>(t.numel()) * static_cast<double>(size_of(t.dtype()));
 }
 
-/// Returns class ids, uniformly distributed, or with `text` distributed like words, the most frequent at about 5 %.
+/// Returns class ids for `rows` rows. They are uniformly distributed or, if `text` is true, distributed like words, of
+/// which the most frequent makes up about 5 %.
 inline Tensor labels(std::int64_t rows, std::int64_t classes, bool text = false) {
   const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = 9};
   std::vector<std::int32_t> host(static_cast<std::size_t>(rows));
@@ -48,7 +50,7 @@ inline Tensor labels(std::int64_t rows, std::int64_t classes, bool text = false)
   return Tensor::from(host, {rows}).to(Runtime::current_device());
 }
 
-/// Discards the gradients of one op; that of input 0 is multiplied by the activation derivative `derivative`.
+/// Receives and discards the gradients of one op. It asks the op to multiply the gradient of input 0 by `derivative`.
 class Gradients : public GradSink {
  public:
   Gradients(const OpContext& context, const ActivationDerivative& derivative)
@@ -71,7 +73,7 @@ template <class Op>
 struct Call {
   Tensors in{};
   std::uint32_t parameters = 0;  // bit i: input i has an f32 gradient
-  DType store = DType::bf16;
+  DType store = DType::bf16;     // store dtype of the result
   typename Op::Params params{};
   bool tf32 = false;
 
@@ -96,7 +98,8 @@ struct Call {
       Op::forward(c, in, params);
     };
   }
-  /// Returns a function that computes the gradients of the inputs in `wanted`; `gys` are the outputs' gradients.
+  /// Returns a function that computes the gradients of the inputs in `wanted` (bit i: input i). `gys` are the gradients
+  /// of the outputs.
   std::function<void()> backward(std::uint32_t wanted, const Tensors& gys,
                                  const GradSink::ActivationDerivative& derivative = {}) const {
     auto kept = std::make_shared<OpContext>(context(wanted));

@@ -4,8 +4,8 @@
 
 namespace binade {
 
-/// Activation that a matrix product applies to its result before storing it. GELU is x Phi(x); kGeluTanh is its tanh
-/// approximation.
+/// Activation that a matrix product applies to its result before storing it. kGelu is x Phi(x), where Phi is the
+/// normal distribution function; kGeluTanh is its tanh approximation.
 enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kGeluTanh };
 
 }  // namespace binade

@@ -34,8 +34,8 @@ void* Arena::allocate_at(std::size_t offset, std::size_t bytes) {
   return free ? use(chunk, offset, bytes) : nullptr;
 }
 
-/// Cuts [offset, offset + bytes) out of a free chunk. If memory runs out, the chunk may have been split but is still
-/// free.
+/// Marks [offset, offset + bytes) of the free chunk as used and leaves the rest free. If the host has no memory for the
+/// new entries (std::bad_alloc), the chunk may have been split, but all its parts are still free.
 void* Arena::use(Chunks::iterator free, std::size_t offset, std::size_t bytes) {
   const std::size_t before = offset - free->first, behind = free->second.bytes - before - bytes;
   if (behind > 0) {

@@ -9,8 +9,8 @@
 
 namespace binade {
 
-/// A block of device memory that hands out chunks. While a graph is captured, the chunks are placed where a memory plan
-/// says; between runs of captured graphs, eager work may borrow the free memory.
+/// A block of device memory that hands out chunks. While a graph is captured, chunks get the offsets of a memory plan.
+/// Between executions of captured graphs, eager work may borrow the free memory.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = 256;
@@ -21,13 +21,13 @@ class Arena {
   void* allocate(std::size_t bytes);
   /// Returns the chunk at `offset`, or null if any part of it is in use or outside the arena.
   void* allocate_at(std::size_t offset, std::size_t bytes);
-  /// REQUIRES: `memory` is the start of a chunk in use.
+  /// Makes the chunk at `memory` free. REQUIRES: `memory` is the start of a chunk in use.
   void release(const void* memory) noexcept;
 
   bool owns(const void* memory) const;
   void* base() const { return base_; }
   std::size_t bytes() const { return bytes_; }
-  std::size_t in_use() const { return in_use_; }  ///< bytes; each chunk is rounded up to kAlignment
+  std::size_t in_use() const { return in_use_; }  ///< bytes in use; each chunk is rounded up to kAlignment
   std::size_t chunks_in_use() const { return chunks_in_use_; }
 
  private:
@@ -35,7 +35,8 @@ class Arena {
     std::size_t bytes = 0;
     bool used = false;
   };
-  using Chunks = std::map<std::size_t, Chunk>;  // by offset; they cover the arena, and no two neighbors are free
+  using Chunks =
+      std::map<std::size_t, Chunk>;  // keys are offsets; chunks cover the arena, and no two neighbors are free
 
   void* use(Chunks::iterator free, std::size_t offset, std::size_t bytes);
 
@@ -46,7 +47,7 @@ class Arena {
   Chunks chunks_;
 };
 
-/// The blocks of a memory trace, handed out one after another at the arena offsets that a plan chose.
+/// Hands out the blocks of a memory trace in the order of the trace, at the arena offsets that a memory plan chose.
 class PlannedBlocks {
  public:
   PlannedBlocks(const MemoryTrace& trace, MemoryPlan plan);
@@ -65,8 +66,8 @@ class PlannedBlocks {
 
   std::vector<std::size_t> sizes_;  // bytes of each block of the trace
   MemoryPlan plan_;
-  std::size_t next_ = 0;
-  std::string failure_;
+  std::size_t next_ = 0;  // index of the block that the next allocate() returns
+  std::string failure_;   // text of the first error, or empty
 };
 
 }  // namespace binade

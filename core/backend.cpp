@@ -6,7 +6,7 @@
 #include "binade/core/error.h"
 #include "binade/core/memory_plan.h"
 
-// Defaults for a device that completes work before the call returns.
+// Default implementations, for a device that completes each piece of work before the call that submits it returns.
 namespace binade {
 
 void* Backend::allocate_pinned(std::size_t bytes) {

@@ -16,8 +16,9 @@ class CapturedGraph;
 
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-/// What a device provides. Thread-safe. Work is ordered per stream, and no function waits for the device unless its
-/// comment says so. The CUDA module adds a second implementation at run time; backend_of() returns the one of a device.
+/// Interface to a device: memory, copies, waiting and captured graphs. Thread-safe. Work is ordered per stream, and no
+/// function waits for the device unless its comment says so. The CPU has one implementation; the CUDA module, loaded at
+/// run time, has another.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -32,23 +33,23 @@ class Backend {
 
   virtual void copy(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream) = 0;
   virtual void fill_zero(void* memory, std::size_t bytes, Stream stream) = 0;
-  /// Waits until all work on `stream` is done.
+  /// Waits until all work on `stream` is done. Throws DataError if a kernel found invalid data (core/faults.h).
   virtual void synchronize(Stream stream) = 0;
 
   /// Allocates host memory for asynchronous copies (page-locked if the device needs that). Throws OutOfMemoryError.
   virtual void* allocate_pinned(std::size_t bytes);
   /// REQUIRES: no submitted copy and no captured graph still reads or writes this memory.
   virtual void release_pinned(void* memory) noexcept;
-  /// Like copy(), but does not wait when it copies between the device and memory of allocate_pinned(). The host may
-  /// read or overwrite that memory once a mark set after this call is reached.
+  /// Like copy(), but does not wait if it copies between the device and host memory from allocate_pinned(). The host
+  /// may read or overwrite that memory when the device has reached a mark() that was set after this call.
   virtual void copy_later(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream);
 
-  /// Returns a mark in the stream after all work submitted so far.
+  /// Sets a mark in the stream, after all work submitted so far, and returns its number.
   virtual std::uint64_t mark(Stream stream);
   /// True if the device has reached the mark.
   virtual bool reached(std::uint64_t mark);
-  /// Waits for the mark only, not for work submitted after it. Throws the error that stopped the device, and DataError
-  /// as synchronize() does.
+  /// Waits until the device has reached the mark, but not for work submitted after it. Throws the error that stopped
+  /// the device, or DataError if a kernel found invalid data, as synchronize() does.
   virtual void wait_for(std::uint64_t mark);
 
   /// Runs `body` and returns the order in which this thread allocated and released memory in it.
@@ -61,17 +62,17 @@ class Backend {
   /// whatever `body` throws; in each case the device continues as if nothing had been captured.
   virtual std::unique_ptr<CapturedGraph> capture(const std::function<void()>& body, const MemoryTrace& trace);
 
-  /// From now on, allocate() on this thread borrows from the arenas of captured graphs while they have free memory.
-  /// Ends after as many calls of stop_lending(). Use ArenaLoan.
+  /// From now on, allocate() on this thread borrows from the arenas of captured graphs while they have free memory,
+  /// until stop_lending() has been called as often as start_lending(). Use ArenaLoan instead of calling them.
   virtual void start_lending() {}
   virtual void stop_lending() noexcept {}
-  /// Bytes of the arenas of captured graphs that are on loan. Such a graph cannot run until this is 0.
+  /// Returns the bytes of arenas of captured graphs that are on loan. A graph cannot run while part of its arena is.
   virtual std::size_t bytes_lent() const { return 0; }
 
-  virtual std::size_t bytes_in_use() const = 0;  ///< allocated and not released
+  virtual std::size_t bytes_in_use() const = 0;  ///< bytes allocated and not released
   /// Largest number of bytes in use so far. A captured graph counts its arena while it runs.
   virtual std::size_t bytes_peak() const = 0;
-  virtual void reset_peak() = 0;
+  virtual void reset_peak() = 0;  ///< bytes_peak() starts again from the bytes in use now
   /// Bytes obtained from the system: blocks in use, cached blocks and arenas, without the memory of kernels and
   /// libraries.
   virtual std::size_t bytes_reserved() const = 0;

@@ -48,13 +48,14 @@ void* CachingBackend::allocate_block(std::size_t bytes) {
   return block;
 }
 
-/// Returns memory of an arena, or null. Lends nothing while a run is being submitted, because the borrower could write
-/// to the memory before the run.
+/// Lends this thread `bytes` of an arena, or returns null. Lends nothing while a captured graph is being submitted,
+/// because the borrower's work could reach the device before the graph, which would then overwrite the borrowed memory.
 void* CachingBackend::borrow(std::size_t bytes) {
   if (arenas_.empty() || submitting_ > 0 || capture_ != nullptr || !borrowers_.contains(std::this_thread::get_id()))
     return nullptr;
   for (const auto& [base, shared] : arenas_) {
-    if (shared->recordings == 0) continue;  // freed with its last block
+    if (shared->recordings == 0)
+      continue;  // no graph uses it: it is freed as soon as its last borrowed chunk is released
     if (void* memory = shared->arena.allocate(bytes)) return memory;
   }
   return nullptr;
@@ -67,7 +68,7 @@ void CachingBackend::release(void* memory, std::size_t bytes, Stream) noexcept {
   try {
     if (captures_here() && !planned) hold(memory);
   } catch (const std::bad_alloc&) {
-    return;  // leaked, because captured kernels may write to it
+    return;  // no memory for the list: the block is leaked, because captured kernels may write to it
   }
   if (const auto held = held_.find(memory); held != held_.end()) {
     held->second.released_bytes = bytes;
@@ -149,7 +150,8 @@ void CachingBackend::release_captured(const std::shared_ptr<CapturedMemory>& mem
 void CachingBackend::run_captured(const CapturedMemory& memory, const std::function<void()>& submit) {
   {
     const std::lock_guard lock(mutex_);
-    // Chunks of a graph that is being captured are not on loan, because that graph does not run yet.
+    // While a graph is captured, the chunks in use in its arena belong to the capture and are not on loan, so other
+    // graphs that share the arena may run.
     const bool capturing = capture_ != nullptr && capture_->shared == memory.shared;
     if (memory.shared != nullptr && !capturing) check_not_on_loan(*memory.shared, "the captured graph cannot run");
     peak_ = std::max(peak_, in_use_ + memory.blocks.plan().bytes);
@@ -190,7 +192,7 @@ std::shared_ptr<CachingBackend::SharedArena> CachingBackend::arena_of(const void
   return there->second;
 }
 
-/// Returns the smallest arena with `bytes`, or a new one.
+/// Returns the smallest existing arena of at least `bytes`, or a new one if there is none.
 std::shared_ptr<CachingBackend::SharedArena> CachingBackend::arena_with(std::size_t bytes) {
   std::shared_ptr<SharedArena> smallest;
   for (const auto& [base, shared] : arenas_) {
@@ -246,7 +248,8 @@ std::size_t CachingBackend::bytes_lent() const {
   return lent;
 }
 
-/// Allocates from the system; if it has no memory, frees the cache and tries again.
+/// Allocates `capacity` bytes from the system. If the system has none, returns all cached blocks to it and tries again.
+/// Returns null if that fails too.
 void* CachingBackend::allocate_counted(std::size_t capacity) {
   void* block = allocate_from_system(capacity);
   if (block == nullptr) {
@@ -294,7 +297,7 @@ void CachingBackend::reset_peak() {
 }
 
 void* CachingBackend::take_cached(std::size_t capacity) {
-  // A cached block up to a quarter larger than needed is better than a new one.
+  // A cached block may be up to a quarter larger than needed.
   for (auto it = cache_.lower_bound(capacity); it != cache_.end() && it->first <= capacity + capacity / 4; ++it) {
     if (it->second.empty()) continue;
     void* block = it->second.back();

@@ -17,11 +17,11 @@
 namespace binade {
 
 /// The memory management that all devices share. Released blocks are cached by size and reused, so that after its first
-/// step a training requests no more memory from the system. Subclasses allocate_from_system memory from the system.
+/// step a training requests no more memory from the system. Subclasses implement the requests to the system.
 ///
 /// Captured graphs place their memory in arenas, one graph at a time on the device's one stream. A graph uses the
 /// smallest existing arena that holds its plan; if there is none, a new arena of exactly its size is made. Arenas live
-/// as long as the graphs that use them. Between runs, eager work may borrow from them (ArenaLoan).
+/// as long as the graphs that use them. Between executions of graphs, eager work may borrow from them (ArenaLoan).
 class CachingBackend : public Backend {
  public:
   void* allocate(std::size_t bytes, Stream stream) final;
@@ -44,16 +44,16 @@ class CachingBackend : public Backend {
   /// use.
   virtual std::string out_of_memory(std::size_t bytes, std::size_t in_use) const = 0;
 
-  /// An arena and the number of captured graphs that use it.
+  /// An arena that captured graphs share.
   struct SharedArena {
     Arena arena;
-    int recordings = 0;
+    int recordings = 0;  // number of captured graphs that use it
   };
   /// The memory of a captured graph: an arena, and blocks that stay reserved while the graph lives.
   struct CapturedMemory {
     PlannedBlocks blocks;
-    std::shared_ptr<SharedArena> shared{};  // null if the plan has no bytes
-    std::vector<void*> held{};
+    std::shared_ptr<SharedArena> shared{};  // null if the memory plan has size 0
+    std::vector<void*> held{};              // blocks outside the arena that stay reserved
     std::thread::id thread = std::this_thread::get_id();
 
     Arena* arena() const { return shared != nullptr ? &shared->arena : nullptr; }
@@ -61,12 +61,12 @@ class CachingBackend : public Backend {
   /// From now on this thread allocates from an arena, as planned from `trace`. Throws OutOfMemoryError, and DeviceError
   /// if the arena is on loan.
   std::shared_ptr<CapturedMemory> begin_capture(const MemoryTrace& trace);
-  /// Ends begin_capture(). Throws DeviceError if the body did not allocate as the trace says.
+  /// Ends the capture. Throws DeviceError if the captured body did not allocate and release as in the trace.
   void end_capture();
   /// Frees the memory of a destroyed graph.
   void release_captured(const std::shared_ptr<CapturedMemory>& memory) noexcept;
-  /// Calls `submit`, which submits a run of the graph; no arena is lent meanwhile. Throws DeviceError instead if the
-  /// graph's arena is on loan.
+  /// Calls `submit`, which submits the graph that `memory` belongs to. No memory of arenas is lent during the call.
+  /// Throws DeviceError without calling it if part of the graph's arena is on loan.
   void run_captured(const CapturedMemory& memory, const std::function<void()>& submit);
 
  private:
@@ -75,13 +75,13 @@ class CachingBackend : public Backend {
     std::thread::id thread = std::this_thread::get_id();
     MemoryTrace trace{};
     std::unordered_map<void*, std::size_t> alive{};  // address -> index of the block in the trace
-    std::int64_t event = 0;
+    std::int64_t event = 0;                          // number of the next allocation or release
   };
 
-  /// A block whose address is part of captured graphs.
+  /// A block that captured graphs use, so that its memory stays reserved while they live.
   struct Held {
-    int recordings = 0;              // number of those graphs
-    std::size_t released_bytes = 0;  // bytes, if the owner has released the block
+    int recordings = 0;              // number of captured graphs that use it
+    std::size_t released_bytes = 0;  // bytes of the block if its owner has released it, else 0
   };
 
   std::size_t locked(const std::size_t& value) const {
@@ -113,10 +113,10 @@ class CachingBackend : public Backend {
   std::size_t peak_ = 0;
   std::size_t reserved_ = 0;
   Tracing* tracing_ = nullptr;
-  std::shared_ptr<CapturedMemory> capture_;                     // null unless a graph is being captured
+  std::shared_ptr<CapturedMemory> capture_;                     // memory of the graph that is being captured, or null
   std::map<const char*, std::shared_ptr<SharedArena>> arenas_;  // by base address
-  std::map<std::thread::id, int> borrowers_;                    // threads with start_lending() calls that are not ended
-  int submitting_ = 0;                                          // runs that are being submitted
+  std::map<std::thread::id, int> borrowers_;  // threads that may borrow: calls of start_lending() not ended
+  int submitting_ = 0;                        // number of captured graphs that are being submitted
   std::unordered_map<void*, Held> held_;
 };
 

@@ -14,8 +14,8 @@
 namespace binade {
 namespace {
 
-/// True if `group` is the private group of `user` (same name, no other members). On many systems new files are writable
-/// for that group.
+/// True if `group` is the private group of `user`: it has the name of the user and no other members. On many systems
+/// new files are writable for that group.
 bool only_holds(gid_t group, uid_t user) {
   std::array<char, 16384> user_text{}, group_text{};
   passwd user_entry{}, *user_found = nullptr;

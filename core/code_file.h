@@ -6,8 +6,8 @@ namespace binade {
 
 /// Returns why the file at `path` must not be loaded or run as code, or an empty text if it may. Symbolic links are
 /// resolved first. The file must be regular. It and its folder must belong to this user or to root, and nobody else may
-/// write to either, because otherwise another user could replace the code. A group counts as its owner if it has no
-/// other members.
+/// write to either, because otherwise another user could replace the code. Write permission for a group is allowed if
+/// the owner is its only member.
 std::string why_not_executable(const std::string& path);
 
 }  // namespace binade

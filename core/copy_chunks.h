@@ -9,8 +9,8 @@
 
 namespace binade {
 
-/// Splits copies into chunks of at most `most` bytes, so that one thread or thread block does not copy a large tensor
-/// alone.
+/// Splits copies into chunks of at most `most` bytes, so that several threads (or CUDA thread blocks) share the copy of
+/// a large tensor.
 inline std::vector<MemoryCopy> in_chunks(std::span<const MemoryCopy> copies, std::size_t most) {
   std::vector<MemoryCopy> chunks;
   for (const MemoryCopy& c : copies)

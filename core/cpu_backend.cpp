@@ -13,7 +13,7 @@ namespace binade {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kLarge = std::size_t{1} << 20;  // blocks of this size and more are mapped separately
+constexpr std::size_t kLarge = std::size_t{1} << 20;  // bytes; blocks of at least this size are allocated by mmap()
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 class CpuBackend final : public CachingBackend {
@@ -34,7 +34,7 @@ class CpuBackend final : public CachingBackend {
     if (capacity < kLarge) return std::aligned_alloc(kAlignment, capacity);
     void* block = mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return nullptr;
-    if (capacity >= kHugePage) madvise(block, capacity, MADV_HUGEPAGE);  // failure costs speed only
+    if (capacity >= kHugePage) madvise(block, capacity, MADV_HUGEPAGE);  // if it fails, the memory is only slower
     return block;
   }
   void release_to_system(void* block, std::size_t capacity) noexcept override {

@@ -15,7 +15,7 @@ inline std::uint32_t crc32c(const void* bytes, std::size_t count, std::uint32_t 
 }
 
 namespace detail {
-/// Computes the CRC eight bytes at a time from tables, for processors without the instruction.
+/// Computes the CRC eight bytes at a time from tables, for processors without an instruction for it.
 std::uint32_t crc32c_by_table(std::span<const std::byte> bytes, std::uint32_t previous);
 }  // namespace detail
 

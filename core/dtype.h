@@ -57,7 +57,8 @@ constexpr std::string_view name_of(DType d) {
 
 constexpr bool is_floating(DType d) { return d <= DType::f64; }
 constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
-/// Returns the dtype of sums over values of `d`, and of the statistics and parameters that belong to them.
+/// Returns the dtype in which ops sum values of dtype `d`, and in which they read biases and norm parameters: f64 for
+/// f64, else f32.
 constexpr DType accumulate_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
 /// Range and precision of a floating dtype.
@@ -109,8 +110,8 @@ struct TypeTag {
   using type = T;
 };
 
-/// Throws DTypeError. Not inline, because every instruction-set level of the kernels dispatches on dtypes and none may
-/// contain exception code.
+/// Throws DTypeError that `op` does not support `d`. Defined in dtype.cpp and not inline, because the kernels of every
+/// instruction-set level use dispatch_float() and dispatch_any(), and kernel code must not contain exception code.
 [[noreturn]] void throw_not_floating(DType d, std::string_view op);
 
 /// Calls `f(TypeTag<T>{})` with the C++ type of a floating dtype (f32, f16, bf16, f64).

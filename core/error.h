@@ -14,7 +14,7 @@ namespace binade {
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& text) : std::runtime_error(text) {}
-  /// The process exit code of this error. 70 means an internal error of Binade.
+  /// The exit code of a program that this error ends. 70 means an internal error of Binade.
   virtual int exit_code() const noexcept { return 70; }
 };
 
@@ -42,7 +42,8 @@ struct DTypeError : ArgumentError {
 struct DeviceError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
-/// A violated rule of autograd: a second backward, a saved tensor changed in place, a result without gradient.
+/// A violated rule of autograd, such as a second backward through the same graph, a saved tensor that was changed in
+/// place, or backward from a result without history.
 struct AutogradError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
@@ -54,27 +55,28 @@ struct NumericError : ErrorWithCode<30> {
 struct DataError : ErrorWithCode<40> {
   using ErrorWithCode::ErrorWithCode;
 };
-/// A checkpoint of another model, precision, optimizer or format.
+/// A checkpoint that does not fit the run: it has another model, precision, optimizer or format.
 struct CheckpointError : ErrorWithCode<21> {
   using ErrorWithCode::ErrorWithCode;
 };
-/// No checkpoint could be verified.
+/// None of the checkpoints could be verified.
 struct NoCheckpointError : ErrorWithCode<22> {
   using ErrorWithCode::ErrorWithCode;
 };
-/// Another process holds the run folder.
+/// The run folder is locked by another process.
 struct LockError : ErrorWithCode<23> {
   using ErrorWithCode::ErrorWithCode;
 };
-/// A file could not be written; the last commit is intact.
+/// A file could not be written. The last committed state is intact.
 struct StorageError : ErrorWithCode<24> {
   using ErrorWithCode::ErrorWithCode;
 };
-/// No memory left on the device or the host.
+/// The device or the host has no memory left.
 struct OutOfMemoryError : ErrorWithCode<50> {
   using ErrorWithCode::ErrorWithCode;
 };
-/// The device stopped working (a fault in a kernel, a lost GPU). Its memory is lost; the last commit is intact.
+/// The device stopped working (a fault in a kernel, a lost GPU). The contents of its memory are lost;
+/// the last checkpoint is intact.
 struct DeviceLostError : ErrorWithCode<51> {
   using ErrorWithCode::ErrorWithCode;
 };

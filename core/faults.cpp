@@ -7,7 +7,7 @@
 namespace binade {
 namespace {
 
-constexpr std::uint64_t kKept = 1024;  // descriptions
+constexpr std::uint64_t kKept = 1024;  // number of descriptions that are kept
 
 std::mutex g_mutex;
 std::array<Describe, kKept> g_describe;

@@ -7,31 +7,32 @@
 
 #include "binade/core/scope.h"
 
-/// Data that an op has no result for (a target outside the classes, an index outside a table) is found on a GPU by a
-/// kernel, after the host has gone on. The kernel stores NaN and records the first such position. When the host next
-/// waits for the device, it throws the DataError that the CPU throws at once.
+/// Reports of invalid data from GPU kernels, such as a target outside the classes or an index outside a table. On the
+/// CPU an op throws DataError at once. On a GPU the kernel finds the data when the host has already continued: it
+/// stores NaN as result and records the first such position, and the next wait for the device throws the DataError.
 namespace binade {
 
 /// Invalid data that a kernel found.
 struct Fault {
-  std::uint64_t call = 0;  ///< number of the call, from register_call()
-  std::int64_t position = 0, value = 0;
+  std::uint64_t call = 0;                ///< number of the call, from register_call()
+  std::int64_t position = 0, value = 0;  ///< index of the invalid element in its tensor, and the element
 };
 
 /// Returns the error text for the position and value of invalid data.
 using Describe = std::function<std::string(std::int64_t position, std::int64_t value)>;
 
-/// Returns a number for a call that may meet invalid data. The descriptions of the last 1,024 calls are kept.
+/// Registers an op call that may find invalid data and returns its number. `describe` makes the error text; it is kept
+/// for the last 1,024 calls.
 std::uint64_t register_call(Describe describe);
 
-/// The calls of a captured graph. Their descriptions are kept while the graph lives, because each run reports the same
-/// numbers.
+/// The registered calls of a captured graph. Their descriptions are kept while the graph lives, because each execution
+/// of the graph reports the same call numbers.
 class CapturedCalls : NonCopyable {
  public:
   CapturedCalls() = default;
   ~CapturedCalls();
 
-  /// During its lifetime, register_call() on this thread adds to `calls`.
+  /// During its lifetime, register_call() on this thread adds the calls to `calls`.
   class Scope : ScopedValue<CapturedCalls*> {
    public:
     explicit Scope(CapturedCalls& calls);

@@ -19,7 +19,7 @@ struct float16 {
     const std::uint32_t a = u & 0x7fffffffu;
     if (a > 0x7f800000u) return {static_cast<std::uint16_t>(sign | 0x7e00u | ((a >> 13) & 0x3ffu))};
     if (a >= 0x477ff000u) return {static_cast<std::uint16_t>(sign | 0x7c00u)};
-    if (a < 0x38800000u) {  // subnormal half: let the float adder do the rounding at 2^-24
+    if (a < 0x38800000u) {  // the result is subnormal: adding 0.5f rounds to multiples of 2^-24
       const float shifted = std::bit_cast<float>(a) + 0.5f;
       return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u))};
     }

@@ -7,8 +7,8 @@
 
 namespace binade {
 
-/// The 8-bit floats of the Open Compute Project. No tensor has such a dtype: the operands of a layer are rounded to
-/// them (core/ops/fp8.h).
+/// The 8-bit floating-point formats of the Open Compute Project. They are not dtypes of tensors; operands of linear
+/// layers are rounded to them (core/ops/fp8.h).
 ///
 ///   format | exponent, mantissa bits | largest | smallest normal, subnormal | infinity
 ///   e4m3   | 4, 3                    | 448     | 2^-6, 2^-9                 | none
@@ -18,11 +18,13 @@ enum class Float8 : std::uint8_t { e4m3, e5m2 };
 namespace detail {
 
 struct Float8Layout {
-  int mantissa{};              ///< bits
-  std::uint32_t one_less{};    ///< float bits of 2^(1 - bias) / 2; normal codes are offset by it
-  std::uint32_t largest{};     ///< float bits
+  int mantissa{};  ///< number of mantissa bits
+  /// Float bits of 2^(1 - bias) / 2, half the smallest normal value. Subtracting them from the float bits of a normal
+  /// value gives the exponent bits of the format
+  std::uint32_t one_less{};
+  std::uint32_t largest{};     ///< float bits of the largest finite value
   std::uint32_t normal{};      ///< float bits of the smallest normal value
-  float coarse{};              ///< power of two whose unit in the last place is the smallest subnormal value
+  float coarse{};              ///< power of two whose ulp as a float is the smallest subnormal value
   float step{};                ///< the smallest subnormal value
   std::uint8_t of_infinity{};  ///< code of infinity
   std::uint8_t of_nan{};       ///< code of NaN
@@ -37,7 +39,7 @@ constexpr BINADE_HD Float8Layout layout_of(Float8 format) {
 /// Returns the largest finite value.
 constexpr BINADE_HD float largest_of(Float8 format) { return format == Float8::e4m3 ? 448.0f : 57344.0f; }
 
-/// Returns the value of a code.
+/// Returns the number that an 8-bit code of `format` stands for.
 constexpr BINADE_HD float from_float8(std::uint8_t code, Float8 format) {
   const detail::Float8Layout l = detail::layout_of(format);
   const std::uint32_t sign = static_cast<std::uint32_t>(code & 0x80u) << 24;
@@ -76,7 +78,7 @@ constexpr BINADE_HD std::uint8_t to_float8(float x, int k, Float8 format) {
   const int dropped = 23 - l.mantissa;
   const std::uint32_t odd = bounded >> dropped & 1u;
   const std::uint32_t normal = (bounded - l.one_less + (1u << (dropped - 1)) - 1u + odd) >> dropped;
-  const float shifted = std::bit_cast<float>(bounded) + l.coarse;  // the float adder rounds the small ones
+  const float shifted = std::bit_cast<float>(bounded) + l.coarse;  // adding l.coarse rounds subnormal values
   const std::uint32_t small = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(l.coarse);
   const std::uint32_t not_finite = (u & 0x7fffffffu) > 0x7f800000u ? l.of_nan : l.of_infinity;
   const std::uint32_t magnitude = bounded < l.normal ? small : normal;
@@ -98,7 +100,7 @@ constexpr BINADE_HD float through_float8(float x, int k, Float8 format) {
   const std::uint32_t magnitude = bounded < l.normal ? small : normal;
   const std::uint32_t rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * power_of_two(-k)) |
                                 (u & 0x80000000u);
-  // e4m3 has no infinity: its quiet NaN's bit is set.
+  // e4m3 has no infinity: setting the quiet bit makes NaN of it.
   const std::uint32_t not_finite = format == Float8::e4m3 || (u & 0x7fffffffu) > 0x7f800000u ? u | 0x7fc00000u : u;
   return std::bit_cast<float>((u & 0x7fffffffu) < 0x7f800000u ? rounded : not_finite);
 }

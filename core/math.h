@@ -11,7 +11,7 @@
 /// no libm, no tables), so that loops over them vectorize on any instruction set. Their error bounds are given in ulp
 /// of the float result; all propagate NaN. The double forms serve gradcheck and references and call the C++ library.
 ///
-/// Range reduction after Cody and Waite; polynomials are weighted minimax fits of the functions named beside them.
+/// Range reduction is that of Cody and Waite. Polynomials are weighted minimax fits of the functions named above them.
 namespace binade::math {
 
 template <class C>
@@ -28,10 +28,10 @@ BINADE_HD float with_sign(float magnitude, float sign) {
 }
 BINADE_HD double with_sign(double magnitude, double sign) { return std::copysign(magnitude, sign); }
 
-/// Returns NaN if either argument is NaN (unlike fmin and fmax).
+/// Returns the smaller argument, or NaN if either argument is NaN (unlike fmin).
 template <class C>
 BINADE_HD C minimum(C a, C b) {
-  const C lower = a < b ? a : b;  // b if either is NaN
+  const C lower = a < b ? a : b;  // b if a or b is NaN
   return a != a ? a : lower;
 }
 template <class C>
@@ -49,7 +49,7 @@ BINADE_HD C clamp(C x, C low, C high) {
 BINADE_HD float sqrt(float x) { return __builtin_sqrtf(x); }  ///< correctly rounded
 BINADE_HD double sqrt(double x) { return __builtin_sqrt(x); }
 
-/// Evaluates a polynomial; coefficients from the highest power down.
+/// Returns the value at x of the polynomial with these coefficients, from the highest power down.
 template <class C, class... Rest>
 [[gnu::always_inline]] BINADE_HD C horner(C x, C highest, Rest... rest) {
   C y = highest;
@@ -57,10 +57,10 @@ template <class C, class... Rest>
   return y;
 }
 
-/// Returns exp(x + lo) for a small correction lo, i.e. exp of an argument with more than 24 bits. 1 ulp. REQUIRES: -104
-/// <= x <= 89, or NaN.
+/// Returns exp(x + lo), where lo is a small correction that gives the argument more than 24 bits. Error 1 ulp.
+/// REQUIRES: -104 <= x <= 89, or NaN.
 BINADE_HD float exp_sum(float x, float lo) {
-  constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+  constexpr float kRound = 0x1.8p23f;  // a float plus kRound has the nearest integer in its low bits
   const float shifted = x * 1.44269504088896341f + kRound;
   const float n = shifted - kRound;
   float r = x - n * 0.693359375f;  // ln 2 in two parts; the first has 9 bits, so the product is exact
@@ -69,7 +69,7 @@ BINADE_HD float exp_sum(float x, float lo) {
   // (exp(r) - 1 - r) / r^2
   const float q = horner(r, 1.381459837e-03f, 8.368716898e-03f, 4.166838805e-02f, 1.666652063e-01f, 4.999999345e-01f);
   const float p = (q * r) * r + r + 1.0f;
-  // 2^n in two halves: n runs from -150 to 128 and one factor would leave the exponent's range.
+  // Multiplies by 2^n as two factors, because n is between -150 and 128, and 2^n can be outside the range of float.
   const std::int32_t whole = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound);
   const std::int32_t half = whole >> 1;
   const std::int32_t rest = whole - half;
@@ -78,11 +78,11 @@ BINADE_HD float exp_sum(float x, float lo) {
 BINADE_HD float exp(float x) { return exp_sum(clamp(x, -104.0f, 89.0f), 0.0f); }
 BINADE_HD double exp(double x) { return std::exp(x); }
 
-/// 1 ulp. log(0) = -inf; NaN for negative numbers.
+/// Natural logarithm, error 1 ulp. log(0) = -inf; NaN for negative numbers.
 BINADE_HD float log(float x) {
   const bool tiny = x < 0x1p-126f;
   const float scaled = tiny ? x * 0x1p23f : x;
-  // Unsigned, because negative inputs wrap. The mantissa ends up in [sqrt(1/2), sqrt(2)).
+  // Unsigned, because the subtraction wraps for negative inputs. The mantissa is scaled to [sqrt(1/2), sqrt(2)).
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(scaled);
   const std::int32_t exponent = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;
   const float f = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(exponent) << 23)) - 1.0f;
@@ -96,12 +96,12 @@ BINADE_HD float log(float x) {
   y = y - 0.5f * square;
   const float finite = (f + y) + e * 0.693359375f;
   const float at_zero = x == 0.0f ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
-  const float above = x < std::numeric_limits<float>::infinity() ? finite : x;  // inf and NaN pass
+  const float above = x < std::numeric_limits<float>::infinity() ? finite : x;  // inf and NaN are returned as they are
   return x <= 0.0f ? at_zero : above;
 }
 BINADE_HD double log(double x) { return std::log(x); }
 
-/// log(1 + x) for x >= -1/2, 2 ulp. The second term restores what rounding 1 + x lost.
+/// log(1 + x) for x >= -1/2, error 2 ulp. `lost` corrects the error of rounding 1 + x.
 BINADE_HD float log1p(float x) {
   const float u = 1.0f + x;
   const float lost = (x - (u - 1.0f)) / u;
@@ -109,7 +109,7 @@ BINADE_HD float log1p(float x) {
 }
 BINADE_HD double log1p(double x) { return std::log1p(x); }
 
-/// 2 ulp.
+/// Hyperbolic tangent, error 2 ulp.
 BINADE_HD float tanh(float x) {
   const float a = abs(x);
   const float s = x * x;
@@ -122,22 +122,23 @@ BINADE_HD float tanh(float x) {
 }
 BINADE_HD double tanh(double x) { return std::tanh(x); }
 
-/// 1 / (1 + exp(-x)), 3 ulp, computed from exp(-|x|) to avoid overflow and cancellation.
+/// 1 / (1 + exp(-x)), error 3 ulp, computed from exp(-|x|) to avoid overflow and cancellation.
 template <class C>
 BINADE_HD C sigmoid(C x) {
   const C e = exp(-abs(x));
   return (x >= 0 ? C(1) : (x == x ? e : x)) / (1 + e);
 }
 
-/// log(1 + exp(x)), 3 ulp.
+/// log(1 + exp(x)), error 3 ulp.
 template <class C>
 BINADE_HD C softplus(C x) {
   const C positive = x < 0 ? C(0) : x;
   return positive + log1p(exp(-abs(x)));
 }
 
-/// Phi(-a) exp(a^2 / 2) for 0 <= a <= 15: the upper tail of the normal distribution without its exponential factor. It
-/// falls slowly (0.5 at 0, 0.0266 at 15), which preserves the tail's relative accuracy. 2 ulp.
+/// Phi(-a) exp(a^2 / 2) for 0 <= a <= 15, where Phi is the normal distribution function: its tail without the
+/// exponential factor. It falls slowly, from 0.5 at 0 to 0.0266 at 15, so that it can be computed with an error of 2
+/// ulp.
 BINADE_HD float scaled_normal_tail(float a) {
   const float t = 4.0f / (a + 4.0f);
   const float p = horner(t, 1.695148893e-02f, -6.486594317e-02f, 5.667350626e-02f, 2.152045155e-02f, 1.867139247e-02f,
@@ -145,19 +146,19 @@ BINADE_HD float scaled_normal_tail(float a) {
   return p * t;
 }
 
-/// Phi(-|x|) and exp(-x^2 / 2). The float form limits |x| to 14.4, where Phi is 0 in float and the exponential nearly
-/// 0.
+/// Phi(-|x|) and exp(-x^2 / 2), where Phi is the normal distribution function. The float form limits |x| to 14.4, where
+/// Phi(-|x|) is 0 in float and the exponential is nearly 0.
 template <class C>
 struct NormalTail {
   C probability{};
-  C density{};  ///< times sqrt(2 pi)
+  C density{};  ///< exp(-x^2 / 2): the normal density times sqrt(2 pi)
 };
 BINADE_HD NormalTail<float> normal_tail(float x) {
   const float magnitude = abs(x);
-  // One clamp, here and not in exp as well: GCC threads one through the other, computes both ways and selects, and the
-  // way not taken is subnormal in every lane (5 times slower).
+  // x is limited here and not once more inside exp. With both limits, GCC computes two variants and selects one; the
+  // unused variant is subnormal in every lane, which is 5 times slower.
   const float a = magnitude > 14.4f ? 14.4f : magnitude;
-  // a^2 / 2 to more than 24 bits: the head has 12 of them, so its square is exact.
+  // Computes a^2 / 2 with more than 24 bits. `head` has the upper 12 bits of a, so its square is exact.
   const float head = std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0xfffff000u);
   const float density = exp_sum(-0.5f * head * head, -0.5f * (a - head) * (a + head));
   return {scaled_normal_tail(a) * density, density};
@@ -167,13 +168,14 @@ BINADE_HD NormalTail<double> normal_tail(double x) {
   return {0.5 * std::erfc(a * 0.70710678118654752440), std::exp(-0.5 * a * a)};
 }
 
-/// x Phi(x), 4 ulp of a normal result. Nothing is subtracted, so that the negative tail keeps its relative accuracy.
+/// x Phi(x), error 4 ulp unless the result is subnormal. There is no subtraction, which keeps the relative accuracy for
+/// negative x.
 template <class C>
 BINADE_HD C gelu(C x) {
   const C tail = normal_tail(x).probability, rest = 1 - tail;
   return x * (x >= 0 ? rest : tail);
 }
-/// Phi(x) + x phi(x).
+/// Derivative of gelu(): Phi(x) + x phi(x), where phi is the normal density.
 template <class C>
 BINADE_HD C gelu_derivative(C x) {
   const NormalTail<C> tail = normal_tail(x);
@@ -182,8 +184,8 @@ BINADE_HD C gelu_derivative(C x) {
   return (x >= 0 ? rest : tail.probability) + held * (tail.density * C(0.39894228040143267794));
 }
 
-/// x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x sigmoid(2 u) to avoid cancellation in the
-/// tail.
+/// x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x sigmoid(2 u) to avoid cancellation for
+/// negative x.
 template <class C>
 BINADE_HD C gelu_tanh(C x) {
   const C twice_u = C(1.5957691216057308) * (x + C(0.044715) * x * x * x);
@@ -192,7 +194,7 @@ BINADE_HD C gelu_tanh(C x) {
 }
 template <class C>
 BINADE_HD C gelu_tanh_derivative(C x) {
-  const C held = clamp(x, C(-40), C(40));  // beyond, s (1 - s) is 0 and must not meet an infinity
+  const C held = clamp(x, C(-40), C(40));  // for larger |x|, s (1 - s) is 0, and 0 times infinity would be NaN
   const C square = held * held;
   const C e = exp(-abs(C(1.5957691216057308) * (held + C(0.044715) * held * square)));
   const C denominator = 1 + e;
@@ -200,7 +202,7 @@ BINADE_HD C gelu_tanh_derivative(C x) {
   return s + held * (e / (denominator * denominator)) * (C(1.5957691216057308) * (1 + C(0.134145) * square));
 }
 
-/// x sigmoid(x), 4 ulp.
+/// x sigmoid(x), error 4 ulp.
 template <class C>
 BINADE_HD C silu(C x) {
   const C e = exp(-abs(x));
@@ -214,7 +216,7 @@ BINADE_HD C silu_derivative(C x) {
   return (x >= 0 ? C(1) : e) / denominator + held * (e / (denominator * denominator));
 }
 
-/// 4 ulp.
+/// Error function, error 4 ulp.
 BINADE_HD float erf(float x) {
   const float a = abs(x);
   const float s = x * x;
@@ -228,7 +230,8 @@ BINADE_HD double erf(double x) { return std::erf(x); }
 
 namespace detail {
 
-/// log2 of a float given as double, to 1e-13, as 2 atanh((m - 1) / (m + 1)) / ln 2. REQUIRES: x >= 0 or NaN.
+/// log2 of a float value given as double, with error 1e-13. The logarithm of the mantissa m is computed as
+/// 2 atanh((m - 1) / (m + 1)) / ln 2. REQUIRES: x >= 0 or NaN.
 BINADE_HD double log2_of_float(double x) {
   const std::int64_t bits = std::bit_cast<std::int64_t>(x);
   const std::int64_t exponent = (bits - 0x3fe6a09e667f3bcd) >> 52;
@@ -241,7 +244,8 @@ BINADE_HD double log2_of_float(double x) {
   return x == 0 ? -std::numeric_limits<double>::infinity() : above;
 }
 
-/// 2^x to 1e-12 for results in float's range. Outside it returns about 2^+-300, which rounds to inf or 0 in float.
+/// 2^x with relative error 1e-12 if the result is in the range of float. Otherwise returns about 2^300 or 2^-300, which
+/// round to inf or 0 in float.
 BINADE_HD double exp2_for_float(double x) {
   constexpr double kRound = 0x1.8p52;
   const double held = clamp(x, -300.0, 300.0);
@@ -255,8 +259,8 @@ BINADE_HD double exp2_for_float(double x) {
 
 }  // namespace detail
 
-/// x^p, 1 ulp. The float form computes in double, because p log x needs more than 24 bits. NaN stays NaN even for p = 0
-/// (C's pow gives 1); otherwise like C's pow. REQUIRES: p is finite.
+/// x^p, error 1 ulp. The float form computes in double, because p log x needs more than 24 bits. NaN stays NaN even for
+/// p = 0 (C's pow gives 1); otherwise like C's pow. REQUIRES: p is finite.
 BINADE_HD float pow(float x, double p) {
   const bool whole = p == static_cast<double>(static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53))) || abs(p) >= 0x1p53;
   const bool odd = abs(p) < 0x1p53 && whole && (static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53)) & 1) != 0;

@@ -9,7 +9,8 @@
 namespace binade {
 namespace {
 
-/// A block to be placed. It lives in [begin, end); its size is rounded up to the alignment.
+/// A block to be placed. It is in use from event `begin` to event `end` of the trace; its size is rounded up to the
+/// alignment.
 struct Block {
   std::size_t bytes = 0;
   std::int64_t begin = 0, end = 0;
@@ -17,15 +18,17 @@ struct Block {
   std::int64_t length() const { return end - begin; }
 };
 
+/// A block with its place in the arena.
 struct Placed {
   std::size_t offset, end_offset;
   std::int64_t begin, end;
 };
 
-/// End of blocks that live throughout the trace.
+/// Value of Placed::end for blocks that are in use during the whole time that a list covers.
 constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
 
-/// Placed blocks sorted by offset, in short runs, so that an insertion moves the elements of one run only.
+/// Placed blocks sorted by offset. They are stored in several short vectors, so that an insertion moves the elements of
+/// one vector only.
 class PlacedList {
  public:
   void insert(const Placed& p) {
@@ -36,7 +39,7 @@ class PlacedList {
     if (run != runs_.begin()) --run;
     const auto behind = std::upper_bound(run->begin(), run->end(), p.offset,
                                          [](std::size_t offset, const Placed& q) { return offset < q.offset; });
-    if (p.end == kForever && behind != run->begin()) {  // merge neighbors that live throughout
+    if (p.end == kForever && behind != run->begin()) {  // merge adjacent blocks that are in use during the whole time
       Placed& before = *std::prev(behind);
       if (before.end == kForever && before.end_offset == p.offset) {
         before.end_offset = p.end_offset;
@@ -51,7 +54,7 @@ class PlacedList {
     runs_.insert(run + 1, std::move(tail));
   }
 
-  /// Calls f(placed) by offset until it returns false.
+  /// Calls f(placed) for the blocks in order of offset, until f returns false.
   template <class F>
   void each(F&& f) const {
     for (const std::vector<Placed>& run : runs_)
@@ -63,13 +66,13 @@ class PlacedList {
   std::vector<std::vector<Placed>> runs_;
 };
 
-/// The placed blocks, listed for the whole time, for each half, each quarter …, so that a new block is compared only
-/// with blocks near it in time.
+/// The placed blocks. Level 0 has one list for the whole time of the trace, level 1 a list for each half, level 2 one
+/// for each quarter, and so on, so that a new block is compared only with blocks near it in time.
 class Layout {
  public:
   explicit Layout(const std::vector<Block>& blocks) {
     for (const Block& block : blocks) span_ = std::max(span_, block.end);
-    constexpr std::size_t kWorthwhile = 512;  // blocks in a list
+    constexpr std::size_t kWorthwhile = 512;  // number of blocks above which a list is divided
     while (levels_ < 9 && blocks.size() >> levels_ > kWorthwhile) ++levels_;
     lists_.resize((std::size_t{1} << levels_) - 1);
   }
@@ -84,7 +87,7 @@ class Layout {
     }
   }
 
-  /// Returns a list of all blocks that live at the same time as `block`, and some others.
+  /// Returns a list that contains all placed blocks that are in use at the same time as `block`, and possibly others.
   const PlacedList& near(const Block& block) {
     int level = levels_ - 1;
     while (cell(block.begin, level) != cell(block.end - 1, level)) --level;
@@ -111,10 +114,11 @@ struct Packing {
 
 enum class Fit { kFirst, kBest };
 
-/// Returns the offset of the lowest (or the tightest) gap for `block` between the blocks that live at the same time.
+/// Returns the offset of a gap for `block` between the placed blocks that are in use at the same time: the lowest gap
+/// that is large enough (kFirst) or the smallest one (kBest).
 std::size_t gap_for(const Block& block, const PlacedList& placed, Fit fit) {
   constexpr std::size_t kNoGap = std::numeric_limits<std::size_t>::max();
-  std::size_t top = 0;  // end of the blocks visited so far
+  std::size_t top = 0;  // largest end offset of the blocks visited so far
   std::size_t at = 0, tightest = kNoGap;
   placed.each([&](const Placed& p) {
     if (p.begin >= block.end || p.end <= block.begin) return true;
@@ -129,7 +133,8 @@ std::size_t gap_for(const Block& block, const PlacedList& placed, Fit fit) {
   return tightest == kNoGap ? top : at;
 }
 
-/// Places the blocks in the given order. The first `stacked` live at the same moment and are stacked without gaps.
+/// Places the blocks in the given order. The first `stacked` blocks of the order are all in use at one moment and are
+/// placed one after the other without gaps.
 Packing pack(const std::vector<Block>& blocks, const Order& order, Fit fit, std::size_t stacked = 0) {
   Packing packing{std::vector<std::size_t>(blocks.size()), 0};
   Layout layout(blocks);
@@ -143,7 +148,7 @@ Packing pack(const std::vector<Block>& blocks, const Order& order, Fit fit, std:
   return packing;
 }
 
-/// The largest number of bytes that live at once, and the first event after which they do.
+/// The largest number of bytes in use at once, and the first event after which that number is in use.
 struct Load {
   std::size_t most = 0;
   std::int64_t at = 0;
@@ -156,7 +161,7 @@ Load load_of(const std::vector<Block>& blocks) {
     changes.emplace_back(block.begin, static_cast<std::ptrdiff_t>(block.bytes));
     changes.emplace_back(block.end, -static_cast<std::ptrdiff_t>(block.bytes));
   }
-  std::sort(changes.begin(), changes.end());  // at one event, releases come first
+  std::sort(changes.begin(), changes.end());  // of changes at the same event, releases come first
   Load load;
   std::ptrdiff_t now = 0;
   for (const auto& [event, change] : changes) {
@@ -176,7 +181,7 @@ Order by(const std::vector<Block>& blocks, Key&& key) {
   return order;
 }
 
-/// Tries orders and keeps the best packing.
+/// Packs the blocks in several orders and keeps the packing with the smallest arena.
 class Search {
  public:
   Search(const std::vector<Block>& blocks, std::size_t bound) : blocks_(blocks), bound_(bound) {}
@@ -189,7 +194,8 @@ class Search {
     order_ = order;
     fit_ = fit;
   }
-  /// Repeatedly moves the block with the highest end to an earlier position.
+  /// Starts with the best order; `rounds` times moves the block that ends highest in the arena to an earlier position
+  /// in the order and packs again.
   void improve(int rounds) {
     Order order = order_;
     const Fit fit = fit_;
@@ -213,14 +219,15 @@ class Search {
   Fit fit_ = Fit::kFirst;
 };
 
-/// Above these numbers of blocks fewer orders are tried, because a try takes quadratic time in the worst case.
+/// Above these numbers of blocks, fewer orders are tried, because packing one order takes quadratic time in the worst
+/// case.
 constexpr std::size_t kManyTries = 1000, kSomeTries = 8000;
 
 Packing search(const std::vector<Block>& blocks, const Load& load) {
   const auto bytes = [](const Block& p) { return -static_cast<double>(p.bytes); };
   const auto area = [](const Block& p) { return -static_cast<double>(p.bytes) * static_cast<double>(p.length()); };
   const auto length = [](const Block& p) { return -p.length(); };
-  // Stack the blocks that live at the fullest moment, then fit in the others.
+  // In this order, the blocks in use at the moment with the most bytes come first; they are stacked without gaps.
   const auto at_fullest = [&](const Block& p) { return p.begin <= load.at && p.end > load.at; };
   const Order fullest = by(blocks, [&](const Block& p) {
     return at_fullest(p) ? std::pair(0, -p.length()) : std::pair(1, -static_cast<std::int64_t>(p.bytes));

@@ -42,7 +42,8 @@ Observation Observation::synchronized() const {
   return {.low = std::max(low, there.low), .wide = std::max(wide, there.wide)};
 }
 
-// Drops what was observed outside every scope, so that the host never waits for it.
+// take() removes observations from before the scope. Inside another scope they belong to that scope; outside they are
+// dropped, so that the host never waits for them.
 ObservationScope::ObservationScope() {
   const Observation before = take();
   if (t_open_scopes++ > 0) outer_ = before;
@@ -64,7 +65,7 @@ void observe_into_scope(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.numel() == 0) return;
   Tensor flat = tensor;
   if (tensor.dtype() == DType::f64 || !tensor.contiguous()) {
-    const ObservationScope ignored;  // of the conversion
+    const ObservationScope ignored;  // discards the observations of the conversion itself
     flat = tensor.to(tensor.dtype() == DType::f64 ? DType::f32 : tensor.dtype()).contiguous_copy();
   }
   kernels(flat.device()).observe({flat.raw(), flat.dtype(), flat.numel()});

@@ -36,9 +36,9 @@ inline void pause_core() {
 #endif
 }
 
-/// The blocks of one parallel region. Each thread executes a range of neighboring blocks before it helps with the
-/// ranges of other threads, so that the data it wrote in one region is in its caches when the next region reads the
-/// same rows.
+/// The blocks of one parallel region (a call of parallel_blocks). Each thread executes its own range of neighboring
+/// blocks before it helps with the ranges of other threads. Thus it processes about the same rows in every region, and
+/// finds data that it wrote in one region in its caches in the next.
 class Job {
  public:
   Job(std::int64_t blocks, int threads, void (*body)(void*, std::int64_t), void* context)
@@ -51,7 +51,7 @@ class Job {
     }
   }
 
-  /// `thread` is 0 for the caller.
+  /// Executes blocks until none is left. `thread`: number of the thread, 0 for the caller of the region.
   void work(int thread) {
     t_inside = true;
     const Observation outer = detail::exchange_observation({});
@@ -62,17 +62,18 @@ class Job {
     t_inside = false;
   }
 
-  /// The observations of all threads.
+  /// Returns the largest magnitudes that kernels observed in all threads.
   Observation observed() const { return {.low = low_.load(), .wide = wide_.load()}; }
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
-  /// With more threads, some share a range.
+  /// If there are more threads than this, some share a range.
   static constexpr int kMaxRanges = 16;
 
-  /// Aligned to two cache lines, which processors fetch as a pair, so that threads do not contend.
+  /// Blocks next … end - 1 are not started yet. Aligned to two cache lines, which processors fetch as a pair, so that
+  /// threads do not contend for the lines.
   struct alignas(128) Range {
     std::atomic<std::int64_t> next{0};
     std::int64_t end = 0;
@@ -103,7 +104,7 @@ class Job {
   void* context_;
   std::atomic<std::uint32_t> low_{0}, wide_{0};
   std::mutex error_mutex_;
-  std::int64_t error_block_ = 0;  // the lowest one that threw, so that the reported error does not depend on timing
+  std::int64_t error_block_ = 0;  // the lowest block that threw; its error is reported, so that timing does not matter
   std::exception_ptr error_;
   Range range_[kMaxRanges];
 };
@@ -137,13 +138,14 @@ class Pool {
   }
 
  private:
-  /// 20 to 50 microseconds, because regions of a training step follow each other faster than a sleeping thread wakes.
+  /// Number of times that a waiting thread checks for work in a loop, 20 to 50 microseconds: regions of a training step
+  /// follow each other faster than a sleeping thread wakes.
   static constexpr int kSpins = 1000;
-  /// About 200 microseconds more, which cover the single-threaded parts of a small model's step. Other threads can use
-  /// the core meanwhile.
+  /// Number of times that it then checks and yields the core to other threads before it sleeps. This takes about 200
+  /// microseconds, as long as the single-threaded parts of a small model's step.
   static constexpr int kYields = 500;
-  /// Number of regions before it tries again to start threads that the system refused; a refusal takes as long as a
-  /// region.
+  /// If the system refuses to start threads, the pool tries again after this number of regions, because each refusal
+  /// takes as long as a region.
   static constexpr int kPatience = 1000;
 
   void resize(int count) {
@@ -155,7 +157,7 @@ class Pool {
       while (static_cast<int>(threads_.size()) < count)
         threads_.emplace_back(
             [this, seen = generation_.load(), thread = static_cast<int>(threads_.size()) + 1] { help(seen, thread); });
-    } catch (const std::system_error&) {  // continue with the existing threads
+    } catch (const std::system_error&) {  // the region continues with the existing threads
       patience_ = kPatience;
     } catch (const std::bad_alloc&) {
       patience_ = kPatience;
@@ -169,12 +171,13 @@ class Pool {
       generation_.fetch_add(1);
     }
     wake_.notify_all();
-    threads_.clear();  // joins
+    threads_.clear();  // waits until all helper threads have ended
     stop_ = false;
     patience_ = 0;
   }
 
-  /// `seen` and `stop_` are read under the mutex, so that a helper that is late for one call does not miss the next.
+  /// The loop of a helper thread. `seen`: the generation of the last job that it has noticed. It is updated, and
+  /// `stop_` is read, under the mutex, so that a helper that is late for one job does not miss the next.
   void help(std::uint64_t seen, int thread) {
     while (true) {
       for (int i = 0; i < kSpins && generation_.load() == seen; ++i) pause_core();
@@ -207,8 +210,9 @@ class Pool {
   std::vector<std::jthread> threads_;
 };
 
-/// Never destroyed, because helpers sleep in it until the process ends and destructors of static objects may use it. A
-/// forked child gets a new pool: it has no helpers, and a mutex may have been locked.
+/// Returns the pool of the process. It is never destroyed, because helper threads wait in it until the process ends,
+/// and destructors of static objects may use it. A child process after fork() gets a new pool, because it has no helper
+/// threads, and a mutex of the old pool may be locked.
 Pool*& pool() {
   static Pool* instance = [] {
     pthread_atfork(nullptr, nullptr, [] { pool() = new Pool; });

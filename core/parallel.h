@@ -9,8 +9,8 @@ namespace binade {
 // The thread pool of all CPU kernels. Results do not depend on the number of threads: work is cut into blocks by its
 // size alone, and reductions store one partial result per block and combine them in block order.
 
-/// Returns the number of threads of parallel regions, >= 1. Runtime sets it. If the system refuses to start threads,
-/// regions run with fewer and give the same bits.
+/// Returns the number of threads that execute a call of parallel_blocks() or parallel_for(), >= 1. Runtime sets it. If
+/// the system refuses to start threads, fewer are used, and the bits are the same.
 int num_threads();
 void set_num_threads(int n);
 
@@ -28,7 +28,8 @@ void parallel_blocks(std::int64_t blocks, F&& body) {
       const_cast<void*>(static_cast<const void*>(std::addressof(body))));
 }
 
-/// Cuts [0, count) into ranges of `grain` and calls body(begin, end) for each, in parallel.
+/// Cuts [0, count) into ranges of `grain` elements (the last may be shorter) and calls body(begin, end) for each, in
+/// parallel.
 template <class F>
 void parallel_for(std::int64_t count, std::int64_t grain, F&& body) {
   const std::int64_t blocks = (count + grain - 1) / grain;

@@ -12,14 +12,15 @@ thread_local bool t_registered = false;
 
 extern "C" void binade_thread_exit(void*) {
   t_registered = false;
-  while (t_owned != nullptr) {  // destructors may register others
+  while (t_owned != nullptr) {  // in a loop, because a destructor may register another object
     ThreadOwned* last = std::exchange(t_owned, t_owned->next);
     last->destroy(last);
   }
 }
 
-/// Unlike the destructor of a thread_local variable, that of a key needs no allocation (glibc: for the first 32 keys of
-/// a process; for more, pthread_setspecific() allocates and reports failure).
+/// A pthread key, whose destructor runs when a thread ends. Its registration allocates no memory, unlike that of the
+/// destructor of a thread_local variable. (In glibc this holds for the first 32 keys of a process; for more keys,
+/// pthread_setspecific() allocates, but reports failure.)
 struct Key {
   pthread_key_t key{};
   bool valid = pthread_key_create(&key, binade_thread_exit) == 0;

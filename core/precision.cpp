@@ -75,7 +75,7 @@ std::optional<DType> PrecisionPolicy::override_for(std::string_view module_path,
 std::string PrecisionPolicy::to_string() const {
   std::string text = fmt::format("{}:{}:{}{}{}{}{}", name, name_of(low), tf32 ? 't' : '-', master_weights ? 'm' : '-',
                                  stochastic_rounding ? 's' : '-', dynamic_loss_scale ? 'd' : '-',
-                                 fp8_linear ? "8" : "");  // empty without fp8, as in checkpoints of earlier versions
+                                 fp8_linear ? "8" : "");  // no letter without fp8, as in checkpoints of older versions
   for (const Override& o : overrides) text += fmt::format(";{}={}", o.glob, name_of(o.dtype));
   return text;
 }
@@ -119,7 +119,8 @@ OpPrecision compute_dtype(PrecisionClass precision, std::span<const DType> input
       return {low, low, policy.tf32 && low == DType::f32 && !forced};
     }
     case PrecisionClass::kFull:
-      // Kernels widen what they read: inputs of 16 bits take half the memory and give the same bits.
+      // Inputs are not cast to f32, because kernels widen values as they read them. This gives the same bits without an
+      // f32 copy.
       return {std::nullopt, forced.value_or(DType::f32)};
     case PrecisionClass::kWidest: {
       const DType dtype = forced.value_or(widest(inputs));

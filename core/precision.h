@@ -11,7 +11,7 @@
 
 namespace binade {
 
-/// How a precision policy treats an op. Each op states its class.
+/// Class of an op, from which a precision policy derives its dtypes. Each op states its class (OpInfo::precision).
 enum class PrecisionClass {
   kLow,     ///< reads and stores the policy's low dtype, accumulates in f32: matmul, linear, convolutions, attention
   kFull,    ///< reads any dtype, computes and stores f32: losses, softmax, exp, log, pow, sums
@@ -22,7 +22,8 @@ enum class PrecisionClass {
 /// The dtypes that a run computes in. Printable, comparable, saved in checkpoints. amp/policy.h has the presets.
 struct PrecisionPolicy {
   struct Override {
-    /// Matches a module path, an op, or with a slash both ("PATH/op"). `*` matches any characters, including dots.
+    /// Pattern that a module path or an op name matches; with a slash, "PATH/op", both must match. `*` matches any
+    /// characters, including dots
     std::string glob{};
     DType dtype = DType::f32;
     bool matches(std::string_view module_path, std::string_view op) const;
@@ -32,19 +33,19 @@ struct PrecisionPolicy {
   std::string name = "fp32";
   DType low = DType::f32;  ///< dtype of kLow ops
   bool tf32 = false;       ///< true if f32 products may use the TF32 Tensor Cores of a GPU; a CPU computes f32
-  bool master_weights =
-      true;  ///< true if f32 masters exist beside the low copies; false if weights are stored in `low`
+  /// True if weights are stored in f32 (masters) and ops read copies in `low`; false if weights are stored in `low`
+  bool master_weights = true;
   bool stochastic_rounding = false;   ///< true if the optimizer rounds weights stochastically (requires no masters)
-  bool dynamic_loss_scale = false;    ///< the preset's default of the loss scale
+  bool dynamic_loss_scale = false;    ///< true if the loss scale is adapted during training unless a run sets it
   bool fp8_linear = false;            ///< true if linear layers round their operands to 8 bits (core/ops/fp8.h)
-  std::vector<Override> overrides{};  ///< the last match wins
+  std::vector<Override> overrides{};  ///< if several match an op, the last one applies
 
   /// Returns a copy with one more override of a module path or op name.
   PrecisionPolicy with(std::string glob, DType dtype) const;
-  /// Returns the dtype of the last override that matches.
+  /// Returns the dtype of the last override that matches the op, or std::nullopt if none does.
   std::optional<DType> override_for(std::string_view module_path, std::string_view op) const;
 
-  std::string to_string() const;                         ///< "fp16 [head=f32, decoder.*=f32]"
+  std::string to_string() const;                         ///< "fp16:f16:-m-d;head=f32;decoder.*=f32"
   static PrecisionPolicy from_string(std::string_view);  ///< inverse of to_string(); throws ArgumentError
   friend bool operator==(const PrecisionPolicy&, const PrecisionPolicy&) = default;
 };
@@ -54,15 +55,15 @@ bool glob_match(std::string_view glob, std::string_view text);
 
 /// The dtypes in which an op call reads and stores.
 struct OpPrecision {
-  std::optional<DType>
-      read{};         ///< dtype that floating inputs under the policy are cast to; std::nullopt if they are not cast
+  /// Dtype that the floating inputs are cast to which the policy may cast; std::nullopt if they are not cast
+  std::optional<DType> read{};
   DType store{};      ///< dtype of the output
   bool tf32 = false;  ///< true if products of f32 may be computed in TF32
 };
 
-/// Derives the dtypes of an op call from the policy; no other function does. `inputs` are the dtypes of the floating
-/// inputs under the policy, in order (at least one). If any of them is f64, everything is f64. An override to f32
-/// excludes TF32.
+/// Derives the dtypes of an op call from the policy; no other function does. `inputs`: the dtypes of the floating
+/// inputs that the policy may cast, in order (at least one). If one of them is f64, the op reads and stores f64. An
+/// override to f32 excludes TF32.
 OpPrecision compute_dtype(PrecisionClass precision, std::span<const DType> inputs, const PrecisionPolicy& policy,
                           std::string_view module_path, std::string_view op);
 

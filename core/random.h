@@ -22,7 +22,7 @@ BINADE_HD std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
   return counter;
 }
 
-/// The use of a random number. Different uses draw from different streams.
+/// The purpose that a random number is drawn for. Different purposes have different streams.
 enum class RngPurpose : std::uint32_t { kInit, kDropout, kAugment, kShuffle, kRounding, kSampling, kData };
 
 /// A stateless random sequence. Element i depends on (seed, purpose, step, micro_batch, index, i) alone, so that a
@@ -35,7 +35,8 @@ struct RandomStream {
   std::uint32_t micro_batch = 0;  ///< low 16 bits are used
   std::uint32_t index = 0;
 
-  /// Returns the counter for Philox. Kernels that draw many words increment its first word themselves.
+  /// Returns the Philox counter of block number `block`, which has four words of the stream. Kernels that draw many
+  /// words increment the first word of the counter themselves.
   BINADE_HD std::array<std::uint32_t, 4> counter(std::uint64_t block) const {
     return {static_cast<std::uint32_t>(block), index, static_cast<std::uint32_t>(step),
             (static_cast<std::uint32_t>(step >> 32) & 0xffu) | ((micro_batch & 0xffffu) << 8) |
@@ -44,11 +45,11 @@ struct RandomStream {
   BINADE_HD std::array<std::uint32_t, 2> key() const {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   }
-  /// Returns words 4 block … 4 block + 3. REQUIRES: block < 2^32.
+  /// Returns words 4 block to 4 block + 3 of the stream. REQUIRES: block < 2^32.
   BINADE_HD std::array<std::uint32_t, 4> block(std::uint64_t block) const { return philox4x32(counter(block), key()); }
-  /// Returns word i.
+  /// Returns word i of the stream, a uniform 32-bit number.
   BINADE_HD std::uint32_t word(std::uint64_t i) const { return block(i / 4)[i % 4]; }
-  /// Returns a uniform number in [0, 1) with 24 bits.
+  /// Returns a uniform number in [0, 1), a multiple of 2^-24, from word i.
   BINADE_HD float uniform(std::uint64_t i) const { return static_cast<float>(word(i) >> 8) * 0x1p-24f; }
   /// Returns a standard normal number, by Box-Muller from the words 2i and 2i + 1. Computed in double on the host.
   double normal(std::uint64_t i) const;

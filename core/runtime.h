@@ -18,8 +18,9 @@ struct RuntimeOptions {
   bool timed_plans = true;  ///< true if algorithms of GPU libraries are chosen by time (gpus::PlanRules)
 };
 
-/// Opens the device, fills its kernel table, starts the thread pool and owns the seed. A program makes one before
-/// anything else, and only one at a time. Modules draw their initial weights from it.
+/// Opens the device, fills its kernel table, sets the number of CPU threads and owns the seed. A program creates a
+/// Runtime before other objects of Binade, and only one at a time. Modules draw their initial weights from its random
+/// streams.
 class Runtime : NonCopyable {
  public:
   explicit Runtime(const RuntimeOptions& options = {});
@@ -29,7 +30,8 @@ class Runtime : NonCopyable {
   std::uint64_t seed() const { return options_.seed; }
   bool deterministic() const { return options_.deterministic; }
 
-  /// Returns the random stream of the next parameter to be initialized; its index is the number of earlier calls.
+  /// Returns the random stream for the next parameter to be initialized. The index of the stream is the number of
+  /// earlier calls.
   RandomStream next_init_stream();
 
   /// Returns the existing Runtime. Throws ArgumentError if there is none.

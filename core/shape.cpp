@@ -14,7 +14,8 @@ Shape::Shape(std::span<const std::int64_t> dims) {
   check<ShapeError>(dims.size() <= kMaxRank, "shape: wanted at most {} dimensions, got {}", int{kMaxRank}, dims.size());
   rank_ = static_cast<int>(dims.size());
   std::copy(dims.begin(), dims.end(), dims_.begin());
-  // Checks the product of the non-zero extents, so that (2^40, 0, 2^40) is rejected in any order.
+  // Checks that the product of the non-zero extents does not overflow, so that (2^40, 0, 2^40) is rejected whatever the
+  // order of its extents.
   std::int64_t product = 1;
   bool empty = false;
   for (const std::int64_t d : dims) {

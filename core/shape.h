@@ -34,9 +34,9 @@ class Shape {
   /// Returns the last extent (1 for rank 0).
   std::int64_t cols() const { return rank_ == 0 ? 1 : dims_[static_cast<std::size_t>(rank_ - 1)]; }
 
-  /// Returns a copy with one extent replaced.
-  Shape with_dim(int i, std::int64_t extent) const;  ///< one extent replaced
-  std::string to_string() const;                     ///< "(4, 128, 128, 32)"
+  /// Returns a copy with extent i replaced by `extent`.
+  Shape with_dim(int i, std::int64_t extent) const;
+  std::string to_string() const;  ///< "(4, 128, 128, 32)"
   /// Returns the coordinates of the element at row-major `index`: "(2, 0, 17, 5)".
   std::string position(std::int64_t index) const;
 

@@ -19,7 +19,7 @@ inline std::int64_t read_count(const StateDict& state, const std::string& name, 
   return value;
 }
 
-/// Reads a list of counts, with the same checks.
+/// Reads the list of counts `name`. Throws CheckpointError as read_count() does, for each element of the list.
 inline const StateDict::Integers& read_counts(const StateDict& state, const std::string& name, std::int64_t least = 0) {
   const StateDict::Integers& values = state.integers(name);
   for (const std::int64_t value : values)

@@ -18,7 +18,7 @@ class StateDict {
   using Numbers = std::vector<double>;
   using Value = std::variant<Tensor, std::int64_t, double, std::string, Integers, Numbers>;
 
-  /// Throws ArgumentError if the name exists.
+  /// Adds an entry. Throws ArgumentError if an entry with this name exists.
   void put(const std::string& name, Value value);
   bool contains(const std::string& name) const { return values_.contains(name); }
   /// Return the entry. Throw CheckpointError with its name if it is missing or of another type.
@@ -29,9 +29,9 @@ class StateDict {
   const Integers& integers(const std::string& name) const;
   const Numbers& numbers(const std::string& name) const;
 
-  /// Returns the entries under "prefix/", without the prefix.
+  /// Returns the entries whose names begin with "prefix/", under the rest of their names.
   StateDict section(const std::string& prefix) const;
-  /// Puts all entries of `other` under "prefix/".
+  /// Adds all entries of `other` with "prefix/" before their names.
   void merge(const std::string& prefix, const StateDict& other);
 
   const std::map<std::string, Value>& values() const { return values_; }

@@ -9,9 +9,9 @@
 namespace binade {
 
 /// Stochastic rounding (Croci et al., "Stochastic rounding: implementation, error analysis and applications", 2022,
-/// mode SR-nearness). Rounds x to one of its two neighbors with a probability proportional to the distance from the
-/// other, so that the mean over a uniform 32-bit `word` is x. Representable values and NaN are unchanged; a value
-/// beyond the largest may become infinity.
+/// mode SR-nearness). Rounds x to one of the two nearest representable numbers, with a probability proportional to the
+/// distance from the other, so that the mean over a uniform random 32-bit `word` is x. Representable values and NaN are
+/// unchanged; a magnitude above the largest finite number may become infinite.
 BINADE_HD bfloat16 round_stochastic_bf16(float x, std::uint32_t word) {
   const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
   if ((u & 0x7f800000u) == 0x7f800000u) return bfloat16::from_float(x);

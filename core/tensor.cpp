@@ -10,7 +10,7 @@
 namespace binade {
 namespace {
 
-/// Returns one element of any dtype as double; exact except for large i64.
+/// Returns the element at `position` of an array of any dtype as double. Exact except for large i64 values.
 double value_of(const void* data, DType dtype, std::int64_t position) {
   return dispatch_any(dtype, "at", [&]<class T>(TypeTag<T>) {
     const T x = static_cast<const T*>(data)[position];
@@ -23,7 +23,7 @@ double value_of(const void* data, DType dtype, std::int64_t position) {
 
 }  // namespace
 
-/// A block of device memory.
+/// A block of device memory, which is released with the last tensor that shares it.
 class Storage : NonCopyable {
  public:
   Storage(std::size_t bytes, Device device) : bytes_(bytes), device_(device) {

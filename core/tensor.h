@@ -57,8 +57,8 @@ class Tensor {
   bool sole_owner() const { return storage_.use_count() == 1; }
   bool shares_storage_with(const Tensor& other) const { return storage_ && storage_ == other.storage_; }
 
-  /// Typed pointer to the first element. Throws DTypeError unless T is the dtype. The writable form does not raise the
-  /// version; kernels use it for new outputs.
+  /// Returns a typed pointer to the first element. Throws DTypeError unless T is the C++ type of the dtype.
+  /// mutable_data() does not raise the version; kernels use it for new outputs.
   template <class T>
   const T* data() const {
     check_readable_as(kDTypeOf<T>);
@@ -72,7 +72,8 @@ class Tensor {
   const void* raw() const;
   void* mutable_raw();
 
-  /// Number of in-place writes; saved tensors are compared by it. All views of a storage share it.
+  /// Returns the number of in-place writes so far. Backward compares it to detect that a saved tensor was changed. All
+  /// views of a storage share it.
   std::uint64_t version() const { return version_ ? *version_ : 0; }
   void bump_version() {
     if (version_) ++*version_;
@@ -83,12 +84,13 @@ class Tensor {
   Tensor reshape(const Shape& shape) const;
   /// Returns a view of channels [begin, begin + count) of the last dimension.
   Tensor channel_slice(std::int64_t begin, std::int64_t count) const;
-  /// Returns a view of these channels followed by those of `next`, if both are slices of the same storage, `next`
-  /// directly after this one, with equal pitches and other extents. Otherwise returns an undefined tensor.
+  /// Returns one view of the channels of this tensor and those of `next`. Both must be slices of the same storage,
+  /// `next` directly after this one, and equal in pitch and in all extents but the last. Otherwise returns an undefined
+  /// tensor.
   Tensor joined_with(const Tensor& next) const;
   /// Returns a view of rows [begin, begin + count) of dimension 0.
   Tensor narrow(std::int64_t begin, std::int64_t count) const;
-  /// Returns a view with a version of its own, for parts of a buffer that are written separately.
+  /// Returns a view with its own version count, for parts of a buffer that are written separately.
   Tensor with_own_version() const;
   [[deprecated("use with_own_version()")]] Tensor apart() const { return with_own_version(); }
   /// Returns elements [begin, begin + shape.numel()) of a contiguous tensor as a view of `shape`.
@@ -97,10 +99,10 @@ class Tensor {
   Tensor clone() const;                  ///< deep, contiguous copy
   Tensor contiguous_copy() const;        ///< itself if contiguous, else clone()
   Tensor to(DType dtype) const;          ///< itself if it has that dtype, else a rounded copy
-  Tensor to(Device device) const;        ///< itself if it is there, else a copy
-  Tensor on_host() const;                ///< contiguous on the CPU: itself if it is so, else a copy
-  void copy_from(const Tensor& source);  ///< same shape; converts dtype; raises the version
-  void fill(double value);               ///< raises the version
+  Tensor to(Device device) const;        ///< itself if it is on that device, else a copy
+  Tensor on_host() const;                ///< itself if it is on the CPU and contiguous, else such a copy
+  void copy_from(const Tensor& source);  ///< copies and converts a tensor of the same shape, raises the version
+  void fill(double value);               ///< sets all elements to `value`, raises the version
 
   /// Returns one element of a CPU tensor of any dtype, by row-major index. item() REQUIRES: numel() == 1.
   double at(std::int64_t index) const;
@@ -120,7 +122,7 @@ class Tensor {
   std::shared_ptr<Storage> storage_;
   std::shared_ptr<std::uint64_t> version_;
   Shape shape_{0};
-  std::int64_t offset_ = 0;  // elements
+  std::int64_t offset_ = 0;  // position of the first element in the storage, in elements
   std::int64_t pitch_ = 0;
   DType dtype_ = DType::f32;
 };

@@ -1,5 +1,5 @@
-/// Identity of this build: release, source revision, compiler. Run folders and checkpoints record it, so that a result
-/// can be traced to the code that made it.
+/// Identity of this build of Binade: release, source revision, compiler. Run folders and checkpoints record it, so that
+/// a result can be traced to the code that produced it.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace binade {
 
-/// The release, as "major.minor.patch".
+/// Returns the release as "major.minor.patch".
 std::string_view version();
 
 /// Returns the git revision (12 hex digits), or "unknown" for a build outside a git checkout.

@@ -14,7 +14,7 @@ enum class Status : int {
   kOk = 0,
   kNoMemory,     ///< the device has no memory left
   kUnsupported,  ///< the device or a library cannot do this
-  kBadData,      ///< submitted work met data that no result exists for: see take_fault()
+  kBadData,      ///< a kernel met data for which its op has no result; see take_fault()
   kLost,         ///< a kernel faulted or the device is gone: it cannot be used any more
   kFailed,       ///< anything else, as the text says
 };
@@ -25,26 +25,26 @@ struct DeviceFacts {
   int major = 0, minor = 0;  ///< compute capability
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
-  int runtime_version = 0;  ///< CUDA: 1000 major + 10 minor
-  int driver_version = 0;   ///< newest CUDA version that the driver supports
-  char cublaslt[32] = {};   ///< version that was found; empty: none
-  char cudnn[32] = {};
-  char cudnn_built[32] = {};
+  int runtime_version = 0;    ///< CUDA: 1000 major + 10 minor
+  int driver_version = 0;     ///< newest CUDA version that the driver supports
+  char cublaslt[32] = {};     ///< version of the loaded library; empty: none
+  char cudnn[32] = {};        ///< likewise
+  char cudnn_built[32] = {};  ///< version of the headers that the module was compiled with
 };
 
 enum class Copy : int { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-/// How plans of libraries are chosen from now on; earlier choices stay.
+/// How library plans are chosen from now on; earlier choices stay.
 struct PlanOptions {
-  int timed = 0;               ///< chosen by time, otherwise the first that a library proposes
+  int timed = 0;               ///< plans are chosen by measured time, otherwise the first that a library proposes
   int any_order = 0;           ///< plans may sum in another order every time
   const char* file = nullptr;  ///< where this machine keeps plans chosen by time
-  double seconds = 0;          ///< that this process may spend on timing
+  double seconds = 0;          ///< time that this process may spend on timing plans
 };
 
 /// Where the values that a call stores are observed (core/observation.h).
 struct Watch {
-  std::uint32_t* words = nullptr;  ///< two words of device memory that kernels observe into; null: not observed
+  std::uint32_t* words = nullptr;  ///< two device words to which kernels write observed maxima; null: not observed
   bool libraries = true;           ///< values that a library stored are read again to observe them
 };
 
@@ -52,15 +52,17 @@ struct Api {
   std::uint64_t abi;  ///< kAbi of cuda/abi.h, written by cuda/abi.py: a module with another hash is refused
   const char* (*last_error)();
 
-  /// Number of devices.
+  /// Stores the number of devices in `count`.
   Status (*count)(int* count);
   /// Makes device `index` the one that all functions below use. Call once.
   Status (*open)(int index, DeviceFacts* facts);
 
+  /// Device memory: allocates, frees, and stores the number of free bytes in `bytes`.
   Status (*allocate)(std::size_t bytes, void** memory);
   Status (*release)(void* memory);
   Status (*free_memory)(std::size_t* bytes);
-  /// Ordered with the kernels. From the host: `from` may be overwritten on return. To the host: complete on return.
+  /// Copies in stream order with the kernels. From the host: `from` may be overwritten on return. To the host: complete
+  /// on return.
   Status (*copy)(void* to, const void* from, std::size_t bytes, Copy kind);
   Status (*fill_zero)(void* memory, std::size_t bytes);
   Status (*synchronize)();
@@ -71,38 +73,39 @@ struct Api {
   Status (*run)(int kernel, const void* args, const Watch& watch);
   /// Returns the data of the last kBadData and clears it, so that another can be recorded.
   void (*take_fault)(Fault* fault);
-  /// Number of times the host has waited for the device.
+  /// Returns the number of times the host has waited for the device.
   std::uint64_t (*waits)();
   /// Plans that libraries have chosen so far, as text; valid until this thread's next call.
   Status (*plans)(const char** text);
-  /// Adopts such plans, so that a run continues with those it began with. Skips those of another device or library
-  /// version. `taken`: number of plans adopted.
+  /// Adopts plans from the text of plans(), so that a run continues with the plans that it began with. Skips plans of
+  /// another device or library version. `taken`: number of plans adopted.
   Status (*use_plans)(const char* text, int* taken);
   Status (*choose_plans)(const PlanOptions* options);
-  /// Calls that libraries could not compute and our kernels did, one per line; valid like `plans`.
+  /// Returns the calls that libraries could not compute and our kernels did, one per line; valid until this thread's
+  /// next call.
   Status (*notes)(const char** text);
 
-  /// Host memory for copies that do not block the host.
+  /// Page-locked host memory, for copies that do not block the host.
   Status (*allocate_pinned)(std::size_t bytes, void** memory);
   Status (*release_pinned)(void* memory);
-  /// Like `copy`, with such memory on the host's side: does not wait.
+  /// Like `copy`, but does not wait. The host's side must be memory of `allocate_pinned`.
   Status (*copy_later)(void* to, const void* from, std::size_t bytes, Copy kind);
 
-  /// Marks a point after all submitted work; later marks have larger numbers.
+  /// Places a mark after all work submitted so far and stores its number; later marks have larger numbers.
   Status (*mark)(std::uint64_t* number);
   Status (*reached)(std::uint64_t number, int* yes);
-  /// Not counted by `waits`.
+  /// Waits until the device has reached the mark. `waits` does not count this.
   Status (*wait_for)(std::uint64_t number);
-  /// Copies to ordinary host memory what `from` holds when the mark is reached, concurrently with later work. Waits for
-  /// the mark and the copy. Not counted by `waits`.
+  /// Copies `from`, as it is when the mark is reached, to ordinary host memory, concurrently with later work. Waits for
+  /// the mark and the copy. `waits` does not count this.
   Status (*fetch)(void* to, const void* from, std::size_t bytes, std::uint64_t number);
 
   /// Starts capture: what this thread submits is recorded instead of run, and other threads wait until capture ends.
   /// Calls that need completed device work fail.
   Status (*capture_begin)();
-  /// Ends capture, whatever the status. `graph` null: discards the captured work.
+  /// Ends capture, also if it returns an error. `graph` null: discards the captured work.
   Status (*capture_end)(void** graph);
-  /// Runs captured work on the same addresses and arguments.
+  /// Launches a captured graph, with the addresses and arguments that were captured.
   Status (*graph_launch)(void* graph);
   /// Waits for the graph if it is running.
   Status (*graph_release)(void* graph);

@@ -155,7 +155,7 @@ class GpuRecording final : public CapturedGraph {
   std::int64_t observation_count() const override { return observed_; }
 
  private:
-  static constexpr std::int64_t kPairs = 1 << 15;  // observations of one recording
+  static constexpr std::int64_t kPairs = 1 << 15;  // most observations of one captured graph
 
   void capture(const std::function<void()>& body, const MemoryTrace& trace) {
     constexpr std::size_t kBytes = kPairs * 2 * sizeof(std::uint32_t);
@@ -201,7 +201,7 @@ std::unique_ptr<CapturedGraph> GpuBackend::capture(const std::function<void()>& 
 }
 
 std::mutex g_mutex;
-GpuBackend* g_open = nullptr;  // never destroyed: tensors may outlive main's statics
+GpuBackend* g_open = nullptr;  // never destroyed: tensors may outlive static objects
 
 }  // namespace
 
@@ -261,7 +261,7 @@ enum Position : int {
 #undef BINADE_POSITION
 };
 
-/// The table. Each entry calls the module's kernel at the same position.
+/// Returns the GPU's kernel table. Each entry calls the module's kernel at the same position.
 KernelTable gpu_table() {
   KernelTable table;
 #define BINADE_FILL(name, Args)        \
@@ -271,7 +271,7 @@ KernelTable gpu_table() {
   BINADE_DEVICE_KERNELS(BINADE_FILL)
 #undef BINADE_FILL
   table.low_bias = true;
-  // Where the library fuses the derivative. Elsewhere a pass of its own also sums the bias's gradient.
+  // Only if cuBLASLt fuses the derivative. Otherwise a separate pass is better, which also sums the bias's gradient.
   table.derivative_in_product = [](Activation activation, DType dtype) {
     return activation == Activation::kGeluTanh && is_half(dtype) && gelu_is_fused(10 * facts()->major + facts()->minor);
   };

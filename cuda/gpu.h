@@ -11,13 +11,13 @@ namespace binade::cuda {
 /// Returns the properties of the open GPU; null if none is open.
 const DeviceFacts* facts();
 
-/// The module's table. REQUIRES that a GPU is open.
+/// Returns the module's table of functions. REQUIRES that a GPU is open.
 const Api& api();
 
 /// Returns if `status` is kOk; otherwise throws the matching error, with `what` and the module's text.
 void check(Status status, std::string_view what);
 
-/// Returns how often the host has waited for the device; 0 without one. For tests.
+/// Returns how often the host has waited for the device; 0 if no GPU is open. For tests.
 std::uint64_t waits();
 
 }  // namespace binade::cuda

@@ -19,19 +19,19 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "libbinade_cuda.so";
 
-/// The folder of the file that contains this code; empty if it cannot be determined. A relative name would be looked up
-/// in the working folder, which may contain anybody's file.
+/// Returns the folder of the file that contains this code; empty if it cannot be determined. A relative name is not
+/// accepted: it would be looked up in the working folder, which may contain anybody's file.
 fs::path own_folder() {
   Dl_info info{};
   link_map* map = nullptr;
   if (dladdr1(reinterpret_cast<void*>(&module), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return {};
   std::error_code error;
   fs::path file = map->l_name;
-  if (file.empty()) file = fs::read_symlink("/proc/self/exe", error);  // linked into the program itself
+  if (file.empty()) file = fs::read_symlink("/proc/self/exe", error);  // this code was linked into the program itself
   return file.is_absolute() ? file.parent_path() : fs::path();
 }
 
-/// Returns where the module is searched: beside the file that contains this code, and in the build folder.
+/// Returns the folders in which the module is searched: that of the file that contains this code, and the build folder.
 std::vector<fs::path> places() {
   const fs::path folder = own_folder();
   std::vector<fs::path> places;
@@ -40,7 +40,7 @@ std::vector<fs::path> places() {
   return places;
 }
 
-/// Opens `path` into `found`, or stores there why it cannot.
+/// Opens `path` into `found`, or stores in it the reason why that failed.
 void open_module(Module& found, const fs::path& path) {
   found.path = path.string();
   if (const std::string why = why_not_executable(found.path); !why.empty()) {
@@ -102,7 +102,7 @@ Module find() {
 }  // namespace
 
 const Module& module() {
-  static const Module* found = new Module(find());  // never destroyed: tensors may outlive main's statics
+  static const Module* found = new Module(find());  // never destroyed: tensors may outlive static objects
   return *found;
 }
 

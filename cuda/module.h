@@ -6,7 +6,7 @@
 
 namespace binade::cuda {
 
-/// The module, opened on first use, or why there is none.
+/// The opened module, or the reason why there is none.
 struct Module {
   const Api* api = nullptr;  ///< null: see `why_none`
   int devices = 0;

@@ -22,7 +22,7 @@ Watch Observations::watch() {
   const detail::Watched watched = detail::watched();
   if (!watched.at_all) return {};
   touched_ = true;
-  // The last pair absorbs what is too much; end_capture() reports it.
+  // If there are more observations than pairs, they share the last pair; end_capture() reports that.
   std::uint32_t* const words = recorded_ ? recorded_->words + 2 * std::min(recorded_->count, recorded_->capacity - 1)
                                          : slot(current_);
   return {.words = words, .libraries = watched.libraries};
@@ -57,7 +57,7 @@ std::int64_t Observations::end_capture() {
   return ended.count;
 }
 
-/// Copies at most two ranges, since the ring may wrap. Leaves the current number alone.
+/// Downloads all outstanding numbers, in at most two ranges, since the ring may wrap. The current number stays.
 void Observations::download() {
   while (outstanding_ < current_) {
     const std::int64_t first = outstanding_ % kSlots;
@@ -67,7 +67,7 @@ void Observations::download() {
     if (copied != Status::kBadData) check(copied, "observation");
     check(api_.fill_zero(words_ + 2 * first, bytes), "observation");
     outstanding_ += count;
-    check(copied, "observation");  // for bad data, after the words have been read
+    check(copied, "observation");  // throws for bad data, so it is checked only after the words have been stored
   }
 }
 

@@ -9,24 +9,25 @@
 
 namespace binade::cuda {
 
-/// A ring of device words that kernels observe into (core/observation.h), one pair per number; kernels that are not
-/// watched observe nothing. Numbers are assigned without waiting; the first query for one that is not on the host
-/// downloads all outstanding ones.
+/// A ring of device words to which kernels write observed maxima (core/observation.h), one pair of words per number;
+/// kernels that are not watched observe nothing. A number identifies the kernels that ran under it. Numbers are
+/// assigned without waiting; the first query for a number that is not on the host downloads all outstanding ones.
 class Observations {
  public:
   explicit Observations(const Api& api);
 
-  /// Returns where the next call is observed.
+  /// Returns the words to which the next kernel writes its maxima.
   Watch watch();
-  /// Returns the current number and starts a new one if anything ran under it, otherwise 0.
+  /// Returns the current number and begins a new one if a watched kernel ran under it, otherwise returns 0.
   std::int64_t next();
-  /// Returns what was observed under `number`. Throws the device's errors.
+  /// Returns the maxima that were observed under `number`. Throws the device's errors.
   Observation at(std::int64_t number);
 
-  /// From now on numbers begin at kCapturedObservations, and kernels observe into `words`, `capacity` pairs of device
-  /// memory.
+  /// From now on numbers begin at kCapturedObservations, and kernels write their maxima to `words`, `capacity` pairs in
+  /// device memory.
   void begin_capture(std::uint32_t* words, std::int64_t capacity);
-  /// Returns to the ring. Returns how many pairs were requested, which may exceed the capacity.
+  /// Ends begin_capture(): kernels use the ring again. Returns how many pairs were requested, which may exceed the
+  /// capacity.
   std::int64_t end_capture();
 
  private:
@@ -46,7 +47,7 @@ class Observations {
   std::int64_t current_ = 1;
   std::int64_t outstanding_ = 1;  // first number that is not in host_words_
   bool touched_ = false;
-  std::optional<Recorded> recorded_;  // while something is recorded
+  std::optional<Recorded> recorded_;  // during a capture
 };
 
 }  // namespace binade::cuda

@@ -12,7 +12,8 @@ namespace binade::cuda {
 constexpr bool gelu_is_fused(int capability) { return capability >= 90 && capability < 120; }
 
 /// Returns why products of these sizes on a device of compute capability `capability` (10 major + minor) read bf16
-/// instead of codes; empty if they read codes. Every size is the k of one of the three products, and contiguous in one.
+/// instead of codes; empty if they read codes. A layer has three products (forward and two gradients); each size is k
+/// in one of them and the length of contiguous rows in one, so each must be a multiple of 16.
 constexpr std::string_view why_no_fp8_codes(int capability, std::int64_t rows, std::int64_t inputs,
                                             std::int64_t outputs) {
   constexpr std::int64_t kMultiple = 16;  // required by cuBLASLt for 8-bit products
@@ -23,7 +24,8 @@ constexpr std::string_view why_no_fp8_codes(int capability, std::int64_t rows, s
   return {};
 }
 
-/// Returns true if `offsets` (null: all 0) of `batch` products are evenly spaced, and sets `stride`.
+/// Returns true if the offsets of `batch` products are evenly spaced (null: all are 0), and sets `stride` to their
+/// distance.
 inline bool evenly_spaced(const std::int64_t* offsets, std::int64_t batch, std::int64_t& stride) {
   stride = offsets != nullptr && batch > 1 ? offsets[1] - offsets[0] : 0;
   for (std::int64_t i = 0; offsets != nullptr && i < batch; ++i)

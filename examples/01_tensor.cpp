@@ -21,7 +21,7 @@ int main() {
   std::printf("f16    %s\n", wide.to(DType::f16).to_string().c_str());
   std::printf("bf16   %s\n", wide.to(DType::bf16).to_string().c_str());
 
-  // Images are (N, H, W, C). A slice of channels is a view: the only kind of stride that tensors have.
+  // Images are (N, H, W, C). A slice of channels is a view of the image. Tensors have no other strided views.
   const Tensor image = Tensor::zeros({1, 2, 2, 4});
   Tensor skip = image.channel_slice(2, 2);
   skip.fill(1);

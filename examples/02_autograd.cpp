@@ -17,7 +17,7 @@ int main() {
     w.zero_grad();
     const Variable loss = mse(matmul(x, w), y);
     backward(loss);
-    // Parameters are updated outside the tape: a gradient is a plain tensor.
+    // The update is not recorded on the tape, because gradients and values are plain tensors.
     const std::vector<float> gradient = w.grad().to_vector<float>();
     std::vector<float> value = w.value().to_vector<float>();
     for (std::size_t i = 0; i < value.size(); ++i) value[i] -= 0.2f * gradient[i];

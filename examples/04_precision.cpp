@@ -22,7 +22,8 @@ int main() {
                 std::string(name_of(y.dtype())).c_str(), y.value().at(0));
   }
 
-  // A custom training loop in fp16. The scale starts too high: steps are skipped and the scale halves until it fits.
+  // A custom training loop in fp16. The loss scale starts too high, so that steps are skipped and the scale
+  // halves until no gradient overflows.
   const PolicyScope scope(amp::Policy::fp16());
   optim::AdamW optimizer(model, {.lr = 1e-2});
   amp::LossScaler scaler(amp::LossScaleOptions::dynamic(0x1p32));

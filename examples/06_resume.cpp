@@ -36,7 +36,7 @@ io::Loader<Batch> numbers() {
           }};
 }
 
-/// A complete training program. Stops after `cut` steps, as if it were killed. Returns the hash of the state.
+/// A complete training program, which stops after `cut` steps as if it were killed. Returns the hash of the state.
 std::string train(const std::string& folder, std::int64_t cut) {
   Runtime runtime({.seed = 1});
   Net model;

@@ -6,7 +6,7 @@
 /// Activations as modules, for Sequential; formulas in core/ops/unary.h. All propagate NaN.
 namespace binade::nn {
 
-/// A layer that applies a function without parameters.
+/// A layer that applies a function of one variable.
 template <Variable (*kFunction)(const Variable&)>
 class FunctionModule : public StatelessModule {
  public:
@@ -34,7 +34,7 @@ struct GeluOptions {
   bool tanh = false;  ///< true: tanh approximation; false: erf
 };
 
-/// x Phi(x).
+/// x Phi(x), where Phi is the normal distribution function.
 class Gelu : public StatelessModule {
  public:
   explicit Gelu(const GeluOptions& options = {}) : options_(options) {}

@@ -19,7 +19,7 @@ namespace {
 
 std::int64_t kv_heads_of(const MultiHeadAttentionOptions& o) { return o.kv_heads > 0 ? o.kv_heads : o.heads; }
 
-/// Checks the options before they are used as divisors.
+/// Returns the options after checking them. Called before they are used as divisors.
 const MultiHeadAttentionOptions& checked(const MultiHeadAttentionOptions& o) {
   check<ArgumentError>(o.dim > 0 && o.heads > 0 && o.dim % o.heads == 0,
                        "MultiHeadAttention: wanted dim in equal heads, got dim {} and {} heads", o.dim, o.heads);
@@ -35,7 +35,7 @@ LinearOptions projection(const MultiHeadAttentionOptions& o, std::int64_t heads)
   return {.in = checked(o).dim, .out = o.dim / o.heads * heads, .bias = o.bias};
 }
 
-/// (T, S) or (H, T, S) -> (1, 1, T, S) or (1, H, T, S).
+/// Returns the mask with rank 4: (T, S) becomes (1, 1, T, S), and (H, T, S) becomes (1, H, T, S).
 Variable full_rank(const Variable& mask) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(std::max(0, 4 - mask.value().rank())), 1);
   dims.insert(dims.end(), mask.shape().dims().begin(), mask.shape().dims().end());
@@ -69,7 +69,8 @@ Variable MultiHeadAttention::attend_to_itself(const Variable& x, const Variable&
   if (projects_at_once())
     return out(attend(projections(x, {query.weight, key.weight, value.weight}, {query.bias, key.bias, value.bias}), {},
                       {}, mask));
-  // Not as arguments of one call, because the compiler would choose their order on the tape.
+  // Computed before the call of attend(): the compiler may evaluate arguments in any order, and the order on the tape
+  // must be fixed.
   const Variable v = value(x), k = key(x), q = query(x);
   return out(attend(q, k, v, mask));
 }

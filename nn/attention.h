@@ -5,9 +5,10 @@
 
 namespace binade::nn {
 
-/// Keys and values of the tokens so far, for sampling. Start with an empty one; each call appends to it.
+/// Keys and values of the tokens so far, for the generation of text. Start with an empty cache; each call of the
+/// attention appends the new tokens to it.
 struct AttentionCache {
-  Variable key{}, value{};  ///< (B, S, kv_heads D)
+  Variable key{}, value{};  ///< (B, S, kv_heads D) for S tokens
   std::int64_t length() const { return key.defined() ? key.dim(1) : 0; }
 };
 
@@ -15,19 +16,20 @@ struct MultiHeadAttentionOptions {
   std::int64_t dim = 0, heads = 1;
   std::int64_t kv_heads = 0;  ///< key-value heads; heads / kv_heads query heads share one (0: equal to `heads`)
   bool causal = false;        ///< true if a token sees only itself and earlier tokens
-  double dropout = 0;         ///< of the attention weights
+  double dropout = 0;         ///< probability that an attention weight is dropped
   bool bias = true;
-  bool composed =
-      false;  ///< true: matmul, softmax and matmul as separate ops, for which the policy and diagnosis apply separately
+  /// True: computed by separate ops (matmul, softmax, matmul), which a policy and the diagnosis can address separately
+  bool composed = false;
 };
 
 /// Self-attention (Vaswani et al., 2017) of x (B, T, dim) -> (B, T, dim): out(softmax(q k^T / sqrt(D) + mask) v) per
 /// head, D = dim / heads. Parameters at query|key|value|out.
 ///
-/// query, key and value of a sequence are computed by one op, `projections`, at the attention's own path
-/// (ops::Projections), which reads the three weights in place if an optimizer stores them. They are three `linear` ops
-/// at query|key|value if `composed`, with a cache, in 8 bits (each has its own history), and if a policy override for
-/// one of them (`*.key`, `linear`) differs from that for the attention's `projections`.
+/// One op, `projections` (ops::Projections), computes query, key and value. It has the module path of the attention,
+/// and reads the three weights in place if an optimizer stores them side by side. Instead, three `linear` ops with the
+/// paths of the members query, key and value are used if `composed`, with a cache, in 8 bits (each layer has its own
+/// history of magnitudes), and if a policy override for one of them (`*.key`, `linear`) differs from that for
+/// `projections`.
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
@@ -36,10 +38,11 @@ class MultiHeadAttention : public Module {
   Variable forward(const Variable& x) override;
 
   using Module::operator();
-  /// Processes the next T tokens after those of `cache`, and appends them to it.
+  /// Processes the T tokens that follow those in `cache`, and appends their keys and values to it.
   Variable operator()(const Variable& x, AttentionCache& cache);
-  /// With an additive mask that broadcasts to (B, heads, T, T): 0 for visible keys, -inf for hidden ones. A fully
-  /// masked row gives 0 in the fused op, and NaN if composed (a softmax of nothing).
+  /// Like forward(), with a mask that is added to the logits and broadcasts to (B, heads, T, T): 0 for visible keys,
+  /// -inf for hidden ones. For a query without visible keys the result is 0 in the fused op, and NaN if composed, as
+  /// the softmax of a row of -inf is.
   Variable operator()(const Variable& x, const Variable& mask);
 
   const MultiHeadAttentionOptions& options() const { return options_; }
@@ -50,12 +53,13 @@ class MultiHeadAttention : public Module {
   Variable attend_to_itself(const Variable& x, const Variable& mask);
   /// True if one op may compute query, key and value.
   bool projects_at_once() const;
-  /// If k and v are undefined, q holds all three.
+  /// Computes attention before the output layer. If k and v are undefined, q is the result of `projections`, which
+  /// contains all three.
   Variable attend(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
   Variable attend_composed(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
 
-  /// Returns a (T, S) mask in like's dtype on its device, with -inf for keys that query i of the last T queries must
-  /// not see. Cached, so that a step copies nothing from the host.
+  /// Returns a mask (queries, keys) with the dtype and device of `like`. The queries are the last ones of the sequence;
+  /// keys after a query have -inf, all others 0. The mask is cached, so that a step copies nothing from the host.
   const Tensor& causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like);
 
   MultiHeadAttentionOptions options_;

@@ -9,29 +9,30 @@ struct BatchNormOptions {
   std::int64_t channels = 0;
   double momentum = 0.1;  ///< weight of the batch in the running statistics
   double eps = 1e-5;
-  bool relu = false;  ///< true if a ReLU follows in the same pass
+  bool relu = false;  ///< true if a ReLU is applied to the result in the same pass
 };
 
 /// Batch norm of images (N, H, W, channels) or rows (N, channels): see ops::BatchNorm. Training normalizes with the
 /// statistics of the batch and updates the running ones,
 ///
-///   running = (1 - momentum) running + momentum batch, with the unbiased variance: times n / (n - 1), n values a
-///   channel
+///   running = (1 - momentum) running + momentum batch
 ///
-/// once per forward, but not when a segment is recomputed. Inside a step transaction it updates a shadow copy, which is
-/// committed or dropped with the step. Evaluation normalizes with the running statistics.
+/// once per forward, but not when a segment is recomputed. `batch` is the mean or the unbiased variance: the variance
+/// times n / (n - 1) for n values per channel. Inside a step transaction a shadow copy is updated, which is committed
+/// or dropped with the step. Evaluation normalizes with the running statistics.
 class BatchNorm2d : public WeightedModule {
  public:
   explicit BatchNorm2d(const BatchNormOptions& options);
   void visit(Visitor& v) override;
   std::string kind() const override { return "BatchNorm2d"; }
   Variable forward(const Variable& x) override { return forward(x, Variable(), {}); }
-  /// Returns act(norm(x) + residual), computed in one pass and stored `into`; an undefined residual is left out.
+  /// Returns act(norm(x) + residual), computed in one pass, where act is ReLU if options().relu, else the identity. An
+  /// undefined residual is left out. `into`: where the result is stored.
   Variable operator()(const Variable& x, const Variable& residual, const ops::OutputView& into = {});
   using Module::operator();
 
-  Buffer running_mean, running_var;  ///< (channels), 0 and 1 at first
-  Buffer num_batches_tracked;        ///< i64 scalar
+  Buffer running_mean, running_var;  ///< (channels), initially 0 and 1
+  Buffer num_batches_tracked;        ///< number of batches that updated the statistics, an i64 scalar
 
  private:
   Variable forward(const Variable& x, const Variable& residual, const ops::OutputView& into);

@@ -24,7 +24,7 @@ class ConvTranspose2d : public Convolution {
       : Convolution("ConvTranspose2d", o, o.in, o.out), options_(o) {}
   std::string kind() const override { return "ConvTranspose2d"; }
   Variable forward(const Variable& x) override { return forward(x, {}); }
-  /// The same, with the result stored `into`.
+  /// Like forward(x), with the result stored in a part of a larger tensor that `into` describes.
   Variable operator()(const Variable& x, const ops::OutputView& into) {
     const ModuleScope scope(*this);
     return forward(x, into);

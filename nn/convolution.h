@@ -8,11 +8,11 @@
 
 namespace binade::nn {
 
-/// What Conv2d and ConvTranspose2d share.
+/// Base of Conv2d and ConvTranspose2d, which initializes weight and bias.
 class Convolution : public WeightedModule {
  protected:
-  /// Checks the options and initializes weight (`first`, R, S, `last` / groups) and bias; `first` and `last` are o.in
-  /// and o.out in the order of the layer.
+  /// Checks the options and initializes weight (`first`, R, S, `last` / groups) and bias. `first` and `last` are o.out
+  /// and o.in in a convolution, o.in and o.out in a transposed one.
   template <class Options>
   Convolution(std::string_view kind, const Options& o, std::int64_t first, std::int64_t last) {
     check<ArgumentError>(o.in > 0 && o.out > 0 && o.groups > 0 && o.in % o.groups == 0 && o.out % o.groups == 0,

@@ -8,7 +8,7 @@ namespace binade::nn {
 struct GroupNormOptions {
   std::int64_t groups = 1, channels = 0;
   double eps = 1e-5;
-  bool relu = false;  ///< true if a ReLU follows in the same pass
+  bool relu = false;  ///< true if a ReLU is applied to the result in the same pass
 };
 
 /// Group norm of x (N, …, channels) with weight (initially 1) and bias (0): see ops::GroupNorm.
@@ -24,7 +24,7 @@ class GroupNorm : public WeightedModule {
   }
   std::string kind() const override { return "GroupNorm"; }
   Variable forward(const Variable& x) override { return forward(x, Variable()); }
-  /// Returns act(norm(x) + residual), computed in one pass.
+  /// Returns act(norm(x) + residual), computed in one pass, where act is ReLU if options().relu, else the identity.
   Variable operator()(const Variable& x, const Variable& residual) {
     const ModuleScope scope(*this);
     return forward(x, residual);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kGrain = 4096;
 thread_local bool skipped = false;
 
-/// Sets element i to f(stream, i), computed in double and rounded once.
+/// Sets element i to f(stream, i), computed in double and rounded once. The stream is the runtime's next init stream.
 template <class F>
 void fill(Parameter& p, F&& f) {
   const RandomStream stream = Runtime::current().next_init_stream();

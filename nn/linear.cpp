@@ -10,7 +10,7 @@
 namespace binade::nn {
 
 void init_as_linear(Parameter& weight, Parameter& bias) {
-  // The bound of PyTorch's kaiming_uniform with slope sqrt(5).
+  // PyTorch has the same bound, from kaiming_uniform with slope sqrt(5).
   const double bound = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, init::fans(weight.shape()).in)));
   init::uniform(weight, -bound, bound);
   if (bias.defined()) init::uniform(bias, -bound, bound);
@@ -36,7 +36,8 @@ std::optional<ops::Fp8Scaling> Linear::fp8_scaling() {
   if (!reads_fp8(current_policy(), step_context().module_path, ops::Linear::info.name)) return std::nullopt;
   if (!fp8_amax.committed().defined()) return ops::Fp8Scaling{};
   if (!training()) return ops::Fp8Scaling{.amaxes = fp8_amax.value()};
-  // Micro-batches, further calls and recomputation belong to the step that has already begun.
+  // The history moves on once per step: not for further micro-batches, further calls of this layer or recomputation in
+  // the same step.
   const bool begun = step_context().recomputing || (TransactionScope::active() && fp8_amax.pending());
   if (!begun) ops::begin_fp8_step(fp8_amax.writable());
   return ops::Fp8Scaling{.amaxes = fp8_amax.value(), .record = true};

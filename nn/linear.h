@@ -14,8 +14,8 @@ struct LinearOptions {
 /// y = activation(x weight^T + bias): x (…, in), weight (out, in), bias (out), y (…, out). Initialized like PyTorch's:
 /// weight and bias U(-1 / sqrt(in), 1 / sqrt(in)).
 ///
-/// Under a policy with fp8_linear, the products are 8-bit, scaled by the magnitudes of earlier steps. A step is a step
-/// transaction or, outside of one, a forward in training mode.
+/// Under a policy with fp8_linear, the operands of its products are rounded to 8 bits, with scales from the largest
+/// magnitudes of earlier steps. Outside a step transaction, each forward in training mode counts as a step.
 class Linear : public WeightedModule {
  public:
   explicit Linear(const LinearOptions& options);
@@ -35,9 +35,9 @@ class Linear : public WeightedModule {
 /// Fills `weight`, and `bias` if defined, with U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), with the weight's fan_in.
 void init_as_linear(Parameter& weight, Parameter& bias);
 
-/// Creates the history of 8-bit products in every Linear of `root` (including itself) that has none or, if not `on`,
-/// deletes it. Without a history, each tensor is scaled by its own largest magnitude. Trainer calls it according to its
-/// policy.
+/// Creates Linear::fp8_amax, the history of magnitudes, in every Linear of `root` (including itself) that has none or,
+/// if not `on`, deletes it. Without a history, each tensor is scaled by its own largest magnitude. Trainer calls
+/// use_fp8() according to its policy.
 void use_fp8(Module& root, bool on = true);
 
 }  // namespace binade::nn

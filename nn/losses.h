@@ -2,7 +2,7 @@
 
 #include "binade/autograd/functions/losses.h"
 
-/// The losses of autograd/functions/losses.h under the names of modules.
+/// Makes the losses of autograd/functions/losses.h available in namespace nn as well.
 namespace binade::nn {
 
 using binade::bce;

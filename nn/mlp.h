@@ -8,10 +8,10 @@ namespace binade::nn {
 
 struct MlpOptions {
   std::int64_t dim = 0;
-  std::int64_t hidden = 0;  ///< 0: 4 dim
+  std::int64_t hidden = 0;  ///< size of the hidden layer; 0: 4 dim
   Activation activation = Activation::kGelu;
   bool bias = true;
-  double dropout = 0;  ///< after `down`
+  double dropout = 0;  ///< probability of dropout after the layer `down`
 };
 
 /// x (…, dim) -> down(activation(up(x))), (…, dim).

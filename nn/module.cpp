@@ -18,7 +18,7 @@ std::string join(const std::string& prefix, const std::string& name) {
   return name.empty() ? prefix : prefix + "." + name;
 }
 
-/// Visits everything below a module and reports each part with its full path.
+/// Visits all submodules, parameters and buffers of a module and passes each to a callback with its full path.
 class Walk final : public Visitor {
  public:
   using Visitor::operator();
@@ -56,8 +56,8 @@ std::map<std::string, Tensor> tensors_of(Module& root) {
 
 std::string describe(const Tensor& tensor) { return fmt::format("{} {}", name_of(tensor.dtype()), tensor.shape()); }
 
-/// Returns "missing: a, b; unexpected: c; different: d (wanted f32 (2), got f32 (3))", or an empty text if `state`
-/// fits.
+/// Returns the differences between the tensors of a model and the entries of `state` as text, or an empty text if there
+/// are none: "missing: a, b; unexpected: c; different: d (wanted f32 (2), got f32 (3))".
 std::string differences(const std::map<std::string, Tensor>& wanted, const StateDict& state) {
   std::string missing, unexpected, different;
   const auto add = [](std::string& list, const std::string& item) { list += (list.empty() ? "" : ", ") + item; };
@@ -129,7 +129,8 @@ void Module::train(bool on) {
 
 namespace {
 
-/// Returns the path of the module's ops. A module that no visit() reaches has its caller's path.
+/// Returns the path that ops of `module` get. `named`: true if the module has a path of its own. A module that no
+/// visit() reaches has none, and its ops get the path of the calling module.
 std::string path_on_entry(Module& module, bool named, const std::string& path) {
   if (module_depth == 0 && !named) {
     assign_paths(module);
@@ -160,7 +161,7 @@ void assign_paths(Module& root, const std::string& prefix) {
 
 namespace {
 
-/// Returns everything that a walk reports to `callback`.
+/// Returns all parts of `root` that Walk passes to `callback`, with their paths.
 template <class Part>
 std::vector<std::pair<std::string, Part*>> collect(Module& root,
                                                    std::function<void(const std::string&, Part&)> Walk::*callback) {

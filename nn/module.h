@@ -36,15 +36,15 @@ class Buffer {
 
   /// The value that forward reads: the shadow if the open transaction has written it, else the committed value.
   const Tensor& value() const { return shadow_live_ ? shadow_ : value_; }
-  const Tensor& committed() const { return value_; }
+  const Tensor& committed() const { return value_; }  ///< the value without changes of the open transaction
   Tensor& mutable_committed() { return value_; }
   /// The tensor that forward may overwrite: the shadow (copied at the first use in a transaction) or the committed
   /// value.
   Tensor& writable();
 
-  void commit();    ///< copies the shadow to the value, whose address stays
-  void rollback();  ///< drops the shadow
-  bool pending() const { return shadow_live_; }
+  void commit();    ///< copies the shadow into the committed value, whose address does not change
+  void rollback();  ///< drops the shadow, so that value() is the committed value again
+  bool pending() const { return shadow_live_; }  ///< true if the open transaction has written the shadow
 
  private:
   Tensor value_;
@@ -52,14 +52,16 @@ class Buffer {
   bool shadow_live_ = false;
 };
 
-/// Opens a step transaction on this thread. Set by amp::Trainer.
+/// During its lifetime, a step transaction is open on this thread, so that buffers write to their shadows. amp::Trainer
+/// creates it.
 class TransactionScope : ScopedValue<bool> {
  public:
   TransactionScope();
   static bool active();
 };
 
-/// Receives the parts of a module by name, for naming, saving, loading, counting and listing of parameters.
+/// Receives the parameters, buffers and submodules of a module, each with its name. Saving, loading, counting and
+/// listing of parameters are visitors.
 class Visitor {
  public:
   virtual ~Visitor() = default;
@@ -79,9 +81,9 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  virtual void visit(Visitor& visitor) = 0;
-  /// Maps one tensor to one tensor. A module with another signature defines its own operator(), which begins with
-  /// `ModuleScope scope(*this);`.
+  virtual void visit(Visitor& visitor) = 0;  ///< calls visitor(name, part) for each member that is a part of the module
+  /// Computes the output of the module from its input. A module with other arguments or results defines its own
+  /// operator() instead, which begins with `ModuleScope scope(*this);`.
   virtual Variable forward(const Variable& x);
   Variable operator()(const Variable& x);
 
@@ -89,7 +91,7 @@ class Module {
   virtual std::string kind() const { return "Module"; }
 
   bool training() const { return training_; }
-  void train(bool on = true);  ///< sets the mode of this module and all submodules
+  void train(bool on = true);  ///< sets training or evaluation mode for this module and all submodules
   void eval() { train(false); }
 
   const std::string& path() const { return path_; }
@@ -119,8 +121,8 @@ class WeightedModule : public Module {
   Parameter weight, bias;  ///< bias is undefined in a layer without one
 };
 
-/// Enters `module`: ops recorded meanwhile have its path. The outermost module on a thread is the root, and entering it
-/// assigns the paths of all submodules.
+/// During its lifetime, ops of this thread get the path of `module`. The outermost module on a thread is the root; its
+/// ModuleScope assigns the paths of all submodules.
 class ModuleScope : NonCopyable {
  public:
   explicit ModuleScope(Module& module);
@@ -130,24 +132,26 @@ class ModuleScope : NonCopyable {
   ModulePathScope path_;
 };
 
-/// Gives every module, parameter and buffer below `root` its dotted path. Idempotent.
+/// Gives every submodule, parameter and buffer of `root` its dotted path, which begins with `prefix`. Calling it again
+/// changes nothing.
 void assign_paths(Module& root, const std::string& prefix = "");
 
-/// Return everything below `root`, depth first in visit order, each parameter once (a tied one under its first name).
+/// Return all parameters, buffers or submodules of `root` with their paths, depth first in the order of visit(). Each
+/// parameter is listed once, a tied one under its first name.
 std::vector<std::pair<std::string, Parameter*>> named_parameters(Module& root);
 std::vector<std::pair<std::string, Buffer*>> named_buffers(Module& root);
 std::vector<std::pair<std::string, Module*>> named_modules(Module& root);
 std::int64_t count_parameters(Module& root);
 
-/// Returns parameters and buffers by name: "blocks.0.norm1.weight".
+/// Returns all parameters and buffers of `root`, with names such as "blocks.0.norm1.weight".
 StateDict state_dict(Module& root);
-/// Throws what load_state_dict() would throw.
+/// Throws the error that load_state_dict() would throw, if any, and changes nothing.
 void check_state_dict(Module& root, const StateDict& state);
-/// Checks names, shapes and dtypes first, and changes nothing unless all fit. Throws CheckpointError that lists
-/// missing, unexpected and different entries.
+/// Copies the entries of `state` into the parameters and buffers of `root`. Checks names, shapes and dtypes first;
+/// unless all fit, changes nothing and throws a CheckpointError that lists missing, unexpected and different entries.
 void load_state_dict(Module& root, const StateDict& state);
 
-/// A list of modules of one type, visited as "0", "1", ….
+/// A list of modules of one type, whose names are "0", "1", ….
 template <class M>
 class ModuleList {
  public:
@@ -160,7 +164,7 @@ class ModuleList {
   M& operator[](std::size_t i) { return items_[i]; }
   auto begin() { return items_.begin(); }
   auto end() { return items_.end(); }
-  /// Call it from visit(): `blocks.visit("blocks", visitor)`.
+  /// Visits the modules as NAME.0, NAME.1, …. The owner calls it in its visit(): `blocks.visit("blocks", visitor)`.
   void visit(const std::string& name, Visitor& visitor) {
     for (std::size_t i = 0; i < items_.size(); ++i) visitor(name + "." + std::to_string(i), items_[i]);
   }

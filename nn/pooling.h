@@ -5,7 +5,7 @@
 
 namespace binade::nn {
 
-/// Maximum over windows of images (N, H, W, C): MaxPool2d({.kernel = 2}).
+/// Maximum over windows of images (N, H, W, C), constructed like MaxPool2d({.kernel = 2}). See ops::MaxPool2d.
 class MaxPool2d : public StatelessModule {
  public:
   explicit MaxPool2d(const PoolOptions& options = {}) : options_(options) {}
@@ -16,7 +16,7 @@ class MaxPool2d : public StatelessModule {
   PoolOptions options_;
 };
 
-/// Average over windows of images.
+/// Average over windows of images (N, H, W, C). See ops::AvgPool2d.
 class AvgPool2d : public StatelessModule {
  public:
   explicit AvgPool2d(const PoolOptions& options = {}) : options_(options) {}

@@ -7,7 +7,7 @@
 
 namespace binade::nn {
 
-/// Modules that run one after the other, visited as "0", "1", …:
+/// Modules that run one after the other, each on the result of the previous one. Their names are "0", "1", ….
 ///
 ///   nn::Sequential net(nn::Linear({.in = 784, .out = 64}), nn::Relu(), nn::Linear({.in = 64, .out = 10}));
 class Sequential : public Module {

@@ -24,8 +24,8 @@ struct Recorded {
   Shape output;
 };
 
-/// Returns every op that `y` was recorded with, in order of execution. The output shape of an op is that of the input
-/// of its reader.
+/// Returns all recorded ops that `y` depends on, in order of execution. Nodes do not store output shapes, so an op's
+/// output shape is taken from the op that reads the output as its input.
 std::vector<Recorded> tape_of(const Variable& y) {
   std::vector<Recorded> tape;
   if (!y.requires_grad() || y.is_leaf()) return tape;
@@ -40,7 +40,7 @@ std::vector<Recorded> tape_of(const Variable& y) {
   return tape;
 }
 
-/// Returns twice the number of multiply-adds of products.
+/// Returns twice the number of multiply-adds if the op is a product, convolution or attention, otherwise 0.
 std::int64_t flops_of(const Recorded& op) {
   const OpInfo* info = &op.node->info();
   const std::vector<OpContext::Input>& in = op.node->context().inputs;
@@ -52,7 +52,8 @@ std::int64_t flops_of(const Recorded& op) {
   }
   if (info == &ops::Conv2d::info) return 2 * op.output.numel() * (in[1].shape.numel() / in[1].shape[0]);
   if (info == &ops::ConvTranspose2d::info) return 2 * in[0].shape.numel() * (in[1].shape.numel() / in[1].shape[0]);
-  if (info == &ops::Attention::info) {  // y (B, T, …), k (B, S, …) or within (B, T, …): q k^T and p v
+  if (info ==
+      &ops::Attention::info) {  // y (B, T, …), k (B, S, …) or inside in[0] (B, T, …); two products: q k^T and p v
     const Shape& keys = in[1].shape.rank() > 0 ? in[1].shape : in[0].shape;
     return 4 * op.output.numel() * keys[1];
   }
@@ -67,7 +68,8 @@ void add_word(std::string& words, std::string_view word) {
   if (words.find(word) == std::string::npos) words += (words.empty() ? "" : " ") + std::string(word);
 }
 
-/// Returns the number of bytes that `node` saved and no earlier node did.
+/// Returns the number of bytes of tensors that `node` saved, without those in `seen`: parameters, and tensors
+/// that earlier nodes saved. Adds the tensors to `seen`.
 std::int64_t fresh_bytes(const Node& node, std::set<const void*>& seen) {
   std::int64_t bytes = 0;
   std::size_t left = node.context().saved_bytes();

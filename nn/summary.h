@@ -8,19 +8,20 @@
 
 namespace binade::nn {
 
-/// One module, or the ops outside modules (the path of the root is "").
+/// One line of a summary: a module (the root has path ""), or the ops with a path that is no module's (kind "-").
 struct SummaryRow {
   std::string path{}, kind{};
-  std::string output_shape{};   ///< of the last op in the module or below; "" if none was recorded
-  std::int64_t parameters = 0;  ///< of this module without submodules; a tied one counts where it is named first
-  std::int64_t flops = 0;       ///< of its own products in forward, 2 per multiply-add; elementwise work does not count
+  std::string output_shape{};  ///< output of the last op in the module or a submodule; "" if none was recorded
+  /// Number of elements of its own parameters, without submodules. A tied parameter counts where it is named first
+  std::int64_t parameters = 0;
+  std::int64_t flops = 0;  ///< 2 per multiply-add of its own products in forward; elementwise ops do not count
   std::int64_t activation_bytes = 0;  ///< saved for backward by its own ops; memory that two ops save counts once
-  std::string precision{};            ///< dtypes of the first inputs of its ops, "f16" or "f16 f32"; "" without ops
+  std::string precision{};            ///< dtypes of the first inputs of its ops: "f16", "f16 f32"; "" without ops
 };
 
 struct Summary {
-  std::vector<SummaryRow> rows{};  ///< in visit order, the root first
-  std::int64_t parameters = 0, flops = 0, activation_bytes = 0;
+  std::vector<SummaryRow> rows{};                                ///< in visit order, the root first
+  std::int64_t parameters = 0, flops = 0, activation_bytes = 0;  ///< totals of the rows
 
   std::string to_string() const;  ///< table with a line of totals
 };
@@ -28,7 +29,7 @@ struct Summary {
 /// Runs `forward` once with recording under the current policy and reports the recorded ops. A recomputed segment
 /// counts as one op. Buffers are not changed.
 Summary summary(Module& root, const std::function<Variable()>& forward);
-/// The same for root(x).
+/// Like summary(root, forward), where forward is root(x).
 Summary summary(Module& root, const Variable& x);
 
 }  // namespace binade::nn

@@ -52,14 +52,14 @@ UpdateNumbers AdamBase::numbers(bool decays, std::int64_t t, double lr) const {
 Optimizer::Magnitudes AdamBase::bound(const Magnitudes& now, double gradient, bool decays, double lr) const {
   const double b1 = options_.beta1, b2 = options_.beta2;
   // m and v are averages of the same gradients, so by Cauchy-Schwarz |m / (1 - b1^t)| / sqrt(v / (1 - b2^t)) is at most
-  // 1 / sqrt((1 - b2)(1 - b1^2 / b2)) at every t. A square that underflows to v = 0 is held by eps.
+  // 1 / sqrt((1 - b2)(1 - b1^2 / b2)) at every t. If g^2 underflows, so that v = 0, eps keeps the quotient finite.
   if (!(b1 * b1 < b2) || options_.eps < 1e-20)
     return {std::numeric_limits<double>::infinity(), now.moment1, now.moment2};
   const double ratio = 1 + 1 / std::sqrt((1 - b2) * (1 - b1 * b1 / b2));
   const double decay = decays ? options_.weight_decay : 0;
   const double g = gradient + (decoupled_ ? 0 : decay * now.value);
   const double keep = decoupled_ ? std::abs(1 - lr * decay) : 1;
-  // Inside the pass v is formed from g^2, which must not overflow either.
+  // The update kernel computes v from g^2, which must not overflow either, so moment2 is bounded by g^2 too.
   return {keep * now.value + lr * ratio, std::max(now.moment1, 2 * g), std::max(now.moment2, g * g)};
 }
 

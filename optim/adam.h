@@ -9,13 +9,14 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0;  ///< Adam: added to the gradient (L2). AdamW: decoupled
+  double weight_decay = 0;  ///< Adam: weight_decay w is added to the gradient (L2). AdamW: decoupled from the gradient
   DType moment_dtype = DType::f32;
-  DecayFilter decays{};
+  DecayFilter decays{};  ///< parameters that weight_decay applies to
 };
 
 /// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", ICLR 2015) and AdamW (Loshchilov & Hutter,
-/// "Decoupled weight decay regularization", ICLR 2019), as PyTorch defines them; t counts the parameter's own updates:
+/// "Decoupled weight decay regularization", ICLR 2019), as PyTorch defines them. w is a weight, g its gradient, m and v
+/// its moments; t is the number of updates of this parameter, from 1:
 ///   Adam:  g += weight_decay w.   AdamW: w *= 1 - lr weight_decay.
 ///   m += (1 - beta1)(g - m);  v = beta2 v + (1 - beta2) g^2;
 ///   w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps).
@@ -43,7 +44,7 @@ class Adam final : public AdamBase {
   explicit Adam(Model& model, const AdamOptions& options = {}) : Adam(parameters_of(model), options) {}
 };
 
-/// AdamOptions with the decay that AdamW is used with.
+/// Like AdamOptions, but weight_decay is not 0 by default.
 struct AdamWOptions {
   double lr = 1e-3;
   double beta1 = 0.9;

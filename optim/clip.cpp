@@ -50,7 +50,7 @@ void clip_adaptive(FlatParameters& parameters, const AdaptiveClipOptions& option
     const std::int64_t units = state.value.rank() > 1 ? state.value.dim(0) : 1;
     if (state.value.numel() == 0) continue;
     const std::int64_t size = state.value.numel() / units;
-    const Tensor values = state.value.to(DType::f32);  // itself, but for weights without masters
+    const Tensor values = state.value.to(DType::f32);  // a copy only if the weights are stored in 16 bits
     kernels(parameters.device())
         .limit_units({.units = units,
                       .size = size,

@@ -9,37 +9,42 @@
 
 namespace binade::optim {
 
-/// One update that a device commits or refuses by itself. For each parameter: its numbers, and the largest unscaled,
-/// clipped gradient for which the bounds prove finite results (below 0: for none).
+/// One update that the device commits or refuses without the host (docs/decisions/0023).
 struct DeviceUpdate {
   StepInput input{};
-  std::vector<UpdateSlice> slices{};
+  std::vector<UpdateSlice> slices{};  ///< arguments of the update kernel, one per parameter
+  /// One per parameter: the largest unscaled, clipped gradient for which UpdateBounds proves finite results; below 0 if
+  /// there is none
   std::vector<double> gradient_limits{};
 };
 
-/// An optimizer's updates in steps that the device decides without its host (core/kernels/step.h).
+/// Makes the updates of an optimizer in steps that the device commits or refuses without the host
+/// (core/kernels/step.h).
 class DeviceUpdates {
  public:
   /// `optimizer` must outlive the object.
   explicit DeviceUpdates(Optimizer& optimizer) : optimizer_(optimizer) {}
 
-  /// True if the device can decide the next update: the bounds apply, updates write the 16-bit copies that forward
-  /// reads, and the last update was of these parameters.
+  /// True if the device can decide the next update: UpdateBounds::apply() holds, updates write all 16-bit copies that
+  /// forward reads, and an earlier update has recorded which parameters have gradients.
   bool possible() const;
-  /// The next update.
+  /// Returns the next update, if no other update is in flight.
   DeviceUpdate next(const StepInput& input);
-  /// The update after those in flight (oldest first), which are not committed yet. Each update may use a sixteenth of
-  /// its dtypes' range. Returns std::nullopt if the bounds cannot cover so many updates.
+  /// Returns the update that follows `in_flight`, the submitted updates whose results are not known yet, oldest first.
+  /// Its gradient limits keep the bounds of values and moments within 1/16 of the largest numbers of their dtypes.
+  /// Returns std::nullopt if the bounds after all these updates are not within the dtypes' range.
   std::optional<DeviceUpdate> next_after(std::span<const DeviceUpdate* const> in_flight, const StepInput& input);
-  /// Launches the verdict over gradients and `statistics`, then the update. Throws AutogradError if other parameters
-  /// have gradients than in the last update.
-  void launch(const StepPlaces& places, std::span<const Tensor> statistics);
+  /// Launches the kernels that check gradients and `statistics` for finite values and then make the update if the
+  /// verdict allows it. Throws AutogradError unless the same parameters have gradients as in the last update.
+  void launch(const StepAddresses& addresses, std::span<const Tensor> statistics);
   /// Number of parameters that had a gradient in the last update.
   std::size_t updated_parameters() const;
-  /// The device committed the oldest update. `extremes`: one for each parameter.
+  /// Call it after the device has committed the oldest update in flight: counts the update and stores the new largest
+  /// magnitudes. `extremes`: one per parameter.
   void committed(std::span<const BlockExtremes> extremes);
 
  private:
+  /// `ahead`: number of updates in flight before this one.
   std::vector<UpdateSlice> slices(const StepInput& input, std::int64_t ahead);
 
   Optimizer& optimizer_;

@@ -22,12 +22,13 @@ float Ema::next_weight(std::int64_t ahead) const {
   const auto t = static_cast<double>(updates_ + ahead + 1);
   double weight = 1 - options_.decay;
   if (options_.warmup) weight = 1 - std::min(options_.decay, (1 + t) / (10 + t));
-  // The average from nothing, divided by 1 - decay^t, is this running mean: no second buffer, and exact at t = 1.
+  // An average that starts from 0 and is divided by 1 - decay^t equals a running mean with this weight, which needs no
+  // second buffer and is exact at t = 1.
   if (options_.debias) weight /= 1 - std::pow(options_.decay, t);
   return static_cast<float>(weight);
 }
 
-/// f(what the kernel is given).
+/// Calls f with the arguments of the kernel that updates the averages.
 template <class F>
 void Ema::with_arguments(F&& f) {
   std::vector<float*> averages;
@@ -47,8 +48,8 @@ void Ema::update() {
   committed();
 }
 
-void Ema::launch(const StepPlaces& places) {
-  with_arguments([&](const AverageArguments& a) { kernels(parameters_->device()).decided_average({places, a}); });
+void Ema::launch(const StepAddresses& addresses) {
+  with_arguments([&](const AverageArguments& a) { kernels(parameters_->device()).decided_average({addresses, a}); });
 }
 
 void Ema::committed() {

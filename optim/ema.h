@@ -9,29 +9,35 @@
 
 namespace binade::optim {
 
-/// Exponential moving average of all weights: a = decay a + (1 - decay) w after each update, in f32, from a = w before
-/// the first. Kept in one flat buffer.
+/// Exponential moving average of all weights: after each update of the weights w, a = decay a + (1 - decay) w in f32.
+/// Before the first update a = w. The averages are in one flat buffer with the layout of FlatParameters.
 class Ema {
  public:
   /// Throws ArgumentError unless 0 <= decay < 1 and at most one of warmup and debias is on.
   Ema(FlatParameters& parameters, const EmaOptions& options = {});
 
-  /// Makes one update from the current values.
+  /// Updates the averages from the current weights.
   void update();
-  /// Launches an update as part of a step that the device decides (core/kernels/step.h), whose numbers hold
-  /// next_weight(); committed() is called after the device has committed that step.
-  void launch(const StepPlaces& places);
+  /// Launches an update of the averages as part of a step that the device commits or refuses without the host
+  /// (core/kernels/step.h). The numbers of that step must contain next_weight(). Call committed() after the device has
+  /// committed the step.
+  void launch(const StepAddresses& addresses);
   void committed();
-  float next_weight(std::int64_t ahead = 0) const;  ///< or of the update so many later
+  /// Returns the weight of w in the next update (1 - decay without warm-up and debias) or, if `ahead` > 0, in the
+  /// update `ahead` updates later.
+  float next_weight(std::int64_t ahead = 0) const;
   std::int64_t updates() const { return updates_; }
+  /// Returns the average of parameter `slice`, an index into FlatParameters::slices().
   Tensor average(std::size_t slice) const { return parameters_->view(averages_, slice); }
 
-  /// "updates", "average/NAME". Tensors alias.
+  /// Returns the entries "updates" and, for each parameter, "average/NAME". The tensors are views of the averages, not
+  /// copies.
   StateDict state() const;
   void check_state(const StateDict& state) const;
   void load_state(const StateDict& state);
 
-  /// While one lives, the variables' values are the averages (for evaluation and export). 16-bit copies follow.
+  /// During the lifetime of the object, the values of the model's parameters are the averages, for evaluation and
+  /// export. 16-bit copies are made again from them.
   class Scope {
    public:
     explicit Scope(Ema& ema);
@@ -40,6 +46,7 @@ class Ema {
     Scope& operator=(const Scope&) = delete;
 
    private:
+    /// State of one parameter, which the destructor restores.
     struct Kept {
       Tensor value{}, low{};
       std::uint64_t low_version = 0;

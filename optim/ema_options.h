@@ -4,8 +4,11 @@ namespace binade::optim {
 
 struct EmaOptions {
   double decay = 0.999;
-  bool warmup = false;  ///< decay of update t is min(decay, (1 + t) / (10 + t)): early weights fade sooner
-  bool debias = false;  ///< start from nothing and divide by 1 - decay^t, instead of starting from the first weights
+  /// True: the decay of update t (from 1) is min(decay, (1 + t) / (10 + t)), so that early weights are forgotten
+  /// sooner.
+  bool warmup = false;
+  /// True: the average starts from 0 and is divided by 1 - decay^t. False: it starts from the first weights.
+  bool debias = false;
 };
 
 }  // namespace binade::optim

@@ -22,7 +22,8 @@ void check_parameter(const NamedParameter& parameter) {
       parameter.name, name_of(parameter.variable.dtype()));
 }
 
-/// "blocks.0.attention weight" of "blocks.0.attention.query.weight": what the parameters of sibling modules share.
+/// Returns the name without its last module, "blocks.0.attention weight" for "blocks.0.attention.query.weight". It is
+/// the same for the parameters of sibling modules, which form a family.
 std::string family_of(const std::string& name) {
   const std::size_t last = name.rfind('.');
   if (last == name.npos) return name;
@@ -30,7 +31,8 @@ std::string family_of(const std::string& name) {
   return name.substr(0, before == name.npos ? 0 : before) + ' ' + name.substr(last + 1);
 }
 
-/// Where each slice comes in memory: families where their first member is, members in their order.
+/// Returns the indices of the slices in the order in which they are placed in memory: all members of a family follow
+/// its first member, in the order of `slices`.
 std::vector<std::size_t> placing_of(const std::vector<FlatParameters::Slice>& slices) {
   std::unordered_map<std::string, std::size_t> first;
   std::vector<std::pair<std::size_t, std::size_t>> keys;
@@ -49,7 +51,7 @@ FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
   std::set<std::string> names;
   for (const NamedParameter& parameter : parameters) {
     check_parameter(parameter);
-    if (!seen.insert(parameter.variable.state().get()).second) continue;  // tied
+    if (!seen.insert(parameter.variable.state().get()).second) continue;  // a tied parameter is stored once
     check<ArgumentError>(names.insert(parameter.name).second, "optimizer: two parameters are called '{}'",
                          parameter.name);
     const std::int64_t count = parameter.variable.value().numel();
@@ -86,7 +88,7 @@ Tensor FlatParameters::view(const Tensor& flat, std::size_t slice) const {
 
 void FlatParameters::place_values(DType weights) {
   const auto dtype_of = [&](const Slice& slice) { return slice.variable.shape().rank() >= 2 ? weights : DType::f32; };
-  std::int64_t sizes[2] = {0, 0};  // of f32 values, of 16-bit ones
+  std::int64_t sizes[2] = {0, 0};  // elements of the f32 buffer and of the 16-bit buffer
   for (const Slice& slice : slices_) sizes[is_half(dtype_of(slice))] += padded(slice.count);
   const Device device = slices_.front().variable.device();
   Tensor buffers[2] = {Tensor::zeros(Shape{sizes[0]}, DType::f32, device), Tensor()};
@@ -101,13 +103,14 @@ void FlatParameters::place_values(DType weights) {
     next[half] += padded(slice.count);
     value.copy_from(state.value);
     state.value = value;
-    // Copies are made again when they are read: where they lay before, nobody would look for them.
+    // The old 16-bit copies are dropped. The next read makes new ones in the new `low` buffer.
     state.low = slice.low = Tensor();
     state.low_place = half ? LowPlace{} : LowPlace{low, slice.begin};
   }
   values_ = buffers[0];
   weights_low_ = buffers[1];
-  backend_of(device).trim();  // where the values lay before: nothing of those sizes is asked for again
+  backend_of(device)
+      .trim();  // returns the old buffers to the system, because blocks of their sizes are not requested again
 }
 
 void FlatParameters::zero_grad() {
@@ -133,7 +136,8 @@ void FlatParameters::adopt_low_copies() {
   for (Slice& slice : slices_) {
     const Variable::State& state = *slice.variable.state();
     if (!state.low.defined() || !is_half(state.low.dtype())) continue;
-    // A weight without a master is rounded stochastically: a copy in another dtype is made from what was stored.
+    // If the value itself is 16-bit, a copy in the other 16-bit dtype must be converted from the value, which may be
+    // rounded stochastically. The optimizer, which would round its f32 result, must not write such a copy.
     if (!is_half(state.value.dtype())) slice.low = state.low;
   }
 }

@@ -11,18 +11,19 @@
 
 namespace binade::optim {
 
-/// A parameter as an optimizer sees it.
+/// A parameter that is passed to an optimizer.
 struct NamedParameter {
   std::string name{};  ///< dotted path, "blocks.0.mlp.up.weight"
   Variable variable{};
-  bool decays = true;  ///< whether weight decay applies
+  bool decays = true;  ///< true if weight decay applies to it
 };
 
-/// Which parameters decay by default: matrices, filters and tables; not biases and norms.
+/// True if weight decay applies to the parameter by default: to matrices, filters and embedding tables, but not to
+/// biases and the scales of norms, which have rank 1.
 inline bool decays_by_rank(const Variable& variable) { return variable.shape().rank() >= 2; }
 
-/// All parameters below a model, found through its `named_parameters` (nn's by argument-dependent lookup, so that this
-/// floor need not know modules).
+/// Returns all parameters of a model and its submodules. They are listed by `named_parameters(model)`, which
+/// argument-dependent lookup finds in the model's namespace, because optim/ must not include nn/.
 template <class Model>
 requires requires(Model& model) { named_parameters(model); }
 std::vector<NamedParameter> parameters_of(Model& model) {
@@ -32,77 +33,79 @@ std::vector<NamedParameter> parameters_of(Model& model) {
   return found;
 }
 
-/// Parameters moved into flat storage: f32 values (masters), f32 gradients and 16-bit copies each lie in one buffer,
-/// every slice aligned to 256 bytes, so that a pass over the model is one kernel. The variables keep working: their
-/// value and gradient tensors become views. A tied parameter (one variable under two names) is stored once, under its
-/// first name.
+/// Moves parameters into flat storage: one buffer each for f32 values (masters), f32 gradients and 16-bit copies. Each
+/// parameter is a slice of these buffers, aligned to at least 256 bytes, so that one kernel can process the whole
+/// model. The variables remain valid: their value and gradient tensors become views of the buffers. A tied parameter
+/// (one variable under two names) is stored once, under its first name.
 ///
-/// Slices are listed in the order in which they are given, and so are moments in a checkpoint. In the buffers,
-/// parameters of one name in sibling modules lie side by side, where the first of them is: `attention.query.weight`,
-/// `attention.key.weight` and `attention.value.weight`, which one product then reads as one matrix (ops::Projections)
-/// if their sizes are multiples of the alignment. Where a slice lies changes no bit.
+/// slices() has the order of the parameters given to the constructor. In the buffers, parameters of one name in sibling
+/// modules are adjacent, at the position of the first of them: for example `attention.query.weight`,
+/// `attention.key.weight` and `attention.value.weight`. If their sizes are multiples of the alignment, one product
+/// reads them as one matrix (ops::Projections). The position of a slice does not affect the bits of results.
 ///
-/// Weights of a policy without masters live in 16 bits: see store_weights_in().
+/// Under a policy without master weights, weights are stored in 16 bits: see store_weights_in().
 class FlatParameters {
  public:
   struct Slice {
     std::string name{};
     Variable variable{};
     bool decays = true;
-    std::int64_t begin = 0;  ///< of the slice in gradients and in every f32 buffer of flat_size() elements
-    std::int64_t count = 0;
-    Tensor low{};  ///< this slice's 16-bit copy; undefined while no op has read one
+    std::int64_t begin = 0;  ///< position of its first element in a buffer of flat_size() elements
+    std::int64_t count = 0;  ///< number of elements
+    Tensor low{};            ///< 16-bit copy that the optimizer writes; undefined if adopt_low_copies() has found none
   };
 
-  /// Throws ArgumentError when there are none, when two names are equal or a variable wants no gradient; DTypeError
-  /// unless all are f32.
+  /// Throws ArgumentError if there are no parameters, if two names are equal or if a variable does not require a
+  /// gradient, and DTypeError unless all are f32.
   explicit FlatParameters(const std::vector<NamedParameter>& parameters);
 
   const std::vector<Slice>& slices() const { return slices_; }
   const std::vector<FlatBlock>& blocks() const { return blocks_; }
   std::size_t size() const { return slices_.size(); }
-  std::int64_t count() const { return count_; }          ///< trainable numbers
+  std::int64_t count() const { return count_; }          ///< number of trainable elements
   std::int64_t flat_size() const { return flat_size_; }  ///< elements of a flat buffer, padding included
   Device device() const { return gradients_.device(); }
 
-  /// A zeroed buffer with the slices' layout (moments, averages), and slice i of such a buffer as a tensor.
+  /// Returns a buffer of zeros with the layout of the slices, for moments or averages.
   Tensor allocate(DType dtype) const;
+  /// Returns the part of such a buffer that belongs to parameter `slice`, as a view with the parameter's shape.
   Tensor view(const Tensor& flat, std::size_t slice) const;
 
-  /// Forgets all gradients.
+  /// Discards all gradients. The next backward pass overwrites their storage.
   void zero_grad();
   bool has_gradient(std::size_t slice) const { return slices_[slice].variable.state()->grad_defined; }
-  /// Pointers to the gradients of this pass, null where there is none. A gradient that somebody put elsewhere is moved
-  /// into its slice first.
+  /// Returns one pointer per parameter to its gradient, or null if backward has computed none. A gradient whose tensor
+  /// was replaced by one outside the flat buffer is copied into its slice first.
   std::vector<const float*> gradients();
 
-  /// Where the gradient of a slice lies, or will.
+  /// Returns the storage of the gradient of `slice`, even if backward has not computed the gradient yet.
   Tensor gradient_of(std::size_t slice) const { return view(gradients_, slice); }
 
-  /// The 16-bit copies that forward has asked for since (Variable::State::low_copy): from now on the optimizer writes
-  /// them. Those of one dtype, the first asked for, were made side by side; others, of overrides, lie by themselves.
+  /// Finds the 16-bit copies that ops have requested so far (Variable::State::low_copy), so that the optimizer writes
+  /// them from now on. Copies in the dtype that was requested first are in one buffer; a copy in another dtype, for an
+  /// override, has its own storage.
   void adopt_low_copies();
-  /// Whether every copy that forward reads is one that the optimizer writes, and is current.
+  /// True if the optimizer writes every 16-bit copy that forward reads, and all of these are up to date.
   bool low_copies_are_written() const;
-  /// Called after values were written: raises the version, so that stale copies and saved tensors are noticed, and
-  /// marks the 16-bit copies that were written with them as current.
+  /// Called after values were written. Raises their version, so that outdated copies and saved tensors are detected. If
+  /// `with_low_copies`, the 16-bit copies in Slice::low were written too and are marked as up to date.
   void values_written(bool with_low_copies);
 
-  /// Moves parameters of rank >= 2 into `dtype` (f16 or bf16; f32 brings them back), rounded to nearest. Biases, norms'
-  /// scales and shifts stay f32, as the contracts of their ops want.
+  /// Stores parameters of rank >= 2 in `dtype` (f16, bf16, or f32 to undo it), rounded to nearest. Parameters of rank 1
+  /// (biases, scales and shifts of norms) stay f32, as their ops require.
   void store_weights_in(DType dtype);
 
  private:
   void place_values(DType weights);
 
   std::vector<Slice> slices_;
-  std::vector<std::size_t> placed_;  // slices in the order in which they lie
-  std::vector<FlatBlock> blocks_;
+  std::vector<std::size_t> placed_;  // indices into slices_, in the order of the buffers
+  std::vector<FlatBlock> blocks_;    // of all slices, at most kFlatBlock elements each
   std::int64_t count_ = 0;
   std::int64_t flat_size_ = 0;
-  Tensor values_;  // f32 values, masters
+  Tensor values_;  // f32 values (masters)
   Tensor gradients_;
-  Tensor weights_low_;  // values without masters
+  Tensor weights_low_;  // values that are stored in 16 bits, without masters; undefined if there are none
 };
 
 }  // namespace binade::optim

@@ -8,24 +8,26 @@
 
 namespace binade::optim {
 
-/// What one deterministic pass over all gradients says. `words[i]` belongs to parameter i: the bits of its largest |g|
-/// as float, so that exponent, infinity (== 0x7f800000) and NaN (above) can be read off; 0 where there is no gradient.
+/// Largest magnitudes and sum of squares of all gradients, as stored (multiplied by the loss scale).
 struct GradientScan {
+  /// One per parameter: the bits of the largest |g| as a float. Larger words are larger magnitudes; 0x7f800000 is
+  /// infinity, and anything above is NaN. 0 if the parameter has no gradient.
   std::vector<std::uint32_t> words{};
-  std::uint32_t largest = 0;
-  double sum_squares = 0;  ///< of all gradients as they lie there (loss scale included); only meaningful when finite()
-  std::size_t gradients = 0;  ///< parameters that have one
+  std::uint32_t largest = 0;  ///< the largest of `words`
+  double sum_squares = 0;     ///< sum of all g^2; meaningful only if finite()
+  std::size_t gradients = 0;  ///< number of parameters that have a gradient
 
   bool finite() const { return largest < 0x7f800000u; }
   bool has_nan() const { return largest > 0x7f800000u; }
-  double norm() const;  ///< sqrt(sum_squares); inf or NaN when a gradient is
+  double norm() const;  ///< sqrt(sum_squares); inf or NaN if a gradient is not finite
 };
 
-/// Blocks of 4096 elements are summed in fp32 under a scale of their own (a gradient of 1e30 does not overflow its
-/// square), blocks in double in a fixed order (sum_of_blocks): the bits depend on nothing but the values.
+/// Reads all gradients once. Squares are summed in f32 in blocks of 4,096 elements, each block scaled by its own power
+/// of two, so that no square overflows (not even that of 1e30). The sums of the blocks are added in double in a fixed
+/// order (sum_of_blocks), so that the bits depend on the gradients alone.
 GradientScan scan_gradients(FlatParameters& parameters);
 
-/// The float whose bits are `word`, as double.
+/// Returns the float whose bits are `word`, as double.
 double magnitude_of(std::uint32_t word);
 
 }  // namespace binade::optim

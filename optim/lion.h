@@ -8,12 +8,13 @@ struct LionOptions {
   double lr = 1e-4;
   double beta1 = 0.9;
   double beta2 = 0.99;
-  double weight_decay = 0;  ///< decoupled
+  double weight_decay = 0;  ///< multiplies weights by 1 - lr weight_decay (decoupled from the gradient)
   DType moment_dtype = DType::f32;
-  DecayFilter decays{};
+  DecayFilter decays{};  ///< parameters that weight_decay applies to
 };
 
-/// Lion (Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, algorithm 2):
+/// Lion (Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, algorithm 2). w is a weight,
+/// g its gradient, m its moment:
 ///   w *= 1 - lr weight_decay;  w -= lr sign(beta1 m + (1 - beta1) g);  m = beta2 m + (1 - beta2) g.
 class Lion final : public Optimizer {
  public:

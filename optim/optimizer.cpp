@@ -30,7 +30,7 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, Settings settings)
               [this](const Magnitudes& before, double gradient, bool decays, double lr) {
                 return bound(before, gradient, decays, lr);
               }),
-      slice_updates_(parameters_.size(), 0) {
+      updates_per_parameter_(parameters_.size(), 0) {
   detail::check_option(kind_, "lr", lr_, 0, 1e6);
   check<DTypeError>(moment_dtype_ == DType::f32 || is_half(moment_dtype_),
                     "{}: wanted moments in f32, f16 or bf16, got {}", kind_, name_of(moment_dtype_));
@@ -66,7 +66,7 @@ std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input, std::s
     if (moments_.size() > 1) slice.moment2 = parameters_.view(moments_[1], i).mutable_raw();
     slice.gradient_factor = static_cast<float>(input.inverse_scale * input.clip_factor);
     slice.clip_value = static_cast<float>(input.clip_value);
-    slice.numbers = numbers(parameter.decays, slice_updates_[i] + ahead + 1, input.lr);
+    slice.numbers = numbers(parameter.decays, updates_per_parameter_[i] + ahead + 1, input.lr);
   }
   return slices;
 }
@@ -124,16 +124,18 @@ void Optimizer::step_together(std::span<Optimizer* const> optimizers, std::span<
 
 void Optimizer::write(Pass pass) {
   run(pass, true);
-  updated_ = std::move(pass.updated);
+  had_gradient_ = std::move(pass.updated);
   count_update(std::move(pass.magnitudes));
 }
 
-/// The update that has just been written, of the parameters in updated_.
+/// Counts the update that was just written for the parameters in had_gradient_. `magnitudes`: the largest ones after
+/// it.
 void Optimizer::count_update(std::vector<Magnitudes> magnitudes) {
-  // Parameters without a gradient keep their known magnitudes. If these are unknown, the next proof is a dry pass.
-  const bool all_known = !bounds_.known().empty() || std::ranges::find(updated_, false) == updated_.end();
+  // A parameter without a gradient keeps its known magnitudes. If these are unknown, no magnitudes are stored, and the
+  // next prove_finite() needs a dry run.
+  const bool all_known = !bounds_.known().empty() || std::ranges::find(had_gradient_, false) == had_gradient_.end();
   bounds_.remember(all_known ? std::move(magnitudes) : std::vector<Magnitudes>{});
-  for (std::size_t i = 0; i < updated_.size(); ++i) slice_updates_[i] += updated_[i] ? 1 : 0;
+  for (std::size_t i = 0; i < had_gradient_.size(); ++i) updates_per_parameter_[i] += had_gradient_[i] ? 1 : 0;
   ++updates_;
   parameters_.values_written(true);
 }
@@ -167,7 +169,7 @@ StateDict Optimizer::state() const {
   StateDict state;
   state.put("kind", kind_);
   state.put("updates", updates_);
-  state.put("parameter_updates", slice_updates_);
+  state.put("parameter_updates", updates_per_parameter_);
   for (std::size_t m = 0; m < moments_.size(); ++m)
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       state.put(fmt::format("moment{}/{}", m + 1, parameters_.slices()[i].name), parameters_.view(moments_[m], i));
@@ -199,7 +201,7 @@ void Optimizer::check_state(const StateDict& state) const {
 void Optimizer::load_state(const StateDict& state) {
   check_state(state);
   updates_ = read_count(state, "updates");
-  slice_updates_ = state.integers("parameter_updates");
+  updates_per_parameter_ = state.integers("parameter_updates");
   for (std::size_t m = 0; m < moments_.size(); ++m)
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       parameters_.view(moments_[m], i)

@@ -15,34 +15,34 @@
 
 namespace binade::optim {
 
-/// Decides which parameters weight decay applies to; none given: those of rank >= 2.
+/// Returns true for parameters that weight decay applies to. Without a filter it applies to those of rank >= 2.
 using DecayFilter = std::function<bool(std::string_view name, const Variable& parameter)>;
-/// For `decays`: every parameter, as other frameworks do by default.
+/// A DecayFilter that applies weight decay to every parameter, as other frameworks do by default.
 inline bool decay_all(std::string_view, const Variable&) { return true; }
 
-/// True (`finite`) if an update would write finite numbers only; if not, the parameter that would not be.
+/// Result of Optimizer::prove_finite().
 struct UpdateProof {
-  bool finite = true;
-  bool by_bound = false;    ///< proved from magnitudes alone; otherwise by a dry pass
-  std::string parameter{};  ///< the first parameter that would not be finite
-  double largest = 0;       ///< largest magnitude that it would reach
-  double limit = 0;         ///< largest number that its dtype (or its 16-bit copy) holds
+  bool finite = true;       ///< true if the update would write finite numbers only
+  bool by_bound = false;    ///< true if proved by UpdateBounds; false if a dry run was needed
+  std::string parameter{};  ///< if not finite: the first parameter whose value or moment would not be
+  double largest = 0;       ///< magnitude that the value or moment would reach
+  double limit = 0;         ///< largest finite number of its dtype (or of the 16-bit copy)
 };
 
-/// Facts that an optimizer states about its updates, for rules that judge settings (pre-flight, warnings). 0: it has no
-/// such setting.
+/// Properties of an optimizer's update rule, which pre-flight and warnings read to judge its settings. A number is 0 if
+/// the optimizer has no such setting.
 struct UpdateFacts {
   double beta1 = 0, beta2 = 0;
   double eps = 0;
-  double decoupled_decay = 0;    ///< weights are multiplied by 1 - lr times this
-  bool divides_by_root = false;  ///< by the root of a second moment, plus eps
-  bool unit_steps = false;       ///< a weight moves by about the learning rate, however small the gradient is
+  double decoupled_decay = 0;    ///< each update multiplies weights by 1 - lr decoupled_decay
+  bool divides_by_root = false;  ///< true if an update divides by sqrt(second moment) + eps
+  bool unit_steps = false;       ///< true if a weight changes by about the learning rate, however small the gradient is
   DType moment_dtype = DType::f32;
 };
 
-/// Turns gradients into new values. One fused pass writes masters, moments and 16-bit copies; computing is in f32,
-/// moments are f32 unless the options say otherwise. A parameter without a gradient in this pass keeps its value, and
-/// its own count of updates does not change.
+/// Updates parameters from their gradients. One kernel writes masters, moments and 16-bit copies; it computes in f32.
+/// Moments are f32 unless the options say otherwise. A parameter without a gradient keeps its value, and its number of
+/// updates does not change.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -53,34 +53,36 @@ class Optimizer {
   virtual UpdateFacts facts() const { return {}; }
   FlatParameters& parameters() { return parameters_; }
   const FlatParameters& parameters() const { return parameters_; }
-  double lr() const { return lr_; }  ///< used if there is no schedule
+  double lr() const { return lr_; }  ///< learning rate if there is no schedule
   void set_lr(double lr) { lr_ = lr; }
-  std::int64_t updates() const { return updates_; }  ///< committed so far
+  std::int64_t updates() const { return updates_; }  ///< number of updates made so far
   void zero_grad() { parameters_.zero_grad(); }
 
-  /// Weights without f32 masters: rank >= 2 in `dtype`, rounded stochastically (or to nearest). f32 undoes it.
+  /// Stores parameters of rank >= 2 in `dtype` (f16 or bf16) without f32 masters. Updates round them stochastically if
+  /// `stochastic`, otherwise to nearest. f32 undoes it.
   void store_weights_in(DType dtype, bool stochastic);
 
-  /// Call after writing weights by other means: forgets their known magnitudes.
+  /// Call it after weights were written other than by an update: their known largest magnitudes are discarded.
   void weights_changed() { bounds_.forget(); }
 
-  /// Makes one update, unless `input.commit` is false. REQUIRES finite gradients (see prove_finite); throws
-  /// ArgumentError on a non-finite learning rate.
+  /// Makes one update, or nothing if `input.commit` is false. REQUIRES: finite gradients (prove_finite()
+  /// checks the whole update). Throws ArgumentError if the learning rate is negative or not finite.
   void step(const StepInput& input);
-  /// Makes one update with lr(), of unscaled gradients.
+  /// Makes one update with the learning rate lr(). REQUIRES: gradients without a loss scale.
   void step() { step({.lr = lr_}); }
-  /// Updates each optimizer once, inputs[i] for optimizers[i], all of them or none: everything that can fail on the
-  /// host (memory, a learning rate) happens before the first write. REQUIRES optimizers of different parameters.
+  /// Makes one update of each optimizer, with inputs[i] for optimizers[i], or of none if an error occurs: allocations
+  /// and checks that can fail on the host precede the first write. REQUIRES: no two optimizers share a parameter.
   static void step_together(std::span<Optimizer* const> optimizers, std::span<const StepInput> inputs);
 
-  /// Proves, before anything is written, that values, moments and 16-bit copies (65504 for f16!) will be finite: from
-  /// the largest gradient and the largest value of each parameter and a bound of the step; if the bound fails, by a dry
-  /// pass that computes the update without writing it.
+  /// Proves, before anything is written, that the update will leave values, moments and 16-bit copies finite (at most
+  /// 65504 in f16). First tries UpdateBounds with the largest gradient of each parameter in `scan`. If the bounds do
+  /// not suffice, a dry run computes the update without writing it.
   UpdateProof prove_finite(const StepInput& input, const GradientScan& scan);
 
-  /// "kind", "updates", "moment1/NAME", "moment2/NAME". Tensors alias the optimizer's own. load_state checks everything
-  /// first and changes nothing unless all fits (CheckpointError).
+  /// Returns the entries "kind", "updates", "parameter_updates" and, for each parameter and moment of the rule,
+  /// "moment1/NAME" and "moment2/NAME". The tensors are views of the moments, not copies.
   StateDict state() const;
+  /// Both throw CheckpointError, with nothing changed, if the state belongs to another optimizer or model.
   void check_state(const StateDict& state) const;
   void load_state(const StateDict& state);
 
@@ -96,20 +98,21 @@ class Optimizer {
 
   Optimizer(std::vector<NamedParameter> parameters, Settings settings);
 
-  /// Returns the rule's numbers for update `t` (from 1) of a parameter.
+  /// Returns the numbers that the update rule reads in update `t` (from 1) of a parameter. `decays`: true if weight
+  /// decay applies to it.
   virtual UpdateNumbers numbers(bool decays, std::int64_t t, double lr) const = 0;
-  /// Returns upper bounds after one update, given the largest unscaled, clipped gradient; infinity if there is none.
-  /// They must not fall when the gradient grows.
+  /// Returns upper bounds of a parameter's magnitudes after one update, given those before it and the largest unscaled,
+  /// clipped gradient; infinity if there is no bound. A larger gradient must not give smaller bounds.
   virtual Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const = 0;
 
  private:
   friend class DeviceUpdates;
-  /// One pass over the parameters, with its buffers.
+  /// Arguments and results of one call of the update kernel.
   struct Pass {
-    std::vector<UpdateSlice> slices{};
-    std::vector<BlockExtremes> extremes{}, largest{};  // of blocks, of slices
-    std::vector<Magnitudes> magnitudes{};
-    std::vector<bool> updated{};  // which slices have a gradient
+    std::vector<UpdateSlice> slices{};                 // one per parameter
+    std::vector<BlockExtremes> extremes{}, largest{};  // after the update: one per block, one per parameter
+    std::vector<Magnitudes> magnitudes{};              // `largest` as doubles
+    std::vector<bool> updated{};                       // per parameter: it has a gradient
   };
 
   std::vector<UpdateSlice> update_slices(const StepInput& input, std::span<const float* const> gradients,
@@ -126,20 +129,20 @@ class Optimizer {
   DType moment_dtype_;
   FlatParameters parameters_;
   UpdateBounds bounds_;
-  std::vector<Tensor> moments_;  // flat buffers, one or two, or none
-  std::vector<std::int64_t> slice_updates_;
-  std::vector<bool> updated_;  // which had a gradient in the last update
+  std::vector<Tensor> moments_;                      // one flat buffer for each moment of the rule (0 to 2)
+  std::vector<std::int64_t> updates_per_parameter_;  // number of updates of each parameter
+  std::vector<bool> had_gradient_;                   // per parameter: it had a gradient in the last update
   std::int64_t updates_ = 0;
-  bool stochastic_ = false;
+  bool stochastic_ = false;  // 16-bit weights without masters are rounded stochastically
 };
 
 namespace detail {
 
-/// Throws ArgumentError unless low <= value <= high (or < high when `open`), naming the option.
+/// Throws ArgumentError with the name of the option unless low <= value <= high (value < high if `open`).
 void check_option(std::string_view kind, std::string_view option, double value, double low, double high,
                   bool open = false);
-/// Refuses moments in 16 bits with settings that vanish there: eps or weight_decay that round to 0, beta2 that rounds
-/// to 1. The text says which number would work. No-op for f32.
+/// Throws ArgumentError if moments in a 16-bit `dtype` have settings that are lost in it: eps or weight_decay rounds to
+/// 0, or beta2 rounds to 1. The text states a number that would work. Does nothing for f32.
 void check_moment_settings(std::string_view kind, DType dtype, double eps, double beta2, double weight_decay);
 
 }  // namespace detail

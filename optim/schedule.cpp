@@ -65,13 +65,13 @@ void Schedule::observe(double loss) {
   if (options_.kind != ScheduleKind::kPlateau || !std::isfinite(loss)) return;
   if (loss < best_ * (best_ < 0 ? 1 + options_.threshold : 1 - options_.threshold)) {
     best_ = loss;
-    bad_ = 0;
+    losses_since_best_ = 0;
     return;
   }
-  if (++bad_ <= options_.patience) return;
+  if (++losses_since_best_ <= options_.patience) return;
   const double next = std::max(plateau_lr_ * options_.factor, options_.min_lr);
-  if (plateau_lr_ - next > 1e-8) plateau_lr_ = next;  // PyTorch's smallest drop
-  bad_ = 0;
+  if (plateau_lr_ - next > 1e-8) plateau_lr_ = next;  // like PyTorch, which ignores smaller drops
+  losses_since_best_ = 0;
 }
 
 StateDict Schedule::state() const {
@@ -79,9 +79,10 @@ StateDict Schedule::state() const {
   state.put("kind", std::string(name_of(options_.kind)));
   state.put("lr", options_.lr);
   state.put("plateau_lr", plateau_lr_);
-  // Nothing observed yet is an empty list: a checkpoint holds finite numbers only.
+  // Before the first observation best_ is infinite. It is saved as an empty list, because a checkpoint contains finite
+  // numbers only.
   state.put("best", std::isfinite(best_) ? StateDict::Numbers{best_} : StateDict::Numbers{});
-  state.put("bad", bad_);
+  state.put("bad", losses_since_best_);
   return state;
 }
 
@@ -100,7 +101,7 @@ void Schedule::load_state(const StateDict& state) {
     *this = Schedule(options_);
     return;
   }
-  const double then = state.contains("lr") ? state.number("lr") : options_.lr;  // older checkpoints do not record it
+  const double then = state.contains("lr") ? state.number("lr") : options_.lr;  // "lr" is missing in older checkpoints
   plateau_lr_ = state.number("plateau_lr");
   if (then != options_.lr) {
     const double share = then > 0 ? plateau_lr_ / then : 1;
@@ -108,7 +109,7 @@ void Schedule::load_state(const StateDict& state) {
   }
   const StateDict::Numbers& best = state.numbers("best");
   best_ = best.empty() ? std::numeric_limits<double>::infinity() : best.front();
-  bad_ = read_count(state, "bad");
+  losses_since_best_ = read_count(state, "bad");
 }
 
 }  // namespace binade::optim

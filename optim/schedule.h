@@ -14,24 +14,25 @@ enum class ScheduleKind : std::uint8_t { kConstant, kLinear, kCosine, kPlateau }
 
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double lr = 1e-3;            ///< peak
-  double min_lr = 0;           ///< where linear and cosine end and stay; the floor of plateau
-  std::int64_t warmup = 0;     ///< updates of linear warm-up
-  std::int64_t steps = 0;      ///< linear, cosine: the update that reaches min_lr
-  double factor = 0.1;         ///< plateau: each drop
-  std::int64_t patience = 10;  ///< plateau: observations without a better one before a drop
-  double threshold = 1e-4;     ///< plateau: better means lower by more than threshold x |best|
+  double lr = 1e-3;         ///< learning rate after warm-up, the largest of the schedule
+  double min_lr = 0;        ///< linear, cosine: final learning rate; plateau: smallest learning rate
+  std::int64_t warmup = 0;  ///< number of updates in which the rate rises linearly from 0 to `lr`
+  std::int64_t steps = 0;   ///< linear, cosine: number of the update that reaches min_lr, from 1
+  double factor = 0.1;      ///< plateau: each drop multiplies the rate by it
+  std::int64_t patience =
+      10;  ///< plateau: the rate drops after more than this number of losses in a row that are no better
+  double threshold = 1e-4;  ///< plateau: a loss is better if it is below the best by more than threshold |best|
 };
 
-/// The learning rate of every update, as a value with state. With W = warmup, N = steps, for update k from 1:
+/// Computes the learning rate of each update k (from 1). With W = warmup and N = steps:
 ///   k <= W: lr k / W;  then with f = (k - W) / (N - W), held at 1:
 ///   linear: lr + (min_lr - lr) f;   cosine: min_lr + (lr - min_lr)(1 + cos(pi f)) / 2;   constant, plateau: lr x
 ///   drops.
-/// Plateau follows PyTorch's ReduceLROnPlateau (mode min, relative threshold), but for losses that are not finite: they
-/// do not count. It moves by observe() alone, so that constant, linear and cosine are functions of k.
+/// Plateau is PyTorch's ReduceLROnPlateau (mode min, relative threshold), except that it ignores losses that are not
+/// finite. Only its rate depends on state, which observe() changes; the other kinds depend on k alone.
 class Schedule {
  public:
-  /// Throws ArgumentError naming the option that is out of range.
+  /// Throws ArgumentError with the name of an option that is out of range.
   explicit Schedule(const ScheduleOptions& options = {});
 
   static Schedule constant(double lr, std::int64_t warmup = 0);
@@ -40,30 +41,33 @@ class Schedule {
   static Schedule plateau(double lr, double factor = 0.1, std::int64_t patience = 10, double min_lr = 0);
 
   const ScheduleOptions& options() const { return options_; }
-  /// Of update `k`, from 1.
+  /// Returns the learning rate of update `k`, from 1.
   double lr(std::int64_t k) const;
-  /// Plateau: takes an evaluation's loss; one that is not finite does not count. Other kinds ignore it.
+  /// Plateau: reads the loss of an evaluation and drops the rate if due. A loss that is not finite is ignored. Other
+  /// kinds ignore every loss.
   void observe(double loss);
 
-  /// Kind and peak, plateau's rate, best and count of bad observations; the options are the run's settings, not state.
+  /// Returns the kind, options().lr and the state of plateau: its rate, the best loss and the number of losses since
+  /// then. Other options are not saved.
   StateDict state() const;
-  /// Throws CheckpointError when it is not the state of a schedule.
+  /// Throws CheckpointError if `state` is not the state of a schedule.
   void check_state(const StateDict& state) const;
-  /// A state of another kind is ignored. A plateau state with another peak has its rate scaled by the ratio of the
-  /// peaks.
+  /// Restores the state of plateau. If it was saved with another options().lr, its rate is scaled by the ratio of both.
+  /// A state of another kind of schedule starts this schedule anew.
   void load_state(const StateDict& state);
 
  private:
   ScheduleOptions options_;
   double plateau_lr_;
   double best_ = std::numeric_limits<double>::infinity();
-  std::int64_t bad_ = 0;
+  std::int64_t losses_since_best_ = 0;
 };
 
-/// Of every kind, in the order of ScheduleKind.
+/// Returns the names of all kinds, in the order of ScheduleKind.
 std::span<const std::string_view> schedule_names();
 std::string_view name_of(ScheduleKind kind);
-/// "constant", "linear", "cosine", "plateau". Throws ArgumentError listing them.
+/// Returns the kind with this name: "constant", "linear", "cosine" or "plateau". For another name throws ArgumentError
+/// with the list of names.
 ScheduleKind schedule_kind(std::string_view name);
 
 }  // namespace binade::optim

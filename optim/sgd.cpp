@@ -32,7 +32,7 @@ Sgd::Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options)
 
 UpdateNumbers Sgd::numbers(bool decays, std::int64_t t, double lr) const {
   const auto momentum = static_cast<float>(options_.momentum);
-  const bool first = t == 1;  // the momentum starts as the gradient
+  const bool first = t == 1;  // the first update sets the moment to the gradient
   return {.step_size = static_cast<float>(lr),
           .l2 = decays ? static_cast<float>(options_.weight_decay) : 0.0f,
           .beta1 = first ? 0.0f : momentum,

@@ -8,15 +8,15 @@ struct SgdOptions {
   double lr = 1e-2;
   double momentum = 0;
   double dampening = 0;
-  double weight_decay = 0;  ///< added to the gradient (L2)
-  bool nesterov = false;    ///< wants momentum > 0 and no dampening
+  double weight_decay = 0;  ///< weight_decay w is added to the gradient (L2)
+  bool nesterov = false;    ///< requires momentum > 0 and dampening 0
   DType moment_dtype = DType::f32;
-  DecayFilter decays{};
+  DecayFilter decays{};  ///< parameters that weight_decay applies to
 };
 
-/// Stochastic gradient descent with momentum, as PyTorch defines it:
+/// Stochastic gradient descent with momentum, as PyTorch defines it. w is a weight, g its gradient, m its moment:
 ///   g += weight_decay w;  m = g at the first update, else momentum m + (1 - dampening) g;
-///   d = nesterov ? g + momentum m : m (g without momentum);  w -= lr d.
+///   d = nesterov ? g + momentum m : m (d = g if momentum is 0);  w -= lr d.
 class Sgd final : public Optimizer {
  public:
   explicit Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options = {});

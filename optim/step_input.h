@@ -2,13 +2,13 @@
 
 namespace binade::optim {
 
-/// Arguments of one update. The gradients are still multiplied by the loss scale and not clipped: the update applies
-/// both factors in its own pass.
+/// Arguments of one update. The stored gradients are multiplied by the loss scale and not clipped; the update kernel
+/// multiplies them by inverse_scale and clip_factor as it reads them.
 struct StepInput {
-  bool commit = true;        ///< the verdict; false leaves everything unchanged
+  bool commit = true;        ///< the verdict; if false, the update changes nothing
   double inverse_scale = 1;  ///< 1 / (loss scale x micro-batches)
-  double clip_factor = 1;    ///< of clipping by norm
-  double clip_value = 0;     ///< > 0: clamps each unscaled gradient to [-clip_value, clip_value]
+  double clip_factor = 1;    ///< factor of clipping by norm (clip_factor() in optim/clip.h); 1: no clipping
+  double clip_value = 0;     ///< > 0: each element of an unscaled gradient is clamped to [-clip_value, clip_value]
   double lr = 0;
 };
 

@@ -25,7 +25,7 @@ Magnitudes UpdateBounds::after(const Magnitudes& before, std::size_t slice, doub
                                const StepInput& input) const {
   if (input.clip_value > 0) gradient = std::min(gradient, input.clip_value);
   Magnitudes after = rule_(before, gradient, parameters_.slices()[slice].decays, input.lr);
-  // A margin for the roundings of float and of the 16-bit copy.
+  // The factor is a margin for rounding to float and to the 16-bit copy.
   for (double* x : {&after.value, &after.moment1, &after.moment2}) *x *= 1.001;
   return after;
 }
@@ -48,8 +48,8 @@ double UpdateBounds::gradient_limit(std::size_t slice, const StepInput& input, d
   if (!fits(0)) return -1;
   int low = -150, high = 128;
   if (!fits(std::ldexp(1.0, low))) return 0;
-  if (fits(std::ldexp(1.0, high))) return std::ldexp(1.0, high);  // above every float
-  while (high - low > 1) {  // the bound rises with the gradient, so the range of exponents can be halved
+  if (fits(std::ldexp(1.0, high))) return std::ldexp(1.0, high);  // 2^128 is above every float
+  while (high - low > 1) {  // bisection of the exponent, because the bound never falls when the gradient grows
     const int middle = low + (high - low) / 2;
     (fits(std::ldexp(1.0, middle)) ? low : high) = middle;
   }

@@ -22,32 +22,36 @@ Magnitudes magnitudes_of(const BlockExtremes& extremes);
 /// known, and each update rule bounds how far one update can raise them.
 class UpdateBounds {
  public:
-  /// Returns upper bounds after one update, given the largest unscaled, clipped gradient; infinity if the rule has
-  /// none.
+  /// Returns upper bounds of a parameter's magnitudes after one update, given those before it and the largest unscaled,
+  /// clipped gradient; infinity if the rule has no bound.
   using Rule = std::function<Magnitudes(const Magnitudes& before, double gradient, bool decays, double lr)>;
 
   /// `parameters` must outlive the object.
   UpdateBounds(const FlatParameters& parameters, DType moment_dtype, Rule rule)
       : parameters_(parameters), moment_dtype_(moment_dtype), rule_(std::move(rule)) {}
 
-  /// True if the bounds apply to the update after `updates`: magnitudes are known, and the moments, in f32, are
-  /// products of this rule's own updates.
+  /// True if the bounds are valid for the next update, given the number of `updates` so far: the magnitudes are known,
+  /// moments are f32, and no moments were loaded in the last 100 updates.
   bool apply(std::int64_t updates) const;
-  /// Magnitudes of each parameter after the last update. Empty if unknown.
+  /// Returns the magnitudes of each parameter after the last update; empty if they are unknown.
   const std::vector<Magnitudes>& known() const { return known_; }
   void remember(std::vector<Magnitudes> magnitudes) { known_ = std::move(magnitudes); }
   void forget() { known_.clear(); }
-  /// Moments were loaded after `updates`: they may come from other settings, so the bounds do not apply for a while.
+  /// Call it if moments were loaded after this number of `updates`. They may be results of other settings, which the
+  /// rule's bounds do not cover, so the bounds do not apply to the next 100 updates.
   void distrust_moments(std::int64_t updates);
 
-  /// Upper bounds of parameter `slice` after an update whose largest unscaled gradient is `gradient`.
+  /// Returns upper bounds of the magnitudes of parameter `slice` after an update whose largest unscaled gradient is
+  /// `gradient`.
   Magnitudes after(const Magnitudes& before, std::size_t slice, double gradient, const StepInput& input) const;
-  /// True if the dtypes hold the magnitudes, within `share` of their largest numbers.
+  /// True if no magnitude of parameter `slice` exceeds `share` times the largest finite number of its dtype.
   bool within(const Magnitudes& magnitudes, std::size_t slice, double share = 1) const;
-  /// Largest number that the value's dtype and its 16-bit copy hold; that a moment holds.
+  /// Returns the largest finite number that both the dtype of the parameter and that of its 16-bit copy represent.
   double value_limit(std::size_t slice) const;
+  /// Returns the largest finite number of the dtype of the moments.
   double moment_limit() const;
-  /// Largest gradient (a power of two) after which the bounds stay within `share`; -1 if not even 0 does.
+  /// Returns the largest power of two that is a safe gradient for the next update: the bounds after the update are
+  /// within() `share`. Returns 0 if only a gradient of 0 is safe, and -1 if not even that is.
   double gradient_limit(std::size_t slice, const StepInput& input, double share) const;
 
  private:
@@ -55,7 +59,7 @@ class UpdateBounds {
   DType moment_dtype_;
   Rule rule_;
   std::vector<Magnitudes> known_;
-  std::int64_t distrusted_until_ = 0;
+  std::int64_t distrusted_until_ = 0;  // number of updates after which the bounds apply again
 };
 
 }  // namespace binade::optim

@@ -31,7 +31,7 @@ CLI::App& innermost(CLI::App& app) {
   return *at;
 }
 
-/// "binade-gpt train"
+/// Returns the program with its sub-command: "binade-gpt train".
 std::string full_name(CLI::App& app) {
   const CLI::App& at = innermost(app);
   return &at == &app ? app.get_name() : app.get_name() + " " + at.get_name();
@@ -116,7 +116,7 @@ int run_command_line(CLI::App& app, int argc, const char* const* argv, const std
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return parse_and_run(app, argc, argv, body);
-  } catch (const Error& error) {  // the help could not be printed
+  } catch (const Error& error) {  // thrown if the help cannot be printed
     return fail(error.what(), error.exit_code());
   }
 }

@@ -14,7 +14,7 @@ namespace binade::amp {
 /// of a step get the suffix "-2", "-3". Files are written whole or not at all.
 class IncidentFolders {
  public:
-  /// `run` must outlive this object.
+  /// `run`: the run folder, which must outlive this object.
   explicit IncidentFolders(const io::FilesBelow& run) : run_(run) {}
 
   /// Returns the folder of an attempt's incident.
@@ -22,7 +22,8 @@ class IncidentFolders {
   /// Call after the last write about an incident. If the run reaches the same attempt again after a rollback, a new
   /// incident gets its own folder.
   void close(std::int64_t step, std::int64_t attempt) { folders_.erase({step, attempt}); }
-  /// Writes a file. Returns the error message, or an empty string: a run continues without a report.
+  /// Writes a file into the folder of an incident. Returns an empty string or the error message: a run continues
+  /// without a report.
   std::string write(std::int64_t step, std::int64_t attempt, const std::string& file, const std::string& text);
   /// Writes a repro bundle, unless it exceeds 1 GiB or this process has written 16. Returns the error message.
   std::string write_repro_bundle(std::int64_t step, std::int64_t attempt, const StateDict& bundle);
@@ -33,8 +34,8 @@ class IncidentFolders {
   std::string put(std::int64_t step, std::int64_t attempt, const std::string& file, std::span<const std::byte> bytes);
 
   const io::FilesBelow& run_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::string> folders_;  // of open incidents
-  int bundles_ = 0;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::string> folders_;  // by step and attempt, until close()
+  int bundles_ = 0;  // number of repro bundles that this process has written
 };
 
 }  // namespace binade::amp

@@ -9,8 +9,8 @@
 
 namespace binade::amp {
 
-/// Stores the plans of GPU libraries (core/gpus.h) with a run, so that a resumed run uses the same ones and computes
-/// the same bits. On the CPU there are none.
+/// Stores the library plans of a GPU (core/gpus.h) with a run, so that a resumed run uses the same plans and computes
+/// the same bits. A run on the CPU has no library plans.
 class LibraryPlans {
  public:
   /// Puts the plans, if any, into a checkpoint as the text "env/plans". Returns that text.
@@ -25,8 +25,8 @@ class LibraryPlans {
   std::vector<std::string> unreported_notes();
 
  private:
-  std::string written_;
-  std::size_t reported_ = 0;  // bytes of gpus::notes()
+  std::string written_;       // text of the latest write()
+  std::size_t reported_ = 0;  // number of bytes of gpus::notes() that unreported_notes() has returned
 };
 
 }  // namespace binade::amp

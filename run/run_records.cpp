@@ -13,7 +13,7 @@
 namespace binade::amp {
 namespace {
 
-/// Peak memory of this process in MiB.
+/// Returns the peak memory of this process in MiB.
 double peak_memory_mib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -21,10 +21,10 @@
 
 namespace binade::amp {
 
-/// Writes everything that a run records besides its checkpoints: metrics.jsonl (depends on the run alone: a resumed run
-/// writes the same bytes), timing.jsonl (everything that depends on the clock), events.jsonl (the events of the run
-/// over all its processes), headroom.jsonl (of sampled steps and of steps with an incident), samples/ (outputs of
-/// evaluations), TensorBoard events, and messages on the terminal.
+/// Writes everything that a run records besides its checkpoints: metrics.jsonl (results of attempts and evaluations; a
+/// resumed run writes the same bytes as an uninterrupted one), timing.jsonl (everything that depends on the clock),
+/// events.jsonl (the events of the run over all its processes), headroom.jsonl (of sampled steps and of steps with an
+/// incident), samples/ (outputs of evaluations), TensorBoard events, and messages on the terminal.
 ///
 /// A log that cannot be written does not end the run: the first failure of each log is reported, later ones are
 /// counted, and the log lacks lines. Only opening a log throws.
@@ -32,17 +32,18 @@ class RunRecords {
  public:
   /// The checkpoint activity around a step.
   struct Saving {
-    double stall_seconds = 0;              ///< time before the step to start a save
+    double stall_seconds = 0;              ///< time by which starting a save delayed the step
     bool concurrent = false;               ///< true if a save was in flight during the step
     std::vector<io::SaveOutcome> ended{};  ///< saves that ended since the step before
   };
 
-  /// `scaled`: shows the loss scale on the terminal. Folder and options must outlive this object.
+  /// `scaled`: true if the terminal shows the loss scale. Folder and options must outlive this object.
   RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled);
   ~RunRecords();
 
   /// Records the attempts at one step. Shows aborted attempts and their causes on the terminal, too.
   void attempts(std::span<const StepResult> attempts);
+  /// Records the duration of a committed step, and shows the step in the progress bar.
   void timing(const StepResult& stats, double seconds, const Saving& saving);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
   /// Reports an incident: on the terminal, in events.jsonl, and in its folder.
@@ -107,7 +108,7 @@ class RunRecords {
   io::JsonLines events_;
   bool ended_well_;
   std::unique_ptr<Displays> displays_;
-  std::map<std::string, std::int64_t> failures_;  // number for each log
+  std::map<std::string, std::int64_t> failures_;  // number of failed writes for each log
   std::mutex mutex_;
   std::vector<std::pair<std::string, std::string>> unreported_;  // failures in other threads: log and message
 };

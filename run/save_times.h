@@ -7,8 +7,9 @@ namespace binade::amp {
 
 /// Decides when a run saves a checkpoint: every `every_steps` steps, and by the clock. By the clock, the first save
 /// follows the run's first step, to find out at once if checkpoints can be written; the intervals between saves then
-/// double from 15 s up to `seconds`. A run that dies early loses at most about half of its time, later at most
-/// `seconds`. A failed save is retried after 10 s, 20 s, 40 s, …, even without saves by the clock.
+/// double from 15 s up to `seconds`. So a run that dies early loses at most about half of its training time, and a run
+/// that dies later loses at most `seconds`. A failed save is retried after 10 s, 20 s, 40 s, …, even without saves by
+/// the clock.
 ///
 /// Times are seconds of any steady clock.
 class SaveTimes {
@@ -16,7 +17,7 @@ class SaveTimes {
   struct Options {
     std::int64_t every_steps = 0;  ///< 0: no saves by step count
     double seconds = 0;            ///< longest interval between saves; 0: no saves by the clock
-    bool saved_before = false;     ///< the run has a checkpoint: no save after the first step
+    bool saved_before = false;     ///< true if the run has a checkpoint; then no save follows its first step
   };
   SaveTimes(const Options& options, double now);
 
@@ -34,8 +35,8 @@ class SaveTimes {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   Options options_;
-  double interval_ = kFirstInterval, retry_ = kFirstRetry;
-  double next_ = kNever;
+  double interval_ = kFirstInterval, retry_ = kFirstRetry;  // seconds until the save after the next start or failure
+  double next_ = kNever;                                    // time of the next save by the clock, or of a retry
 };
 
 }  // namespace binade::amp

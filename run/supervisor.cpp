@@ -51,7 +51,8 @@ LogSizes log_sizes_of(const std::string& folder) {
   return {size_of(folder + "/events.jsonl"), size_of(folder + "/metrics.jsonl")};
 }
 
-/// True if a child has begun or resumed the run, or made a step, since its logs had these sizes.
+/// True if a child has begun or resumed the run, or recorded an attempt at a step, since the run's logs had the sizes
+/// `before`.
 bool has_worked(const std::string& folder, const LogSizes& before) {
   if (size_of(folder + "/metrics.jsonl") != before.metrics) return true;
   const std::uintmax_t now = size_of(folder + "/events.jsonl");
@@ -81,7 +82,7 @@ Progress progress_of(const std::string& folder) {
 
 /// How a child ended.
 struct ChildExit {
-  int status = 0;  // of waitpid()
+  int status = 0;  // as waitpid() sets it
 
   bool by_signal() const { return WIFSIGNALED(status); }
   int code() const { return by_signal() ? kInternal : WEXITSTATUS(status); }
@@ -96,7 +97,7 @@ struct ChildExit {
 };
 
 /// Blocks the signals that the supervisor waits for, so that only wait() receives them. Does not block an ignored
-/// SIGHUP, as under nohup, because wait() would receive it if it were blocked.
+/// SIGHUP (the process may run under nohup): it would arrive in wait() if it were blocked.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -140,7 +141,7 @@ class Supervisor {
         become_child(parent);
         return work(life);
       }
-      ::setpgid(child, child);  // also here: a signal may arrive before the child does it
+      ::setpgid(child, child);  // the child does this too, but a signal may arrive before
       const ChildExit death = wait_for(child);
       if (asked_to_stop_) return death.by_signal() ? kInterrupted : death.code();
       if (!death.allows_restart()) return death.code();
@@ -155,7 +156,8 @@ class Supervisor {
   }
 
  private:
-  /// Makes the child a process group, so that it gets a terminal's Ctrl-C only from the supervisor.
+  /// Called in the child. Makes it a process group of its own, so that it gets Ctrl-C on a terminal only from the
+  /// supervisor.
   void become_child(pid_t parent) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -174,21 +176,22 @@ class Supervisor {
     }
   }
 
-  /// Counts a death and reports what follows. Returns true if the supervisor gives up.
+  /// Counts the death of a child, and reports the death with the decision to restart or to give up. Returns true if the
+  /// supervisor gives up.
   bool gives_up_after(const ChildExit& death) {
     const Progress now = progress_of(options_.folder);
-    in_a_row_ = now.checkpoint > newest_.checkpoint ? 1 : in_a_row_ + 1;
+    deaths_without_checkpoint_ = now.checkpoint > newest_.checkpoint ? 1 : deaths_without_checkpoint_ + 1;
     newest_ = now;
-    // A child that died before it resumed did not reach the step.
+    // A child that died before it began or resumed the run does not count as a death at the run's last step.
     const bool worked = has_worked(options_.folder, before_);
     const int here = worked ? ++deaths_[now.step] : 0;
     const std::string what = fmt::format("{} {} step {}", death.text(), worked ? "after" : "before it went on from",
                                          now.step);
     if (here >= options_.deaths_at_a_step)
       return give_up(now.step, fmt::format("{}, {} times there: a restart would end in the same way", what, here));
-    if (in_a_row_ >= options_.deaths_in_a_row)
-      return give_up(now.step, fmt::format("{}, {} times without a new checkpoint", what, in_a_row_));
-    wait_ = std::min(options_.longest_pause, options_.pause * std::exp2(in_a_row_ - 1));
+    if (deaths_without_checkpoint_ >= options_.deaths_in_a_row)
+      return give_up(now.step, fmt::format("{}, {} times without a new checkpoint", what, deaths_without_checkpoint_));
+    wait_ = std::min(options_.longest_pause, options_.pause * std::exp2(deaths_without_checkpoint_ - 1));
     report("died", now.step, fmt::format("{}; it goes on from checkpoint {} in {:.1f} s", what, now.checkpoint, wait_));
     return false;
   }
@@ -215,20 +218,21 @@ class Supervisor {
     return true;
   }
 
-  /// Also false if the system reports an error, for example for a path that is too long: the child reports it.
+  /// True if the run folder exists. False if the system reports an error, for example for a path that is too long: the
+  /// child reports that error.
   bool folder_exists() const {
     std::error_code ignored;
     return fs::is_directory(options_.folder, ignored);
   }
 
   void report(const char* kind, long long step, const std::string& what) {
-    // The progress line of a dead child is still on the terminal.
+    // On a terminal, begins a new line, because the cursor is at the end of the dead child's progress line.
     io::say((io::Console::of(2).terminal ? "\nsupervisor: " : "supervisor: ") + what);
     if (!folder_exists()) return;
     try {
       io::JsonLines(io::FilesBelow(options_.folder), "events.jsonl")
           .write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));
-    } catch (const StorageError& error) {  // perhaps the reason for the death
+    } catch (const StorageError& error) {  // the child may have died of the same error
       io::say(fmt::format("supervisor: {}", error.what()));
     }
   }
@@ -250,9 +254,9 @@ class Supervisor {
   const SupervisorOptions& options_;
   BlockedSignals signals_;
   Progress newest_;
-  LogSizes before_;                  // at the start of the last child
-  std::map<long long, int> deaths_;  // by step
-  int in_a_row_ = 0;                 // without a new checkpoint
+  LogSizes before_;                    // sizes of the logs at the start of the last child
+  std::map<long long, int> deaths_;    // number of deaths by step
+  int deaths_without_checkpoint_ = 0;  // number of deaths without a new checkpoint
   double wait_ = 0;
   bool asked_to_stop_ = false;
 };

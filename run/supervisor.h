@@ -17,16 +17,17 @@ struct SupervisorOptions {
 /// crash, a kill, lack of memory or a lost device, but a new one that resumes from the newest verified checkpoint often
 /// can. `life` counts the starts from 0; from 1 on, `work` must resume (TrainingRun::resume_if_possible()).
 ///
-/// Restarts after a death by a signal, after the exit codes 24 (storage), 50 (memory), 51 (device), 70 (internal), and
-/// after 10 and 11 unless the supervisor itself was asked to stop. After any other exit code a new process would end in
-/// the same way. Passes SIGTERM, SIGINT and SIGHUP to the child. If the supervisor dies, the child gets SIGTERM.
+/// Restarts the child after a death by a signal, after the exit codes 24 (storage), 50 (memory), 51 (device) and 70
+/// (internal), and after 10 and 11 (stopped by a signal) unless the supervisor itself was asked to stop. After any
+/// other exit code a new process would end in the same way. Passes SIGTERM, SIGINT and SIGHUP to the child. If the
+/// supervisor dies, the child gets SIGTERM.
 ///
 /// Reports each death on stderr and in the run's events.jsonl. If the supervisor gives up, it writes a report to
 /// incidents/.
 ///
-/// Call it while the process has one thread. In the child, returns the result of `work` and lets its exceptions
-/// through. In the parent, returns the last child's exit code, 70 if a signal killed that child, or 10 if the
-/// supervisor was asked to stop between two children. Throws OutOfMemoryError if no process can be created.
+/// Call it while the process has one thread. In the child, returns the result of `work`, or throws its exception. In
+/// the parent, returns the last child's exit code, 70 if a signal killed that child, or 10 if the supervisor was asked
+/// to stop between two children. Throws OutOfMemoryError if no process can be created.
 int supervise(const SupervisorOptions& options, const std::function<int(int life)>& work);
 
 }  // namespace binade::amp

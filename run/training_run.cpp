@@ -30,15 +30,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kEnvironment = "env/made_by";
-constexpr std::int64_t kHeadroomLines = 200;              // approximate number, without those of incidents
+constexpr std::int64_t kHeadroomLines = 200;              // lines of headroom.jsonl in a run, without incidents
 constexpr const char* kEvaluated = "progress/evaluated";  // the step of the last evaluation, -1 before the first
-constexpr double kPatienceAfterSignal = 5;                // seconds: a SIGKILL may follow soon
+constexpr double kPatienceAfterSignal = 5;                // seconds for retries of the last save: SIGKILL may follow
 
-/// Everything that results may depend on, besides the state.
+/// Returns a text about everything besides the state on which results may depend: the build and the kernel level.
 std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::level().isa); }
 
-/// Interval of steps between lines of headroom.jsonl. A long one is a multiple of the interval at which a GPU measures
-/// headroom.
+/// Returns the number of steps between lines of headroom.jsonl. A long interval is a multiple of the interval at which
+/// a GPU measures headroom.
 std::int64_t headroom_every(std::int64_t steps) {
   constexpr std::int64_t kMeasured = Forecast::Options{}.every;
   const std::int64_t every = std::max<std::int64_t>(1, steps / kHeadroomLines);
@@ -49,19 +49,19 @@ double steady_seconds() { return std::chrono::duration<double>(Clock::now().time
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-/// Returns a line of drills.jsonl.
+/// Returns the line of drills.jsonl about a strike: fault `spec` was injected into a step.
 std::string strike_line(const std::string& spec, std::int64_t step) {
   return io::JsonObject().add("struck", spec).add("step", step).text();
 }
-/// Returns the step in such a line; std::nullopt if the line belongs to another fault.
+/// Returns the step of a line that strike_line() made; std::nullopt if the line is about another fault.
 std::optional<std::int64_t> step_of_strike(const std::string& line, const std::string& spec) {
-  const std::size_t digits = strike_line(spec, 0).size() - 2;  // the line ends with "0}"
+  const std::size_t digits = strike_line(spec, 0).size() - 2;  // position of the step: this line ends with "0}"
   std::int64_t step = 0;
   if (line.size() > digits) std::from_chars(line.data() + digits, line.data() + line.size(), step);
   return line == strike_line(spec, step) ? std::optional(step) : std::nullopt;
 }
 
-/// Returns config.json of a program without settings of its own.
+/// Returns the content of config.json for a program that does not set RunOptions::config.
 std::string describe(const Trainer& trainer, const RunOptions& options) {
   return io::JsonObject()
              .add("steps", options.steps)
@@ -129,13 +129,13 @@ class TrainingRun::Journal {
     trainer_.keep_headroom_every(headroom_every(options_.steps));
     save_times_.emplace(SaveTimes::Options{.every_steps = options_.checkpoint_every,
                                            .seconds = 60 * options_.checkpoint_minutes,
-                                           .saved_before = saved_ >= 0},
+                                           .saved_before = saved_step_ >= 0},
                         steady_seconds());
     opened_ = true;
     signals_.emplace();
     if (started_at_ > 0 && due(started_at_, options_.eval_every))
-      evaluate(started_at_);  // the evaluation that a signal interrupted
-    mark_ = Clock::now();
+      evaluate(started_at_);  // repeats an evaluation that a signal interrupted
+    last_step_end_ = Clock::now();
   }
 
   void load() {
@@ -146,8 +146,8 @@ class TrainingRun::Journal {
     if (const std::string problem = plans_.restore(checkpoint.state); !problem.empty())
       records_.event("environment", trainer_.steps(), problem);
     records_.truncate_metrics(read_count(checkpoint.state, "progress/metrics_bytes"), trainer_.steps());
-    evaluated_ = read_count(checkpoint.state, kEvaluated, -1);
-    saved_ = trainer_.steps();
+    evaluated_step_ = read_count(checkpoint.state, kEvaluated, -1);
+    saved_step_ = trainer_.steps();
     resumed_ = true;
     records_.event("resumed", trainer_.steps(),
                    fmt::format("resumed from {} at step {}{}", checkpoint.file, trainer_.steps(),
@@ -160,7 +160,7 @@ class TrainingRun::Journal {
     FaultInjection& faults = trainer_.faults();
     if (!faults.planted()) return;
     constexpr std::uint64_t kMaxBytes = 16u << 20;
-    fault_log_.emplace(folder_.files(), "drills.jsonl");  // throws if this is not a regular file
+    fault_log_.emplace(folder_.files(), "drills.jsonl");  // throws if drills.jsonl is not a regular file
     for (const std::string& line : split_lines(folder_.files().read("drills.jsonl", kMaxBytes).value_or("")))
       for (const Fault& fault : faults.faults())
         if (const std::optional<std::int64_t> step = step_of_strike(line, fault.spec))
@@ -190,7 +190,7 @@ class TrainingRun::Journal {
     if (trainer_.steps() >= options_.steps && finish()) {
       end_ = RunEnd::kDone;
     } else if (io::StopSignals::stop_requested() && !mid_step_) {
-      if (saved_ != trainer_.steps())
+      if (saved_step_ != trainer_.steps())
         save_now({.patience = std::min(options_.save_patience, kPatienceAfterSignal), .supersedes = true});
       records_.finish();
       records_.report_incomplete_logs(trainer_.steps());
@@ -216,7 +216,7 @@ class TrainingRun::Journal {
     const std::vector<StepResult> ended = record_attempts();
     report_library_notes();
     const auto committed = std::ranges::count(ended, true, &StepResult::committed);
-    const double seconds = std::chrono::duration<double>(Clock::now() - mark_).count();
+    const double seconds = std::chrono::duration<double>(Clock::now() - last_step_end_).count();
     for (const StepResult& last : ended) {
       mid_step_ = !last.committed && !last.rolled_back();
       if (last.committed)
@@ -226,7 +226,7 @@ class TrainingRun::Journal {
     }
     if (ended.empty()) return {};
     if (save_by_clock && ended.back().committed && trainer_.steps() < options_.steps) start_save(By::kClock);
-    mark_ = Clock::now();
+    last_step_end_ = Clock::now();
     return ended.back();
   }
 
@@ -255,8 +255,9 @@ class TrainingRun::Journal {
 
   enum class By { kStep, kClock };
 
-  /// Skips the save if another one is in flight: a slow disk makes checkpoints rarer, not steps slower. But a save by
-  /// step count waits for one by the clock, so that its checkpoint exists regardless of timing.
+  /// Starts a save. Skips it if another save is in flight, so that a slow disk makes checkpoints rarer, not steps
+  /// slower. But a save by step count waits for a save by the clock, so that timing does not decide which steps have
+  /// checkpoints.
   void start_save(By by) {
     const Clock::time_point begun = Clock::now();
     if (by == By::kStep && saving_by_clock_) store_.wait();
@@ -271,10 +272,10 @@ class TrainingRun::Journal {
   /// Abandons the checkpoints after the one that the run rolled back to: a resume must not use them.
   void continue_after_rollback() {
     store_.abandon_after(trainer_.steps());
-    evaluated_ = std::min(evaluated_, trainer_.steps());
+    evaluated_step_ = std::min(evaluated_step_, trainer_.steps());
     try {
       save_now({});
-    } catch (const StorageError& error) {  // the checkpoint that the run rolled back to exists
+    } catch (const StorageError& error) {  // no loss: the checkpoint that the run rolled back to still exists
       if (options_.save_failure == SaveFailure::kStop) throw;
       save_times_->save_failed(steady_seconds());
       records_.event("checkpoint", trainer_.steps(), error.what());
@@ -283,12 +284,12 @@ class TrainingRun::Journal {
 
   /// Saves the state before a step that ends the run, unless the state itself is to blame.
   void save_before_error(const std::vector<StepResult>& ended) noexcept {
-    store_.wait();  // the save in flight is of an earlier step
+    store_.wait();  // waits for the save in flight, which is of an earlier step
     try {
       const Incident* incident = ended.empty() || !ended.back().incident ? nullptr : &*ended.back().incident;
       const bool to_blame = incident != nullptr && (incident->diagnosis.cause == CauseClass::kCorruptedState ||
                                                     incident->diagnosis.earlier_weights);
-      if (to_blame || saved_ == trainer_.steps()) return;
+      if (to_blame || saved_step_ == trainer_.steps()) return;
       save_now({.patience = options_.save_patience});
       records_.event("checkpoint", trainer_.steps(),
                      fmt::format("the state after step {} is committed; a resume goes on from there",
@@ -298,7 +299,7 @@ class TrainingRun::Journal {
     }
   }
 
-  /// Records the attempts that ended, and returns the last one at each finished batch.
+  /// Records the attempts that ended. Returns, for each finished batch, its last attempt with the others in `earlier`.
   std::vector<StepResult> record_attempts() {
     std::vector<StepResult> attempts = trainer_.finished(), ended;
     for (std::span<StepResult> rest = attempts; !rest.empty();) {
@@ -316,9 +317,9 @@ class TrainingRun::Journal {
     return ended;
   }
 
-  /// Returns false if a signal prevented the evaluation; true if it is done or there is none to do.
+  /// Evaluates the model unless this was done at this step. Returns false if a signal prevented the evaluation.
   bool evaluate(std::int64_t step) {
-    if (!options_.evaluate || step == evaluated_) return true;
+    if (!options_.evaluate || step == evaluated_step_) return true;
     Evaluation evaluation;
     try {
       if (io::StopSignals::stop_requested()) return false;
@@ -327,8 +328,8 @@ class TrainingRun::Journal {
       return false;
     }
     records_.evaluation(step, evaluation);
-    evaluated_ = step;
-    saved_ = -1;
+    evaluated_step_ = step;
+    saved_step_ = -1;
     score_.reset();
     for (const auto& [name, value] : evaluation.numbers)
       if (name == options_.score && std::isfinite(value)) score_ = io::Score{value, options_.higher_is_better};
@@ -342,7 +343,7 @@ class TrainingRun::Journal {
     const std::string what = fmt::format("{} of the evaluation is {}", number.first, number.second);
     try {
       records_.report(trainer_.investigate_evaluation(what, [&] { options_.evaluate(); }));
-    } catch (const EvaluationStopped&) {  // by a signal: the run ends without a diagnosis
+    } catch (const EvaluationStopped&) {  // a signal stopped the repetition: the run ends without a diagnosis
       records_.say(what);
     }
   }
@@ -352,13 +353,14 @@ class TrainingRun::Journal {
     StateDict state = trainer_.state();
     for (const auto& [name, value] : options_.constants.values()) state.put(name, value);
     state.put(kEnvironment, environment());
-    state.put(kEvaluated, evaluated_);
+    state.put(kEvaluated, evaluated_step_);
     state.put("progress/metrics_bytes", records_.metrics_bytes());
     const std::string plans = LibraryPlans::put(state);
     io::SaveRequest result{.step = step, .state = std::move(state)};
     result.hash = state_hash;
-    if (evaluated_ == step) result.score = score_;
-    // The logs must be on the disk before the checkpoint is. The writer waits for them, not the step.
+    if (evaluated_step_ == step) result.score = score_;
+    // The logs must be on the disk before the checkpoint. The thread that writes checkpoints waits for this, so that
+    // the step does not.
     result.before = [this, plans, full = trainer_.faults().fills_disk(step)] {
       records_.sync();
       records_.log_later("plans.txt", [&] { plans_.write(folder_, plans); });
@@ -382,7 +384,7 @@ class TrainingRun::Journal {
 
   struct SaveNow {
     double patience = 0;      ///< seconds during which a failed save is retried
-    bool supersedes = false;  ///< may replace this process's checkpoint of the same step
+    bool supersedes = false;  ///< may replace a checkpoint of the same step that this process wrote
   };
 
   void save_now(const SaveNow& how) {
@@ -402,10 +404,10 @@ class TrainingRun::Journal {
       }
     }
     save_times_->save_committed();
-    saved_ = trainer_.steps();
+    saved_step_ = trainer_.steps();
   }
 
-  /// Returns false if a stop signal arrives while waiting.
+  /// Waits. Returns false, at once, if a stop signal arrives.
   static bool wait(double seconds) {
     const bool before = io::StopSignals::stop_requested();
     for (const double end = steady_seconds() + seconds; steady_seconds() < end;) {
@@ -415,23 +417,23 @@ class TrainingRun::Journal {
     return true;
   }
 
-  /// Saves, evaluates and completes the run. Returns false if a signal prevented that. Saves before anything that may
-  /// fail.
+  /// Saves, evaluates, and saves again with the evaluation, to complete the run. Returns false if a signal prevented
+  /// the evaluation. Saves first because the evaluation may fail.
   bool finish() {
-    if (saved_ != trainer_.steps()) save_now({.patience = options_.save_patience});
+    if (saved_step_ != trainer_.steps()) save_now({.patience = options_.save_patience});
     if (!evaluate(trainer_.steps())) return false;
-    if (saved_ != trainer_.steps()) save_now({.patience = options_.save_patience, .supersedes = true});
+    if (saved_step_ != trainer_.steps()) save_now({.patience = options_.save_patience, .supersedes = true});
     records_.finish();
     records_.report_incomplete_logs(trainer_.steps());
     records_.log_event("finished", trainer_.steps(), fmt::format("finished after step {}", trainer_.steps()));
     return true;
   }
 
-  /// Records that the loop ended by an error, which is reported elsewhere.
+  /// Records that an error, which is reported elsewhere, ended the training loop.
   void log_error_end() noexcept {
     try {
       records_.log_event("left", trainer_.steps(), fmt::format("ended by an error after step {}", trainer_.steps()));
-    } catch (const std::exception&) {  // the disk is full, which was reported before
+    } catch (const std::exception&) {  // probably the disk is full, which was reported before
     }
   }
 
@@ -452,28 +454,28 @@ class TrainingRun::Journal {
 
   const RunOptions& options_;
   Trainer& trainer_;
-  std::optional<io::StopSignals> signals_;  // outlives everything that writes files: SIGXFSZ must stay ignored
+  std::optional<io::StopSignals> signals_;  // outlives all members that write files, because SIGXFSZ must stay ignored
   io::RunFolder folder_;
   RunRecords records_;  // outlives the store, whose writer calls into it
-  LibraryPlans plans_;  // likewise
+  LibraryPlans plans_;  // outlives the store, whose writer calls into it
   FaultyDisk disk_;
   io::CheckpointStore store_;
-  std::optional<io::JsonLines> fault_log_;
-  Clock::time_point mark_;               // end of the last step
-  RunRecords::Saving saving_;            // since the last step
-  std::optional<SaveTimes> save_times_;  // from open() on
-  bool saving_by_clock_ = false;         // of the save in flight, or else the last one
-  std::int64_t started_at_ = 0;
-  std::int64_t evaluated_ = -1;
-  std::int64_t saved_ = -1;  // step whose state, with evaluation, is in the newest checkpoint
-  std::optional<io::Score> score_;
+  std::optional<io::JsonLines> fault_log_;  // drills.jsonl
+  Clock::time_point last_step_end_;         // end of the last step
+  RunRecords::Saving saving_;               // checkpoint activity since the last step
+  std::optional<SaveTimes> save_times_;     // from open() on
+  bool saving_by_clock_ = false;            // true if the clock caused the save in flight, or else the last save
+  std::int64_t started_at_ = 0;             // number of committed steps when the run was begun or resumed
+  std::int64_t evaluated_step_ = -1;        // step of the last evaluation
+  std::int64_t saved_step_ = -1;            // step whose state, with evaluation, is in the newest checkpoint
+  std::optional<io::Score> score_;          // score of the evaluation at step evaluated_step_
   std::optional<RunEnd> end_;
   bool opened_ = false, resumed_ = false;
   bool mid_step_ = false;  // a batch was skipped, and its step has not been committed yet
 };
 
 TrainingRun::TrainingRun(Trainer& trainer, RunOptions options)
-    : trainer_(trainer), options_(std::move(options)), forecast_due_(options_.forecast_memory) {
+    : trainer_(trainer), options_(std::move(options)), memory_forecast_due_(options_.forecast_memory) {
   check<ArgumentError>(!options_.folder.empty() && options_.steps >= 1,
                        "training run: wanted a folder and steps >= 1, got '{}' and {}", options_.folder,
                        options_.steps);

@@ -40,23 +40,23 @@ struct RunOptions {
   double checkpoint_minutes = 10;     ///< longest time between checkpoints (run/save_times.h); 0: only by steps
   SaveFailure save_failure = SaveFailure::kContinue;
   double save_patience = 60;    ///< seconds during which a failed last save is retried; at most 5 after a signal
-  std::int64_t eval_every = 0;  ///< 0: only at the end
-  std::int64_t log_every = 10;
-  int keep = 5;          ///< number of newest checkpoints to keep (io/checkpoint/store.h)
-  std::string config{};  ///< content of config.json; default: the trainer's options
+  std::int64_t eval_every = 0;  ///< steps between evaluations; 0: only at the end
+  std::int64_t log_every = 10;  ///< steps between lines of progress, if the output is no terminal
+  int keep = 5;                 ///< number of newest checkpoints to keep (io/checkpoint/store.h)
+  std::string config{};         ///< content of config.json; default: the trainer's options
   /// Settings that a resumed run changes: "lr 0.001 -> 0.0005". Default: Trainer::changes().
   std::vector<std::string> changes{};
 
   std::string unit = "samples";  ///< unit of rates: "tokens", "images"
-  double units_per_step = 1;
+  double units_per_step = 1;     ///< number of these units that a step processes
 
-  /// Called in Trainer::evaluate(). May be empty.
+  /// Evaluates the model; the run calls it inside Trainer::evaluate(). May be empty.
   std::function<Evaluation()> evaluate{};
   std::string score{};  ///< name of the number that selects the best checkpoint and drives a plateau schedule
   bool higher_is_better = false;
 
   /// Estimates the memory of a step before the first one of each process, from small steps that are not committed.
-  /// Throws OutOfMemoryError if it exceeds the limit.
+  /// Throws OutOfMemoryError if the estimate exceeds memory_limit.
   bool forecast_memory = true;
   double memory_limit = 0;  ///< bytes; 0: the memory of the device
 
@@ -69,7 +69,7 @@ struct RunOptions {
   std::function<void(const StateDict&)> check_constants{};
 };
 
-/// How a run ended.
+/// How a run ended: all steps are committed, or a signal stopped it.
 enum class RunEnd { kDone, kPreempted };
 
 /// A training run that is recorded on disk and can be killed at any time:
@@ -83,9 +83,10 @@ enum class RunEnd { kDone, kPreempted };
 /// samples/ and TensorBoard events, evaluates the model, and saves checkpoints as planned and at the end, both before
 /// and after the last evaluation. A loop that ends in another way saves nothing more.
 ///
-/// step() throws the trainer's NumericError if a step cannot be committed. Before that, the run records its attempts
-/// and, unless the state itself is bad, saves the state before the step. Throws LockError, StorageError and
-/// CheckpointError as io/ does, and whatever the hooks throw; the last checkpoint is intact in every case.
+/// step() throws the trainer's NumericError if a step cannot be committed. Before that, the run records the attempts at
+/// the step and, unless the state itself is bad, saves the state before the step. Functions of the run also throw the
+/// LockError, StorageError and CheckpointError of io/, and the exceptions of the functions in RunOptions. The last
+/// checkpoint is intact in every case.
 class TrainingRun {
  public:
   /// Does not access the disk. The trainer must outlive the run. Throws ArgumentError without a folder or steps.
@@ -115,13 +116,14 @@ class TrainingRun {
     forecast(batch, closure);
     return record([&] { trainer_.step(batch, std::forward<Closure>(closure)); });
   }
-  /// Reports the memory that a step over such a batch needs. Throws OutOfMemoryError if there is less. The first step()
-  /// calls it if it was not called before.
+  /// Reports the memory that a step over such a batch needs. Throws OutOfMemoryError if less is available. The first
+  /// step() calls forecast() if the program has not done so.
   template <class Batch, class Closure>
   void forecast(const Batch& batch, Closure&& closure) {
-    if (std::exchange(forecast_due_, false)) report(trainer_.forecast_memory(batch, closure));
+    if (std::exchange(memory_forecast_due_, false)) report(trainer_.forecast_memory(batch, closure));
   }
-  /// True if there is a step to do, for loops without batches(). At the end of the run, evaluates and saves first.
+  /// True if the run has a further step to do. For loops without batches(). When it returns false, it has evaluated the
+  /// model and saved the state.
   bool goes_on();
 
   /// How the run ended. Call it after the loop.
@@ -135,7 +137,7 @@ class TrainingRun {
   Trainer& trainer_;
   RunOptions options_;
   std::unique_ptr<Journal> journal_;  // from begin() or resume() on
-  bool forecast_due_;
+  bool memory_forecast_due_;
 };
 
 }  // namespace binade::amp

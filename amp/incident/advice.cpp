@@ -73,7 +73,7 @@ std::string advise(const Diagnosis& d) {
       return fmt::format("{} adds up to more than {} can hold: sum in f32, or take a mean in pieces", location_of(bad),
                          bad.dtype);
     case CauseClass::kSilentUnderflow: return "raise the loss scale, or compute this part in bf16 or f32";
-    case CauseClass::kNotReproducible: break;  // handled above
+    case CauseClass::kNotReproducible: break;  // has returned at the top
     case CauseClass::kNotProven: return "no single change made the step finite; replay it under a debugger";
   }
   return "";

@@ -3,7 +3,7 @@
 namespace binade::amp {
 namespace {
 
-/// "blocks.2.mlp.up" for "blocks.2.mlp.up.weight"; empty at the root.
+/// Returns the module of a parameter: "blocks.2.mlp.up" for "blocks.2.mlp.up.weight"; empty at the root.
 std::string module_of(const std::string& path) {
   const std::size_t dot = path.rfind('.');
   return dot == path.npos ? "" : path.substr(0, dot);

@@ -9,11 +9,11 @@
 
 namespace binade::amp {
 
-/// Returns the first weight, moment or buffer that is damaged: not finite, or a negative mean of squares. Direction
-/// "state".
+/// Returns the first weight, moment or buffer that is damaged: not finite, or a negative mean of squares. Its
+/// FirstBad::direction is "state".
 std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& optimizer, std::int64_t step);
 
-/// Returns the first parameter whose gradient is not finite. Direction "backward".
+/// Returns the first parameter whose gradient is not finite. Its FirstBad::direction is "backward".
 std::optional<FirstBad> find_bad_gradient(const Attempt& attempt, const optim::FlatParameters& parameters);
 
 }  // namespace binade::amp

@@ -24,7 +24,8 @@ struct Finding {
   Confidence confidence = Confidence::kNotProven;
 };
 
-/// Cause of a value that f32 can hold and the op's own dtype cannot. For gradients, the loss scale is 1.
+/// Returns the cause of a value that f32 can hold and the op's own dtype cannot. Gradients are not multiplied by a loss
+/// scale here, because the replays that found this had a loss scale of 1.
 CauseClass out_of_range(const FirstBad& bad) {
   if (bad.direction == "backward") return CauseClass::kGradientExplosion;
   if (is(bad, OpFamily::kReduction)) return CauseClass::kReductionOverflow;
@@ -32,19 +33,19 @@ CauseClass out_of_range(const FirstBad& bad) {
   return CauseClass::kActivationOverflow;
 }
 
-/// Cause if a raised guard made the step finite.
+/// Returns the cause if a raised guard made the step finite.
 CauseClass singularity_cause(const FirstBad& bad) {
   if (takes_masks(bad)) return CauseClass::kFullyMaskedRow;
   if (is(bad, OpFamily::kNorm)) return CauseClass::kNormalizationSingularity;
   return is_loss(bad) || bad.in_loss ? CauseClass::kLossFunctionSingularity : CauseClass::kArithmeticSingularity;
 }
 
-/// Cause of a value that exceeds the range of every dtype.
+/// Returns the cause of a value that exceeds the range of every dtype.
 CauseClass overflow_cause(const FirstBad& bad) {
   return bad.direction == "backward" ? CauseClass::kGradientExplosion : CauseClass::kActivationOverflow;
 }
 
-/// The likely cause, by the kind of op alone, if no replay proved one.
+/// Returns the likely cause, by the kind of op and value alone, for the case that no replay proves a cause.
 Finding likely_cause(const FirstBad& bad) {
   if (is(bad, OpFamily::kAttention)) return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
   if (bad.of_mask) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
@@ -57,8 +58,8 @@ Finding likely_cause(const FirstBad& bad) {
   return {overflow_cause(bad), Confidence::kLikely};
 }
 
-/// The override target of that op alone. For a cast: of all ops of its module, because it belongs to the op that reads
-/// it.
+/// Returns the override target of the bad op alone. If the bad op is a cast: of all ops of its module, because a cast
+/// belongs to the op that reads its result.
 std::string target_of(const FirstBad& bad) {
   return fmt::format("{}/{}", bad.op_path(), bad.is<ops::Cast>() ? "*" : bad.op);
 }
@@ -137,14 +138,16 @@ class CauseSearch {
     return {CauseClass::kCorruptedState, Confidence::kProven};
   }
 
-  /// True if guards of that op, or of all ops of its kind, make the step finite: masks and eps are often shared.
+  /// True if raised guards of the bad op, or of all ops of the same type, make the step finite. All ops are tried
+  /// because modules often share a mask or an eps.
   bool raised_guards_help(const FirstBad& bad) {
     SingularityGuard here(bad), everywhere(bad, true);
     return finite({.name = "guard-raised", .scale = 1.0}, &here) ||
            finite({.name = "guards-raised", .scale = 1.0}, &everywhere);
   }
 
-  /// Replays at scale 1, so that gradients do not overflow once the forward pass is finite.
+  /// True if the step is finite with ops in f32. Replays at a loss scale of 1, so that gradients do not overflow once
+  /// the forward pass is finite.
   bool precision_helps(const FirstBad& bad) {
     if (bad.dtype != "f16" && bad.dtype != "bf16") return false;
     std::vector<std::string> targets{target_of(bad)};
@@ -182,7 +185,8 @@ class CauseSearch {
     bad.step = failed_.step;
     d_.first_bad = bad;
     if (!leaving_out_helps()) earlier_weights_help();
-    // Gradients are finite: an updated NaN comes from 0 / 0, unless the learning rate is infinite in f32.
+    // The gradients are finite, so a NaN in the updated values comes from 0 / 0, unless the learning rate is infinite
+    // in f32.
     const bool finite_rate = std::isfinite(static_cast<float>(failed_.lr));
     if (std::isnan(failed_.proof.largest) && finite_rate) return {CauseClass::kOptimizerUnderflow, Confidence::kLikely};
     return {CauseClass::kGradientExplosion, Confidence::kLikely};
@@ -194,7 +198,8 @@ class CauseSearch {
     return {};
   }
 
-  /// Every op had finite results: only the accumulation of gradients between ops can have failed.
+  /// Handles the case that every op had finite results. Only the accumulation of a parameter's gradients can have
+  /// failed.
   Finding judge_without_op(const FirstBadSearch& search) {
     d_.first_bad = experiments_.bad_gradient();
     if (d_.first_bad) std::tie(d_.first_bad->module, d_.first_bad->op) = search.reader_of(d_.first_bad->parameter);
@@ -207,7 +212,8 @@ class CauseSearch {
     return d_.earlier_weights;
   }
 
-  /// Searches for samples without which the step is finite: those in the rows of the bad tensor, or one by bisection.
+  /// Searches for samples without which the step is finite: the samples in the bad rows of the first bad tensor or, by
+  /// bisection, a single sample. Returns true if there are such samples.
   bool leaving_out_helps() {
     const std::size_t all = experiments_.rows.size();
     if (all < 2) return false;

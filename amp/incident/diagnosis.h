@@ -18,7 +18,7 @@ struct Variant {
   std::string name = "same";
   std::vector<PrecisionPolicy::Override> promote{};  ///< overrides to add to the policy
   std::optional<double> scale{};                     ///< replaces the loss scale
-  std::vector<std::int64_t> without{};               ///< rows to leave out, of Experiments::rows
+  std::vector<std::int64_t> without{};               ///< rows to leave out, some of Experiments::rows
   bool earlier_weights = false;                      ///< uses the weights of the newest good checkpoint
 };
 /// The replays that are possible for a failed step.
@@ -26,21 +26,23 @@ struct Experiments {
   /// Replays the step with a change and rolls it back. `observer` may be null.
   std::function<Attempt(const Variant&, TapeObserver* observer)> run{};
   std::int64_t batch = 0;            ///< rows of a micro-batch; 0: unknown, or not the same in all
-  std::int64_t stride = 0;           ///< row r of micro-batch m is number m * stride + r
+  std::int64_t stride = 0;           ///< `rows` numbers row r of micro-batch m as m * stride + r
   std::vector<std::int64_t> rows{};  ///< rows that can be left out; empty if none can
   bool earlier_weights = false;      ///< true if Variant::earlier_weights is possible
-  /// Finds damage in the state before the step, and a bad gradient. Called if no op is to blame, or if the update is.
+  /// `damage` finds damage in the state before the step (find_damage()). Called if there is no first bad op, or if the
+  /// update was not finite. `bad_gradient` finds a non-finite gradient (find_bad_gradient()). Called if no other place
+  /// is found.
   std::function<std::optional<FirstBad>()> damage = none, bad_gradient = none;
   static std::optional<FirstBad> none() { return std::nullopt; }
 };
 
 /// Finds the first bad op and the cause of a failed attempt by at most 30 replays: one with observation, then with one
-/// change each. The cause is the smallest change that makes the step finite. If both a lower scale and a raised guard
-/// do, the cause is the singularity if an operand was there.
+/// change each. The smallest change that makes the step finite shows the cause. If both a lower loss scale and a raised
+/// guard make it finite, the cause is the singularity if an operand was in its range, and otherwise the loss scale.
 Diagnosis diagnose(const Attempt& failed, const Experiments& experiments);
 
-/// Diagnoses an evaluation with a non-finite result. `what`: description of the result; `search`: observed a repetition
-/// of the evaluation; `averaged`: the evaluation used averaged weights.
+/// Diagnoses an evaluation with a non-finite result. `what`: description of the result; `search`: has observed a
+/// repetition of the evaluation; `averaged`: true if the evaluation used averaged weights.
 Incident diagnose_evaluation(std::int64_t step, const std::string& what, const FirstBadSearch& search,
                              nn::Module& model, bool averaged);
 

@@ -15,8 +15,8 @@ namespace {
 
 struct FaultKind {
   const char* name;
-  std::vector<std::string> keys;  ///< required, in addition to step, once, again and every
-  std::vector<std::string> optional_keys{};
+  std::vector<std::string> keys;             ///< keys that this kind requires, besides `step`
+  std::vector<std::string> optional_keys{};  ///< keys that it allows, besides once, again and every
   bool once = false;
 };
 
@@ -38,7 +38,7 @@ const std::vector<FaultKind>& kinds() {
   return all;
 }
 
-/// Suggests the nearest of `words`; lists them if none is near.
+/// Returns a suggestion for a misspelled `word`: the nearest of `words`, or a list of them if none is near.
 std::string hint(const std::string& word, const std::vector<std::string>& words) {
   if (const std::string nearest = did_you_mean(word, words); !nearest.empty() || words.empty()) return nearest;
   const std::size_t shown = std::min<std::size_t>(words.size(), 16);
@@ -71,7 +71,8 @@ void set_value(Fault& fault, const std::string& key, const std::string& text) {
                        : fault.index) = number<std::int64_t>(fault.spec, key, text);
 }
 
-/// Returns the name in `names` that is the fault's path, or the path followed by ".weight".
+/// Returns the name in `names` that is the fault's path, or the path followed by ".weight". `what`: the kind of names,
+/// for the error message.
 std::string resolved(const Fault& fault, const std::vector<std::string>& names, std::string_view what) {
   std::vector<std::string> words = names;
   constexpr std::string_view kWeight = ".weight";
@@ -97,7 +98,7 @@ std::string first_buffer_of(nn::Module& model, const std::string& path) {
   return path;
 }
 
-/// Sets one element, on any device.
+/// Sets the element with row-major index `at`, on any device.
 void set_element(Tensor& tensor, std::int64_t at, float value) {
   Tensor flat = tensor.view_at(at, Shape{1});
   flat.copy_from(Tensor::full(Shape{1}, value).to(tensor.device()));
@@ -110,7 +111,7 @@ void flip_high_bit(Tensor& tensor) {
   tensor.copy_from(changed);
 }
 
-/// Returns a copy with `f` applied to row `row`.
+/// Returns a copy after `f(values, width)` has changed the values of row `row`.
 template <class F>
 Tensor with_row(const Tensor& tensor, std::int64_t row, F&& f) {
   Tensor wide = tensor.to(DType::f32).on_host().clone();
@@ -184,7 +185,7 @@ bool FaultInjection::due(const Fault& fault, std::int64_t step) const {
 }
 
 bool FaultInjection::concerns(std::int64_t step) const {
-  // nan-weight strikes after its step, so that the next step fails.
+  // nan-weight strikes after its step is committed, so that the next step fails.
   return std::ranges::any_of(faults_, [&](const Fault& f) {
     return f.every > 0 ? step >= f.step : step == f.step || (f.kind == "nan-weight" && step == f.step + 1);
   });
@@ -302,8 +303,8 @@ double FaultInjection::eps_of(const OpCall& call, double eps) {
   return eps;
 }
 
-/// Fills the first row of each faulty sample. Dimension 0 of `tensor` is the batch, perhaps folded with other
-/// dimensions.
+/// For each active fault of this kind, fills the first row of its sample with `value`. Dimension 0 of `tensor` is the
+/// batch, perhaps folded with other dimensions.
 void FaultInjection::fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value) {
   if (batch_rows_ < 1 || tensor.rank() < 2 || tensor.dim(0) % batch_rows_ != 0) return;
   for (const Fault* fault : active(kind)) {
@@ -354,8 +355,8 @@ void FaultInjection::before_forward(const OpCall& call, std::span<const Variable
     fill_row("mask-row", call, read[0], -std::numeric_limits<float>::infinity());
 }
 
-/// Returns the row of a sample in a micro-batch that has `rows` rows now; std::nullopt if it does not contain the
-/// sample.
+/// Returns the row of a sample in the current micro-batch, which has `rows` rows because some may be left out. Returns
+/// std::nullopt if it does not contain the sample.
 std::optional<std::int64_t> FaultInjection::row_of(std::int64_t sample, std::int64_t rows) const {
   const std::int64_t per_micro_batch = rows_per_micro_batch_ > 0 ? rows_per_micro_batch_ : rows,
                      first = micro_batch_ * per_micro_batch;
@@ -384,7 +385,7 @@ Tensor FaultInjection::with_input_faults(const Tensor& batch, std::int64_t rows)
 
 void FaultInjection::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                                    const Observation&) {
-  for (const Tensor& operand : read)  // tokens cannot be NaN or scaled, but the result of their embedding can
+  for (const Tensor& operand : read)  // tokens are integers: the fault changes the result of their embedding instead
     if (batch_ != nullptr && operand.defined() && operand.raw() == batch_ && !is_floating(operand.dtype()))
       outputs[0] = with_input_faults(outputs[0], operand.dim(0));
   if (call.info.family == OpFamily::kAttention)

@@ -23,12 +23,12 @@ struct Fault {
   std::int64_t every = 0;  ///< > 0: strikes again at this interval of steps
   bool once = false;       ///< strikes only in the first attempt at its step; otherwise in all attempts and replays
   bool again = false;      ///< strikes each time the run reaches its step; otherwise only the first time
-  std::string path{};      ///< of a module, buffer or parameter
+  std::string path{};      ///< path of a module, buffer or parameter
   std::string op{};
   std::int64_t sample = 0;  ///< row of the step's whole batch
-  std::int64_t index = 0;   ///< of the element
-  double factor = 1;
-  bool view = false;  ///< changes only what ops read, not what is stored
+  std::int64_t index = 0;   ///< index of the element in its parameter
+  double factor = 1;        ///< multiplies the sample, the weights or the learning rate, depending on the kind
+  bool view = false;        ///< changes only the values that ops read, not the stored weights
 };
 
 /// Parses `KIND@step=K[,key=value…]`. Throws ArgumentError that suggests the nearest kind or key.
@@ -43,7 +43,7 @@ struct Fault {
 ///   nan-weight path=P               a parameter gets a NaN after the step's commit
 ///   nan-buffer path=P               a buffer, or the first one of a module, gets a NaN before the step
 ///   bitflip path=P,op=O             the top exponent bit of a result's first element flips, in one attempt
-///   enospc                          the first checkpoint from this step on finds the disk full
+///   enospc                          the first checkpoint from this step on fails because the disk is full
 ///   lr factor=F                     the step's learning rate is multiplied
 ///   sigterm, kill                   the process gets the signal before the step
 ///
@@ -74,16 +74,17 @@ class FaultInjection final : public TapeObserver {
 
   /// Call before the first attempt at a step. Injects the faults that change state or end the process.
   void before_step(std::int64_t step, optim::Optimizer& optimizer);
-  /// Call before each attempt and replay. `first`: the first attempt, no replay; `left_out`: rows of the step's whole
-  /// batch that are left out, ascending; `rows`: of one micro-batch, 0 if unknown.
+  /// Call before each attempt and replay. `first`: true for the first attempt, false for retries and replays;
+  /// `left_out`: rows of the step's whole batch that are left out, ascending; `rows`: number of rows of one
+  /// micro-batch, 0 if unknown.
   void before_run(std::int64_t step, bool first, std::vector<std::int64_t> left_out = {}, std::int64_t rows = 0);
   /// Call after backward.
   void after_gradients(optim::FlatParameters& parameters);
   /// Call after the commit.
   void after_commit(std::int64_t step, optim::Optimizer& optimizer);
-  /// Factor on the learning rate of this attempt.
+  /// Returns the factor by which faults multiply the learning rate of this attempt.
   double lr_factor();
-  /// Call before a checkpoint of `step` is written. True if it must find the disk full.
+  /// Call before a checkpoint of `step` is written. True if the write must fail because the disk is full.
   bool fills_disk(std::int64_t step);
 
   double eps_of(const OpCall& call, double eps) override;
@@ -105,14 +106,14 @@ class FaultInjection final : public TapeObserver {
   nn::Module* model_ = nullptr;
   std::vector<Fault> faults_;
   static constexpr std::int64_t kEarlierProcess = -1;
-  /// By fault and step: the call of before_step() in which the fault struck.
+  /// By fault and step: the number of the before_step() call in which the fault struck, or kEarlierProcess.
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> struck_;
   std::int64_t step_ = 0;
   std::int64_t call_ = 0;  // number of before_step() calls
   bool first_ = true;
   std::vector<std::int64_t> left_out_;
   std::int64_t rows_per_micro_batch_ = 0;
-  const void* batch_ = nullptr;  // address of this micro-batch, whose rows are samples
+  const void* batch_ = nullptr;  // address of the micro-batch's tensor, whose rows are samples
   std::int64_t batch_rows_ = 0;
   std::int64_t micro_batch_ = -1;
 };

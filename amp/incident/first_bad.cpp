@@ -111,7 +111,8 @@ const FirstBadSearch::Part* FirstBadSearch::part_of_channel(std::int64_t tape_in
   return &*std::ranges::find_if(parts->second, [&](const Part& p) { return channel < p.end; });
 }
 
-/// True if an op that depends on this one reads a weight; any later op if this one is not differentiable.
+/// True if an op that depends on the op at `tape_index` reads a weight. If the latter op is not differentiable, true if
+/// any later op reads a weight.
 bool FirstBadSearch::leads_to_weight(std::int64_t tape_index) const {
   if (!users_.contains(tape_index)) return !weight_readers_.empty() && *weight_readers_.rbegin() > tape_index;
   std::set<std::int64_t> reached{tape_index};
@@ -123,11 +124,11 @@ bool FirstBadSearch::leads_to_weight(std::int64_t tape_index) const {
   return false;
 }
 
-/// Returns rows of the step's whole batch; empty if they are unknown.
+/// Returns the samples with a non-finite element, as rows of the step's whole batch; empty if they are unknown.
 std::vector<std::int64_t> FirstBadSearch::samples_of(const Tensor& tensor, const NonFiniteScan& scan) const {
   std::vector<std::int64_t> samples;
   if (batch_ < 1 || tensor.rank() < 1 || tensor.dim(0) < batch_ || tensor.dim(0) % batch_ != 0) return samples;
-  const std::int64_t rows = tensor.dim(0) / batch_;  // heads or windows folded into the first dimension
+  const std::int64_t rows = tensor.dim(0) / batch_;  // per sample: heads or windows folded into the first dimension
   for (const std::int64_t row : scan.rows) {
     const std::int64_t sample = step_context().micro_batch * (stride_ > 0 ? stride_ : batch_) + row / rows;
     if (samples.empty() || samples.back() != sample) samples.push_back(sample);
@@ -247,13 +248,14 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
       broken = broken || in.nan || in.positive;
       masked = masked || in.only_negative();
     }
-    if (broken) return;  // an operand was changed between ops, by user code
+    if (broken) return;  // user code made an operand non-finite between two ops
     FirstBad bad = describe(call, output, out, read);
     bad.tensor = "output";
     if (!bad.index.empty())
       name_part(bad, part_of_channel(call.tape_index, bad.index.back(), output.shape()[output.rank() - 1]));
-    const bool moves = call.info.observed == Observed::kMoves;  // copies values: the batch is bad
-    const bool narrows = reads_batch_ && bad.is<ops::Cast>();   // the batch exceeds the range of the dtype
+    const bool moves = call.info.observed == Observed::kMoves;  // the op only copies values: the batch is bad
+    const bool narrows = reads_batch_ &&
+                         bad.is<ops::Cast>();  // a cast of the batch, which exceeds the range of the dtype
     if (moves || narrows) bad.direction = "input";
     if (out.only_negative()) {
       if (!masked && !negative_) negative_ = std::move(bad);
@@ -278,7 +280,7 @@ void FirstBadSearch::after_backward(const OpCall& call, std::span<const Tensor> 
   for (const Tensor& gradient : gy) {
     const NonFiniteScan incoming = scan_non_finite(gradient);
     if (incoming.finite()) continue;
-    // The summands were finite, or one of them would have been found: their sum is not.
+    // Each gradient that an op returned was finite (otherwise found_ would be set), so their sum is to blame.
     found_ = describe(call, gradient, incoming, {});
     found_->tensor = "gradient of the output, summed over its uses";
     return;

@@ -17,7 +17,7 @@ namespace binade::amp {
 /// The non-finite elements of a tensor.
 struct NonFiniteScan {
   bool nan = false, positive = false, negative = false;  ///< true if there is a NaN, an inf, a -inf
-  std::int64_t position = -1;        ///< of the first infinity, or else of the first NaN; -1: all elements are finite
+  std::int64_t position = -1;        ///< row-major position of the first infinity, or else of the first NaN; -1: none
   std::vector<std::int64_t> rows{};  ///< indices along dimension 0 with a non-finite element, ascending
 
   bool finite() const { return position < 0; }
@@ -28,29 +28,31 @@ NonFiniteScan scan_non_finite(const Tensor& tensor);
 /// Sets value and index of `bad` to those of the element at row-major `position`.
 void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position);
 
-/// Observes one run of a step and finds its first bad op: its operands are finite and its result is not.
+/// Observes one run of a step and finds the first bad op, whose operands are finite and whose result is not.
 ///
 /// An operand that no op computed is a weight (direction "state") or part of the batch ("input"). A -inf is legal in a
-/// tensor without NaN or inf, as in a mask. It is followed until an op that does not take masks (OpInfo::numerics)
-/// turns it into another non-finite value. Then its origin is to blame: an op, a batch that a product read, or that
-/// last op itself if it read nothing but masks. If one op reads parameters of several submodules of its caller (the
-/// projections of an attention), the submodule whose channel, weight or gradient is bad is named.
+/// tensor without NaN or inf, as in a mask. The search ignores such a -inf until an op that does not take masks
+/// (OpInfo::numerics) turns it into another non-finite value. Then the origin of the -inf is to blame: the op that
+/// computed it; or the batch, if a product, a norm or a loss read it; or otherwise the op that turned it into another
+/// value. If one op reads parameters of several submodules of its caller (the projections of an attention), the result
+/// names the submodule whose channel, weight or gradient is bad.
 class FirstBadSearch final : public TapeObserver {
  public:
-  /// `batch`: rows of a micro-batch; 0: dimension 0 of the first input that is no weight. Row r of micro-batch m is
-  /// sample m * `stride` + r; a stride of 0 stands for the rows of a micro-batch.
+  /// `batch`: number of rows of a micro-batch; 0: taken from dimension 0 of the first input that is no weight. Row r of
+  /// micro-batch m is sample m * `stride` + r; a stride of 0 stands for the number of rows of a micro-batch.
   explicit FirstBadSearch(std::int64_t batch, std::int64_t stride = 0) : batch_(batch), stride_(stride) {}
 
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
-  bool separates_gradients() const override { return true; }  // or a NaN in a sum would be attributed to the wrong op
+  bool separates_gradients() const override { return true; }  // in a sum of gradients, the op at fault is unknown
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
                       const Observation& seen) override;
 
   /// Returns the first bad op of the run that was observed.
   std::optional<FirstBad> found() const;
-  /// Returns module path and name of the first op that read a weight; only the path if no op did.
+  /// Returns module path and name of the first op that read `parameter`; if no op did, the parameter's module and an
+  /// empty name.
   std::pair<std::string, std::string> reader_of(const std::string& parameter) const;
 
  private:
@@ -62,14 +64,15 @@ class FirstBadSearch final : public TapeObserver {
   std::vector<std::int64_t> samples_of(const Tensor& tensor, const NonFiniteScan& scan) const;
   void note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read);
 
-  /// A submodule whose parameters an op of its caller reads, and the end of its channels in the op's result, which has
-  /// the channels of all such submodules side by side: as many of each as its first parameter has rows.
+  /// A submodule whose parameters an op of its caller reads. The op's result has the channels of all such submodules
+  /// side by side. A submodule has as many channels as its first parameter has rows; `end` is the index after its last
+  /// channel.
   struct Part {
     std::string module{};
     std::int64_t end = 0;
   };
   void note_parts(const OpCall& call, std::span<const Variable> inputs);
-  /// Returns the submodule that owns input `i`; null if no single one does.
+  /// Returns the submodule that owns input `i`; null if the input is no parameter of a submodule.
   const Part* part_of_input(std::int64_t tape_index, std::size_t i) const;
   /// Returns the submodule that owns a channel; null if submodules do not make up the result's `channels`.
   const Part* part_of_channel(std::int64_t tape_index, std::int64_t channel, std::int64_t channels) const;
@@ -77,18 +80,18 @@ class FirstBadSearch final : public TapeObserver {
   bool leads_to_weight(std::int64_t tape_index) const;
 
   std::int64_t batch_, stride_;
-  // Of this micro-batch, by tape index.
+  // The next five members describe the ops of this micro-batch, by tape index.
   std::map<std::int64_t, std::vector<std::int64_t>> users_;  // ops that read an op's results
   std::set<std::int64_t> weight_readers_;
   std::map<std::int64_t, std::vector<Part>>
-      parts_;  // for each input of an op that reads several submodules' parameters
+      parts_;  // one Part per input, for ops that read parameters of several submodules
   std::set<std::int64_t> attention_scores_;
   std::set<std::int64_t> at_singularity_;
-  // Of the whole run.
+  // The members below are for the whole run of the step.
   std::map<std::string, std::pair<std::string, std::string>> readers_;  // module and op that read a weight
   std::int64_t micro_batch_ = -1;
-  bool reads_batch_ = false;  // true if the running op reads only the batch
-  std::optional<FirstBad> found_;
+  bool reads_batch_ = false;          // true if the running op reads only the batch
+  std::optional<FirstBad> found_;     // the first bad op; if it is empty, found() returns negative_
   std::optional<FirstBad> negative_;  // the first -inf that an op computed from finite operands
   std::optional<FirstBad> mask_;      // the first -inf of the batch
 };

@@ -26,7 +26,7 @@ struct FirstBad {
   std::string parameter{};       ///< path of the parameter, if the bad tensor is a parameter or its gradient
   std::string dtype{};
   std::string value{};                      ///< "inf", "-inf", "nan"
-  std::vector<std::int64_t> index{};        ///< of the bad element
+  std::vector<std::int64_t> index{};        ///< index of the bad element, one number per dimension
   std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, if exactly one is affected
   std::optional<std::int64_t> sample_id{};  ///< number of that sample in the data set
   std::vector<std::int64_t> samples{};      ///< all affected rows, if known
@@ -92,10 +92,10 @@ struct Diagnosis {
   // Changes that made the step finite. Remedies are chosen by them.
   std::vector<std::string> promote{};   ///< ops, named as in overrides, to compute in f32 together
   std::vector<std::int64_t> samples{};  ///< rows to leave out
-  bool earlier_weights = false;         ///< weights of the newest good checkpoint
+  bool earlier_weights = false;         ///< true if the weights of an earlier checkpoint made the step finite
 };
 
-/// Returns Diagnosis::advice.
+/// Returns the recommended change (Diagnosis::advice) for the cause that a diagnosis found.
 std::string advise(const Diagnosis& diagnosis);
 
 /// How training continues after an incident, the cheapest action first.
@@ -131,7 +131,7 @@ struct Incident {
   bool drill = false;                      ///< a fault was injected into this step
   bool warning = false;                    ///< an evaluation failed; training is not affected
   std::string no_capsule{};                ///< why there is no repro bundle, if a sink is set (set_repro_sink)
-  std::vector<ModuleHeadroom> headroom{};  ///< of the attempt
+  std::vector<ModuleHeadroom> headroom{};  ///< headroom of the modules in the failed attempt
 };
 std::ostream& operator<<(std::ostream& out, const Incident& incident);
 

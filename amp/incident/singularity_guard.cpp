@@ -8,7 +8,7 @@ namespace binade::amp {
 namespace {
 
 constexpr double kEps = 1e-5;
-// 1 / x is then at most 1000, which every dtype can hold.
+// Operands are moved this far away from a singularity. 1 / x is then at most 1000, which every dtype can hold.
 constexpr double kDistance = 1e-3;
 
 double moved(double x, double singularity, const LegalRange& legal) {
@@ -18,7 +18,7 @@ double moved(double x, double singularity, const LegalRange& legal) {
   return std::abs(x - singularity) < kDistance ? singularity + kDistance : x;
 }
 
-/// Returns a copy in which rows of nothing but -inf are 0.
+/// Returns a copy in which rows with only -inf are set to 0.
 Tensor without_empty_rows(const Tensor& tensor) {
   Tensor wide = tensor.to(DType::f32).on_host().clone();
   const std::int64_t width = wide.rank() > 0 ? wide.dim(wide.rank() - 1) : 0;
@@ -31,7 +31,7 @@ Tensor without_empty_rows(const Tensor& tensor) {
 
 bool readable(const Tensor& tensor) { return tensor.defined() && is_floating(tensor.dtype()); }
 
-/// True if input i may be a mask: any input, unless the op states which ones are.
+/// True if input `i` may be a mask. If the op does not state which inputs are masks, any input may be one.
 bool takes_mask(const OpInfo& info, std::size_t i) { return info.mask_inputs == 0 || info.takes_mask(i); }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace binade::amp {
 struct Trigger {
   std::string of{};              ///< the tensor to set to `values`: "the input of 'sigmoid' in head"
   std::vector<double> values{};  ///< one value for all elements, or a row
-  DType dtype = DType::f32;      ///< of the values
-  double operand = 0;            ///< resulting operand of the finding's op, if it is one number
+  DType dtype = DType::f32;      ///< dtype of `values`
+  double operand = 0;            ///< operand of the finding's op that results from `values`, if it is one number
   std::string chain{};           ///< explanation: "sigmoid of 17.3287 is 1 in f32"
 };
 
@@ -30,7 +30,7 @@ struct PreflightFinding {
   std::string rule{};  ///< the rule's name in docs/preflight.md: "bce-after-sigmoid"
   Severity severity = Severity::kPossible;
   std::string module{};          ///< path; empty at the root, and if no op is at risk
-  std::int64_t tape_index = -1;  ///< of the op; -1 if no op is at risk
+  std::int64_t tape_index = -1;  ///< tape index of the op; -1 if no op is at risk
   std::string op{};              ///< name of the op, or "loss scale", "step" or the optimizer
   std::string what{};            ///< description of the failure
   std::string advice{};          ///< recommended change
@@ -40,7 +40,7 @@ struct PreflightFinding {
 
 struct PreflightReport {
   std::vector<PreflightFinding> findings{};
-  double loss = 0;     ///< of the measured batch; NaN if there was none
+  double loss = 0;     ///< loss of the measured batch; NaN if the closure returned none
   double seconds = 0;  ///< duration of the analysis
 };
 

@@ -8,7 +8,7 @@
 namespace binade::amp {
 namespace {
 
-/// In the order of the report. The last rule covers what no other rule explains.
+/// The rules, in the order of the report. The last rule reports failures that no other rule explains.
 constexpr Rule kRules[] = {find_bad_data,     find_singularities, find_vanished_eps,    find_mask_constants,
                            find_masked_rows,  find_long_sums,     find_little_headroom, find_unfit_scale,
                            find_idle_updates, find_non_finite};
@@ -66,7 +66,7 @@ bool gradients_fit(const Outcome& outcome) {
          (outcome.scan.finite() && std::ranges::none_of(outcome.survey.ops(), &SurveyedOp::backward_breaks));
 }
 
-/// "blocks.#.mlp" for "blocks.2.mlp": findings whose modules differ only by numbers are merged.
+/// Returns "blocks.#.mlp" for "blocks.2.mlp". Findings whose modules differ only by numbers are merged.
 std::string without_numbers(const std::string& path) {
   std::string text;
   for (const char c : path) {

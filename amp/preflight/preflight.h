@@ -22,8 +22,9 @@ struct PreflightStep {
   StepContext at{};      ///< seed and number of the step, which determine its random numbers
 };
 
-/// Finds the risks of a step before it is trained: runs `closure`, which computes the loss of one batch, forward and
-/// backward under the policy, derives the ranges of all results from the contracts of the ops, and applies the rules.
+/// Finds the numerical risks of training steps before the first one. Runs forward and backward of `closure`, which
+/// computes the loss of one batch, derives the ranges of all results from the contracts of the ops, and applies the
+/// rules.
 /// An exception of `closure` becomes a finding. If gradients overflow, repeats the run at lower loss scales. Changes no
 /// weight, statistic, counter or random number, and clears the gradients.
 ///

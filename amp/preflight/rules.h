@@ -24,7 +24,7 @@ struct Inspection {
   double ema_decay = 0;        ///< 0: no averaged weights
   bool backward = false;       ///< true if backward ran; the members below need it
   double measured_at = 1;      ///< loss scale of backward: `scale`, or a lower one if gradients overflowed
-  optim::GradientScan scan{};  ///< of the gradients
+  optim::GradientScan scan{};  ///< magnitudes of the gradients
 };
 
 using Findings = std::vector<PreflightFinding>;
@@ -33,7 +33,7 @@ using Findings = std::vector<PreflightFinding>;
 using Rule = void (*)(const Inspection&, Findings&);
 
 void find_singularities(const Inspection& inspection, Findings& findings);    ///< log of 0, division by 0
-void find_vanished_eps(const Inspection& inspection, Findings& findings);     ///< eps of norms and losses that is 0
+void find_vanished_eps(const Inspection& inspection, Findings& findings);     ///< eps that rounds to 0
 void find_mask_constants(const Inspection& inspection, Findings& findings);   ///< mask constants that become -inf
 void find_masked_rows(const Inspection& inspection, Findings& findings);      ///< softmax rows without a visible entry
 void find_long_sums(const Inspection& inspection, Findings& findings);        ///< sums beyond a 16-bit range
@@ -48,7 +48,7 @@ inline Trigger value_trigger(std::string tensor, double value, DType dtype, doub
   return {std::move(tensor), {value}, dtype, operand, std::move(chain)};
 }
 
-/// Returns a finding without text.
+/// Returns a finding about `op`, without its texts.
 PreflightFinding finding_at(const SurveyedOp& op, std::string rule, Severity severity);
 /// True if there is a finding at `op`.
 bool has_finding(const Findings& findings, const SurveyedOp& op);

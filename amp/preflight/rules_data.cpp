@@ -68,7 +68,7 @@ void find_non_finite(const Inspection& in, Findings& findings) {
                          forward ? "result" : "gradient");
     f.advice = "see docs/incidents.md: the first step will be diagnosed";
     findings.push_back(std::move(f));
-    return;  // later ones follow from it
+    return;  // later non-finite results follow from this one
   }
 }
 

@@ -6,7 +6,7 @@
 namespace binade::amp {
 namespace {
 
-/// Returns the additive mask that an op reads: 0 and a constant far below 0. Null if it reads none.
+/// Returns the additive mask that an op reads, which holds 0 and a constant far below 0. Null if the op reads none.
 const SurveyedOperand* mask_of(const SurveyedOp& op) {
   for (const SurveyedOperand& o : op.operands)
     if (o.given && !o.varies && o.observed && o.observed->finite() && o.observed->low <= kMaskedBelow &&
@@ -26,7 +26,7 @@ std::string constant_advice(DType dtype) {
                      name_of(dtype));
 }
 
-/// Fills `f` and returns true if the mask's constant, alone or added to a score, is -inf in the result.
+/// True if the mask's constant, alone or added to a score, became -inf in the op's result; then fills `f`.
 bool becomes_infinite(const SurveyedOp& op, PreflightFinding& f) {
   if (!op.result || !op.result->negative || !reads_only_finite(op)) return false;
   const SurveyedOperand* mask = mask_of(op);
@@ -48,7 +48,7 @@ bool becomes_infinite(const SurveyedOp& op, PreflightFinding& f) {
   return true;
 }
 
-/// Fills `f` and returns true if scores four times as large would become -inf with the mask's constant.
+/// True if the mask's constant added to scores four times as large as the measured ones would be -inf; then fills `f`.
 bool comes_near(const SurveyedOp& op, PreflightFinding& f) {
   if (!op.is<ops::Add>() || op.dtype != DType::f16) return false;
   const SurveyedOperand* mask = mask_of(op);
@@ -66,7 +66,7 @@ bool comes_near(const SurveyedOp& op, PreflightFinding& f) {
   return true;
 }
 
-/// True for -inf - -inf, as in x - max(x) over a row of nothing but -inf.
+/// True if the op subtracted -inf from -inf, as x - max(x) does in a row with only -inf.
 bool subtracts_masks(const SurveyedOp& op) { return op.masked && op.breaks && op.result->nan; }
 
 }  // namespace

@@ -19,7 +19,7 @@ double largest_operand(const SurveyedOp& op) {
   return largest;
 }
 
-/// The operand at which exp reaches the end of the range of `dtype`.
+/// Returns the largest x for which exp(x) is in the range of `dtype`.
 double end_of_exp(DType dtype) { return std::log(range_of(dtype).largest); }
 
 PreflightFinding describe_range(const SurveyedOp& op, double binades) {
@@ -50,7 +50,7 @@ PreflightFinding describe_range(const SurveyedOp& op, double binades) {
 }  // namespace
 
 void find_little_headroom(const Inspection& in, Findings& findings) {
-  std::set<const SurveyedOp*> near;  // ops with little headroom, and ops that pass on their values
+  std::set<const SurveyedOp*> near;  // ops with little headroom, and later ops with little headroom that read theirs
   for (const SurveyedOp& op : in.survey.ops()) {
     if (op.masked || !op.amax.any()) continue;
     const bool passed_on = std::ranges::any_of(op.operands, [&](const SurveyedOperand& o) {
@@ -62,7 +62,7 @@ void find_little_headroom(const Inspection& in, Findings& findings) {
       continue;
     }
     if (!(binades < kLittleHeadroom) || (op.overflows() && !op.breaks)) continue;
-    // Singularities, masks and labels have rules of their own.
+    // Other rules report non-finite results at singularities, of masks and of ignored labels.
     if (op.breaks && (op.info->singular() || op.no_label || op.result->nan)) continue;
     near.insert(&op);
     if (!has_finding(findings, op)) findings.push_back(describe_range(op, binades));

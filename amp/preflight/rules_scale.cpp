@@ -7,7 +7,7 @@
 namespace binade::amp {
 namespace {
 
-/// Number of halvings of a dynamic scale in the first step that is not worth a finding.
+/// Maximum number of halvings that a dynamic loss scale may need in the first step without a finding.
 constexpr double kOrdinaryHalvings = 4;
 
 /// The op whose scaled gradients use the largest share of the range of their dtype.

@@ -15,7 +15,7 @@ std::string kind_of(const SurveyedOp& op) {
   return op.info->name;
 }
 
-/// The finding that follows from the ops that computed the operand.
+/// Rule and texts of a finding, which depend on the ops that computed the singular operand.
 struct Origin {
   std::string rule;
   std::string what;
@@ -70,7 +70,8 @@ bool measured(const SurveyedOp& op, std::size_t operand) {
          (breaks_at(op, {operand, observed->low}) || breaks_at(op, {operand, observed->high}));
 }
 
-/// Returns two values, one rounding error apart, whose mean of squares is below the square of their mean.
+/// Returns two values, one rounding error apart, whose variance in f32, computed as mean of squares minus square of
+/// mean, is so far below 0 that it stays negative after `eps` is added.
 std::optional<std::vector<double>> row_that_cancels(double eps) {
   for (float scale = 1; scale < 0x1p20f; scale *= 2)
     for (int k = 0; k < 64; ++k) {
@@ -111,7 +112,7 @@ void find_singularities(const Inspection& in, Findings& findings) {
     const std::optional<OperandValue> broken = reachable_singularity(op);
     if (!broken) continue;
     const OperandChain chain(in.survey, op.operands[broken->operand]);
-    if (std::ranges::any_of(chain.ops(), &SurveyedOp::breaks)) continue;  // the finding belongs to that op
+    if (std::ranges::any_of(chain.ops(), &SurveyedOp::breaks)) continue;  // the op that breaks gets the finding
     const Origin origin = origin_of(op, in.survey, chain, *broken);
     PreflightFinding f = finding_at(op, origin.rule,
                                     measured(op, broken->operand) ? Severity::kMeasured : Severity::kPossible);

@@ -16,10 +16,11 @@ PreflightFinding of_optimizer(const Inspection& in, std::string rule, std::strin
 
 double smallest_of(DType dtype) { return std::ldexp(range_of(dtype).smallest_normal, -range_of(dtype).mantissa_bits); }
 
-/// The largest gradient whose contribution to the second moment rounds to 0 in `dtype`.
+/// Returns the largest gradient whose contribution to the second moment, (1 - beta2) x gradient^2, rounds to 0.
 double vanishing_gradient(DType dtype, double beta2) { return std::sqrt(smallest_of(dtype) / 4 / (1 - beta2)); }
 
-/// A gradient whose square underflows is divided by eps alone. Updates are computed in f32.
+/// Reports an eps that is too small: a gradient whose square underflows in f32, the dtype of updates, is divided by eps
+/// alone.
 void judge_eps(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
   if (!facts.divides_by_root) return;
   const double gradient = vanishing_gradient(DType::f32, facts.beta2);
@@ -81,7 +82,7 @@ void judge_betas(const Inspection& in, const optim::UpdateFacts& facts, Findings
         "use a decay <= 0.9999999"));
 }
 
-/// The largest relative change that is lost when rounding to nearest.
+/// Returns the largest relative change of a weight that rounding to nearest in `dtype` undoes.
 double lost_share(DType dtype) { return std::ldexp(1.0, -range_of(dtype).mantissa_bits - 2); }
 
 void judge_decay(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {

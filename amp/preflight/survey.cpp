@@ -9,9 +9,9 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kSmall = 1 << 20;  // bytes of a result that is always held
+constexpr std::size_t kSmall = 1 << 20;  // results of at most this many bytes are always held (Survey::held_)
 
-/// True for ops whose result range does not depend on the ranges of their operands, so that these need not be read.
+/// True for ops whose result range does not depend on the ranges of their operands. Such operands need not be read.
 bool mixes(const OpInfo& info) {
   return is_product(info.family) || info.family == OpFamily::kNorm || info.family == OpFamily::kLookup;
 }
@@ -69,7 +69,7 @@ const SurveyedOp* Survey::source(const SurveyedOperand& operand) const {
 }
 
 int Survey::producer_of(const Variable& input, const Tensor& read) const {
-  if (input.dtype() != read.dtype())  // cast by the policy
+  if (input.dtype() != read.dtype())  // the policy has cast the input, and the cast is the producer
     if (const auto cast = held_.find(read.raw()); cast != held_.end()) return cast->second.first;
   if (const Node* node = input.state()->node.get()) {
     const auto found = positions_.find(node->tape_index());
@@ -137,7 +137,7 @@ void Survey::after_forward(const OpCall& call, std::span<const Tensor> read, Ten
   const auto [at, added] = positions_.try_emplace(call.tape_index, static_cast<int>(ops_.size()));
   if (added)
     ops_.push_back(std::move(op));
-  else  // a recomputed segment, now with its graph
+  else  // the op of a recomputed segment runs again in backward, now with its graph
     ops_[static_cast<std::size_t>(at->second)] = std::move(op);
   hold(ops_[static_cast<std::size_t>(at->second)], at->second, outputs);
 }
@@ -174,7 +174,7 @@ void Survey::after_backward(const OpCall& call, std::span<const Tensor> gy, std:
   const auto found = positions_.find(call.tape_index);
   if (found == positions_.end()) return;
   SurveyedOp& op = ops_[static_cast<std::size_t>(found->second)];
-  if (op.info != &call.info) return;  // a recomputed segment has the index of its last op
+  if (op.info != &call.info) return;  // the call is a recomputed segment as a whole, which has its last op's index
   op.gradients = amax.synchronized();
   for (const Tensor& g : gx)
     if (g.defined() && is_half(g.dtype())) op.gradient_dtype = g.dtype();

@@ -17,11 +17,11 @@ namespace binade::amp {
 
 /// Rounds to `dtype`.
 double rounded(double x, DType dtype);
-/// Rounds both bounds: the rounded range of a sigmoid includes 0 and 1, and 0 + 1e-8 is 0 in f16.
+/// Rounds both bounds to `dtype`. The rounded range of a sigmoid, for example, includes 0 and 1.
 ValueRange rounded(const ValueRange& range, DType dtype);
 
-/// An elementwise op of one input with the parameters of one call, as functions of one number. They compute in float,
-/// as the kernels do, without rounding the result to the dtype in which it is stored.
+/// An elementwise op of one input with the parameters of one call, as functions of one number. The functions compute in
+/// float, as the kernels do, but do not round the result to the dtype in which kernels store it.
 struct ScalarOp {
   std::function<double(double x)> value{};
   std::function<double(double x, double gy)> gradient{};
@@ -29,7 +29,7 @@ struct ScalarOp {
 /// Returns std::nullopt for an op that is not elementwise or has two inputs.
 std::optional<ScalarOp> scalar_op(const OpCall& call);
 
-/// The range of a tensor's finite values, and its non-finite ones.
+/// The range of a tensor's finite values, and the kinds of its non-finite values.
 struct Extremes {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -47,10 +47,10 @@ struct SurveyedOperand {
   const void* leaf = nullptr;  ///< address of a leaf's values
   std::string parameter{};     ///< path of the parameter, if it is one
   bool varies = false;         ///< true if it depends on weights; otherwise only on the batch and constants
-  DType dtype = DType::f32;    ///< in which the op read it
+  DType dtype = DType::f32;    ///< dtype in which the op read the operand
   std::int64_t numel = 0;
   ValueRange range{};                  ///< values that it can have
-  std::optional<Extremes> observed{};  ///< values that it had; only if rules need them
+  std::optional<Extremes> observed{};  ///< extremes of the values that it had; set only if rules need them
 };
 
 /// An op call of the measured step: its operands, the possible and the observed results.
@@ -59,19 +59,19 @@ struct SurveyedOp {
   std::string module{};
   std::int64_t tape_index = 0;
   std::vector<SurveyedOperand> operands{};
-  DType dtype = DType::f32;  ///< of the stored result
+  DType dtype = DType::f32;  ///< dtype of the stored result
   std::int64_t numel = 0;
   bool varies = false;               ///< true if the result depends on weights
   ValueRange range{};                ///< values that the result can have
-  std::optional<ScalarOp> scalar{};  ///< of elementwise ops of one input
+  std::optional<ScalarOp> scalar{};  ///< the op as functions of one number; only for elementwise ops of one input
   std::optional<double> eps{};       ///< guard of the denominator: the op's parameter `eps` or `smooth`
   Observation amax{};                ///< largest magnitudes of the results
-  std::optional<Extremes> result{};  ///< set if a value is out of the dtype's range, or not finite
-  bool breaks = false;               ///< computed a non-finite result from finite operands, or a NaN from masks
-  bool masked = false;               ///< the result holds a mask's -inf or large negative constants
-  bool cancels = false;              ///< computes mean of squares minus square of mean
-  std::int64_t masked_rows = 0;      ///< of a softmax or attention: rows in which every entry is masked
-  bool no_label = false;             ///< of a cross entropy: every label is the ignored one
+  std::optional<Extremes> result{};  ///< extremes of the results; set only if rules need them
+  bool breaks = false;               ///< the op computed a non-finite result from finite operands, or a NaN from masks
+  bool masked = false;               ///< the result holds the -inf or the large negative constants of a mask
+  bool cancels = false;              ///< the op computes mean of squares minus square of mean
+  std::int64_t masked_rows = 0;      ///< softmax and attention: number of rows in which every entry is masked
+  bool no_label = false;             ///< cross entropy: true if every label is the ignored one
   Observation gradients{};           ///< largest magnitudes of the gradients that backward computed
   DType gradient_dtype = DType::f32;
   bool backward_breaks = false;  ///< backward computed a non-finite gradient from finite ones
@@ -112,13 +112,14 @@ class Survey final : public TapeObserver {
   void hold(const SurveyedOp& op, int position, const Tensors& outputs);
 
   std::vector<SurveyedOp> ops_;
-  SurveyedOp next_;  // the running op, from before_forward() to after_forward()
-  std::optional<double> next_eps_;
-  std::map<std::int64_t, int> positions_;               // by tape index
-  std::map<const void*, std::pair<int, Tensor>> held_;  // by address: results that may be read without their graph node
+  SurveyedOp next_;                        // the running op, from before_forward() to after_forward()
+  std::optional<double> next_eps_;         // eps of the running op
+  std::map<std::int64_t, int> positions_;  // by tape index: position in ops_
+  // By address: results that other ops may read without their graph node, each with the position of its op in ops_.
+  std::map<const void*, std::pair<int, Tensor>> held_;
 };
 
-/// Returns the range of an op's possible first results. `output`: the observed one.
+/// Returns the range of the values that an op's first result can have. `output`: the observed first result.
 ValueRange range_of_result(const Survey& survey, const SurveyedOp& op, const OpCall& call, const Tensor& output);
 
 /// True if `op` computes mean(x^2) - mean(x)^2.
@@ -127,7 +128,7 @@ bool is_one_pass_variance(const Survey& survey, const SurveyedOp& op);
 /// Returns the number of rows in which every entry is masked, of a softmax, log-softmax or attention; 0 for other ops.
 std::int64_t count_masked_rows(const SurveyedOp& op, const OpCall& call, std::span<const Tensor> read);
 
-/// Additive masks hold constants below this, or -inf.
+/// A constant up to this value, or -inf, in an operand is taken for an additive mask.
 inline constexpr double kMaskedBelow = -8192;
 
 }  // namespace binade::amp

@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The image of `x` under an elementwise op, from its ends and from 0, where even functions and 1 / x turn.
+/// Returns the range of f(x) for an elementwise op f over the range `x`. Evaluates f at both ends of the range and at
+/// 0, where even functions and 1 / x are not monotonic.
 ValueRange image_of(const ScalarOp& f, ValueRange x) {
   if (x.low < 0 && x.high >= 0 && std::isnan(f.value(std::max(x.low, -1.5))))
     x.low = 0;  // sqrt and log are undefined below 0
@@ -31,14 +32,14 @@ bool same_value(const SurveyedOperand& a, const SurveyedOperand& b) {
   return a.producer >= 0 ? a.producer == b.producer : b.producer < 0 && a.leaf == b.leaf;
 }
 
-/// The number of groups in x - max(x); 0 for any other difference.
+/// If the op is x - max(x) along an axis, returns the number of maxima; 0 for any other difference.
 std::int64_t groups_below_their_largest(const Survey& survey, const SurveyedOp& op) {
   const SurveyedOp* largest = survey.source(op.operands[1]);
   if (largest == nullptr || !largest->is<ops::Max>() || !same_value(largest->operands[0], op.operands[0])) return 0;
   return largest->numel;
 }
 
-/// Returns x for x^2 in any form; otherwise null.
+/// If the op computes x^2 (as square, power or product), returns its operand x; otherwise null.
 const SurveyedOperand* squared(const SurveyedOp* op) {
   if (op == nullptr) return nullptr;
   const bool power = op->is<ops::Pow>() && op->scalar->value(3) == 9 && op->scalar->value(-3) == 9;
@@ -46,7 +47,7 @@ const SurveyedOperand* squared(const SurveyedOp* op) {
   return op->is<ops::Square>() || power || times ? &op->operands[0] : nullptr;
 }
 
-/// Returns x for mean(x), also in the form of a scaled sum; otherwise null.
+/// If the op computes mean(x), perhaps as a scaled sum, returns its operand x; otherwise null.
 const SurveyedOperand* averaged(const Survey& survey, const SurveyedOp* op) {
   if (op != nullptr && op->is<ops::DivScalar, ops::MulScalar>()) {
     op = survey.source(op->operands[0]);
@@ -55,7 +56,7 @@ const SurveyedOperand* averaged(const Survey& survey, const SurveyedOp* op) {
   return op != nullptr && op->is<ops::Mean>() ? &op->operands[0] : nullptr;
 }
 
-/// The result range that the op states for the ranges of its operands.
+/// Returns the result range that the op's contract (OpInfo::range) gives for the ranges of its operands.
 ValueRange stated_range(const SurveyedOp& op, const OpCall& call) {
   std::vector<RangeInputs::Input> inputs;
   for (const SurveyedOperand& o : op.operands)
@@ -63,7 +64,7 @@ ValueRange stated_range(const SurveyedOp& op, const OpCall& call) {
   return op.info->range({inputs, op.numel}, call.params);
 }
 
-/// The range of x * x and x - max(x), whose operands depend on each other; otherwise std::nullopt.
+/// Returns the range of x * x and x - max(x), whose operands depend on each other; std::nullopt for other ops.
 std::optional<ValueRange> range_of_related(const Survey& survey, const SurveyedOp& op) {
   if (op.is<ops::Mul>() && same_value(op.operands[0], op.operands[1])) {
     const ValueRange& x = op.operands[0].range;
@@ -76,7 +77,8 @@ std::optional<ValueRange> range_of_related(const Survey& survey, const SurveyedO
   return std::nullopt;
 }
 
-/// A constant branch usually guards against a singularity: then the observed values of the other branch are used.
+/// Returns the range of where(condition, a, b). If one of a and b is constant, it usually guards against a singularity,
+/// so that the other one does not reach its whole range: then the observed results are used in its place.
 ValueRange range_of_where(const SurveyedOp& op, const Tensor& output) {
   const SurveyedOperand &a = op.operands[1], &b = op.operands[2];
   if (a.varies == b.varies) return hull(a.range, b.range);
@@ -85,7 +87,8 @@ ValueRange range_of_where(const SurveyedOp& op, const Tensor& output) {
   return hull({seen.low, seen.high}, constant);
 }
 
-/// True if all `count` entries, `stride` apart, are -inf. With large negative constants, softmax is still defined.
+/// True if `count` entries, `stride` apart from `begin` on, are -inf. Large negative constants do not count, because
+/// softmax is still defined for them.
 bool all_masked(const Tensor& x, std::int64_t begin, std::int64_t count, std::int64_t stride) {
   return dispatch_float(x.dtype(), "preflight", [&]<class T>(TypeTag<T>) {
     const T* entries = x.data<T>() + begin;
@@ -106,7 +109,8 @@ std::int64_t masked_rows_of_softmax(const Tensor& given, int axis) {
   return rows;
 }
 
-/// If causal, query t of T has the first t + 1 + S - T of S keys.
+/// Returns the number of rows of an attention mask without a visible key. If causal, query t of T sees only the first
+/// t + 1 + S - T of S keys.
 std::int64_t masked_rows_of_attention(const Tensor& given, bool causal) {
   const Tensor mask = given.on_host();
   const std::int64_t keys = mask.shape().cols(), queries = mask.rank() > 1 ? mask.dim(mask.rank() - 2) : 1;
@@ -118,7 +122,7 @@ std::int64_t masked_rows_of_attention(const Tensor& given, bool causal) {
   return rows;
 }
 
-/// The range that follows from the contract; std::nullopt if the op states neither a range nor a family.
+/// Returns the result range that follows from the op's contract; std::nullopt if it states neither range nor family.
 std::optional<ValueRange> derived_range(const Survey& survey, const SurveyedOp& op, const OpCall& call,
                                         const Tensor& output) {
   if (op.operands.empty() || !op.operands[0].given) return std::nullopt;

@@ -15,13 +15,13 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Incoming gradient: that of one element in a mean over about a thousand.
+/// The incoming gradient with which derivatives are checked: that of one element of a mean over 1024.
 constexpr double kShare = 0x1p-10;
 
 bool finite(double x) { return std::isfinite(static_cast<float>(x)); }
 
-/// The result of an op whose operand is `x` in every element. For a softmax: of an entry that differs from the largest
-/// by `x`.
+/// Returns the result of an op whose operand is `x` in every element. For a softmax: the result for one of two entries,
+/// whose logit is `x` above that of the other.
 double apply(const SurveyedOp& op, double x) {
   double y = x;
   if (op.scalar) y = op.scalar->value(x);
@@ -31,13 +31,13 @@ double apply(const SurveyedOp& op, double x) {
   return rounded(y, op.dtype);
 }
 
-/// True if the result for a constant operand is constant.
+/// True if an operand with the same number in all elements gives such a result (apply() computes it).
 bool maps_one_number(const SurveyedOp& op) {
   if (op.operands.empty()) return false;
   return op.scalar || op.info->same_values || op.is<ops::Slice, ops::Mean, ops::Sum, ops::Max, ops::Softmax>();
 }
 
-/// 0, then numbers of both signs in order of magnitude, up to the largest of `dtype`.
+/// Returns 0, then numbers of both signs in order of magnitude, up to the largest of `dtype`.
 std::vector<double> numbers_to_try(DType dtype) {
   std::vector<double> numbers{0};
   for (double x = 0x1p-40; x < range_of(dtype).largest; x *= 1.25)

@@ -22,8 +22,8 @@ bool breaks_at(const SurveyedOp& op, const OperandValue& at);
 /// none.
 std::optional<OperandValue> reachable_singularity(const SurveyedOp& op);
 
-/// The chain of ops that computes an operand from one number: elementwise ops, means, sums and softmaxes. It begins at
-/// a leaf, or at the result of an op that mixes several tensors.
+/// The chain of ops that computes an operand from one number: elementwise ops, means, sums and softmaxes. The chain
+/// begins at a leaf, or at the result of an op that combines several tensors.
 class OperandChain {
  public:
   OperandChain(const Survey& survey, const SurveyedOperand& operand);
@@ -37,9 +37,10 @@ class OperandChain {
       if (op->is<Op>()) return op;
     return nullptr;
   }
-  /// Computes the operand from the number, rounding each result to its dtype.
+  /// Computes the operand from the number `x` at the start of the chain, rounding each result to its dtype.
   double operand_at(double x) const;
-  /// Returns the number of the smallest magnitude that breaks `op`; the operand value `broken` if none is found.
+  /// Returns the number of smallest magnitude at the start of the chain that breaks `op`; if none is found, the operand
+  /// value `broken`.
   Trigger trigger(const SurveyedOp& op, const OperandValue& broken) const;
 
  private:
@@ -47,7 +48,7 @@ class OperandChain {
   std::string describe(const SurveyedOp& op, double x) const;
 
   std::vector<const SurveyedOp*> ops_;
-  ValueRange range_;  // of the number
+  ValueRange range_;  // possible values of the number at the start of the chain
   DType dtype_ = DType::f32;
   const SurveyedOp* source_ = nullptr;  // the op that computed the number; null: a leaf
 };

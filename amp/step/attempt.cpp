@@ -13,7 +13,7 @@
 namespace binade::amp {
 namespace {
 
-/// The thread-local settings of a step.
+/// Makes the thread-local settings of a step during its life.
 struct StepScopes {
   explicit StepScopes(const Policy& policy) : precision(policy) {}
   PolicyScope precision;
@@ -24,8 +24,8 @@ struct StepScopes {
 }  // namespace
 
 Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer) {
-  const ArenaLoan lending(backend_of(transaction_.device()));  // all of it is freed before the next step begins
-  // Injected faults come first, so that observers see them.
+  const ArenaLoan lending(backend_of(transaction_.device()));  // the step frees all its memory before the next begins
+  // Faults are injected before observers are notified, so that these observe the faulty values.
   std::optional<ObserverScope> injecting, watching;
   if (faults_.planted()) {
     faults_.before_run(plan.step, plan.first, plan.left_out, plan.samples_per_micro_batch);
@@ -50,7 +50,7 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
       if (plan.micro_batches.size() > 1) attempt.bad_micro_batch = micro_batch;
       break;
     }
-    // A non-finite loss is reported itself, not in a mean.
+    // If a micro-batch has a non-finite loss, reports that loss instead of the mean over micro-batches.
     if (attempt.cause != AbortCause::kLoss) attempt.loss = sum / done;
     attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
     if (attempt.commits()) judge_update(attempt);
@@ -74,7 +74,7 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   Backend& backend = backend_of(transaction_.device());
   const KernelTable& table = kernels(transaction_.device());
   const StepScopes scopes(step.policy);
-  table.begin_step({step.places});
+  table.begin_step({step.addresses});
   transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
@@ -82,15 +82,16 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
         [&](const Variable& result) {
           check<DTypeError>(result.dtype() == DType::f32, "trainer: a captured step requires a loss in f32, got {}",
                             name_of(result.dtype()));
-          backend.copy(step.places.losses + i, result.value().raw(), sizeof(float), CopyKind::kDeviceToDevice,
+          backend.copy(step.addresses.losses + i, result.value().raw(), sizeof(float), CopyKind::kDeviceToDevice,
                        Stream{transaction_.device()});
           return step.seed.view_at(0, result.shape());
         });
-  transaction_.launch_commit(step.places);
+  transaction_.launch_commit(step.addresses);
   table.end_step({});
 }
 
-/// Runs forward for one micro-batch, and backward from `seed_of(loss)` unless that is undefined.
+/// Runs forward for one micro-batch, and backward with the initial gradient `seed_of(loss)`. If that is an undefined
+/// tensor, omits backward.
 template <class LossOf, class SeedOf>
 Variable AttemptRunner::differentiate(int micro_batch, const LossOf& loss_of, const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
@@ -130,7 +131,7 @@ AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& p
 AbortCause AttemptRunner::judge_forward(Attempt& attempt, const Variable& loss) const {
   attempt.loss = loss.item();
   if (!std::isfinite(attempt.loss)) {
-    attempt.scan.largest = 0x7fc00000u;  // without gradients, their norm is reported as nan
+    attempt.scan.largest = 0x7fc00000u;  // NaN: there are no gradients, and their norm is reported as nan
     return AbortCause::kLoss;
   }
   attempt.bad_buffer = first_bad_buffer(transaction_.model());
@@ -157,7 +158,8 @@ void AttemptRunner::judge_update(Attempt& attempt) const {
   if (!attempt.proof.finite) attempt.cause = AbortCause::kUpdate;
 }
 
-/// Runs once, after the first forward: the ops are known only from the tape.
+/// Throws ArgumentError if an override matches no module and no op. Runs once, after the first forward, because the ops
+/// are known only from the tape.
 void AttemptRunner::check_overrides(const Variable& loss) {
   if (overrides_checked_ || options_.precision.overrides.empty()) return;
   std::vector<std::string> names;

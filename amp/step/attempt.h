@@ -16,8 +16,8 @@ struct DeviceAttempt {
   const Policy& policy;
   int micro_batches = 1;
   std::function<Variable(int micro_batch)> loss{};
-  StepPlaces places{};  ///< device addresses of the step's inputs and results
-  Tensor seed{};        ///< initial gradient of backward: one element, the loss scale
+  StepAddresses addresses{};  ///< device addresses of the step's inputs and results
+  Tensor seed{};              ///< initial gradient of backward: one element, the loss scale
 };
 
 /// Runs forward and backward of a step and decides if it can be committed. No other code calls backward in a step.
@@ -38,7 +38,7 @@ class AttemptRunner {
 
   /// Returns the input of the update that commits `attempt`.
   optim::StepInput update_of(const Attempt& attempt) const;
-  /// Sets the gradient factor of clipping by norm.
+  /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
  private:

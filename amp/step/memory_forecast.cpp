@@ -14,7 +14,7 @@ namespace {
 
 using Block = MemoryTrace::Block;
 
-/// Returns the peak memory if block i has `bytes_of(i)` bytes.
+/// Returns the peak memory of the allocations in `trace` if block i had `bytes_of(i)` bytes.
 template <class BytesOf>
 double peak_of(const MemoryTrace& trace, const BytesOf& bytes_of) {
   std::vector<double> changes(2 * trace.blocks.size(), 0);
@@ -40,7 +40,7 @@ bool same_order(const MemoryTrace& a, const MemoryTrace& b) {
   });
 }
 
-/// Returns an upper bound for `times` as many rows.
+/// Returns an upper bound of the allocations for `times` as many rows: each block is `times` as large.
 MemoryTrace scaled(MemoryTrace trace, std::size_t times) {
   for (Block& block : trace.blocks) block.bytes *= times;
   return trace;
@@ -113,14 +113,15 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Ongoi
   try {
     TracedRows few = trial(1);
     const bool keeps = std::ranges::count(few.trace.blocks, MemoryTrace::kKept, &Block::released) > 0;
-    if (keeps) few = trial(1);  // the first run also made the 16-bit copies of the weights
-    // Runs more rows only if they need at most half of the memory: the system kills processes when memory runs out.
+    if (keeps) few = trial(1);  // repeated, because the first run also made the 16-bit copies of the weights
+    // Runs more rows only if they need at most half of the memory, because the system kills processes when memory runs
+    // out.
     const double limit = memory_of(device) / 2 - static_cast<double>(backend.bytes_in_use());
     const auto tried = [&](std::int64_t count) {
       return count <= rows && peak_of(few.trace) * static_cast<double>(count) / static_cast<double>(few.rows) <= limit;
     };
     TracedRows more = tried(2) ? trial(2) : TracedRows{.rows = 2, .trace = scaled(few.trace, 2)};
-    // One row may be a special case: it needs no concatenation and no sums.
+    // If one row and two rows allocate different blocks, uses two and three: one row may need no concatenation or sum.
     if (tried(3) && !same_order(few.trace, more.trace)) {
       few = std::move(more);
       more = trial(3);
@@ -134,7 +135,7 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Ongoi
   } catch (const OutOfMemoryError&) {
     throw;
   } catch (const Error&) {
-    return std::nullopt;  // as above
+    return std::nullopt;  // the step itself reports the failure
   }
 }
 

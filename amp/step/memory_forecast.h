@@ -38,7 +38,8 @@ struct TracedRows {
 /// change with the number of rows. Otherwise extrapolates the peaks.
 double peak_with(std::int64_t rows, const TracedRows& few, const TracedRows& more);
 
-/// Returns the total memory of a GPU, or that of the machine, or of the control group if it is less.
+/// Returns the total memory of a GPU. For the CPU: the machine's memory, or the limit of the control group if it is
+/// lower.
 double memory_of(Device device);
 
 /// Returns "this step needs about 12.3 GB of 139 GB".

@@ -9,7 +9,7 @@
 namespace binade::amp {
 namespace {
 
-/// The largest product of query and key, if attention computes it in an op of its own.
+/// Returns the largest product of query and key, if attention computes it in an op of its own.
 std::optional<double> attention_logits(const MetricSource& m) {
   if (!m.warnings.probes(m.step.step).limits) return std::nullopt;
   std::uint32_t largest = 0;
@@ -19,7 +19,7 @@ std::optional<double> attention_logits(const MetricSource& m) {
   return largest > 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-/// The smallest relative_entropy() of all attentions.
+/// Returns the smallest relative_entropy() of all attentions.
 std::optional<double> attention_entropy(const MetricSource& m) {
   if (!m.warnings.probes(m.step.step).limits) return std::nullopt;
   std::optional<double> least;
@@ -31,9 +31,9 @@ std::optional<double> attention_entropy(const MetricSource& m) {
 std::optional<double> if_finite(double value) { return std::isfinite(value) ? std::optional(value) : std::nullopt; }
 
 struct Metric {
-  const char* tag;     ///< in TensorBoard
-  const char* member;  ///< in metrics.jsonl and on the terminal; null: in neither
-  /// std::nullopt in steps that do not measure it.
+  const char* tag;     ///< name in TensorBoard
+  const char* member;  ///< name in metrics.jsonl and on the terminal; null: in neither
+  /// Computes the value; std::nullopt if the step did not measure it.
   std::optional<double> (*value)(const MetricSource& m);
 };
 

@@ -10,8 +10,8 @@ namespace binade::amp {
 /// The input of the metrics of a committed step.
 struct MetricSource {
   const CommittedStep& step;
-  const StepResult& result;  ///< of the step, without metrics
-  const Warnings& warnings;  ///< after the step
+  const StepResult& result;  ///< result of the step, still without metrics
+  const Warnings& warnings;  ///< the detectors, which have taken the step
 };
 
 /// Computes the metrics of a committed step, in the order of the table in metrics.cpp.

@@ -22,15 +22,15 @@ enum class OnNan : std::uint8_t {
   kLadder [[deprecated("use kRemedy")]] = kRemedy,
 };
 
-/// Bounds of the remedies.
+/// Maximum numbers and durations of the remedies.
 struct RemediationOptions {
   std::int64_t promoted_steps = 1000;  ///< duration of a promotion to f32; doubles each time it is needed again
-  std::int64_t skips = 5;              ///< batches skipped within one step
-  std::int64_t incidents = 16;         ///< within one step
-  std::int64_t rollbacks = 3;          ///< within `window` steps
-  std::int64_t window = 1000;
-  double lr_cut = 0.5;              ///< factor on the learning rate after a rollback caused by data or updates
-  std::int64_t lr_cut_steps = 200;  ///< duration of the lower learning rate
+  std::int64_t skips = 5;              ///< maximum number of batches skipped within one step
+  std::int64_t incidents = 16;         ///< maximum number of incidents within one step that get a remedy
+  std::int64_t rollbacks = 3;          ///< maximum number of rollbacks within `window` steps
+  std::int64_t window = 1000;          ///< steps, for `rollbacks`
+  double lr_cut = 0.5;                 ///< factor on the learning rate after a rollback caused by data or updates
+  std::int64_t lr_cut_steps = 200;     ///< duration of the lower learning rate
 };
 using LadderOptions [[deprecated("use RemediationOptions")]] = RemediationOptions;
 
@@ -40,12 +40,12 @@ struct TrainerOptions {
   std::optional<optim::Schedule> schedule{};     ///< default: the optimizer's learning rate
   double clip_norm = 0;                          ///< > 0: upper bound of the gradient norm
   double clip_value = 0;                         ///< > 0: upper bound of each gradient element's magnitude
-  double clip_adaptive = 0;  ///< > 0: upper bound of each unit's gradient norm, relative to its weights' (optim/clip.h)
-  std::optional<optim::EmaOptions> ema{};
-  std::int64_t accumulate = 1;  ///< micro-batches per step of batches()
-  std::int64_t steps = 0;       ///< number of committed updates after which batches() ends; 0: never
-  bool state_hash = false;
-  bool telemetry = true;  ///< records magnitudes in every step; turn off only to measure its cost
+  double clip_adaptive = 0;  ///< > 0: upper bound of each unit's gradient norm / weight norm (optim/clip.h)
+  std::optional<optim::EmaOptions> ema{};  ///< averages of the weights; default: none
+  std::int64_t accumulate = 1;             ///< micro-batches per step of batches()
+  std::int64_t steps = 0;                  ///< number of committed updates after which batches() ends; 0: never
+  bool state_hash = false;                 ///< computes the state hash before and after each step
+  bool telemetry = true;                   ///< records magnitudes in every step; turn off only to measure its cost
   OnNan on_nan = OnNan::kRemedy;
   RemediationOptions remediation{};
   std::vector<std::string> inject{};  ///< faults to inject (amp/incident/fault_injection.h)
@@ -62,10 +62,10 @@ struct TrainerOptions {
 /// A checkpoint that a rollback may return to.
 struct RecoveryPoint {
   std::int64_t step = 0;
-  std::string name{};
+  std::string name{};  ///< file name
   StateDict state{};
 };
-/// Finds the best checkpoint of a step in (after, newest]; std::nullopt if there is none.
+/// Finds the best checkpoint for a rollback whose step is in (after, newest]; std::nullopt if there is none.
 using FindRecoveryPoint = std::function<std::optional<RecoveryPoint>(std::int64_t newest, std::int64_t after)>;
 
 /// Receives the repro bundle of a failed attempt (amp/step/repro_bundle.h).

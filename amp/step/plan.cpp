@@ -23,7 +23,7 @@ std::int64_t AttemptPlan::samples_left_in(int micro_batch) const {
 
 std::int64_t AttemptPlan::original(std::int64_t sample) const {
   const std::int64_t begin = sample / samples_per_micro_batch * samples_per_micro_batch;
-  for (const std::int64_t gone : left_out)  // ascending
+  for (const std::int64_t gone : left_out)  // in ascending order
     if (gone >= begin && gone <= sample) ++sample;
   return sample;
 }

@@ -17,7 +17,7 @@ namespace binade::amp {
 /// The data and settings of one attempt at a step. Samples are numbered across the micro-batches of the step.
 struct AttemptPlan {
   std::int64_t step = 0;
-  std::vector<int> micro_batches{};          ///< those that are not left out
+  std::vector<int> micro_batches{};          ///< numbers of the micro-batches that are not left out
   std::vector<std::int64_t> left_out{};      ///< samples to leave out, ascending
   std::int64_t samples_per_micro_batch = 0;  ///< 0: unknown
   double loss_scale = 1;
@@ -30,8 +30,8 @@ struct AttemptPlan {
   /// Returns the samples of a micro-batch that are left out, numbered within it.
   std::vector<std::int64_t> left_out_of(int micro_batch) const;
   std::int64_t samples_left_in(int micro_batch) const;
-  /// Returns the number, in the whole batch, of a sample that is numbered among those that are not left out of its
-  /// micro-batch.
+  /// Converts a sample number that was counted without the samples left out of the same micro-batch to the sample's
+  /// number in the whole batch.
   std::int64_t original(std::int64_t sample) const;
 };
 
@@ -45,12 +45,13 @@ struct OngoingStep {
   std::vector<int> micro_batches_left_out{};
   std::optional<LossScaler::State> before_overflow{}, before_nan{};  ///< to restore if a lower scale does not help
   bool nan_is_overflow = false;                                      ///< the NaN disappears at the lowest loss scale
-  AbortCause cause = AbortCause::kNone;                              ///< of the attempt under diagnosis
+  AbortCause cause = AbortCause::kNone;                              ///< why the attempt under diagnosis was aborted
   std::optional<RecoveryPoint> recovery{};  ///< the newest checkpoint whose weights make the step finite
-  std::optional<Telemetry> raised{};        ///< of an extra run at a higher loss scale (Warnings::confirmation_factor)
+  std::optional<Telemetry> raised{};  ///< telemetry of an extra run at a higher scale (Warnings::confirmation_factor)
 
-  /// Returns the samples that a replay can leave out, numbered as in Experiments.
+  /// Returns the samples that a replay can leave out, numbered as Experiments::rows (amp/incident/diagnosis.h).
   std::vector<std::int64_t> removable_samples() const;
+  /// Call when a remedy has removed the cause of a NaN, so that the next NaN is treated as the first one.
   void nan_resolved();
 };
 

@@ -19,11 +19,11 @@ class RemediationPolicy {
 
   const RemediationOptions& options() const { return options_; }
 
-  /// An op that is computed in f32.
+  /// An op that is computed in f32 for a while.
   struct Promotion {
     std::string target{};    ///< "PATH/op", as in PrecisionPolicy::Override
     std::int64_t until = 0;  ///< last step of the promotion
-    std::int64_t steps = 0;  ///< duration
+    std::int64_t steps = 0;  ///< duration in steps
     bool active = true;      ///< false after its end: if the op needs a promotion again, it lasts twice as long
   };
   const std::vector<Promotion>& promotions() const { return promotions_; }
@@ -37,16 +37,18 @@ class RemediationPolicy {
 
   /// True if the bounds allow one more rollback.
   bool may_roll_back(std::int64_t step) const;
-  /// Returns the step after which the checkpoint of a rollback must be.
+  /// Returns the highest step that a recent rollback returned to, -1 if there was none. A further rollback must return
+  /// to a later checkpoint.
   std::int64_t rollback_floor(std::int64_t step) const;
-  /// Records a rollback.
+  /// Records a rollback from step `from` to step `to`. `cut_lr`: the learning rate is lowered for a while.
   void rolled_back(std::int64_t from, std::int64_t to, bool cut_lr);
+  /// Returns the factor by which rollbacks lower the learning rate of a step.
   double lr_factor(std::int64_t step) const;
   /// Last step of the lowered learning rate; 0 if it was never lowered.
   std::int64_t lr_cut_until() const { return cut_until_; }
 
   StateDict state() const;
-  /// Throws CheckpointError for a state that no run writes.
+  /// Throws CheckpointError for values that no run can have saved.
   void check_state(const StateDict& state) const { decode(state); }
   void load_state(const StateDict& state) { *this = decode(state); }
 
@@ -55,7 +57,7 @@ class RemediationPolicy {
 
   RemediationOptions options_;
   std::vector<Promotion> promotions_;
-  std::vector<std::int64_t> rollbacks_;  // pairs: from step, to step
+  std::vector<std::int64_t> rollbacks_;  // a pair of numbers per rollback: the step before it, the step after it
   std::int64_t cut_from_ = 0, cut_until_ = 0;
   double cut_factor_ = 1;
 };

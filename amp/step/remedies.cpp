@@ -11,10 +11,10 @@
 namespace binade::amp {
 namespace {
 
-constexpr int kMaxCheckpoints = 3;  // number of checkpoints whose weights are tried
-constexpr std::int64_t kMaxSpikeSkips = 2;
-constexpr std::int64_t kMaxRepeats = 3;  // of a step that is not reproducible
-constexpr std::int64_t kMaxBundles = 2;  // per step: later incidents follow from the first ones
+constexpr int kMaxCheckpoints = 3;          // number of checkpoints whose weights are tried
+constexpr std::int64_t kMaxSpikeSkips = 2;  // batches skipped in one step because of a spike
+constexpr std::int64_t kMaxRepeats = 3;     // retries of a step that is not reproducible
+constexpr std::int64_t kMaxBundles = 2;     // repro bundles per step: later incidents follow from the first ones
 
 template <class T>
 std::string listed(const std::vector<T>& items) {
@@ -57,7 +57,7 @@ bool Remedies::lower_scale(const Attempt& attempt, OngoingStep& ongoing, std::st
   if (!ongoing.before_overflow) ongoing.before_overflow = scaler.snapshot();
   if (by_scale && nan && !ongoing.nan_is_overflow) {
     if (!ongoing.before_nan)
-      ongoing.before_nan = scaler.snapshot();  // the next attempt has half the scale
+      ongoing.before_nan = scaler.snapshot();  // first NaN: only lowers the scale, as after an overflow
     else
       by_scale = ongoing.nan_is_overflow = finite_at_floor(ongoing);
   }
@@ -79,7 +79,8 @@ bool Remedies::lower_scale(const Attempt& attempt, OngoingStep& ongoing, std::st
 
 // ---- diagnosis ----------------------------------------------------------------------------------
 
-/// Returns why no repro bundle was written, if there is a sink.
+/// Sends the repro bundle of attempt `number` to the sink. Returns the reason if the batches cannot be saved; otherwise
+/// an empty text.
 std::string Remedies::write_repro_bundle(const Attempt& attempt, const OngoingStep& ongoing,
                                          std::int64_t number) const {
   if (!repro_sink_ || transaction_.counters().incidents >= kMaxBundles) return "";
@@ -114,7 +115,7 @@ Attempt Remedies::replay_with_earlier_weights(const AttemptPlan& plan, OngoingSt
       newest = point->step - 1;
       put(point->state);
       attempt = runner_.rehearse(plan, ongoing.feed, observer);
-      // With old weights the loss differs from recent ones: a spike counts only if the failed attempt was one.
+      // With old weights the loss may differ from the recent losses: a spike counts only if the failed attempt was one.
       if (attempt.cause == AbortCause::kSpike && ongoing.cause != AbortCause::kSpike) attempt.cause = AbortCause::kNone;
       if (attempt.commits()) ongoing.recovery = std::move(point);
     }
@@ -144,7 +145,7 @@ Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
     FirstBad& bad = *diagnosis.first_bad;
     bad.sample = plan.original(*bad.sample);
     const io::BatchOrigin* origin = ongoing.feed.origins[static_cast<std::size_t>(*bad.sample / samples)];
-    // Micro-batches of a repro bundle may have fewer samples than the first one.
+    // A micro-batch of a repro bundle may have fewer samples than the first micro-batch.
     if (origin != nullptr && *bad.sample % samples < std::ssize(origin->samples))
       bad.sample_id = origin->samples[static_cast<std::size_t>(*bad.sample % samples)];
   }
@@ -169,7 +170,7 @@ Next Remedies::apply_next(Incident& incident, const Attempt& attempt, OngoingSte
       (set_fitting_scale(incident, attempt, ongoing) || promote_ops(incident) || quarantine(incident, ongoing)))
     return Next::kRetry;
   if (skip && leave_out_micro_batch(incident, attempt, ongoing)) return Next::kRetry;
-  // With a bad state, every batch fails: skipping does not help.
+  // If the state is bad, every batch fails, so that skipping a batch does not help.
   const bool by_state = d.cause == CauseClass::kCorruptedState || d.earlier_weights;
   if (remedy && by_state && roll_back(incident, ongoing)) return Next::kReturn;
   if (skip && !by_state && skip_batch(incident)) return Next::kReturn;
@@ -177,7 +178,8 @@ Next Remedies::apply_next(Incident& incident, const Attempt& attempt, OngoingSte
   return Next::kStop;
 }
 
-/// Finds a loss scale that fits by bisection, if the scale is the cause but is fixed or fell too often.
+/// If the loss scale is the cause, finds by bisection a scale without overflow and sets it. Needed if the scale is
+/// fixed or was lowered too often.
 bool Remedies::set_fitting_scale(Incident& incident, const Attempt& attempt, OngoingStep& ongoing) {
   if (incident.diagnosis.cause != CauseClass::kLossScaleOverflow) return false;
   double fits = 1, too_large = attempt.loss_scale;
@@ -246,8 +248,8 @@ bool Remedies::skip_batch(Incident& incident) {
   return true;
 }
 
-/// Skips batches, then rolls back to a checkpoint with which the loss is no spike. If neither helps, accepts the loss:
-/// the data has changed, and a spike must not end a run.
+/// Skips kMaxSpikeSkips batches, then rolls back to a checkpoint with which the loss is no spike. If neither helps,
+/// accepts the loss: probably the data has changed, and a spike must not end a run.
 Next Remedies::handle_spike(Incident& incident, const OngoingStep& ongoing) {
   if (transaction_.counters().skips < kMaxSpikeSkips && skip_batch(incident)) return Next::kReturn;
   if (roll_back(incident, ongoing)) return Next::kReturn;
@@ -258,7 +260,7 @@ Next Remedies::handle_spike(Incident& incident, const OngoingStep& ongoing) {
 }
 
 /// Rolls back to a checkpoint whose weights made the step finite. If the state is to blame, the run repeats the steps
-/// since then. Otherwise it skips their batches, with a lower learning rate for a while.
+/// after the checkpoint. Otherwise it skips the batches of these steps, and lowers the learning rate for a while.
 bool Remedies::roll_back(Incident& incident, const OngoingStep& ongoing) {
   const std::int64_t from = transaction_.counters().steps;
   if (!ongoing.recovery || !transaction_.remediation().may_roll_back(from)) return false;

@@ -11,9 +11,9 @@ namespace binade::amp {
 
 /// How training continues after an aborted attempt.
 enum class Next : std::uint8_t {
-  kRetry,   ///< with another attempt at the same batch
-  kReturn,  ///< with the next batch, after this one was skipped or the run rolled back
-  kStop,    ///< not at all
+  kRetry,   ///< step() makes another attempt at the same batch
+  kReturn,  ///< step() returns: the batch was skipped, or the run rolled back
+  kStop,    ///< step() throws a NumericError
 };
 
 /// Handles aborted attempts: lowers the loss scale, or finds the cause by replays and applies the cheapest remedy that
@@ -27,7 +27,7 @@ class Remedies {
   void set_recovery(FindRecoveryPoint find) { find_recovery_point_ = std::move(find); }
   void set_repro_sink(ReproSink sink) { repro_sink_ = std::move(sink); }
 
-  /// Changes the transaction or `ongoing` for the next attempt. Sets result.incident if the abort was one.
+  /// Changes the transaction or `ongoing` for the next attempt. Sets result.incident if the abort is an incident.
   Next handle_abort(const Attempt& attempt, OngoingStep& ongoing, StepResult& result);
   /// Diagnoses the attempt by replays.
   Diagnosis investigate(const Attempt& attempt, OngoingStep& ongoing);

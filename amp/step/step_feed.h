@@ -74,15 +74,15 @@ class BatchRange {
 struct StepFeed {
   /// Computes the loss of a micro-batch without some of its samples.
   std::function<Variable(int micro_batch, std::span<const std::int64_t> without)> loss;
-  std::vector<const io::BatchOrigin*> origins;         ///< of each micro-batch; null if its type has none
-  bool can_lose_samples = false;                       ///< true if the type has without(rows) and an origin
-  std::function<StateDict(int micro_batch)> contents;  ///< state() of a micro-batch; empty if the type has none
+  std::vector<const io::BatchOrigin*> origins;         ///< origin of each micro-batch; null if its type has none
+  bool can_lose_samples = false;                       ///< true if the batch type has without(rows) and an origin
+  std::function<StateDict(int micro_batch)> contents;  ///< state() of a micro-batch; empty if the type has no state()
   /// Computes the loss of a micro-batch with these contents; empty if the type has no from_state() and to().
   std::function<Variable(int micro_batch, const StateDict& contents)> loss_of;
   std::string closure;  ///< identifies the closure, if there is loss_of
   /// Returns a feed that owns copies; empty if batches or closure cannot be copied.
   std::function<StepFeed()> copy;
-  std::shared_ptr<const void> owned;  ///< the copies
+  std::shared_ptr<const void> owned;  ///< the copies, if copy() made this feed
 };
 
 namespace detail {
@@ -93,7 +93,7 @@ concept CanLoseSamples = requires(const Batch& b, std::span<const std::int64_t> 
   static_cast<const io::BatchOrigin&>(b.origin);
 };
 
-/// Returns the batch on the runtime's device: that of a repro bundle is on the host.
+/// Returns the batch on the runtime's device. Needed because a batch from a repro bundle is on the host.
 template <class Batch>
 decltype(auto) on_device(const Batch& batch) {
   if constexpr (requires {
@@ -111,6 +111,7 @@ Variable loss_without(const Batch& batch, std::span<const std::int64_t> without,
   return closure(on_device(batch));
 }
 
+/// The copies that StepFeed::copy() makes.
 template <class Batch, class Closure>
 struct Copies {
   Copies(std::vector<Batch> from, const Closure& f) : batches(std::move(from)), closure(f) {}
@@ -118,6 +119,7 @@ struct Copies {
   Closure closure;
 };
 
+/// Returns a text that identifies the closure: the name of its type or, for a function pointer, its address.
 template <class Closure>
 std::string name_of(const Closure& closure) {
   if constexpr (requires { closure.target_type(); })

@@ -10,7 +10,7 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kMaxSpecializations = 8;  // four batch shapes, with and without probes
+constexpr std::size_t kMaxSpecializations = 8;  // enough for four batch shapes, each with and without probes
 constexpr std::size_t kAlignment = 256;
 
 /// Lays out arrays in one block of memory, each aligned to 256 bytes.
@@ -28,7 +28,7 @@ class Layout {
   std::size_t bytes_ = 0;
 };
 
-/// Identifies a specialization.
+/// Returns a text that identifies the specialization of a step. `training`: mode of the model.
 std::string key_of(const GraphStep& step, bool training) {
   std::string key = fmt::format("{}; {}; {}; {}", step.closure, step.policy.to_string(), step.telemetry, training);
   if (step.telemetry) key += fmt::format("; {} {} {}", step.probes.zeros, step.probes.limits, step.probes.libraries);
@@ -49,11 +49,11 @@ GraphStep uncommitted(GraphStep step) {
 
 }  // namespace
 
-/// The numbers that host and device exchange in every step: a block for each direction on the device and, for each step
-/// in flight, in pinned host memory.
+/// The memory for the numbers that host and device exchange in every step: on the device, one block for inputs and one
+/// for results; on the host, pinned memory for each step in flight.
 struct StepGraphs::Exchange {
   static constexpr std::size_t kMicroBatches = 1024;
-  /// The pinned memory of one step.
+  /// The pinned memory of one step, for its inputs, its results and its telemetry.
   struct Pinned {
     std::byte *in = nullptr, *out = nullptr, *telemetry = nullptr;
     std::size_t telemetry_bytes = 0;
@@ -94,7 +94,7 @@ struct StepGraphs::Exchange {
     return reinterpret_cast<T*>(static_cast<std::byte*>(block.mutable_raw()) + at);
   }
 
-  StepPlaces places(std::size_t parameters, std::size_t micro_batches) {
+  StepAddresses addresses(std::size_t parameters, std::size_t micro_batches) {
     return {.numbers = on_device<StepNumbers>(device_in, numbers),
             .slices = on_device<UpdateSlice>(device_in, slices),
             .gradient_limits = on_device<double>(device_in, limits),
@@ -128,18 +128,18 @@ struct StepGraphs::Exchange {
   Stream stream;
   std::size_t numbers, slices, limits, outcome, words, extremes, losses, in_bytes, out_bytes;
   Tensor device_in, device_out, seed, halted;
-  std::array<Pinned, kMaxInFlight + 1> pinned{};  // used in turn
-  std::size_t last = 0;
+  std::array<Pinned, kMaxInFlight + 1> pinned{};  // each step uses the next one
+  std::size_t last = 0;                           // index of the one that the latest step uses
 };
 
 struct StepGraphs::Specialization {
   std::string key;
   bool ran_before = false;
   bool unsupported = false, validated = false;
-  std::vector<StateDict> batch;  // the tensors that the graph reads
-  Telemetry telemetry;           // observed the capture
-  std::unique_ptr<CapturedGraph> recording;
-  std::int64_t graph_step = 0;
+  std::vector<StateDict> batch;              // the tensors that the graph reads
+  Telemetry telemetry;                       // observed the capture
+  std::unique_ptr<CapturedGraph> recording;  // null before the capture
+  std::int64_t graph_step = 0;               // number of the step that was captured
 };
 
 struct StepGraphs::InFlight {
@@ -147,7 +147,7 @@ struct StepGraphs::InFlight {
   Exchange::Pinned* pinned = nullptr;
   optim::DeviceUpdate update;
   std::size_t words = 0, probes_at = 0, probes = 0;  // sizes and offset in Pinned::telemetry
-  std::uint64_t mark = 0;                            // the device reaches it when all results are on the host
+  std::uint64_t mark = 0;                            // for wait_for(): all results are on the host then
 };
 
 StepGraphs::StepGraphs(Transaction& transaction, AttemptRunner& runner) : transaction_(transaction), runner_(runner) {}
@@ -159,7 +159,7 @@ void StepGraphs::discard_in_flight() noexcept {
   try {
     exchange_->backend.wait_for(in_flight_.back().mark);
     exchange_->halted.fill(0);
-  } catch (const std::exception&) {  // the device is lost, and with it the steps
+  } catch (const std::exception&) {  // the device is lost, and the steps in flight with it
   }
   in_flight_.clear();
 }
@@ -177,15 +177,15 @@ StepGraphs::Specialization& StepGraphs::specialization_of(const GraphStep& step)
   return *specializations_.front();
 }
 
-/// Returns true if the step can be captured, and prepares the graph's inputs.
+/// If the step can be captured, prepares the graph's inputs and returns true.
 bool StepGraphs::prepare(Specialization& graph, const GraphStep& step) {
   const Device device = transaction_.device();
   if (graph.unsupported || !kernels(device).decide || !transaction_.device_updates().possible()) return false;
   if (step.batch.size() > Exchange::kMicroBatches) return false;
-  if (!std::exchange(graph.ran_before, true)) {  // in the first step, libraries choose their algorithms
+  if (!std::exchange(graph.ran_before, true)) {  // the first step runs eagerly: libraries choose their algorithms
     if (specializations_.size() < kMaxSpecializations)
       backend_of(device)
-          .trim();  // frees cached blocks of other sizes; not if specializations replace each other all the time
+          .trim();  // frees cached blocks of other sizes, except while specializations replace each other all the time
     return false;
   }
   if (!exchange_)
@@ -202,8 +202,8 @@ bool StepGraphs::prepare(Specialization& graph, const GraphStep& step) {
   return true;
 }
 
-/// Returns true if graphs may run because nothing else uses their arena. If it is in use in two steps in a row, drops
-/// the graphs and leaves the arena to its users.
+/// Returns true if graphs may run, because no tensor of an eager step is in their arena. If there are such tensors in
+/// two steps in a row, drops the graphs, and with them their claim on the arena.
 bool StepGraphs::clear_arena() {
   const Backend& backend = exchange_->backend;
   if (backend.bytes_lent() > 0) transaction_.optimizer().zero_grad();
@@ -219,7 +219,7 @@ bool StepGraphs::clear_arena() {
   return false;
 }
 
-/// Drops the graphs whose arena is too small for a step that allocates as `trace` does.
+/// If the shared arena is too small for a step with the allocations `trace`, drops all graphs except `graph`.
 void StepGraphs::drop_smaller(const Specialization& graph, const MemoryTrace& trace) {
   std::size_t largest = 0;
   for (const auto& other : specializations_)
@@ -232,7 +232,7 @@ void StepGraphs::drop_smaller(const Specialization& graph, const MemoryTrace& tr
   }
 }
 
-/// Sends the inputs of the step to the device.
+/// Sends the numbers of the step (step number, loss scale, learning rate, bounds) to the device.
 void StepGraphs::write_numbers(const Specialization& graph, const GraphStep& step, const optim::DeviceUpdate& update) {
   Exchange& e = *exchange_;
   const Exchange::Pinned& pinned = e.next();
@@ -270,17 +270,18 @@ void StepGraphs::launch(Specialization& graph, const GraphStep& step) {
   runner_.launch({.policy = step.policy,
                   .micro_batches = static_cast<int>(step.batch.size()),
                   .loss = [&](int i) { return step.loss(i, graph.batch[static_cast<std::size_t>(i)]); },
-                  .places = exchange_->places(parameters_of(transaction_), step.batch.size()),
+                  .addresses = exchange_->addresses(parameters_of(transaction_), step.batch.size()),
                   .seed = exchange_->seed});
 }
 
-/// Runs the step without a commit, then captures it. `observed`: telemetry of an eager step of the specialization.
+/// Runs the step without a commit, then captures it. `observed`: telemetry of an eager step of the same specialization,
+/// which shows how many probe results the graph needs memory for.
 void StepGraphs::capture(Specialization& graph, const GraphStep& step, const Telemetry& observed) {
   Backend& backend = exchange_->backend;
   if (step.probes.zeros || step.probes.limits) graph.telemetry.reserve_like(observed);
   const auto whole = [&] {
     launch(graph, step);
-    transaction_.roll_back();  // on the host
+    transaction_.roll_back();  // discards the step's gradients and uncommitted buffers
   };
   try {
     write_numbers(graph, uncommitted(step), transaction_.device_updates().next(step.input));

@@ -23,16 +23,16 @@ class Transaction;
 
 /// The input of a captured step.
 struct GraphStep {
-  std::int64_t number = 0;
+  std::int64_t number = 0;         ///< number of the step
   std::string closure{};           ///< identifies the closure
-  std::vector<StateDict> batch{};  ///< of each micro-batch
+  std::vector<StateDict> batch{};  ///< contents of each micro-batch
   /// Calls the closure with a batch at the addresses that the graph reads.
   std::function<Variable(int micro_batch, const StateDict& batch)> loss{};
   Policy policy{};
   double loss_scale = 1;
   optim::StepInput input{};  ///< without clip_factor, which the device computes
   double clip_norm = 0;
-  double loss_bound = 0;
+  double loss_bound = 0;  ///< the device does not commit a step with a larger loss (SpikeGuard::bound)
   bool telemetry = true;
   Telemetry::Probes probes{};
   bool compare =
@@ -40,17 +40,17 @@ struct GraphStep {
 };
 /// The result of a captured step.
 struct DeviceOutcome {
-  bool commits() const { return cause == Undecided::kNone; }
-  Undecided cause = Undecided::kNone;  ///< kNone: the device committed the step; call Transaction::commit() next
+  bool commits() const { return cause == RefusalCause::kNone; }
+  RefusalCause cause = RefusalCause::kNone;  ///< kNone: the device committed the step; call Transaction::commit() next
   double loss = 0;
   optim::GradientScan scan{};
-  std::vector<BlockExtremes> extremes{};
+  std::vector<BlockExtremes> extremes{};  ///< of each parameter: its largest updated weight and moments
 };
 
 /// Runs steps as captured graphs, on devices that support it (core/captured_graph.h): forward, backward, verdict,
 /// update and commit are one submission, and the device decides about the commit (core/kernels/step.h). During the step
-/// the host neither calls the closure nor waits. It may submit further steps before it knows the result: if the device
-/// does not commit a step, it does not commit the later ones either.
+/// the host neither calls the closure nor waits. The host may submit further steps before it knows the result: if the
+/// device does not commit a step, it does not commit the later ones either.
 ///
 /// A graph is specialized to policy, closure, probes, and the batch's dtypes and shapes. The first step of a
 /// specialization runs eagerly, so that libraries choose their algorithms. The next one runs without a commit, to
@@ -75,7 +75,7 @@ class StepGraphs {
   /// Maximum number of steps in flight.
   static constexpr std::size_t kMaxInFlight = 8;
   /// Submits the step after those in flight, without waiting. Returns false, and submits nothing, if there is no
-  /// validated graph, or no proof that the update is finite: call run() when nothing is in flight. `compare` must be
+  /// validated graph, or no proof that the update is finite: call run() when nothing is in flight. step.compare must be
   /// false.
   bool submit(const GraphStep& step);
   /// Waits for the oldest step in flight and returns its result. If it was not committed, discards the later ones.
@@ -112,8 +112,8 @@ class StepGraphs {
   std::unique_ptr<Exchange> exchange_;
   std::vector<InFlight> in_flight_;                               // oldest first
   std::vector<std::unique_ptr<Specialization>> specializations_;  // most recently used first
-  std::optional<DeviceOutcome> to_compare_;                       // of the most recently used specialization
-  bool arena_was_in_use_ = false;                                 // in the last step
+  std::optional<DeviceOutcome> to_compare_;                       // result of run() for compare_with_eager()
+  bool arena_was_in_use_ = false;                                 // clear_arena() found it in use in the last step
   std::vector<std::string> notes_;
 };
 

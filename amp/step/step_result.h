@@ -23,17 +23,17 @@ struct StepMetric {
 /// The result of one attempt at a step. Trainer::step() returns the last attempt at its batch, with the others in
 /// `earlier`.
 struct StepResult : StepStats {
-  std::string state_hash_before, state_hash_after;  ///< with TrainerOptions::state_hash
-  std::vector<int> left_out;                        ///< micro-batches that were left out
+  std::string state_hash_before, state_hash_after;  ///< set only if TrainerOptions::state_hash is true
+  std::vector<int> left_out;                        ///< numbers of the micro-batches that were left out
   std::vector<std::int64_t> samples_left_out;       ///< samples of the step's whole batch that were left out
-  /// The op nearest to overflow, by its results and by its gradients. On a GPU only in every 4th step
+  /// The ops nearest to overflow, by their results and by their gradients. On a GPU set only in every 4th step
   /// (Telemetry::Probes::libraries).
   Headroom forward_headroom, backward_headroom;
   std::optional<Incident> incident;
-  std::vector<std::string> notes;        ///< for people: remedies that ended
+  std::vector<std::string> notes;        ///< messages for people, about promotions that ended
   std::vector<Warning> warnings;         ///< of committed attempts only
   std::vector<StepMetric> metrics;       ///< of committed attempts only (amp/step/metrics.cpp)
-  std::vector<ModuleHeadroom> headroom;  ///< in the steps that keep_headroom_every() selects
+  std::vector<ModuleHeadroom> headroom;  ///< set only in steps that keep_headroom_every() selects
   bool last = false;                     ///< true if the next attempt is at another batch
   bool in_flight = false;                ///< submitted, not collected: finished() will return the result
   std::vector<StepResult> earlier;       ///< earlier attempts at the same batch, oldest first

@@ -32,7 +32,8 @@ TrainerOptions checked(TrainerOptions o) {
   return o;
 }
 
-/// True for steps 50, 100, 200, …, in which the host reads tensors anyway.
+/// True for steps 50, 100, 200, …, in which a captured step is compared with an eager one. The host must read tensors
+/// in these steps anyway.
 bool compares_with_eager(std::int64_t step) {
   constexpr std::int64_t kFirst = 50;
   return step % kFirst == 0 && std::has_single_bit(static_cast<std::uint64_t>(step / kFirst));
@@ -70,6 +71,7 @@ class EvaluationScope {
 
 }  // namespace
 
+/// A step in flight.
 struct Trainer::Submitted {
   StepFeed feed{};
   Attempt attempt{};
@@ -140,7 +142,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use) {
   }
 }
 
-/// Runs the next attempt. If memory runs out, drops the captured graphs and retries once.
+/// Runs the next attempt at a step. If memory runs out, drops the captured graphs and runs the attempt once more.
 Attempt Trainer::run_attempt(OngoingStep& ongoing) {
   Backend& backend = backend_of(transaction_->device());
   const Telemetry::Probes probes = transaction_->warnings().probes(ongoing.plan.step);
@@ -169,7 +171,8 @@ Attempt Trainer::run_attempt(OngoingStep& ongoing) {
 }
 
 void Trainer::report(const Attempt& attempt, StepResult& result) const {
-  // Omits headroom that a captured step does not know: results must not depend on whether a step was captured.
+  // Omits the headroom in steps in which a captured graph cannot measure it (Telemetry::Probes::libraries), also if
+  // this step ran eagerly: results must not depend on whether a step was captured.
   const bool known = transaction_->device() == Device::cpu() || !attempt.commits() || result.attempt > 1 ||
                      transaction_->warnings().probes(result.step).libraries;
   if (known) {
@@ -184,7 +187,7 @@ void Trainer::report(const Attempt& attempt, StepResult& result) const {
     result.headroom = telemetry_->by_module();
 }
 
-/// `written`: the weights' extremes, if the device updated them; empty if the host must update them.
+/// Commits the attempt. `written`: the largest weights and moments, if the device updated them; empty if the host must.
 void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepResult& result,
                      std::span<const BlockExtremes> written) {
   const optim::StepInput input = runner_->update_of(attempt);
@@ -215,7 +218,8 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
   result.metrics = metrics_of({.step = step, .result = result, .warnings = transaction_->warnings()});
 }
 
-/// Sets the cost of promotions, relative to the step before, in the incidents of this step.
+/// Measures time and memory of the committed attempt. If incidents of this step promoted ops, sets the costs of these
+/// remedies, relative to the step before.
 void Trainer::measure_cost() {
   const auto now = std::chrono::steady_clock::now();
   const Cost cost{.seconds = std::chrono::duration<double>(now - cost_.start).count(),
@@ -239,7 +243,8 @@ void Trainer::conclude(StepResult& result) {
   if (finished_.size() > kKeptResults) finished_.pop_front();
 }
 
-/// Returns the result of step(): the last of `attempts` attempts at a batch.
+/// Returns the result of step(): the result `last` of the last attempt at a batch, with the attempts before it in
+/// `earlier`. `attempts`: number of attempts at the batch.
 StepResult Trainer::with_earlier(StepResult last, std::size_t attempts) const {
   const auto end = std::prev(finished_.end());
   last.earlier.assign(end - static_cast<std::ptrdiff_t>(std::min(attempts, finished_.size()) - 1), end);
@@ -290,7 +295,7 @@ bool Trainer::can_run_as_graph(const StepFeed& feed) const {
                               [](const RemediationPolicy::Promotion& p) { return p.active; });
 }
 
-/// Returns the first attempt at the step `ahead` steps after the next one, before it runs.
+/// Returns the settings of the first attempt at the step that comes `ahead` steps after the next one.
 Attempt Trainer::attempt_at(const StepFeed& feed, std::int64_t ahead) const {
   Attempt attempt;
   attempt.step = transaction_->next_step() + ahead;
@@ -327,7 +332,7 @@ std::optional<StepResult> Trainer::run_as_graph(const StepFeed& feed) {
   GraphStep step = graph_step(feed, attempt);
   if (compare) {
     step.compare = true;
-    step.probes = {};  // compares the graph that runs most often
+    step.probes = {};  // selects the graph without probes, which runs most often
   }
   telemetry_->begin();
   const std::optional<DeviceOutcome> outcome = graphs_->run(step, *telemetry_);
@@ -378,9 +383,9 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
   return result;
 }
 
-/// Collects the oldest step in flight. If the device did not commit it, runs it eagerly, and then the later ones, none
-/// of which was committed. If one of them makes the run roll back, returns its result and drops the later ones, whose
-/// batches come again.
+/// Collects the oldest step in flight. If the device did not commit it, runs it and all later ones again, eagerly: none
+/// of them was committed. If one of them makes the run roll back, returns its result and drops the later ones, whose
+/// batches the loader delivers again.
 std::optional<StepResult> Trainer::collect_oldest() {
   telemetry_->begin();
   const DeviceOutcome outcome = graphs_->collect(*telemetry_);
@@ -438,7 +443,7 @@ PreflightReport Trainer::run_preflight(const std::function<Variable()>& closure)
 
 std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
   synchronize();
-  // A fault strikes in the first run of its step, which must not be a trial.
+  // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
   if (feed.origins.empty() || faults_->planted()) return std::nullopt;
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
   return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1);

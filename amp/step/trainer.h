@@ -100,7 +100,7 @@ class Trainer {
     return run_step(feed_of(std::span(batches.batches), closure));
   }
 
-  /// Lists the risks of the next step, each with an input that makes it fail (amp/preflight/preflight.h). Takes about
+  /// Lists the numerical risks of the next step, with inputs that make it fail (amp/preflight/preflight.h). Takes about
   /// as long as a step. Does not change the run.
   template <class Batch, class Closure>
   PreflightReport preflight(const Batch& batch, Closure&& closure) {
@@ -121,7 +121,7 @@ class Trainer {
   /// Returns the attempts that ended since the last call, in order and with empty `earlier`; at most the latest 10,000.
   std::vector<StepResult> finished();
 
-  /// Waits for the steps in flight, and runs those again that were not committed. Throws what step() throws for them.
+  /// Waits for the steps in flight, and runs those again that were not committed. Throws the errors that step() throws.
   /// All functions that read or change the state of the run call this first.
   void synchronize() { collect_all(); }
   [[deprecated("use synchronize()")]] void settle() { synchronize(); }
@@ -138,23 +138,23 @@ class Trainer {
     const std::shared_ptr<const void> scope = evaluation_scope();
     return std::forward<F>(f)();
   }
-  /// Diagnoses an evaluation whose result, described by `what`, is not finite: calls `again`, which repeats it, and
-  /// checks every op. Changes nothing.
+  /// Diagnoses an evaluation whose result is not finite: repeats it by calling `again`, and checks every op. `what`
+  /// describes the result in the report. Changes nothing.
   Incident investigate_evaluation(const std::string& what, const std::function<void()>& again);
   /// Passes a validation loss to a plateau schedule.
   void observe(double loss);
   /// Sets StepResult::headroom in every `steps`-th step, if it is known; 0: never.
   void keep_headroom_every(std::int64_t steps) { headroom_every_ = steps; }
 
-  std::int64_t steps() const;    ///< committed, without those in flight
-  std::int64_t skipped() const;  ///< aborted attempts
+  std::int64_t steps() const;    ///< number of committed steps, without those in flight
+  std::int64_t skipped() const;  ///< number of aborted attempts
   double next_lr() const;
   const TrainerOptions& options() const { return options_; }
   Device device() const;
   const Policy& policy() const { return options_.precision; }
   const RemediationPolicy& remediation() const;
   [[deprecated("use remediation()")]] const RemediationPolicy& ladder() const { return remediation(); }
-  /// Computes an op ("PATH/op") in f32 from the next step on, for as long as the remedy does.
+  /// Computes an op ("PATH/op") in f32 from the next step on, for RemediationOptions::promoted_steps steps.
   void promote(const std::string& target);
   /// Sets the receiver of repro bundles, which hold the state before a failed attempt, its batch and its result.
   /// Requires batches with state(). TrainingRun sets it.
@@ -162,19 +162,20 @@ class Trainer {
   [[deprecated("use set_repro_sink()")]] void set_capsule_sink(ReproSink sink) { set_repro_sink(std::move(sink)); }
   /// Runs the attempt of a repro bundle again and diagnoses it. Model and options must be those of the run that wrote
   /// it. Batch::from_state() makes the batches. Leaves the trainer in the bundle's state. Throws CheckpointError if
-  /// `bundle` is no repro bundle, or that of another model.
+  /// `bundle` is no repro bundle, or comes from another model.
   template <class Batch, class Closure>
   ReproReplay replay(const StateDict& bundle, Closure&& closure) {
     std::vector<Batch> batches;
     for (const StateDict& one : begin_replay(bundle)) batches.push_back(Batch::from_state(one));
     return run_replay(bundle, feed_of(std::span<const Batch>(batches), closure));
   }
-  /// Sets the source of checkpoints for rollbacks; without it there are none. TrainingRun sets it.
+  /// Sets the function that finds checkpoints for rollbacks; without it, the trainer never rolls back. TrainingRun sets
+  /// it.
   void set_recovery(FindRecoveryPoint find);
   const LossScaler& scaler() const;
   const optim::Schedule& schedule() const;
-  optim::Ema* ema();
-  const Telemetry& telemetry() const { return *telemetry_; }  ///< of the last attempt
+  optim::Ema* ema();                                          ///< averaged weights; null if there are none
+  const Telemetry& telemetry() const { return *telemetry_; }  ///< telemetry of the last attempt
   FaultInjection& faults() { return *faults_; }
   [[deprecated("use faults()")]] FaultInjection& drill() { return faults(); }
   void set_telemetry(bool on);
@@ -192,7 +193,7 @@ class Trainer {
   std::string state_hash();
 
  private:
-  struct Submitted;
+  struct Submitted;  ///< a step in flight
   /// Cost of the last committed attempt, and the start of the current one.
   struct Cost {
     double seconds = 0;

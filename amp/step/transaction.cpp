@@ -13,14 +13,14 @@ namespace {
 
 const io::CheckpointSection kSections[] = {"amp", "data", "model", "norm", "optim", "progress", "rng", "sched"};
 
-constexpr double kMinHeadroom = 1;  // binades, in the original dtype: with less, an op stays promoted
+constexpr double kMinHeadroom = 1;  // an op stays promoted if it has fewer binades of headroom in its original dtype
 
 LossScaleOptions loss_scale_of(const TrainerOptions& options) {
   if (options.loss_scale) return *options.loss_scale;
   return options.precision.dynamic_loss_scale ? LossScaleOptions::dynamic() : LossScaleOptions::off();
 }
 
-/// Returns a member that stores the state of `value` in a section.
+/// Returns a member that stores the state of `value` in the section `name` of a checkpoint.
 template <class T>
 Member in_section(const std::string& name, T& value) {
   return {.put = [name, &value](StateDict& state) { state.merge(name, value.state()); },
@@ -114,7 +114,8 @@ Transaction::Transaction(Runtime& runtime, nn::Module& model, optim::Optimizer& 
   add_members();
 }
 
-/// The optimizer is first because only its update can fail. The data is last because its check is to load.
+/// Adds the members in the order of a commit. The optimizer is first because only its update can fail. The data is last
+/// because its check already loads the cursor, which must not happen if the check of another member fails.
 void Transaction::add_members() {
   Member optimizer = in_section("optim", optimizer_);
   optimizer.commit = [this](const Commit& step) {
@@ -215,7 +216,7 @@ void Transaction::commit(const Commit& step) {
     if (member.commit) member.commit(step);
 }
 
-void Transaction::launch_commit(const StepPlaces& places) {
+void Transaction::launch_commit(const StepAddresses& addresses) {
   std::vector<Tensor> statistics;
   std::vector<MemoryCopy> copies;
   for (const auto& [name, buffer] : nn::named_buffers(model_)) {
@@ -226,9 +227,9 @@ void Transaction::launch_commit(const StepPlaces& places) {
     if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
     copies.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
-  device_updates().launch(places, statistics);
-  kernels(device()).commit({places, copies});
-  if (ema_) ema_->launch(places);
+  device_updates().launch(addresses, statistics);
+  kernels(device()).commit({addresses, copies});
+  if (ema_) ema_->launch(addresses);
 }
 
 void Transaction::roll_back() {
@@ -332,7 +333,7 @@ StateDict Transaction::converted(const StateDict& saved) const {
   if (!ema_ || averages) return state;
   state.put("optim/ema/updates", std::int64_t{0});
   for (const auto& [name, parameter] : parameters)
-    if (saved.contains(name))  // otherwise the model's check reports it
+    if (saved.contains(name))  // otherwise the model's check reports the missing parameter
       state.put("optim/ema/average/" + name.substr(6), saved.tensor(name).to(DType::f32));
   return state;
 }

@@ -39,17 +39,18 @@ struct Commit {
   std::int64_t step = 0;
   optim::StepInput input{};
   double loss = 0;
-  double grad_norm = 0;                      ///< before clipping
-  double headroom = 0;                       ///< of the scaled gradients; not finite if unknown
-  const io::BatchOrigin* origin = nullptr;   ///< of the last micro-batch
-  const Telemetry& telemetry;                ///< of the attempt
-  std::span<const BlockExtremes> written{};  ///< if the device updated the weights: their extremes
-  std::vector<std::string>& notes;           ///< for people
+  double grad_norm = 0;                     ///< gradient norm before clipping
+  double headroom = 0;                      ///< headroom of the scaled gradients in binades; not finite if unknown
+  const io::BatchOrigin* origin = nullptr;  ///< origin of the last micro-batch; null if its type has none
+  const Telemetry& telemetry;               ///< telemetry of the committed attempt
+  /// The largest weights and moments, if the device updated them; empty if the host must do so.
+  std::span<const BlockExtremes> written{};
+  std::vector<std::string>& notes;  ///< output: messages for people, about promotions that ended
 };
 
 /// A part of the state that a step changes. A second optimizer or model would be another member.
 struct Member {
-  /// Adds the member's entries to a checkpoint's state. Tensors alias.
+  /// Adds the member's entries to a checkpoint's state. Tensors share memory with the member's.
   std::function<void(StateDict& state)> put{};
   /// Throws CheckpointError or DataError if load() cannot take this state. Changes nothing.
   std::function<void(const StateDict& state)> check{};
@@ -59,8 +60,8 @@ struct Member {
 };
 
 /// Everything that a step may change: parameters, moments, averages, buffers, loss scale, warnings, lasting remedies,
-/// schedule, counters and data cursor. All change together in commit(), or none: roll_back(). No other code writes
-/// them.
+/// schedule, counters and data cursor. commit() changes them together; roll_back() discards the effects of an attempt
+/// on them. No other code writes them.
 class Transaction {
  public:
   /// Converts the model's weights to the dtype of the policy. The arguments must outlive the transaction.
@@ -81,6 +82,7 @@ class Transaction {
   const SpikeGuard& spikes() const { return spikes_; }
   /// Returns the run's policy with the active promotions.
   Policy policy() const { return remediation_.applied_to(options_.precision); }
+  /// Returns the learning rate of a step by the schedule, lowered if a rollback demands it.
   double lr_of(std::int64_t step) const;
 
   /// Counters over the whole run, which rollbacks do not reset. Checkpoints hold them.
@@ -88,32 +90,33 @@ class Transaction {
     std::int64_t skipped = 0;  ///< aborted attempts
 
     struct Entry {
-      const char* name;
+      const char* name;  ///< name of the entry in a checkpoint
       std::int64_t Totals::*value;
-      bool required;  ///< false: 0 in an older checkpoint, which lacks the entry
+      bool required;  ///< false: an older checkpoint may lack the entry; its value is then 0
     };
     static constexpr Entry kEntries[] = {{"progress/skipped_total", &Totals::skipped, true}};
   };
   /// The counters of a run. Those of the current step are reset by its commit.
   struct Counters {
     Totals total{};
-    std::int64_t steps = 0;      ///< committed
-    std::int64_t attempts = 0;   ///< at the current step
-    std::int64_t incidents = 0;  ///< of the current step
-    std::int64_t skips = 0;      ///< batches skipped in the current step
+    std::int64_t steps = 0;      ///< number of committed steps
+    std::int64_t attempts = 0;   ///< number of attempts at the current step
+    std::int64_t incidents = 0;  ///< number of incidents of the current step
+    std::int64_t skips = 0;      ///< number of batches skipped in the current step
   };
   const Counters& counters() const { return counters_; }
   std::int64_t next_step() const { return counters_.steps + 1; }
 
   // ---- a step
 
+  /// Returns the number of the new attempt at the current step, from 1 on.
   std::int64_t begin_attempt() { return ++counters_.attempts; }
   /// Commits every member.
   void commit(const Commit& step);
   /// Returns the early warnings of the committed step.
   std::vector<Warning> find_warnings(const CommittedStep& step) { return warnings_.after_commit(step); }
   /// Queues verdict, update and commit on the device, as part of a captured step.
-  void launch_commit(const StepPlaces& places);
+  void launch_commit(const StepAddresses& addresses);
   /// Discards gradients and uncommitted buffers.
   void roll_back();
   /// Discards the gradients of all parameters, also of those that the optimizer does not update.
@@ -135,7 +138,7 @@ class Transaction {
   std::int64_t count_incident() { return ++counters_.incidents; }
   void count_skip() { ++counters_.skips; }
   /// Continues from a checkpoint. If the state is to blame, the data cursor is rolled back too; otherwise the cursor
-  /// moves past `origin` and the learning rate is cut.
+  /// moves past the batch with `origin`, and the learning rate is lowered for a while.
   void roll_back_to(const RecoveryPoint& point, bool state_to_blame, const io::BatchOrigin* origin);
 
   /// Calls `f`, which may replace weights, moments and statistics by those of checkpoints. Restores the current ones
@@ -149,13 +152,13 @@ class Transaction {
   /// Attaches a loader. It gets the data cursor if load() was called before.
   void attach(DataHooks data);
 
-  /// Everything that a bitwise resume needs; tensors alias.
+  /// Returns everything that a bitwise resume needs. Tensors share memory with those of the run.
   StateDict state() const;
   /// Loads a state, converted to the options. Throws CheckpointError or DataError, and then changes nothing.
   void load(const StateDict& saved);
   /// Returns the settings that differ from those of `saved`: "precision bf16 -> fp16".
   std::vector<std::string> changes_since(const StateDict& saved) const;
-  /// changes_since() of the last loaded state.
+  /// Returns the result of changes_since() for the last loaded state.
   const std::vector<std::string>& changes() const { return changes_; }
 
  private:
@@ -175,7 +178,7 @@ class Transaction {
   SpikeGuard spikes_;
   Counters counters_;
   DataHooks data_;
-  StateDict waiting_cursor_;  // loaded before a loader was attached
+  StateDict waiting_cursor_;  // the data cursor, if it was loaded before a loader was attached
   std::vector<std::string> changes_;
   std::vector<Member> members_;  // in the order of a commit
 };

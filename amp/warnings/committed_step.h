@@ -10,16 +10,16 @@ namespace binade::amp {
 /// A committed step, the input of detectors of early warnings and of metrics.
 struct CommittedStep {
   std::int64_t step{};
-  const Telemetry& telemetry;  ///< of the committed attempt
-  const Telemetry* raised{};   ///< of the extra run at a higher loss scale; null if there was none
+  const Telemetry& telemetry;  ///< telemetry of the committed attempt
+  const Telemetry* raised{};   ///< telemetry of an extra run at a higher loss scale; null if there was none
   const optim::Optimizer& optimizer;
   const optim::StepInput& input;
   double loss = 0;
-  double grad_norm{};  ///< before clipping
+  double grad_norm{};  ///< gradient norm before clipping
   double loss_scale{};
   double min_scale{};  ///< the lowest loss scale that the scaler can choose
   bool stochastic{};   ///< 16-bit weights are rounded stochastically
-  bool promotes{};     ///< ops may be promoted to f32 before they leave a 16-bit range
+  bool promotes{};     ///< the run may promote ops to f32 before they leave a 16-bit range
 };
 
 }  // namespace binade::amp

@@ -8,8 +8,8 @@ namespace binade::amp {
 namespace {
 
 constexpr std::size_t kLatest = 5, kHistory = 33;
-constexpr double kDivergedRatio = 8, kRecoveredRatio = 2;  // to the first loss
-constexpr double kMinScatterRatio = 8;                     // to the median difference of consecutive logarithms
+constexpr double kDivergedRatio = 8, kRecoveredRatio = 2;  // loss divided by the first loss
+constexpr double kMinScatterRatio = 8;                     // log(loss / first) divided by the scatter of log(loss)
 
 }  // namespace
 

@@ -12,11 +12,10 @@ namespace binade::amp {
 /// Detects divergence: a loss that stays far above the run's first loss.
 ///
 /// Divergence is reported if each of the latest 5 losses is more than 8 times the first, and if the median of
-/// log(loss / first) over them is more than 8 times the median |log(loss / previous loss)| over the latest 33: losses
-/// of single samples scatter that widely without diverging. It is reported once, until 5 losses in a row are below
-/// twice the first. Detection starts at step 6, before the guards with a window of losses have enough of them. A run
-/// that had a loss <= 0 is not judged, because ratios of such losses mean nothing. Losses that are not finite are
-/// ignored.
+/// log(loss / first) over them is more than 8 times the median |log(loss / previous loss)| over the latest 33. The
+/// second condition is needed because losses of single samples scatter widely. Divergence is reported again only after
+/// 5 losses in a row were below twice the first. Detection starts at step 6; SpikeGuard needs more losses. A run that
+/// had a loss <= 0 is not judged, because ratios of such losses mean nothing. Losses that are not finite are ignored.
 class Divergence {
  public:
   static constexpr const char* kSection = "divergence";
@@ -29,7 +28,7 @@ class Divergence {
   void find(const CommittedStep& step, std::vector<Warning>& found);
 
   StateDict state() const;
-  /// Throws CheckpointError for a state that no run writes. An empty state starts over.
+  /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.
   void load_state(const StateDict& state);
 
  private:

@@ -60,7 +60,7 @@ void Forecast::clear(std::size_t index) {
   for (std::size_t column = 0; column < kWindow; ++column) sample(index, column) = kNoSample;
 }
 
-/// Returns true and fills `alarm` if the series raises one.
+/// Returns true and fills `alarm` if the series with this index raises an alarm.
 bool Forecast::raise_alarm(std::size_t index, Alarm& alarm) {
   Series& series = series_[index];
   const auto newest = static_cast<std::size_t>((count_ - 1) % kWindow);
@@ -86,7 +86,7 @@ bool Forecast::raise_alarm(std::size_t index, Alarm& alarm) {
   if (!(trend->level <= options_.max_headroom && steady)) return false;
 
   alarm.binades = std::max(trend->level, 0.0);
-  alarm.per_step = std::min(-trend->slope, -trend->second_half);  // the flatter one: a trend may be flattening out
+  alarm.per_step = std::min(-trend->slope, -trend->second_half);  // the slower loss: a trend may be flattening out
   alarm.steps = alarm.binades / alarm.per_step;
   const double error = std::hypot(trend->slope_error, options_.slope_error * alarm.per_step);
   alarm.confidence = normal_cdf((alarm.per_step - alarm.binades / options_.horizon) / error);
@@ -113,7 +113,7 @@ StateDict Forecast::state() const {
   state.put("places", names);
   state.put("dtypes", dtypes);
   state.put("alarmed", alarmed);
-  // A headroom is finite and at most 276 binades: 999 stands for "no sample".
+  // Checkpoints store 999 for "no reading": a finite headroom is at most 276 binades.
   StateDict::Numbers samples(samples_.begin(), samples_.end());
   for (double& x : samples) x = std::isfinite(x) ? x : 999;
   state.put("samples", samples);

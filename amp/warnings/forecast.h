@@ -15,7 +15,7 @@ namespace binade::amp {
 struct HeadroomReading {
   std::string_view module{};
   std::string_view op{};
-  DType dtype = DType::f32;  ///< of the value that is near the limit
+  DType dtype = DType::f32;  ///< dtype of the value that is near the limit
   double binades = 0;        ///< not finite: unknown in this step
 };
 
@@ -23,29 +23,29 @@ struct HeadroomReading {
 /// is a logarithm: a magnitude that grows by a constant factor per step is a straight line.
 ///
 /// An alarm requires a steady trend (both halves and the newest quarter of the window agree), a crossing within
-/// `horizon` steps with probability `confidence`, and a headroom that is already small: in its first steps a network
-/// finds its scale, and magnitudes grow fast with much headroom left. An op call gets one alarm until its headroom has
-/// recovered. Readings that are not finite are ignored.
+/// `horizon` steps with probability `confidence`, and a headroom that is already small, because in the first steps of a
+/// run magnitudes grow fast although much headroom is left. After an alarm, an op call gets the next one only after its
+/// headroom has recovered. Readings that are not finite are ignored.
 class Forecast {
  public:
   struct Options {
-    std::int64_t every = 4;   ///< steps between samples
+    std::int64_t every = 4;   ///< steps between readings
     double horizon = 200;     ///< steps ahead that are predicted
     double max_headroom = 8;  ///< binades: no alarm while more is left
-    double confidence = 0.9;  ///< minimum probability of a crossing within the horizon
+    double confidence = 0.9;  ///< minimum probability, for an alarm, that the headroom is used up within the horizon
     double agreement = 0.5;   ///< minimum slope of the window's flattest part, as a share of its steepest part's slope
     double slope_error = 0.15;  ///< extra standard error, as a share of the slope: no trend is exactly a straight line
     double recovered = 2;       ///< binades regained since an alarm that allow another one
   };
-  static constexpr int kWindow = 32;       ///< samples
-  static constexpr int kMinReadings = 30;  ///< finite samples that an alarm requires
+  static constexpr int kWindow = 32;       ///< number of readings in the window
+  static constexpr int kMinReadings = 30;  ///< number of finite readings that an alarm requires
 
   struct Alarm {
-    std::size_t reading = 0;  ///< index of the reading
+    std::size_t reading = 0;  ///< index of the op call in the readings that observe() took
     double binades = 0;       ///< headroom left, on the trend line
     double per_step = 0;      ///< binades lost per step
     double steps = 0;         ///< until no headroom is left
-    double confidence = 0;    ///< probability that this happens within the horizon
+    double confidence = 0;    ///< probability that the headroom is used up within the horizon
   };
 
   /// Throws ArgumentError naming the option that is out of range.
@@ -55,12 +55,13 @@ class Forecast {
   const Options& options() const { return options_; }
   /// True if observe() takes the readings of this step.
   bool due(std::int64_t step) const { return step % options_.every == 0; }
-  /// Takes the readings of a committed step, of the same op calls in the same order each time. A reading whose module,
-  /// op or dtype differs from the one before at its index starts a new series.
+  /// Takes the readings of a committed step, of the same op calls in the same order each time. Returns the alarms that
+  /// they raise. If module, op or dtype of a reading differ from those of the previous reading at the same index, a new
+  /// series starts.
   std::vector<Alarm> observe(std::int64_t step, std::span<const HeadroomReading> readings);
 
   StateDict state() const;
-  /// Throws CheckpointError for a state that no run writes. An empty state starts over.
+  /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.
   void load_state(const StateDict& state);
 
  private:
@@ -76,10 +77,10 @@ class Forecast {
   bool raise_alarm(std::size_t index, Alarm& alarm);
 
   Options options_;
-  std::vector<std::int64_t> steps_;  // of the samples in each column
-  std::int64_t count_ = 0;           // of observe() calls
+  std::vector<std::int64_t> steps_;  // the step of each column of `samples_`
+  std::int64_t count_ = 0;           // number of observe() calls
   std::vector<Series> series_;
-  std::vector<float> samples_;  // series x kWindow, a ring of columns; NaN: no sample
+  std::vector<float> samples_;  // readings: series x kWindow, a ring buffer of columns; NaN: no reading
 };
 
 }  // namespace binade::amp

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kHistory = 128, kNewest = 8;
 constexpr double kRecovered = 1;  // binades above the median
 
-/// Distance from the median that is reported, as binades and as robust deviations: the larger one counts.
+/// The distance above the median that is reported: the larger of `binades` and of `deviations` robust deviations.
 struct Bound {
   double binades, deviations;
   double of(double deviation) const { return std::max(binades, deviations * deviation); }

@@ -13,22 +13,22 @@ namespace binade::amp {
 ///
 /// Norms are judged in binades (log2), relative to the median of the 128 committed steps before the newest 8. A warning
 /// is reported if all of the newest 8 are 3 binades and 4 robust deviations above the median, or if the newest alone is
-/// 7 binades and 12 deviations above it; a run whose norms always scatter widely gets no warning. It is reported once,
-/// until 8 norms in a row are within a binade of the median. Norms that are 0 or not finite are ignored.
+/// 7 binades and 12 deviations above it; a run whose norms always scatter widely gets no warning. The next warning is
+/// possible after 8 norms in a row were at most a binade above the median. Norms that are 0 or not finite are ignored.
 class GradientHistory {
  public:
   static constexpr const char* kSection = "gradients";
   struct Growth {
-    double binades = 0;  ///< of the newest norm above the median
-    double median = 0;
-    bool lasts = false;  ///< true: eight steps in a row; false: the newest alone
+    double binades = 0;  ///< distance of the newest norm above the median
+    double median = 0;   ///< median of the earlier norms
+    bool lasts = false;  ///< true: the eight newest norms are high; false: the newest alone is
   };
   /// Takes the gradient norm of a committed step, before clipping. Returns a value if growth is to be reported.
   std::optional<Growth> observe(double norm);
   void find(const CommittedStep& step, std::vector<Warning>& found);
 
   StateDict state() const;
-  /// Throws CheckpointError for a state that no run writes. An empty state starts over.
+  /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.
   void load_state(const StateDict& state);
 
  private:

@@ -14,7 +14,8 @@ DType limiting_dtype(const Telemetry::OpRecord& record) {
   return std::isfinite(headroom_of({.low = record.amax.low}, record.half_dtype)) ? record.half_dtype : DType::f32;
 }
 
-/// Updates `forecast` and adds a forward warning for each alarm, which `describe(warning, reading, alarm)` completes.
+/// Updates `forecast` and adds a warning with direction "forward" for each alarm. `describe(warning, reading, alarm)`
+/// completes the warning.
 template <class F>
 void add_alarms(Forecast& forecast, WarningKind kind, std::int64_t step, std::span<const HeadroomReading> readings,
                 std::vector<Warning>& found, F&& describe) {
@@ -51,7 +52,8 @@ void OverflowAhead::find(const CommittedStep& step, std::vector<Warning>& found)
   const auto forward = step.telemetry.records(Direction::kForward);
   const auto backward = step.telemetry.records(Direction::kBackward);
   readings.reserve(forward.size() + backward.size());
-  // The headroom that gradients would have at the lowest loss scale: the scaler prevents other overflows.
+  // Gradients count with the headroom that they would have at the lowest loss scale, because the scaler prevents
+  // overflows that a lower scale avoids.
   const double gradient_margin = std::log2(step.loss_scale / step.min_scale);
   for (const auto& [records, margin] : {std::pair(forward, 0.0), std::pair(backward, gradient_margin)})
     for (const Telemetry::OpRecord& record : records)

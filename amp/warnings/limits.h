@@ -22,11 +22,12 @@ class SingularityAhead : public Forecast {
   void find(const CommittedStep& step, std::vector<Warning>& found);
 };
 
-/// Warns that the entropy of an attention will fall below 0.01 of that of equal probabilities.
+/// Warns that the entropy of an attention will fall below 1 % of the entropy of equal weights.
 class CollapseAhead : public Forecast {
  public:
   static constexpr const char* kSection = "collapse";
-  // At 3 binades the entropy is 0.08. Attention that was sharper from the start is reported only if it gets sharper.
+  // Headroom is counted from a relative entropy of 0.01 on: 3 binades are an entropy of 0.08. Attention whose entropy
+  // is lower from the start is reported only if the entropy falls further.
   CollapseAhead() : Forecast({.max_headroom = 3, .recovered = 1}) {}
   void find(const CommittedStep& step, std::vector<Warning>& found);
 };

@@ -8,11 +8,14 @@
 namespace binade::amp {
 namespace {
 
-constexpr double kMaxRaised = 24, kMinRaised = 3;  // binades: with fewer, too few zeros become nonzero to decide
-constexpr double kLegalMargin = 0.1;               // variation of the share of legal zeros
-constexpr double kMinLost = 0.5;                   // share of the nonzero values
+// Limits of the extra run's loss scale, in binades above the ordinary one. With fewer than kMinRaised, too few zeros
+// become nonzero to decide.
+constexpr double kMaxRaised = 24, kMinRaised = 3;
+constexpr double kLegalMargin = 0.1;  // variation of the share of legal zeros
+constexpr double kMinLost = 0.5;      // an underflow is reported if lost_share() is larger
 
-/// Of the values that are nonzero at the higher scale, the share that was 0 before. 0 if no value became nonzero.
+/// Returns, of the values that are nonzero at the raised loss scale, the share that is 0 at the ordinary scale; 0 if no
+/// value became nonzero.
 double lost_share(const Telemetry::OpRecord& now, const Telemetry::OpRecord& raised) {
   const double before = now.zero_share(), after = raised.zero_share();
   return after < 1 ? std::max(0.0, (before - after) / (1 - after)) : 0;
@@ -28,7 +31,7 @@ Warning warning_of(const Telemetry::OpRecord& record, Direction direction, std::
   const std::string share = lost >= 1 ? "all" : fmt::format("{:.0f} % of", 100 * lost);
   warning.what = fmt::format("{} {} have vanished for {} steps: too small for {}{}", share,
                              backward ? "its gradients" : "its results",
-                             SilentUnderflow::kEvery * (SilentUnderflow::kChecks - 1), dtype,
+                             SilentUnderflow::kStepsBetweenChecks * (SilentUnderflow::kChecksInARow - 1), dtype,
                              backward ? fmt::format(" at loss scale {}", scale) : "");
   if (others > 0) warning.what += fmt::format("; so have the values of {} other op{}", others, others == 1 ? "" : "s");
   const std::string op = record.module.empty() ? record.op : record.module;
@@ -47,13 +50,14 @@ Warning warning_of(const Telemetry::OpRecord& record, Direction direction, std::
 }  // namespace
 
 std::optional<double> SilentUnderflow::confirmation_factor(std::int64_t step) const {
-  const auto undecided = [](const Candidate& c) { return !c.reported && !c.vanished && c.checks >= kChecks - 1; };
+  const auto undecided = [](const Candidate& c) { return !c.reported && !c.vanished && c.checks >= kChecksInARow - 1; };
   if (!due(step) || std::ranges::none_of(backward_, undecided)) return std::nullopt;
   const double binades = std::min(std::floor(headroom_) - 1, kMaxRaised);
   return binades >= kMinRaised ? std::optional(std::exp2(binades)) : std::nullopt;
 }
 
-/// `decided`: `raised` has the records of an extra run at a higher loss scale.
+/// Updates the candidates of one direction with the records of a step and returns those to report. `decided`: there was
+/// an extra run at a higher loss scale, with the records `raised`.
 std::vector<SilentUnderflow::Underflow> SilentUnderflow::find_underflows(std::vector<Candidate>& candidates,
                                                                          std::span<const Telemetry::OpRecord> records,
                                                                          std::span<const Telemetry::OpRecord> raised,
@@ -68,8 +72,8 @@ std::vector<SilentUnderflow::Underflow> SilentUnderflow::find_underflows(std::ve
       candidate = {.module = record.module, .op = record.op};
     candidate.vanished = all_underflow(record.amax, record.half_dtype);
     const bool suspect = candidate.vanished || record.zero_share() > candidate.legal;
-    candidate.checks = suspect ? std::min<std::int64_t>(candidate.checks + 1, kChecks) : 0;
-    if (candidate.reported || candidate.checks < kChecks) continue;
+    candidate.checks = suspect ? std::min<std::int64_t>(candidate.checks + 1, kChecksInARow) : 0;
+    if (candidate.reported || candidate.checks < kChecksInARow) continue;
     const double lost = candidate.vanished ? 1 : decided && i < raised.size() ? lost_share(record, raised[i]) : 0;
     if (lost > kMinLost) {
       candidate.reported = true;
@@ -91,7 +95,7 @@ std::optional<Warning> SilentUnderflow::observe(std::int64_t step, double loss_s
       raised != nullptr);
   const double headroom = telemetry.least(Direction::kBackward).binades;
   if (!std::isnan(headroom)) headroom_ = std::clamp(headroom, 0.0, 2 * kMaxRaised);
-  // The op where underflow begins: later ones inherit its zeros. Backward runs from the end of the tape.
+  // Reports the op where underflow begins, because later ops inherit its zeros. Backward runs from the end of the tape.
   if (!in_forward.empty())
     return warning_of(forward[in_forward.front().index], Direction::kForward, step, loss_scale, in_forward.front().lost,
                       in_forward.size() + in_backward.size() - 1);

@@ -22,10 +22,10 @@ namespace binade::amp {
 class SilentUnderflow {
  public:
   static constexpr const char* kSection = "underflow";
-  static constexpr std::int64_t kEvery = 50;
-  static constexpr int kChecks = 3;
+  static constexpr std::int64_t kStepsBetweenChecks = 50;  ///< steps between checks
+  static constexpr int kChecksInARow = 3;                  ///< suspect checks in a row that lead to a decision
 
-  bool due(std::int64_t step) const { return step % kEvery == 0; }
+  bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
   /// Returns the factor by which to raise the loss scale of an extra run of this step that decides about suspects;
   /// std::nullopt if there are none, or if gradients would overflow. observe() takes the extra run's telemetry.
   std::optional<double> confirmation_factor(std::int64_t step) const;
@@ -42,21 +42,21 @@ class SilentUnderflow {
   }
 
   StateDict state() const;
-  /// Throws CheckpointError for a state that no run writes. An empty state starts over.
+  /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.
   void load_state(const StateDict& state);
 
  private:
-  /// An op call, in one direction.
+  /// An op call, in one direction, with the results of its checks.
   struct Candidate {
     std::string module{}, op{};
-    std::int64_t checks = 0;  // in a row in which it was suspect
+    std::int64_t checks = 0;  // number of checks in a row in which it was suspect
     bool vanished = false;    // in the last check, its largest magnitude rounded to 0
     bool reported = false;
     double legal = 0.5;  // share of zeros that is not suspect
   };
   struct Underflow {
-    std::size_t index{};
-    double lost{};  // share of the nonzero values that became 0
+    std::size_t index{};  // index of the candidate
+    double lost{};        // share of the nonzero values that became 0
   };
   std::vector<Underflow> find_underflows(std::vector<Candidate>& candidates,
                                          std::span<const Telemetry::OpRecord> records,

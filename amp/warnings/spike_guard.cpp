@@ -9,7 +9,7 @@
 namespace binade::amp {
 namespace {
 
-/// Treats 0 as the smallest normal number, so that the logarithm is finite.
+/// Returns the logarithm of x >= 0. Treats 0 as the smallest normal number, so that the result is finite.
 double log_of(double x) { return std::log(std::max(x, std::numeric_limits<double>::min())); }
 
 }  // namespace
@@ -25,8 +25,8 @@ SpikeGuard::SpikeGuard(const Options& options) : options_(options) {
                        options.norm_spread, options.norm_binades);
 }
 
-/// Returns the values that a step is compared with after `ahead` more steps, at most `window` of them; empty if there
-/// are too few.
+/// Returns the part of `values` with which the step after `ahead` more steps is compared, at most Options::window of
+/// them; empty if there are too few.
 std::span<const double> SpikeGuard::window(const std::vector<double>& values, std::int64_t ahead) const {
   const std::int64_t count = std::ssize(values) - kTelemetryDelay + ahead;
   if (count < options_.min_losses) return {};
@@ -46,7 +46,7 @@ double SpikeGuard::bound(std::int64_t ahead) const {
   std::vector<double> log_distances;
   for (const double loss : losses) log_distances.push_back(std::abs(log_of(loss) - log_of(middle)));
   const double ratio = std::exp(options_.ratio_spread * kDeviationPerMad * median(log_distances));
-  double largest = largest_;
+  double largest = largest_loss_;
   for (const double loss : losses.last(static_cast<std::size_t>(ahead))) largest = std::max(largest, loss);
   return std::max(bound, std::min(middle * ratio, largest));
 }
@@ -69,7 +69,7 @@ void SpikeGuard::add(double loss, double grad_norm) {
   losses_.push_back(loss);
   norms_.push_back(grad_norm);
   if (std::ssize(losses_) > kTelemetryDelay)
-    largest_ = std::max(largest_, losses_[losses_.size() - 1 - kTelemetryDelay]);
+    largest_loss_ = std::max(largest_loss_, losses_[losses_.size() - 1 - kTelemetryDelay]);
   if (std::ssize(losses_) <= options_.window + kTelemetryDelay) return;
   losses_.erase(losses_.begin());
   norms_.erase(norms_.begin());
@@ -79,7 +79,7 @@ StateDict SpikeGuard::state() const {
   StateDict state;
   state.put("losses", losses_);
   state.put("norms", norms_);
-  state.put("largest", largest_);
+  state.put("largest", largest_loss_);
   return state;
 }
 
@@ -88,12 +88,12 @@ void SpikeGuard::load_state(const StateDict& state) {
   if (state.contains("norms")) {  // earlier versions stored only losses: the guard starts over
     loaded.losses_ = state.numbers("losses");
     loaded.norms_ = state.numbers("norms");
-    loaded.largest_ = state.number("largest");
+    loaded.largest_loss_ = state.number("largest");
     const std::int64_t most = options_.window + kTelemetryDelay;
     const auto finite = [](double x) { return std::isfinite(x); };
     check<CheckpointError>(
         std::ssize(loaded.losses_) <= most && loaded.norms_.size() == loaded.losses_.size() &&
-            finite(loaded.largest_) && std::ranges::all_of(loaded.losses_, finite) &&
+            finite(loaded.largest_loss_) && std::ranges::all_of(loaded.losses_, finite) &&
             std::ranges::all_of(loaded.norms_, [&](double x) { return finite(x) && x >= 0; }),
         "spike guard: the checkpoint holds {} losses and {} norms, wanted as many of each, at most {}, all finite",
         loaded.losses_.size(), loaded.norms_.size(), most);

@@ -9,11 +9,11 @@ namespace binade::amp {
 namespace {
 
 constexpr std::int64_t kSamplesPerParameter = 256;
-constexpr std::size_t kMinSamples = 64;  // with a nonzero gradient
-constexpr double kMinUnchanged = 0.99;   // share of the samples
-constexpr double kEndOfSchedule = 0.01;  // share of the largest learning rate
+constexpr std::size_t kMinSamples = 64;  // minimum number of sampled weights per dtype, for a check
+constexpr double kMinUnchanged = 0.99;   // minimum share of unchanged weights, for a warning
+constexpr double kEndOfSchedule = 0.01;  // minimum learning rate for a check, as a share of the largest so far
 
-/// Half the distance from a value to its neighbor in `dtype`: an update must exceed it to change the value.
+/// Returns half the distance from a value to its neighbor in `dtype`. A smaller update does not change the value.
 double half_step(double value, DType dtype) {
   const int digits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
   const int smallest = dtype == DType::f16 ? -24 : dtype == DType::bf16 ? -133 : -149;
@@ -43,7 +43,7 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
   struct Count {
     std::size_t sampled = 0, unchanged = 0;
     std::vector<double> sufficient_lrs;  // for each weight, the learning rate that would change it
-    std::size_t first = 0;               // slice
+    std::size_t first = 0;               // slice of the first sampled weight
   };
   std::array<Count, 3> counts;
   const optim::UpdateFacts facts = optimizer.facts();
@@ -55,11 +55,11 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
     if (w.slice != slice) value = slices[slice = w.slice].variable.value().on_host();
     const double now = value.at(w.index);
     squares += (now - w.value) * (now - w.value);
-    if (value.rank() < 2) continue;  // a bias begins at 0, where any update changes it
+    if (value.rank() < 2) continue;  // biases are not judged: they begin at 0, where any update changes them
     Count& count = counts[static_cast<std::size_t>(value.dtype())];
     if (count.sampled++ == 0) count.first = w.slice;
     count.unchanged += now == w.value;
-    // The update at a learning rate of 1: the gradient for SGD, about 1 for Adam and Lion.
+    // Size of the update at a learning rate of 1: the gradient for SGD, about 1 for Adam and Lion.
     double unit = 1;
     if (!facts.unit_steps) unit = std::abs(w.gradient) * input.inverse_scale * input.clip_factor;
     if (unit > 0) count.sufficient_lrs.push_back(half_step(w.value, value.dtype()) / unit);
@@ -76,8 +76,8 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
                         !(stochastic && dtype != DType::f32);
     const bool unchanged = judged &&
                            static_cast<double>(count.unchanged) > kMinUnchanged * static_cast<double>(count.sampled);
-    group.checks = unchanged ? std::min<std::int64_t>(group.checks + 1, kChecks) : 0;
-    if (group.checks < kChecks || group.reported != 0 || warning) continue;
+    group.checks = unchanged ? std::min<std::int64_t>(group.checks + 1, kChecksInARow) : 0;
+    if (group.checks < kChecksInARow || group.reported != 0 || warning) continue;
     group.reported = 1;
     warning = Warning{.kind = WarningKind::kStagnation, .step = step, .module = slices[count.first].name};
     warning->direction = "optimizer";
@@ -86,7 +86,7 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
         "updates vanish: {:.1f} % of the {} weights that have a gradient kept their bits for {} steps at learning rate "
         "{:.3g}",
         100.0 * static_cast<double>(count.unchanged) / static_cast<double>(count.sampled), name_of(dtype),
-        kEvery * (kChecks - 1), input.lr);
+        kStepsBetweenChecks * (kChecksInARow - 1), input.lr);
     warning->advice = fmt::format("a learning rate of about {:.1g} would change half of them{}",
                                   count.sufficient_lrs.empty() ? 0.0 : median(count.sufficient_lrs),
                                   dtype == DType::f32 ? ""

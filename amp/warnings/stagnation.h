@@ -21,10 +21,10 @@ namespace binade::amp {
 class Stagnation {
  public:
   static constexpr const char* kSection = "stagnation";
-  static constexpr std::int64_t kEvery = 50;
-  static constexpr int kChecks = 3;
+  static constexpr std::int64_t kStepsBetweenChecks = 50;  ///< steps between checks
+  static constexpr int kChecksInARow = 3;                  ///< checks in a row without changes that lead to a warning
 
-  bool due(std::int64_t step) const { return step % kEvery == 0; }
+  bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
   /// Samples the weights before the update of a step that is due.
   void before_update(optim::FlatParameters& parameters);
   /// Compares the sampled weights after that update, whose input was `input`. `stochastic`: 16-bit weights are rounded
@@ -40,22 +40,23 @@ class Stagnation {
   double update_rms() const { return update_rms_; }
 
   StateDict state() const;
-  /// Throws CheckpointError for a state that no run writes. An empty state starts over.
+  /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.
   void load_state(const StateDict& state);
 
  private:
   struct Weight {
-    std::size_t slice{};
-    std::int64_t index{};
-    double value{}, gradient{};  // the gradient as stored: multiplied by the loss scale, before clipping
+    std::size_t slice{};         // index of the parameter in FlatParameters::slices()
+    std::int64_t index{};        // index of the element in the parameter
+    double value{}, gradient{};  // before the update; the gradient is multiplied by the loss scale and not clipped
   };
+  /// The weights of one dtype.
   struct Group {
-    std::int64_t checks = 0;  // in a row in which its weights did not change
-    std::int64_t reported = 0;
+    std::int64_t checks = 0;    // number of checks in a row in which its weights did not change
+    std::int64_t reported = 0;  // 1 after the warning
   };
   Group& group_of(DType dtype) { return groups_[static_cast<std::size_t>(dtype)]; }
 
-  std::vector<Weight> sample_;   // from before_update() to after_update()
+  std::vector<Weight> sample_;   // filled by before_update(), cleared by after_update()
   std::array<Group, 3> groups_;  // by dtype: f32, f16, bf16
   double largest_lr_ = 0;
   double update_rms_ = 0;

@@ -24,13 +24,14 @@ struct Sample {
 /// Fits a trend to finite samples in ascending order of time. Returns std::nullopt for fewer than 16 samples.
 std::optional<Trend> trend_of(std::span<const Sample> samples);
 
-/// Returns the median, the lower of two. Reorders `values`, of which there must be one.
+/// Returns the median; of an even number of values, the lower of the two in the middle. Reorders `values`, which must
+/// not be empty.
 double median(std::span<double> values);
 
 /// The standard deviation of normal noise divided by its median absolute deviation.
 inline constexpr double kDeviationPerMad = 1.4826;
 
-/// The median, and the standard deviation as estimated from the median absolute deviation.
+/// The median, and the robust deviation: an estimate of the standard deviation from the median absolute deviation.
 struct RobustStatistics {
   double median, deviation;
 };

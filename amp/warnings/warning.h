@@ -41,8 +41,8 @@ struct Warning {
   std::string advice{};   ///< recommended change
   std::string remedy{};   ///< the planned remedy, one line; empty: none
   double steps_left = 0;  ///< kOverflow, kSingularity, kCollapse: steps until it happens, if the trend continues
-  double confidence = 1;  ///< probability that it happens
-  bool promotes = false;  ///< the run computes the op in f32 from step + kTelemetryDelay on; `remedy` says so
+  double confidence = 1;  ///< probability that the predicted event happens
+  bool promotes = false;  ///< the run computes the op in f32 from step + kTelemetryDelay on (the planned remedy)
 };
 
 /// Returns "'matmul' in blocks.0.attention (forward)"; "the whole model" for a warning with neither op nor module.

@@ -36,7 +36,8 @@ class Warnings {
   /// extra run goes into CommittedStep::raised.
   std::optional<double> confirmation_factor(std::int64_t step) const { return underflow().confirmation_factor(step); }
 
-  /// True if the host must read tensors in this step, or run it once more. Probes run on the device.
+  /// True if the host must read tensors in this step, or run the step once more. A captured step can do neither. Probes
+  /// do not count, because they run on the device.
   bool reads_tensors(std::int64_t step) const { return stagnation().due(step) || confirmation_factor(step); }
   void before_commit(std::int64_t step, optim::FlatParameters& parameters) {
     if (stagnation().due(step)) std::get<Stagnation>(detectors_).before_update(parameters);
@@ -50,11 +51,11 @@ class Warnings {
   /// Removes and returns the ops ("PATH/op") to compute in f32 from `step` on, as decided kTelemetryDelay steps ago.
   std::vector<std::string> take_due_promotions(std::int64_t step);
 
-  /// Returns the root mean square of the sampled weights' changes; std::nullopt if the step does not sample them.
+  /// Returns the root mean square of the changes of the sampled weights; std::nullopt if this step samples no weights.
   std::optional<double> update_rms(std::int64_t step) const;
 
   StateDict state() const;
-  /// Throws CheckpointError for a state that no run writes. An empty state starts over.
+  /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.
   void load_state(const StateDict& state);
 
  private:
@@ -62,8 +63,8 @@ class Warnings {
   const Stagnation& stagnation() const { return std::get<Stagnation>(detectors_); }
 
   struct Promotion {
-    std::int64_t step{};
-    std::string target{};
+    std::int64_t step{};   // first step of the promotion
+    std::string target{};  // "PATH/op"
   };
   // In the order in which the warnings of a step are reported.
   std::tuple<Divergence, GradientHistory, OverflowAhead, SingularityAhead, CollapseAhead, SilentUnderflow, Stagnation>

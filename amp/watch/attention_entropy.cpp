@@ -14,12 +14,12 @@ namespace {
 /// Maximum number of ops between the product of query and key and its softmax: scales, masks, reshapes, casts.
 constexpr std::size_t kMaxOpsBetween = 16;
 
-/// True if no operand is a leaf.
+/// True if all operands were computed by other ops, so that none is a weight.
 bool multiplies_activations(const Node& product) {
   return std::ranges::all_of(product.edges(), [](const Edge& edge) { return edge.node != nullptr; });
 }
 
-/// Evenly spaced rows along the last axis.
+/// Returns evenly spaced rows of the logits, along the last axis.
 std::vector<std::vector<double>> sample_rows(const Tensor& logits) {
   const Tensor flat = logits.on_host();
   const std::int64_t width = flat.shape().cols();

@@ -16,9 +16,9 @@ struct Headroom {
 
 /// The smallest headroom over the ops of one module.
 struct ModuleHeadroom {
-  std::string module{};                                      ///< path; empty at the root
-  double forward = std::numeric_limits<double>::infinity();  ///< as Headroom::binades
-  double backward = std::numeric_limits<double>::infinity();
+  std::string module{};                                       ///< path of the module; empty at the root
+  double forward = std::numeric_limits<double>::infinity();   ///< of results; values as in Headroom::binades
+  double backward = std::numeric_limits<double>::infinity();  ///< of gradients; values as in Headroom::binades
 };
 
 }  // namespace binade::amp

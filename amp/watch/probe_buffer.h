@@ -21,7 +21,7 @@ class ProbeBuffer {
     std::int64_t first = 0;  ///< offset in copy_to_host()
     double* data = nullptr;  ///< device memory
   };
-  /// Returns the next `count` contiguous numbers. Throws DeviceError if reserve_like() reserved fewer.
+  /// Allocates the next `count` contiguous numbers. Throws DeviceError if reserve_like() reserved fewer.
   Range allocate(std::int64_t count, Device device);
 
   /// Synchronizes with the device and returns all numbers. Call clear() next.
@@ -39,8 +39,8 @@ class ProbeBuffer {
   };
 
   std::vector<Block> blocks_;  // only the last one has free memory
-  std::int64_t used_ = 0;      // in all blocks
-  std::int64_t capacity_ = 0;  // the largest of any step so far
+  std::int64_t used_ = 0;      // numbers in all blocks
+  std::int64_t capacity_ = 0;  // largest `used_` of any step so far
   Device device_;
   bool reserved_ = false;
 };

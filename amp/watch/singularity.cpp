@@ -11,10 +11,12 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// At smaller distances 1 / x^2, which derivatives contain, nears the largest float; in f16 even 1 / x does.
+// The distance x from a singularity below which 1 / x^2, which derivatives contain, nears the largest float, or 1 / x
+// the largest f16.
 double unsafe_distance(DType dtype) { return dtype == DType::f16 ? 0x1p-14 : 1e-18; }
 
-/// Distance from the singularity of the nearest element; 0 if an element is outside the legal range.
+/// Returns the smallest distance of an element from the singularity or from the upper end of the legal range; 0 if an
+/// element is outside the legal range.
 double nearest(const Tensor& operand, double singularity, const LegalRange& legal) {
   const Tensor flat = operand.on_host();
   double least = kInfinity;

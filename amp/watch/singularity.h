@@ -10,20 +10,20 @@
 
 namespace binade::amp {
 
-/// The finite bounds that an op's contract (OpInfo::numerics) states for a singular operand; infinite if it states
-/// none. A bound is a singularity too.
+/// The range that an op's contract (OpInfo::numerics) states for a singular operand. A bound that the contract does not
+/// state is infinite. A finite bound is treated as a singularity too.
 struct LegalRange {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
 };
 LegalRange legal_range(const OpInfo& info);
 
 /// Returns the op's stated singularities of its first `count` inputs. Leaves out a singularity at the upper end of the
-/// legal range if the same input has another one: LegalRange covers it.
+/// legal range if the same input has another one: every distance takes the upper end of LegalRange into account.
 std::vector<Singularity> singularities_in(const OpInfo& info, std::size_t count);
 
 /// Distance of an op's operands from the op's singularities.
 struct SingularityDistance {
-  DType dtype = DType::f32;  ///< of the operand
+  DType dtype = DType::f32;  ///< dtype of the operand
   /// Binades until the value or the derivative may exceed the range of floats; negative if it already may, infinite if
   /// no operand is near.
   double binades = std::numeric_limits<double>::infinity();
@@ -32,13 +32,14 @@ struct SingularityDistance {
     if (other.binades < binades) *this = other;
   }
 };
-/// Reads the singular operands, ignoring NaN, and returns their smallest distance; -infinity for a division by the
-/// number 0.
+/// Reads the singular operands, ignoring NaN, and returns their smallest distance; -infinity for a division by a
+/// constant 0.
 SingularityDistance singularity_distance(const OpCall& call, std::span<const Tensor> operands);
 
-/// Returns the distance that the call's parameters alone imply: -infinity for a division by the number 0.
+/// Returns the distance that the call's parameters alone imply: -infinity for a division by a constant 0, otherwise
+/// infinity.
 SingularityDistance singularity_distance_of_params(const OpCall& call);
-/// Returns the distance of an operand of `dtype` whose element nearest to the singularity is `nearest` away from it.
+/// Converts to binades: `nearest` is the difference between the singularity and the nearest element of an operand.
 SingularityDistance singularity_distance_of(double nearest, DType dtype);
 /// The place in a ProbeBuffer of the distance between an operand's nearest element and the singularity.
 struct NearestOnDevice {

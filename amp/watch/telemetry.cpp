@@ -13,7 +13,7 @@ namespace binade::amp {
 namespace {
 
 constexpr double kOverflowed = -std::numeric_limits<double>::infinity();
-constexpr std::uint32_t kZeros = 1;  // the magnitude word of a kernel that stored only zeros
+constexpr std::uint32_t kZeros = 1;  // the magnitude, as float bits, that a kernel reports if it stored only zeros
 
 double headroom_in_binades(std::uint32_t word, DType dtype) {
   const std::uint32_t limit = overflow_word(dtype);
@@ -23,7 +23,7 @@ double headroom_in_binades(std::uint32_t word, DType dtype) {
   return top - std::log2(static_cast<double>(std::bit_cast<float>(word)));
 }
 
-/// The largest magnitude word that rounds to 0.
+/// The bits of the largest float that rounds to 0 in `dtype`.
 constexpr std::uint32_t underflow_word(DType dtype) { return dtype == DType::f16 ? 0x33000000u : 0x00008000u; }
 
 std::int64_t count_zeros(const Tensor& gradient, const ZeroSample& sample) {
@@ -81,7 +81,7 @@ Telemetry::OpRecord& Telemetry::record(const OpCall& call, std::span<const Tenso
     if (probes) probe_zeros(call, result, record);
   }
   Observation stored = amax;
-  if (record.amax.pending != 0) {  // another micro-batch
+  if (record.amax.pending != 0) {  // an earlier micro-batch has a pending result too
     if (stored.pending != 0) record.pending.push_back(stored.pending);
     stored.pending = 0;
   }
@@ -135,7 +135,7 @@ void Telemetry::replay(const Telemetry& captured, std::span<const std::uint32_t>
   });
 }
 
-/// Replaces each observation by `resolved(observation)`, which has nothing pending.
+/// Replaces each observation by `resolved(observation)`, which waits for no result of a GPU.
 template <class F>
 void Telemetry::resolve_pending(F&& resolved) {
   for (Tape* tape : {&forward_, &backward_})
@@ -200,15 +200,16 @@ void Telemetry::merge_probes(std::span<const double> probed) {
   }
 }
 
-/// Ignores the infinities in a mask reader's operands, unless its result is not finite either.
+/// Ignores the infinities in the operands of an op that takes masks, unless its result is not finite either. `reader`:
+/// tape index of the op; `amax`: magnitude of its result; `operands`: addresses.
 void Telemetry::ignore_masks(std::int64_t reader, const Observation& amax, std::span<const void* const> operands) {
   const DType half = forward_.records[static_cast<std::size_t>(reader)].half_dtype;
   if (headroom_of(amax, half) == kOverflowed) return;
   for (const void* operand : operands) ignore_infinities(reader, operand);
 }
 
-/// Clears the record of the op that stored `operand` before tape index `before`, and of the ops that returned views of
-/// it.
+/// Clears the records of the op before tape index `before` that stored `operand`, and of the ops that returned views of
+/// `operand`, if they hold an infinity.
 void Telemetry::ignore_infinities(std::int64_t before, const void* operand) {
   for (std::int64_t i = before - 1; i >= 0; --i) {
     OpRecord& record = forward_.records[static_cast<std::size_t>(i)];

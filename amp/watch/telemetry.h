@@ -15,17 +15,17 @@
 namespace binade::amp {
 
 /// Records the largest magnitude that each op call of a step stored, in both directions. Costs a few comparisons per
-/// op: it does not reread what Binade's kernels stored, and it does not synchronize during the step.
+/// op: it does not read results of Binade's kernels again, and it does not synchronize during the step.
 ///
-/// Infinities of a mask are legal: if an op that takes masks (NonFinite::kMasks) has a finite result, its operands held
-/// no other infinity, and they count as not observed.
+/// Infinities of a mask are legal and not recorded: if an op that takes masks (NonFinite::kMasks) has a finite result,
+/// all infinities in its operands belong to masks.
 class Telemetry final : public TapeObserver {
  public:
   /// Additional measurements of one step.
   struct Probes {
     bool zeros = false;      ///< counts zeros in a sample of the 16-bit gradients
     bool limits = false;     ///< measures distances to singularities, and attention entropy
-    bool libraries = false;  ///< captured steps reread what GPU libraries stored; its headroom is unknown otherwise
+    bool libraries = false;  ///< captured steps read results of GPU libraries again, to measure their headroom
   };
   /// Starts an attempt: clears all records.
   void begin(const Probes& probes);
@@ -52,12 +52,12 @@ class Telemetry final : public TapeObserver {
   /// The measurements of one op call. Micro-batches are merged.
   struct OpRecord {
     std::string module{};
-    const char* op = nullptr;                          ///< null if the tape has no such call
+    const char* op = nullptr;                          ///< name of the op; null if no call has this tape index
     DType half_dtype = DType::f16;                     ///< the 16-bit dtype of `amax.low`
     Observation amax{};                                ///< largest magnitudes that were stored
-    std::vector<std::int64_t> pending{};               ///< Observation::pending of further micro-batches
+    std::vector<std::int64_t> pending{};               ///< Observation::pending of the micro-batches after the first
     std::int64_t sampled = 0;                          ///< number of gradient elements that were probed for zeros
-    std::int64_t zeros = 0;                            ///< number of zeros among them
+    std::int64_t zeros = 0;                            ///< number of zeros among the `sampled` elements
     bool is_attention_scores = false;                  ///< forward: query times key, the logits of a softmax
     const void* result = nullptr;                      ///< forward: address of the first result
     std::optional<SingularityDistance> singularity{};  ///< forward of a singular op, with Probes::limits
@@ -73,9 +73,9 @@ class Telemetry final : public TapeObserver {
   [[deprecated("use records()")]] std::span<const OpRecord> slots(Direction direction) const {
     return records(direction);
   }
-  /// The smallest headroom of all ops.
+  /// Returns the smallest headroom of all ops.
   Headroom least(Direction direction) const;
-  /// The headroom of every module with an observed op, in order of first execution.
+  /// Returns the headroom of every module with an observed op, in order of first execution.
   std::vector<ModuleHeadroom> by_module() const;
   /// Returns the headroom that the results of an op ("PATH/op") would have in `dtype`; infinite if it was not observed.
   double headroom_in(DType dtype, std::string_view target) const;
@@ -91,8 +91,8 @@ class Telemetry final : public TapeObserver {
     enum class Kind { kSingularity, kEntropy, kZeros };
     Kind kind = Kind::kSingularity;
     std::int64_t tape_index = 0;
-    std::int64_t first = 0, count = 1;  // range of the buffer
-    DType dtype = DType::f32;           // of the singular operand
+    std::int64_t first = 0, count = 1;  // range of `buffer_` that holds the result
+    DType dtype = DType::f32;           // dtype of the singular operand
   };
   template <class F>
   void resolve_pending(F&& resolved);
@@ -105,8 +105,8 @@ class Telemetry final : public TapeObserver {
   void merge_probes(std::span<const double> probed);
 
   struct Tape {
-    std::vector<OpRecord> records{};  // as many as the longest attempt so far had: their memory is reused
-    std::size_t length = 0;           // of this attempt
+    std::vector<OpRecord> records{};  // never shrinks, so that attempts reuse the memory
+    std::size_t length = 0;           // number of records of this attempt
   };
   Tape forward_, backward_;
   std::vector<const void*> mask_operands_;  // operands of the running op, if it accepts -inf

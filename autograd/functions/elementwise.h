@@ -28,14 +28,14 @@ inline Variable abs(const Variable& x) { return apply_one<ops::Abs>({}, {x}); }
 
 inline Variable maximum(const Variable& a, const Variable& b) { return apply_one<ops::Maximum>({}, {a, b}); }
 inline Variable minimum(const Variable& a, const Variable& b) { return apply_one<ops::Minimum>({}, {a, b}); }
-/// `condition` holds u8 or bool.
+/// Returns a where `condition` (u8 or bool) is true, else b.
 inline Variable where(const Variable& condition, const Variable& a, const Variable& b) {
   return apply_one<ops::Where>({}, {condition, a, b});
 }
 
-/// Drops elements with probability p. Modules call it in training only.
+/// Sets each element to 0 with probability p and divides the others by 1 - p. Modules call it in training only.
 inline Variable dropout(const Variable& x, double p) { return apply_one<ops::Dropout>({p}, {x}); }
-/// Returns x itself if it has that dtype.
+/// Returns x rounded to dtype `to`, or x itself if it has that dtype.
 inline Variable cast(const Variable& x, DType to) { return x.dtype() == to ? x : apply_one<ops::Cast>({to}, {x}); }
 
 inline Variable operator+(const Variable& a, const Variable& b) { return apply_one<ops::Add>({}, {a, b}); }

@@ -16,7 +16,7 @@ Variable loss(const typename Op::Params& params, const Variable& x, const Variab
   return apply_one<Op>(params, {x, targets});
 }
 
-/// True if x is the output of a sigmoid, perhaps through casts.
+/// True if x is the output of a sigmoid, possibly cast afterwards.
 bool made_by_sigmoid(const Variable& x) {
   std::shared_ptr<Node> node = x.defined() ? x.state()->node : nullptr;
   while (node && &node->info() == &ops::Cast::info && !node->edges().empty()) node = node->edges()[0].node;

@@ -9,7 +9,8 @@
 
 namespace binade {
 
-/// op(a) op(b) over the last two dimensions, batches broadcast: see ops::Matmul.
+/// Matrix product over the last two dimensions of a and b, each optionally transposed; the other dimensions are batches
+/// and broadcast: see ops::Matmul.
 inline Variable matmul(const Variable& a, const Variable& b, const ops::Matmul::Params& params = {}) {
   return apply_one<ops::Matmul>(params, {a, b});
 }
@@ -20,8 +21,8 @@ inline Variable linear(const Variable& x, const Variable& w, const Variable& bia
   return apply_one<ops::Linear>(params, {x, w, bias});
 }
 
-/// Three linear layers of the same input in one product: x [w1; w2; w3]^T + [b1, b2, b3], with all biases or none: see
-/// ops::Projections.
+/// Computes three linear layers of the same input in one product: x [w1; w2; w3]^T + [b1, b2, b3]. Either all three
+/// biases are given or none: see ops::Projections.
 inline Variable projections(const Variable& x, const std::array<Variable, ops::Projections::kParts>& weights,
                             const std::array<Variable, ops::Projections::kParts>& biases = {}) {
   return apply_one<ops::Projections>({}, {x, weights[0], weights[1], weights[2], biases[0], biases[1], biases[2]});

@@ -20,7 +20,7 @@ inline Variable rms_norm(const Variable& x, const Variable& weight = {}, double 
   return apply_one<ops::RmsNorm>({.eps = eps}, {x, weight});
 }
 
-/// h = x + residual and y = norm(h), computed in one pass, as between sublayers of a transformer.
+/// Result of a residual connection and a norm in one pass: h = x + residual, y = norm(h).
 struct AddNormResult {
   Variable h{}, y{};
 };
@@ -38,9 +38,9 @@ inline AddNormResult add_rms_norm(const Variable& x, const Variable& residual, c
 /// Options of group norm and batch norm.
 struct ChannelNormOptions {
   double eps = 1e-5;
-  bool relu = false;  ///< true: y = relu(norm(x) + residual), fused
-  Variable residual = {};
-  ops::OutputView into = {};  ///< where y is stored
+  bool relu = false;          ///< true: y = relu(norm(x) + residual), fused
+  Variable residual = {};     ///< added to norm(x); undefined: none
+  ops::OutputView into = {};  ///< where y is stored; by default in a new tensor
 };
 inline Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weight = {},
                            const Variable& bias = {}, const ChannelNormOptions& options = {}) {
@@ -48,7 +48,8 @@ inline Variable group_norm(const Variable& x, std::int64_t groups, const Variabl
                                    {x, weight, bias, options.residual});
 }
 
-/// y, and mean and biased variance of the batch, which have no gradient.
+/// Result of batch norm in training: the output y, and the mean and biased variance of the batch, which have no
+/// gradient.
 struct BatchNormResult {
   Variable y{}, mean{}, var{};
 };
@@ -59,7 +60,7 @@ inline BatchNormResult batch_norm(const Variable& x, const Variable& weight, con
       {x, weight, bias, options.residual, Variable(), Variable()});
   return {outputs[0], outputs[1], outputs[2]};
 }
-/// Batch norm with given statistics (evaluation).
+/// Batch norm that normalizes with the given `mean` and `var` instead of those of the batch, for evaluation.
 inline Variable batch_norm_with(const Variable& x, const Variable& mean, const Variable& var, const Variable& weight,
                                 const Variable& bias, const ChannelNormOptions& options = {}) {
   return apply_one<ops::BatchNorm>({.eps = options.eps, .training = false, .relu = options.relu, .into = options.into},

@@ -11,12 +11,12 @@ namespace binade {
 
 using ops::UpsampleMode;
 
-/// Windows over images (N, H, W, C); formulas in core/ops/{max_pool2d,avg_pool2d,upsample}.h.
+/// Options of pooling of images (N, H, W, C). Formulas are in core/ops/max_pool2d.h and core/ops/avg_pool2d.h.
 struct PoolOptions {
   Extent2 kernel = 2;
   Extent2 stride = 0;  ///< 0: equal to the kernel
   Extent2 padding = 0;
-  bool count_include_pad = true;  ///< average pooling: padding counts as zeros
+  bool count_include_pad = true;  ///< average pooling: true if padding counts as zeros in the average
 
   Extent2 resolved_stride() const { return stride == Extent2(0) ? kernel : stride; }
 };
@@ -36,7 +36,7 @@ inline Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t
                             UpsampleMode mode = UpsampleMode::kNearest) {
   return apply_one<ops::Upsample>({.out_height = height, .out_width = width, .mode = mode}, {x});
 }
-/// Enlarges height and width by `factor`.
+/// Enlarges height and width of images x (N, H, W, C) by `factor`. Formulas are in core/ops/upsample.h.
 inline Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode = UpsampleMode::kNearest) {
   check<ShapeError>(x.value().rank() == 4 && factor >= 1 && factor <= ops::kMaxExtent && x.dim(1) <= ops::kMaxExtent &&
                         x.dim(2) <= ops::kMaxExtent,

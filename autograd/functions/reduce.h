@@ -7,7 +7,8 @@
 #include "binade/core/ops/reduce.h"
 #include "binade/core/ops/softmax.h"
 
-/// Reductions of variables; see core/ops/reduce.h and core/ops/softmax.h. Without axes, over all elements.
+/// Reductions of variables over the given axes, or over all elements if no axes are given; see core/ops/reduce.h and
+/// core/ops/softmax.h.
 namespace binade {
 
 inline Variable sum(const Variable& x, std::vector<int> axes = {}, bool keepdim = false) {

@@ -17,11 +17,11 @@ namespace binade {
 /// Views, permutations, slices and concatenation; see core/ops/{reshape,permute,slice,concat}.h. Negative axes count
 /// from the end.
 
-/// One extent may be -1 and is then computed.
+/// Returns x with other extents. One extent may be -1 and is then computed from the number of elements.
 inline Variable reshape(const Variable& x, std::vector<std::int64_t> dims) {
   return apply_one<ops::Reshape>({.dims = std::move(dims)}, {x});
 }
-/// Merges dimensions [first, last].
+/// Merges dimensions `first` to `last` (inclusive) into one.
 inline Variable flatten(const Variable& x, int first = 1, int last = -1) {
   const int rank = x.value().rank();
   const int begin = ops::checked_axis(ops::Reshape::info, first, rank),
@@ -48,11 +48,11 @@ inline Variable transpose(const Variable& x, int a = -2, int b = -1) {
             order[static_cast<std::size_t>(ops::checked_axis(ops::Permute::info, b, rank))]);
   return permute(x, std::move(order));
 }
-/// Returns positions [begin, begin + count) of `axis`.
+/// Returns the part of x at positions [begin, begin + count) of `axis`.
 inline Variable narrow(const Variable& x, int axis, std::int64_t begin, std::int64_t count) {
   return apply_one<ops::Slice>({.axis = axis, .begin = begin, .count = count}, {x});
 }
-/// Returns positions [begin, end) of `axis`; negative numbers count from the end.
+/// Returns the part of x at positions [begin, end) of `axis`; negative numbers count from the end.
 inline Variable slice(const Variable& x, int axis, std::int64_t begin, std::int64_t end) {
   const std::int64_t extent = x.dim(ops::checked_axis(ops::Slice::info, axis, x.value().rank()));
   if (begin < 0) begin += extent;

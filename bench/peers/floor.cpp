@@ -1,8 +1,8 @@
-// The minimum of a training step: all products and convolutions, forward and both gradients, by oneDNN, one after
-// another on all threads; the passes over memory that remain if all possible ops are fused (see Step::norm_of_images
-// and Step::norm_of_rows), as plain reads and writes of buffers in the last cache; and one pass of Adam over the
-// parameters. Arithmetic of activations, norms, softmax and loss, copies and changes of layout are not counted;
-// attention's products are those of full squares. A contender of bench/run.py:
+// Executes and times the minimum of a training step: all products and convolutions, forward and both gradients, by
+// oneDNN, one after another on all threads; the passes over memory that remain if all possible ops are fused (see
+// Step::norm_of_images and Step::norm_of_rows), as plain reads and writes of buffers in the last cache; and one pass of
+// Adam over the parameters. Arithmetic of activations, norms, softmax and loss, copies and changes of layout are not
+// counted; attention's products are those of full squares. A contender of bench/run.py:
 //
 //   floor WORKLOAD PRECISION      unet | gpt | gpt-tiny | gpt2; fp32 | bf16; OMP_NUM_THREADS threads
 //
@@ -28,7 +28,7 @@ using dnnl::memory;
 using Type = memory::data_type;
 using Format = memory::format_tag;
 
-// oneDNN 3 dropped the descriptors between a primitive's arguments and its primitive_desc.
+// Makes a primitive_desc from its arguments. Before oneDNN 3 it is made from a descriptor of these arguments.
 template <class Primitive, class... Args>
 auto describe(const dnnl::engine& engine, const Args&... args) {
   if constexpr (DNNL_VERSION_MAJOR >= 3)
@@ -48,7 +48,8 @@ class Step {
  public:
   explicit Step(Type type) : type_(type) {}
 
-  /// x (n, c, h, h) -> y (n, k, …) with square filters, stride 1 and y as large as x; transposed: 2 x 2, stride 2.
+  /// x (n, c, h, h) -> y (n, k, …) with square filters, stride 1 and y as large as x. A transposed convolution has 2 x
+  /// 2 filters and stride 2.
   void convolution(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t k, std::int64_t filter, bool transposed,
                    bool data_gradient = true) {
     parameters_ += k * c * filter * filter;
@@ -71,38 +72,43 @@ class Step {
     }
   }
 
-  /// Attention with `heads` heads in total: logits and values, and the four products of their gradients.
+  /// Attention with `heads` heads in the whole batch: two products in forward (logits, y) and four in backward
+  /// (gradients of logits, query, key and value).
   void attention(std::int64_t heads, std::int64_t tokens, std::int64_t depth, std::int64_t layers) {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       for (int twice = 0; twice < 2; ++twice)
-        product(heads, tokens, tokens, depth, false, true, type_);  // logits; gy v^T
-      for (int twice = 0; twice < 2; ++twice) product(heads, tokens, depth, tokens, false, false, type_);  // y; gq
-      for (int twice = 0; twice < 2; ++twice) product(heads, tokens, depth, tokens, true, false, type_);   // gk; gv
+        product(heads, tokens, tokens, depth, false, true, type_);  // logits, and gy v^T in backward
+      for (int twice = 0; twice < 2; ++twice)
+        product(heads, tokens, depth, tokens, false, false, type_);  // y, and gq in backward
+      for (int twice = 0; twice < 2; ++twice)
+        product(heads, tokens, depth, tokens, true, false, type_);  // gk and gv in backward
     }
   }
 
   /// Batch norm and ReLU after a convolution with `values` results. The sums are computed while the convolution stores,
   /// and in backward while the next gradient is stored, which reads the results once more.
   void norm_of_images(std::int64_t values) {
+    // Each comment lists the arrays that are read -> written.
     pass<1, 1>(values);  // result -> normalized
     pass<1, 0>(values);  // result, while its gradient is stored
-    pass<2, 1>(values);  // result, gradient -> gradient
+    pass<2, 1>(values);  // result, gradient of normalized -> gradient of result
   }
-  /// 2 x 2 max pooling of `values` values during the normalization: writes a quarter more, and reads it in backward.
+  /// 2 x 2 max pooling of `values` values, fused into the normalization. It writes a quarter of that number of values
+  /// besides, and reads as many in backward.
   void pooling(std::int64_t values) { pass<1, 1>(values / 4); }
   /// An addition to the residual and the layer norm after it.
   void norm_of_rows(std::int64_t values) {
     pass<2, 2>(values);  // residual, branch -> residual, normalized
-    pass<3, 1>(values);  // residual, its gradient, that of what was normalized -> gradient
+    pass<3, 1>(values);  // residual, gradients of residual and normalized -> gradient of residual
   }
   /// A fused activation stores its input for its gradient.
   void activation(std::int64_t values) { pass<1, 1>(values); }
-  /// A lookup of rows and its gradient.
+  /// A lookup of rows with `values` values in total, and its gradient.
   void embedding(std::int64_t values) {
     pass<1, 1>(values);
     pass<1, 1>(values);
   }
-  /// The gradient replaces the logits.
+  /// The loss of `values` logits, which are read once and replaced by their gradient.
   void loss(std::int64_t values) { pass<1, 1>(values); }
 
   void run() {
@@ -179,7 +185,7 @@ class Step {
     auto* values = static_cast<float*>(from.get_data_handle());
     std::normal_distribution<float> normal;
     const std::size_t count = from.get_desc().get_size() / sizeof(float);
-    for (std::size_t i = 0; i < count; ++i)  // repeats a few thousand draws, which is faster
+    for (std::size_t i = 0; i < count; ++i)  // later values repeat earlier ones, which is faster than drawing all
       values[i] = i < 4096 ? normal(random_) : values[i - 4093];
     dnnl::reorder(from, to).execute(stream_, from, to);
     stream_.wait();
@@ -193,7 +199,7 @@ class Step {
       return desc.dims();
   }
 
-  /// Reads `kRead` arrays of `values` values and writes `kWritten`.
+  /// Reads `kRead` arrays of `values` values and writes `kWritten` arrays of that size.
   template <int kRead, int kWritten>
   void pass(std::int64_t values) {
     const std::size_t words = static_cast<std::size_t>(values) * (type_ == Type::f32 ? 4 : 2) / 4;

@@ -6,13 +6,13 @@
 #include "binade/core/kernels/vector_math.h"
 #include "binade/core/math.h"
 
-/// Activations that products fuse, and their derivatives. Only for sources in `kernel_sources`.
+/// Activations that products fuse, and their derivatives. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-// Functions of vectors are objects with an always-inline operator: a call would pass vectors in memory, and the
-// compiler often prefers a call.
+// The functions on vectors below are objects whose operator is always inlined: the compiler would often emit a call,
+// and a call passes vectors through memory.
 
-/// The activation of x, for a result stored as T.
+/// Computes the activation of x. The result will be stored as T; for bf16 a faster approximation suffices.
 template <Activation kActivation, class T>
 struct Activated {
   static constexpr bool kSmooth = kActivation == Activation::kGelu || kActivation == Activation::kGeluTanh;
@@ -36,7 +36,7 @@ struct ActivationDerivative {
   }
 };
 
-/// Calls f(Of<activation, T>{}).
+/// Calls f(Of<A, T>{}), where A is `activation` as a compile-time constant.
 template <template <Activation, class> class Of, class T, class F>
 inline void with_activation(Activation activation, F&& f) {
   switch (activation) {

@@ -3,9 +3,9 @@
 #include "binade/core/kernels/simd.h"
 #include "binade/core/observation.h"
 
-/// Observation of what kernels store (core/observation.h): a running maximum over the magnitudes' bits, one register
-/// per task, merged into the thread's observation when the task ends. An integer maximum keeps infinities and NaN. Only
-/// for sources in `kernel_sources`.
+/// Observes the magnitudes that kernels store (core/observation.h). Each task keeps a running maximum in one register
+/// and merges it into its thread's observation when the task ends. Magnitudes are compared as integers (their bits), so
+/// infinities and NaN are larger than all numbers and are not lost. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 inline constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
@@ -52,8 +52,8 @@ class AmaxObserver {
   VFloat largest_{};
 };
 
-/// Observes what one loop stores and passes the maximum to a task's observer when the loop ends. It stays in a
-/// register, whereas an AmaxObserver is written to memory in every iteration.
+/// Observes what one loop stores and passes the maximum to a task's observer when the loop ends. During the loop the
+/// maximum stays in a register, whereas an AmaxObserver is written to memory in every iteration.
 class LoopAmaxObserver {
  public:
   explicit LoopAmaxObserver(AmaxObserver& amax) : amax_(amax) {}

@@ -12,18 +12,19 @@
 
 /// Attention over tiles of query rows. A tile's logits for all of its keys stay in cache, so memory grows with the
 /// number of keys, not with its square; the tiles of a causal head stop at the diagonal. Backward recomputes the logits
-/// from q, k and the saved log-sum-exp (Dao et al., "FlashAttention", NeurIPS 2022) and sums the gradients of k and v,
-/// transposed, over blocks of tiles, so that the gradients of the logits are a right operand as they are written.
-/// Logits, softmax and sums are f32 (f64 for f64). For half inputs, probabilities and gradients of logits are rounded
-/// to the input's dtype before the next product, as a Tensor Core would read them.
+/// from q, k and the saved log-sum-exp (Dao et al., "FlashAttention", NeurIPS 2022). The gradients of k and v are
+/// summed over blocks of several tiles as matrices (depth, keys): the gradients of the logits, as they lie in memory,
+/// are then the right operand of that product. Logits, softmax and sums are f32 (f64 for f64). For half inputs,
+/// probabilities and gradients of logits are rounded to the input's dtype before the next product, as a Tensor Core
+/// would read them.
 namespace binade::cpu::BINADE_ISA {
 
 const AttentionKernels& attention_kernels();
 
 namespace {
 
-constexpr std::int64_t kEnoughTasks = 16;
-constexpr std::int64_t kBlockBytes = 256 * 1024;  ///< right operands kept in L2 for the sums over queries
+constexpr std::int64_t kEnoughTasks = 16;         ///< wanted number of tasks, so that all threads have work
+constexpr std::int64_t kBlockBytes = 256 * 1024;  ///< right operands of a block of queries, which stay in L2
 
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
@@ -35,9 +36,9 @@ class Attention {
   using Unit = TileUnit<Lane>;
   static constexpr int kN = kLanes<C>;
   static constexpr int kWide = kTileColumns<Lane>;
-  static constexpr std::int64_t kRows = kTileRows<Lane>;
+  static constexpr std::int64_t kRows = kTileRows<Lane>;                  ///< query rows of a tile
   static constexpr std::int64_t kFewestTiles = Lane::kGroup > 1 ? 2 : 4;  ///< fewest tiles of a block
-  static constexpr bool kPairs = Lane::kDepth == 2;  ///< operands are pairs of T; otherwise single values of C
+  static constexpr bool kPairs = Lane::kDepth == 2;  ///< operands are pairs of T, otherwise single values of C
   static constexpr std::int64_t kBytes = sizeof(Stored);
   static_assert(kRows % Lane::kDepth == 0);
 
@@ -46,14 +47,14 @@ class Attention {
       : a_(args),
         rows_(args),
         pitch_(round_up(args.depth, kWide)),
-        // An odd number of panels: rows a power of two apart would map to few cache sets.
+        // A row consists of an odd number of panels: rows that are a power of two apart would map to few cache sets.
         logit_pitch_((ceil_div(args.keys, kWide) | 1) * kWide),
         tiles_(ceil_div(args.queries, kRows)),
         group_(args.heads / args.key_heads),
         scale_(static_cast<C>(args.scale)) {}
 
   void forward(const AttentionForward& f) const {
-    // One task packs the panels of a head once for all of its rows, unless that would leave threads idle.
+    // One task packs the keys and values of a head once for all of its rows, unless that would leave threads idle.
     const std::int64_t cuts = std::clamp<std::int64_t>(kEnoughTasks / (a_.batch * a_.heads), 1, tiles_);
     parallel_blocks(a_.batch * a_.heads * cuts, [&](std::int64_t task) {
       const std::int64_t cut = task % cuts, h = task / cuts % a_.heads, b = task / cuts / a_.heads;
@@ -129,7 +130,7 @@ class Attention {
     C* next_;
   };
 
-  /// The tokens of one head of one sample.
+  /// The tokens (rows of q, k, v, y or gy) of one head of one sample.
   struct Tokens {
     const AttentionArgs::Tokens& x;
     std::int64_t tokens, b, head;
@@ -145,7 +146,7 @@ class Attention {
     std::int64_t row, step, tile;
   };
 
-  /// Operands from one head of keys and values, and workspace for backward over blocks of `block_rows` queries.
+  /// Operands packed from one head of keys and values, and workspace for backward over blocks of `block_rows` queries.
   struct Workspace {
     Workspace(const Attention& x, const Tokens& k, const Tokens& v, std::int64_t block_rows)
         : arena(ScratchSlot::kImage,
@@ -167,21 +168,23 @@ class Attention {
           gp_left(x.left_operands(gp, arena)),
           columns(arena.take(x.transposed_size(block_rows))) {}
 
-    /// Pairs are packed from the logits of one tile; single values are used in place, so a block keeps all of its rows.
+    /// Number of rows of logits to keep. Pairs are packed from the logits of one tile, so one tile is enough; single
+    /// values are used in place, so all rows of a block are kept.
     static std::int64_t logit_rows(std::int64_t block_rows) { return kPairs ? kRows : block_rows; }
     static std::int64_t pair_rows(std::int64_t block_rows) { return kPairs ? block_rows / 2 : 0; }
 
     Arena arena;
     Panels key_columns, value_columns, keys;
     Rows<Stored> queries;
-    Rows<C> gq;
+    Rows<C> gq;      ///< of one tile of queries
     Rows<C> gk, gv;  ///< (depth, keys)
     Rows<C> p, gp, factors;
     Rows<Stored> p_right, gp_right, gp_left;
     Stored* columns;
   };
 
-  /// Computes the operands of one tile of queries in the block that begins at `begin`, and gq if it is wanted.
+  /// For one tile of queries of the block that begins at query `begin`: computes dropout(p) and the gradients of the
+  /// logits, the operands of add_columns(), and stores the tile's rows of gq unless g.gq is null.
   void logit_gradients(const AttentionBackward& g, const Tokens& q, const Tokens& gy, const Tokens& k,
                        std::int64_t tile, std::int64_t begin, const Workspace& work, Unit& unit,
                        AmaxObserver& results) const {
@@ -209,7 +212,7 @@ class Attention {
     write(work.gq, rows, scales, token(g.gq, a_.queries, q.b, first, q.head), g.gq.token, results);
   }
 
-  /// Returns the first query of tile i. Tiles are as even as possible and begin at whole lanes.
+  /// Returns the first query of tile i. Tiles are as even as possible and begin at the first row of a lane.
   std::int64_t tile_begin(std::int64_t i) const {
     if constexpr (Lane::kGroup > 1) return std::min(i * kRows, a_.queries);
     return i == tiles_ ? a_.queries : i * ceil_div(a_.queries, Lane::kDepth) / tiles_ * Lane::kDepth;
@@ -240,7 +243,8 @@ class Attention {
     for (std::int64_t p = 0; p < panels.panels() && count > 0; ++p) panels.pack(p, x.at(first), x.x.token, 1, count);
     return panels;
   }
-  /// Returns tokens as the rows of a left operand: in place if they already are lanes, otherwise copied to `storage`.
+  /// Returns tokens as the rows of a left operand: in place if they are already stored as lanes, otherwise copied to
+  /// `storage`.
   Left left(const Tokens& x, std::int64_t first, std::int64_t count, const Rows<Stored>& storage) const {
     if constexpr (Lane::kGroup == 1 && Lane::kDepth * sizeof(T) == sizeof(Stored))
       if (a_.depth % Lane::kDepth == 0)
@@ -264,7 +268,8 @@ class Attention {
   Rows<C> logits(std::int64_t rows, Arena& arena) const {
     return {arena.template take<C>(rows * logit_pitch_), logit_pitch_};
   }
-  /// Returns where rows of logits are written as a left operand: in place, or in a separate buffer for pairs.
+  /// Returns the memory in which rows of logits become a left operand: the logits themselves or, for pairs, a separate
+  /// buffer.
   Rows<Stored> left_operands(const Rows<C>& logits, Arena& arena) const {
     if constexpr (kPairs)
       return {arena.take(kRows * logit_pitch_ / 2), logit_pitch_ / 2};
@@ -278,7 +283,8 @@ class Attention {
       return logits;
   }
 
-  /// Writes rows of results, each times its factor, to tokens `token` elements apart.
+  /// Multiplies each row of `from` by its factor and stores it as one token of `to`, whose tokens are `token` elements
+  /// apart.
   void write(const Rows<C>& from, std::int64_t rows, const C* factors, T* to, std::int64_t token,
              AmaxObserver& results) const {
     Vector<C> largest{};  // a local, so that it stays in a register
@@ -292,7 +298,7 @@ class Attention {
     results.add(largest);
   }
 
-  /// Writes (depth, keys), transposed and times `factor`, to tokens.
+  /// Stores `from` (depth, keys) times `factor` in the gradient `to`, transposed: one row per key.
   void write_transposed(const Rows<C>& from, C factor, const AttentionBackward::Gradient& to, std::int64_t b,
                         std::int64_t kh, AmaxObserver& results) const {
     if constexpr (std::is_same_v<C, double>) {
@@ -338,7 +344,8 @@ class Attention {
     }
   }
 
-  /// Returns true if all values of tokens [begin, end) are finite. Otherwise 0 times one would be NaN.
+  /// Returns true if all values of tokens [begin, end) are finite. Otherwise they must not be multiplied by 0, which
+  /// gives NaN.
   bool finite(const Tokens& x, std::int64_t begin, std::int64_t end) const {
     Vector<C> zeros{};
     for (std::int64_t i = begin; i < end; ++i) {
@@ -369,9 +376,10 @@ class Attention {
     for (std::int64_t d = 0; d < a_.depth; ++d) std::fill(sums.row(d) + first, sums.row(d) + a_.keys, C(0));
   }
 
-  /// to (depth, keys) += transposed x (queries [begin, end)) times the lanes of those queries' rows, or = if not
-  /// `begun`. Each panel of keys starts at the first query that attends to it. If a row is not finite, computes row by
-  /// row, so that it reaches only the keys that it attends to.
+  /// Adds x transposed, of queries [begin, end), times the rows of `lanes` of the same queries to `to` (depth, keys),
+  /// or overwrites `to` if not `begun`. The sum of each panel of keys starts at the first query that attends to one of
+  /// them. If a row of x is not finite, computes row by row, so that the row affects only the keys that its query
+  /// attends to.
   void add_columns(const Tokens& x, std::int64_t begin, std::int64_t end, const Rows<Stored>& lanes, const Rows<C>& to,
                    bool begun, Stored* storage, Unit& unit) const {
     const std::int64_t visible = rows_.visible(end - 1);
@@ -388,7 +396,7 @@ class Attention {
     if (!begun) clear_columns(to, 0);
     T* const one = scratch_of<T>(ScratchSlot::kPackedB, static_cast<std::size_t>(Lane::kDepth * a_.depth));
     for (std::int64_t t = begin; t < end; ++t) {
-      // The lane's other row may attend to fewer keys: it is 0.
+      // The other row of a pair is set to 0: its query may attend to fewer keys, and is added on its own.
       std::fill(one, one + Lane::kDepth * a_.depth, T{});
       std::copy_n(x.at(t), a_.depth, one + (t - begin) % Lane::kDepth * a_.depth);
       const Left columns = transposed(one, a_.depth, Lane::kDepth, storage);
@@ -397,7 +405,8 @@ class Attention {
         add_panel(columns, 0, 1, lane, s, rows_.visible(t), to, true, unit);
     }
   }
-  /// to (depth, a panel of keys from s on, before `end`) (+)= columns times `depth` lanes from lane `first` on.
+  /// Multiplies `columns` by `depth` lanes from lane `first` on, for one panel of keys from s on (below `end`), and
+  /// stores the products in to (depth, keys) or, if `accumulate`, adds them.
   void add_panel(const Left& columns, std::int64_t first, std::int64_t depth, const Rows<Stored>& lanes, std::int64_t s,
                  std::int64_t end, const Rows<C>& to, bool accumulate, Unit& unit) const {
     TileArgs<Lane> tile;
@@ -417,7 +426,8 @@ class Attention {
     }
   }
 
-  /// to[r] = x . y of token first + r. Doubles are added in the order of a product's sums, so that equal terms cancel.
+  /// to[r] = the dot product of x and y at token first + r. In f64 its terms are added in the same order as in a matrix
+  /// product, so that equal sums cancel exactly.
   void dots(const Tokens& x, const Tokens& y, std::int64_t first, std::int64_t count, C* to) const {
     if constexpr (std::is_same_v<C, double>) {
       for (std::int64_t r = 0; r < count; ++r) {

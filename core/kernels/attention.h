@@ -16,7 +16,8 @@ namespace binade {
 /// Keys that `causal` hides are not read, so a NaN in one does not reach rows that may not attend to it. A mask is
 /// added, so NaN passes through it. A row whose logits are all -inf without the mask is NaN.
 ///
-/// Element (b, t, h, d) of a tensor is at (b * tokens + t) * token + h * head + d.
+/// Element (b, t, h, d) of a tensor is at (b * n + t) * token + h * head + d, where n is `queries` or `keys`, and
+/// `token` and `head` are the tensor's strides.
 struct AttentionArgs {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
   double scale = 1;          ///< rounded to the type in which the logits are computed
@@ -25,7 +26,7 @@ struct AttentionArgs {
 
   struct Tokens {
     const void* data = nullptr;
-    std::int64_t token = 0, head = 0;
+    std::int64_t token = 0, head = 0;  ///< elements between tokens, elements between heads
   };
   Tokens q, k, v;
 
@@ -39,14 +40,14 @@ struct AttentionArgs {
     const std::int64_t count = causal ? t + 1 + keys - queries : keys;
     return count < 0 ? 0 : count > keys ? keys : count;
   }
-  /// Returns a query's row of the mask, of type C; null without a mask.
+  /// Returns the mask's row, of type C, for query t; null without a mask.
   template <class C>
   BINADE_HD const C* mask_row(std::int64_t b, std::int64_t h, std::int64_t t) const {
     return mask == nullptr ? nullptr : static_cast<const C*>(mask) + b * mask_batch + h * mask_head + t * mask_query;
   }
 
-  float dropout = 0;  ///< share of p set to 0; the rest is divided by 1 - dropout
-  RandomStream rng;   ///< word ((b heads + h) queries + t) keys + s decides p[b, h, t, s]
+  float dropout = 0;  ///< share of the probabilities p that is set to 0; the rest is divided by 1 - dropout
+  RandomStream rng;   ///< word ((b heads + h) queries + t) keys + s decides whether p[b, h, t, s] is set to 0
 };
 
 /// Computes y and, for backward, each row's log-sum-exp: lse (batch, heads, queries), f32 (f64 for f64), +inf for a row

@@ -13,10 +13,10 @@
 #include "binade/core/math.h"
 
 /// The part of attention between its products: the softmax of some query rows and its gradient, in whole vectors, each
-/// row up to the last key that its query attends to. Only for sources in `kernel_sources`.
+/// row up to the last key that its query attends to. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// Rows of values, `pitch` apart.
+/// Rows of values, `pitch` elements apart.
 template <class V>
 struct Rows {
   V* data = nullptr;
@@ -25,7 +25,7 @@ struct Rows {
 };
 
 /// Softmax and its gradient for products in `Lane` over tensors of T. Rows are read and written in whole vectors up to
-/// `width`, a multiple of a vector. Elements after a query's last visible key may hold anything before, and are 0 in
+/// `width`, a multiple of a vector. Elements after a query's last visible key may have any value on entry, and are 0 in
 /// the resulting operands.
 template <class Lane, class T>
 class AttentionRows {
@@ -49,9 +49,10 @@ class AttentionRows {
   /// Returns the number of keys that query t attends to.
   std::int64_t visible(std::int64_t t) const { return a_.visible(t); }
 
-  /// Replaces products q k by exponentials with dropout applied: a left operand, stored in `operand` for pairs and in x
-  /// otherwise. Times `inverse` they are probabilities; it is 0 for a row without visible keys. `lse` of each query may
-  /// be null. `factors` is scratch for a row of dropout factors.
+  /// Replaces the products q k in `x` by exponentials with dropout applied. They are the left operand of the next
+  /// product: stored in `operand` for pairs, in `x` otherwise. The exponentials times `inverse` are the probabilities;
+  /// `inverse` is 0 for a row without visible keys. `lse` receives each query's log-sum-exp, or is null. `factors` is
+  /// scratch for a row of dropout factors.
   void softmax(const Queries& at, const Rows<C>& x, const Rows<Stored>& operand, C* factors, C* lse, C* inverse) const {
     for (std::int64_t r = 0; r < at.count; r += kN) {
       const int rows = static_cast<int>(std::min<std::int64_t>(kN, at.count - r));
@@ -60,21 +61,22 @@ class AttentionRows {
     }
   }
 
-  /// Operands that gradients() makes of p with dropout, and of the gradients of the logits. Pairs: `p` and `gp` are
-  /// lanes of two rows, `gp_left` is rows. Single values stay in place.
+  /// The operands that gradients() computes: dropout(p) in `p`; the gradients of the logits in `gp` as a right operand,
+  /// and in `gp_left` as a left one. With pairs, a lane of `p` and `gp` holds values of two rows, and a lane of
+  /// `gp_left` two values of one row. Single values stay in place.
   struct Operands {
     Rows<Stored> p, gp, gp_left;
   };
 
-  /// Turns products q k and gy v into the operands dropout(p) and p (dropout(gp) - delta).
+  /// Turns the products q k (in p) and gy v (in gp) into the operands dropout(p) and p (dropout(gp) - delta).
   void gradients(const Queries& at, const Rows<C>& p, const Rows<C>& gp, const C* lse, const C* delta,
                  const Rows<C>& factors, const Operands& to) const {
     for (std::int64_t r = 0; r < at.count; r += Lane::kDepth) gradient_rows(at, r, p, gp, lse, delta, factors, to);
   }
 
  private:
-  /// Calls f(s, std::false_type) for vectors of keys that every row attends to, and f(s, std::true_type) for those from
-  /// `whole` to `end`.
+  /// Calls f(s, std::false_type) for vectors of keys below `whole`, which every row attends to, and f(s,
+  /// std::true_type) for the remaining ones below `end`, which need a check per key.
   template <class F>
   [[gnu::always_inline]] static void each_vector(std::int64_t whole, std::int64_t end, F&& f) {
     std::int64_t s = 0;
@@ -125,7 +127,7 @@ class AttentionRows {
       return x;
   }
 
-  /// Returns the lane-wise maximum of a row's logits. A NaN is skipped and comes back through its exponential.
+  /// Returns the lane-wise maximum of a row's logits. A NaN is skipped here; its exponential makes the sum NaN later.
   Vector<C> largest(const C* row, std::int64_t count, const C* mask) const {
     Vector<C> top = splat(kLowest);
     each_vector(
@@ -186,7 +188,8 @@ class AttentionRows {
     return sums;
   }
 
-  /// Rounding may flush subnormals if only products of pairs read the result, since these count them as zero.
+  /// Stores a vector of a left operand. For pairs, the conversion may flush subnormals to 0, since products of pairs
+  /// count them as 0.
   [[gnu::always_inline]] static void put_left(C* row, [[maybe_unused]] Stored* operand, std::int64_t s,
                                               const Vector<C>& x) {
 #if defined(__AVX512BF16__)
@@ -243,7 +246,7 @@ class AttentionRows {
                                                   [[maybe_unused]] const Operands& to) {
 #if defined(__AVX512BF16__)
     if constexpr (kPairs) {
-      // gp_left: a vector of each row. gp and p: the values of the two rows interleaved.
+      // gp_left receives a vector of each row; gp and p receive the values of the two rows interleaved.
       const __m512i half = (__m512i)_mm512_cvtne2ps_pbh((__m512)g[1], (__m512)g[0]);
       const __m256i second = _mm512_extracti64x4_epi64(half, 1), first = _mm512_castsi512_si256(half);
       std::memcpy(to.gp_left.row(r) + s / 2, &first, sizeof first);
@@ -276,8 +279,8 @@ class AttentionRows {
   }
 
   const AttentionArgs& a_;
-  C scale_;  ///< in units of ln 2
-  C keep_;
+  C scale_;  ///< scale * log2(e), since logits are in units of ln 2
+  C keep_;   ///< 1 / (1 - dropout)
 };
 
 }  // namespace binade::cpu::BINADE_ISA

@@ -9,22 +9,23 @@
 /// Arguments of batch norm and group norm: plain structs over raw memory, readable by kernels of any compiler.
 namespace binade {
 
-/// Returns 1 / sqrt(variance + eps), or NaN if the variance overflows in C: the formula would give 0, and y would
-/// silently be the bias.
+/// Returns 1 / sqrt(variance + eps), or NaN if the variance overflows in C: the formula would give 0, and the op's
+/// result would silently be its bias.
 template <class C>
 BINADE_HD C reciprocal_deviation(C variance, C eps) {
   return variance <= std::numeric_limits<C>::max() ? C(1) / math::sqrt(variance + eps)
                                                    : std::numeric_limits<C>::quiet_NaN();
 }
 
-/// Returns channel c of a vector, or `otherwise` if it is null.
+/// Returns channel c of a vector, or `otherwise` if the vector is null.
 template <class C>
 BINADE_HD C at_or(const void* vector, std::int64_t c, C otherwise) {
   return vector != nullptr ? static_cast<const C*>(vector)[c] : otherwise;
 }
 
 /// A norm over channels: `samples` x `rows` positions of `cols` channels. x, residual, y and their gradients have
-/// `dtype`, everything else its computing type. Null leaves a part out. Batch norm treats all positions as one sample.
+/// `dtype`, everything else its computing type. A null pointer leaves out that part of the computation. Batch norm
+/// treats all positions as one sample.
 struct ChannelNorm {
   DType dtype = DType::f32;
   std::int64_t samples = 1, rows = 0, cols = 0;
@@ -43,7 +44,7 @@ struct ChannelNormForward : ChannelNorm {
   void* y = nullptr;
   std::int64_t y_pitch = 0;
   void* mean = nullptr;
-  void* rstd = nullptr;
+  void* rstd = nullptr;  ///< 1 / sqrt(variance + eps)
 };
 struct ChannelNormBackward : ChannelNorm {
   const void* y = nullptr;  ///< y of forward, for the ReLU's mask; null: the mask is recomputed from x
@@ -58,25 +59,27 @@ struct ChannelNormBackward : ChannelNorm {
   void* gbias = nullptr;
 };
 
-/// The passes over columns that both norms consist of. Vectors of channels are (samples, cols), weight and bias (cols).
+/// Arguments of the passes over columns (channels) that both norms consist of; ColumnNormKernels (core/kernels/norm.h)
+/// has their formulas. Vectors of channels are (samples, cols), weight and bias (cols).
 struct Columns : ChannelNorm {
   const void* residual = nullptr;
   std::int64_t residual_pitch = 0;
   const void* mean = nullptr;
-  const void* scale = nullptr;  ///< taken times the weight
+  const void* scale = nullptr;  ///< rstd; the loops multiply it by `weight` unless that is null
   void* out = nullptr;          ///< y; backward: gx
   std::int64_t out_pitch = 0;
-  const void* y = nullptr;  ///< backward: the ReLU's mask; null: recomputed from x
+  const void* y = nullptr;  ///< backward: y of forward, for the ReLU's mask; null: the mask is recomputed from x
   std::int64_t y_pitch = 0;
   const void* gy = nullptr;
   std::int64_t gy_pitch = 0;
-  const void* center = nullptr;
+  const void* center = nullptr;  ///< coefficient of ColumnNormKernels::gradient_apply, as are the next two
   const void* slope = nullptr;
   const void* constant = nullptr;
-  void* gr = nullptr;
+  void* gr = nullptr;  ///< gradient of the residual
 };
 
-/// `mean` is that of `a`, which is not per channel for group norm. Scale, and what follows from sums, stay null.
+/// Copies the pointers of `a`. For group norm the caller must replace `mean`, which is per group, by one value per
+/// channel. Scale, center, slope and constant stay null.
 inline Columns columns_of(const ChannelNormForward& a) {
   Columns columns{a};
   columns.residual = a.residual;
@@ -109,7 +112,7 @@ struct BatchNormBackward : ChannelNormBackward {
   bool training = true;
 };
 
-/// Sets a channel's mean and var from its moments when training, and rstd from var.
+/// Sets a channel's mean and var from its mean and the sum of its squared deviations, if training, and rstd from var.
 template <class C>
 BINADE_HD void set_statistics(const BatchNormForward& a, std::int64_t c, double mean, double squares) {
   C* const var = static_cast<C*>(a.var);
@@ -119,7 +122,8 @@ BINADE_HD void set_statistics(const BatchNormForward& a, std::int64_t c, double 
   }
   static_cast<C*>(a.rstd)[c] = reciprocal_deviation(var[c], static_cast<C>(a.eps));
 }
-/// Sets a channel's gweight and gbias from sum gy' and sum gy' (x - mean) and, when training, its center and slope.
+/// Sets a channel's gweight and gbias from `sum` = sum gy' and `product_sum` = sum gy' (x - mean), where gy' is gy
+/// after the ReLU's mask. If training, also sets the channel's center and slope (ColumnNormKernels::gradient_apply).
 template <class C>
 BINADE_HD void set_gradients(const BatchNormBackward& a, std::int64_t c, double sum, double product_sum, C* center,
                              C* slope) {

@@ -9,10 +9,10 @@
 
 /// Elementwise loops over stored types: a chunk is widened into a buffer of the computing type that stays in the L1
 /// cache, processed there, and rounded once as it is stored. There is no buffer if the stored type is the computing
-/// type. Only for sources in `kernel_sources`.
+/// type. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-inline constexpr std::int64_t kChunk = 512;
+inline constexpr std::int64_t kChunk = 512;  ///< elements
 
 template <class T>
 [[gnu::noinline]] void widen_low(const T* from, float* to, std::int64_t n) {
@@ -77,25 +77,25 @@ template <class C, class T>
     return;
   }
   float narrow[kChunk];
-  const bool twice = y.dtype != DType::f32;  // narrow[i] is rounded again
+  const bool twice = y.dtype != DType::f32;  // narrow[i] is rounded once more, to 16 bits
   for (std::int64_t i = 0; i < n; ++i) narrow[i] = twice ? rounded_to_odd(from[i]) : static_cast<float>(from[i]);
   round(narrow, y, n, amax);
 }
 
-/// Reads elements [at, at + n) of a run as C: in place if they have that type, otherwise widened into a buffer. With
-/// step 0, one element repeats.
+/// Reads elements [at, at + n) of a contiguous operand as C: in place if it has that type, otherwise widened into a
+/// buffer. With step 0, its first element stands for all of them.
 template <class C>
 class Reader {
  public:
   explicit Reader(const In& x) : x_(x) {}
-  /// Reads at most n elements.
+  /// `n`: the largest number of elements that will be read at once.
   Reader(const In& x, std::int64_t step, std::int64_t n) : x_(x), step_(step) {
     if (step_ == 0) {
       widen(x_, buffer_, 1);
       for (std::int64_t i = 1; i < (n < kChunk ? n : kChunk); ++i) buffer_[i] = buffer_[0];
     }
   }
-  /// Prefetches elements [at, at + n), which may be past the run's end, for a later reader.
+  /// Prefetches elements [at, at + n), which may be past the operand's end, for a later reader.
   void prefetch(std::int64_t at, std::int64_t n) const {
     const auto size = static_cast<std::int64_t>(size_of(x_.dtype));
     for (std::int64_t byte = at * size; byte < (at + n) * size; byte += 64) prefetch_line(x_.data, byte);
@@ -113,7 +113,8 @@ class Reader {
   alignas(64) C buffer_[kChunk];
 };
 
-/// Writes elements of a run: fill target(at), then call done(at, n).
+/// Writes elements of a contiguous operand: the caller fills target(at), then calls done(at, n), which rounds and
+/// observes them.
 template <class C>
 class Writer {
  public:
@@ -179,7 +180,7 @@ class LaneSum {
   C total_ = 0;
 };
 
-/// Maximum of n values, the first of equal ones; NaN if any value is NaN.
+/// Maximum of all values that add() was given, the first of equal ones; NaN if any value is NaN.
 template <class C>
 class LaneMax {
  public:
@@ -188,7 +189,7 @@ class LaneMax {
   }
   void add(const C* x, std::int64_t n) {
     std::int64_t i = 0;
-    for (; i + 64 <= n; i += 64)  // pairs of pairs, then the best so far: a short chain in the same order
+    for (; i + 64 <= n; i += 64)  // a tree over four vectors, then the best so far; the first of equal values wins
       for (int v = 0; v < kVectors; ++v) {
         const C* from = x + i + v * kLanes<C>;
         const Vector<C> first = larger(load_vector<C>(from), load_vector<C>(from + 16));

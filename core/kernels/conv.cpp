@@ -11,9 +11,9 @@
 #include "binade/core/kernels/scratch.h"
 #include "binade/core/parallel.h"
 
-/// Direct convolution: the pixels of a zero-bordered copy of a few image rows (in L2) are broadcast against packed
-/// filters; no im2col. The data gradient is the same sweep over gy with transposed filters, once for each position of a
-/// result pixel within the stride.
+/// Direct convolution without im2col: a few rows of an image are copied with a border of zeros, so that they fit in the
+/// L2 cache, and their pixels are broadcast against packed filters. The data gradient is computed in the same way from
+/// gy and transposed filters, once for each phase (position of a pixel of gx modulo the stride).
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();
@@ -21,26 +21,27 @@ void conv_weight_gradient(const ConvWeightArgs& args);
 
 namespace {
 
-/// Lanes of k between visits of a result tile. For AMX tile registers few enough that both operands stay in the L1
-/// cache.
+/// Lanes of k that are summed in a result tile before the next tile is begun. For AMX tile registers so few that both
+/// operands stay in the L1 cache.
 template <class Lane>
 constexpr std::int64_t kDepthBlock = Lane::kGroup > 1 ? 128 : 384;
-constexpr std::int64_t kSourceBytes = 192 << 10;
-constexpr std::int64_t kEnoughTasks = 16;
-// Limits in bytes. Filters larger than the first are packed panel by panel instead of once for all tasks, unless an
-// image is larger than the second or a panel than the third.
+constexpr std::int64_t kSourceBytes = 192 << 10;  ///< copied image rows of a task, in bytes
+constexpr std::int64_t kEnoughTasks = 16;         ///< wanted number of tasks, so that all threads have work
+// Limits in bytes. Filters larger than kManyFilterBytes are packed panel by panel (by_filters()) instead of once for
+// all tasks (by_rows()), unless the copies of all images exceed kManyFilterSource or a panel exceeds kManyFilterPanel.
 constexpr std::int64_t kManyFilterBytes = 1 << 20;
 constexpr std::int64_t kManyFilterSource = 4 << 20;
 constexpr std::int64_t kManyFilterPanel = 1 << 20;
 
-/// One filter position: source pixel = step * result pixel + (y, x), weights at filter position `index`.
+/// One position of the filter: result pixel p reads source pixel source_step * p + (y, x) there, and the weights at
+/// filter position `index`.
 struct Tap {
   std::int64_t y = 0, x = 0;
   std::int64_t index = 0;
 };
 
-/// Result pixels (first + i step) for i < (height, width), each the sum over taps and source channels. Without anything
-/// to sum there are no taps.
+/// Computes result pixels first + i result_step for all i in (height, width), each a sum over taps and source channels.
+/// `taps` is empty if there is nothing to sum.
 struct Sweep {
   std::vector<Tap> taps;  ///< some rows of the filter with some columns each, by ascending y, then x
   std::int64_t source_step[2] = {1, 1};
@@ -68,7 +69,7 @@ class Convolution {
   static constexpr std::int64_t kLaneBytes = sizeof(Stored);
 
  public:
-  /// `source` and `result` describe the first image; image n is n * pixels * pitch elements later.
+  /// `source` is the first image; image n is n * pixels * pitch elements later, and likewise in the result.
   Convolution(const Image<T>& source, std::int64_t images, std::int64_t result_height, std::int64_t result_width,
               std::int64_t result_channels, const ConvArgs& args)
       : source_(source),
@@ -157,8 +158,8 @@ class Convolution {
     });
   }
 
-  /// Returns the number of taps in one segment of the tile: those of a filter row if their source pixels are adjacent,
-  /// unless that would exceed a block of k.
+  /// Returns the number of taps in one segment of the tile (TileArgs): all taps of a filter row if their source pixels
+  /// are adjacent and they have at most kDepthBlock lanes, otherwise 1.
   std::int64_t joined(const std::vector<Tap>& taps) const {
     const auto other = std::find_if(taps.begin(), taps.end(), [&](const Tap& tap) { return tap.y != taps[0].y; });
     const std::int64_t row = other - taps.begin();
@@ -166,7 +167,7 @@ class Convolution {
     return taps[static_cast<std::size_t>(row - 1)].x - taps[0].x == row - 1 ? row : 1;
   }
 
-  /// Segments [begin, end) of the tile that meet the image in row `row` of the sweep; the others would add zeros.
+  /// The segments [begin, end) that read rows inside the image for row `row` of the sweep; the others would add zeros.
   struct Inside {
     std::int64_t begin, end;
   };
@@ -192,7 +193,7 @@ class Convolution {
             (width <= PackedB<Lane>::kNarrow ? PackedB<Lane>::kNarrow : kWide) * kLaneBytes, width};
   }
 
-  /// Packs panel i, numbered across all groups, one tap after another.
+  /// Packs panel i, counted across all groups, one tap after another.
   void pack_panel_of(const Sweep& sweep, std::int64_t i, Stored* to) const {
     const FilterPanel<Lane> shape = panel(i, to);
     const T* filters = static_cast<const T*>(args_.filter) + i / panels_ * sweep.filter_group +
@@ -208,8 +209,8 @@ class Convolution {
     }
   }
 
-  /// Computes rows [begin, end) of the sweep in image n for panel i; `pixels` begins with the first source row that
-  /// they need.
+  /// Computes rows [begin, end) of the sweep in image n for the filters of panel i. `pixels` begins with the first
+  /// source row that these rows read.
   void sweep_rows(const Sweep& sweep, const FilterPanel<Lane>& filter, std::int64_t i, std::int64_t n,
                   std::int64_t begin, std::int64_t end, const Stored* pixels) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
@@ -279,12 +280,12 @@ class Convolution {
   }
 
   Image<T> source_;
-  std::int64_t images_, result_height_, result_width_, result_channels_;  // channels of one group
+  std::int64_t images_, result_height_, result_width_, result_channels_;  // result_channels_: of one group
   const ConvArgs& args_;
   std::int64_t group_lanes_ = 0, pixel_lanes_ = 0, panels_ = 0;
   std::int64_t y_low_ = 0, x_low_ = 0, y_high_ = 0, x_high_ = 0, columns_ = 0;
   std::int64_t joined_ = 1;              ///< taps in a segment of the tile
-  std::vector<std::int64_t> a_offsets_;  ///< bytes, for each segment
+  std::vector<std::int64_t> a_offsets_;  ///< offset of each segment, in bytes
 };
 
 void product(const ConvArgs& args, bool transposed) {

@@ -23,7 +23,7 @@ struct ConvShape {
   std::int64_t groups = 1;
 };
 
-/// Returns true if a 1x1 filter visits every pixel once: the convolution is a plain product over pixels.
+/// Returns true if a 1x1 filter visits every pixel once, so that the convolution is a plain product over pixels.
 BINADE_HD bool is_product(const ConvShape& s) {
   return s.filter_height == 1 && s.filter_width == 1 && s.groups == 1 && s.stride[0] == 1 && s.stride[1] == 1 &&
          s.padding[0] == 0 && s.padding[1] == 0;

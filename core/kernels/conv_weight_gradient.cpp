@@ -9,7 +9,8 @@
 
 /// gw[k, r, s, c] = sum over pixels of gy[pixel, k] x[pixel shifted by (r, s), c]: a product whose long dimension is
 /// the pixels. Blocks of a few rows of pixels are copied into panels of neighboring channels (x) and neighboring
-/// filters (gy), and every (filters, position, channels) tile adds the block.
+/// filters (gy). Then the tile of gw for each group of filters, filter position and group of channels adds the block's
+/// products.
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();
@@ -18,7 +19,7 @@ void conv_weight_gradient(const ConvWeightArgs& args);
 namespace {
 
 constexpr std::int64_t kBlockPixels = 512;
-constexpr std::int64_t kMaxChunks = 16;
+constexpr std::int64_t kMaxChunks = 16;          ///< most partial gradients
 constexpr std::int64_t kPartialBytes = 8 << 20;  // for all partial gradients together
 constexpr std::int64_t kPanelBytes = 8 << 20;    // for all panels that tasks share
 
@@ -74,8 +75,8 @@ class WeightGradient {
     });
   }
 
-  /// For many weights and few pixels: panels are packed once for a range of blocks, then each task computes some
-  /// filters.
+  /// For many weights and few pixels: a range of blocks is packed by all threads, then each task computes the gradients
+  /// of some filters over that range.
   void by_filters(Sum* gw) const {
     const std::int64_t block_size = panels_.x_size + panels_.gy_size;
     const std::int64_t run = std::clamp<std::int64_t>(
@@ -104,7 +105,7 @@ class WeightGradient {
     panels_.fill(block / blocks_per_image_, first_row(block), rows(block), x, gy);
   }
 
-  /// How a tile walks through `blocks` contiguous blocks of `rows` rows.
+  /// The offsets by which a tile reads `blocks` contiguous blocks of `rows` rows.
   struct Walk {
     Walk(const Panels& panels, std::int64_t rows, std::int64_t blocks) {
       panels.segment(rows, tile, a_offsets, b_offsets);
@@ -115,11 +116,12 @@ class WeightGradient {
       }
       tile.segments = blocks * segments;
     }
-    TileArgs<Lane> tile;  ///< without the addresses that its offsets are added to
+    TileArgs<Lane> tile;  ///< a, b and c are still null; add() sets them
     std::vector<std::int64_t> a_offsets, b_offsets;
   };
 
-  /// Adds the blocks of `walk` to the gradients of filter tile `i`, numbered across groups.
+  /// Adds the products of the blocks of `walk` to the gradients of filter tile `i` (counted across groups), or stores
+  /// them if not `accumulate`.
   void add(const Walk& walk, std::int64_t i, const Stored* x, const Stored* gy, Sum* gw, bool accumulate,
            TileUnit<Lane>& unit) const {
     const std::int64_t g = i / tiles_, channels = panels_.channels;
@@ -158,7 +160,7 @@ struct PixelMatrix {
   std::int64_t pixel_step, value_step;
 };
 
-/// gw (+)= gy^T x.
+/// gw = gy^T x, or gw += gy^T x if `accumulate`.
 void product(const ConvWeightArgs& args, const void* gy, const PixelMatrix& x, bool accumulate) {
   GemmArgs g;
   g.m = args.shape.filters;
@@ -178,12 +180,14 @@ void product(const ConvWeightArgs& args, const void* gy, const PixelMatrix& x, b
   gemm_kernels().gemm(g);
 }
 
-/// Returns true if one tile holds all values under a filter and their channels alone would leave most of it empty.
+/// Returns true if one tile holds all values under a filter and the channels of one position would leave most of it
+/// empty.
 bool is_neighborhood(const ConvShape& s) {
   return s.groups == 1 && s.channels <= 8 && s.filter_height * s.filter_width * s.channels <= 32;
 }
 
-/// Copies what filter value (r, c, channel) reads of x along result row `row`, numbered across images.
+/// Copies the values of x that filter element (r, c, channel) reads for the pixels of result row `row` (counted across
+/// images).
 template <class T>
 void gather_row(const ConvWeightArgs& args, std::int64_t row, std::int64_t r, std::int64_t c, std::int64_t channel,
                 T* to) {
@@ -210,8 +214,8 @@ void gather_row(const ConvWeightArgs& args, std::int64_t row, std::int64_t r, st
   std::fill(to + end, to + s.out_width, T{});
 }
 
-/// Gathers each value under the filter as a row over pixels, like a channel of x under a 1x1 filter, for some rows of
-/// the result at a time.
+/// Gathers the values of x that each filter element (r, c, channel) reads into a row over pixels. With these rows in
+/// place of channels, gw is a plain product, as for a 1x1 filter. Works on some rows of the result at a time.
 template <class T>
 void by_neighborhoods(const ConvWeightArgs& args) {
   constexpr std::int64_t kValues = 1 << 20;

@@ -51,7 +51,7 @@ std::vector<Level> usable_tables() {
     usable.back().isa = level;
   };
 #if defined(__x86_64__)
-  // Every flag that the level's sources are compiled with, and what it implies.
+  // A level needs every instruction set that its sources are compiled with, and those that the compiler's flags imply.
   [[maybe_unused]] const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                                        __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
                                        __builtin_cpu_supports("bmi2");

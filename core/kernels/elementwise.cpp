@@ -12,7 +12,8 @@ bool any_double(D... dtypes) {
   return ((dtypes == DType::f64) || ...);
 }
 
-/// Ops whose float loops use the vector functions that products fuse: the same bits, with fused multiply-adds.
+/// The activation whose vector function computes Op's float loop: products with a fused activation call the same
+/// function, so that both give the same bits. kNone for other ops.
 template <class Op>
 inline constexpr Activation kFused = Activation::kNone;
 template <>
@@ -59,7 +60,8 @@ template <class T, class F, class... X>
       });
 }
 
-/// Does the same if all operands have one type that is computed in float; returns false otherwise.
+/// Like in_registers_of() if all operands have one type that is computed in float; otherwise returns false and does
+/// nothing.
 template <class F, class... X>
 bool in_registers(std::int64_t n, const Out& y, const F& value, const X&... x) {
   if (((x.dtype != y.dtype) || ...)) return false;
@@ -71,7 +73,7 @@ bool in_registers(std::int64_t n, const Out& y, const F& value, const X&... x) {
   }
 }
 
-// Flattened, like the other loops: one call left inside the loop prevents vectorization (8 times slower for gelu).
+// [[gnu::flatten]] inlines all calls: a single call inside the loop prevents vectorization (8 times slower for gelu).
 template <class Op, class C, class Stored = C>
 [[gnu::flatten]] void unary_forward(In x, Out y, std::int64_t n, const typename Op::Params& p) {
   Reader<C> xs(x);

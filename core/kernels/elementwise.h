@@ -29,18 +29,19 @@ struct Out {
 };
 
 /// The order in which a kernel visits up to four operands that broadcast to one shape: `runs` runs of `length`
-/// elements, in which operand i moves by steps[i], 1 or 0. The digits of r in the mixed base extents[0 … outer), least
-/// significant first, give the start of run r. The last operand is the result.
+/// elements. Within a run, operand i moves by steps[i] elements (1 or 0). Run r begins at the sum of digit d *
+/// strides[d][i], where the digits are those of r in the mixed base extents[0 … outer), least significant first. The
+/// last operand is the result.
 struct Walk {
   static constexpr int kMaxOperands = 4, kMaxRank = 8;
   std::int64_t runs = 0, length = 0;
-  int outer = 0;
-  std::int64_t extents[kMaxRank] = {};
-  std::int64_t strides[kMaxRank][kMaxOperands] = {};
+  int outer = 0;                                      ///< dimensions that a run does not cover
+  std::int64_t extents[kMaxRank] = {};                ///< of these dimensions, the innermost first
+  std::int64_t strides[kMaxRank][kMaxOperands] = {};  ///< elements of each operand per step of a dimension
   std::int64_t steps[kMaxOperands] = {};
 };
 
-/// An op's Params as bytes.
+/// The Params of an op, as bytes.
 struct OpParams {
   alignas(8) unsigned char bytes[16] = {};
 

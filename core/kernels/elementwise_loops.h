@@ -25,7 +25,7 @@ struct BinaryLoops {
   void (*backward)(int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n, const typename Op::Params& p);
 };
 
-/// Loops for every op of a list. Converts to the entry of each op.
+/// A Loops<Op> for every op of a list; an OpTable converts to the Loops of each op.
 template <template <class> class Loops, class List>
 struct OpTable;
 template <template <class> class Loops, class... Ops>

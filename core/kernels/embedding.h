@@ -15,7 +15,8 @@ struct EmbeddingRowsArgs {
   std::uint64_t call = 0;  ///< identifies the call in the report of an index out of range (core/faults.h)
 };
 
-/// gw[v] = the sum of gy[i] over all i with indices[i] = v, or gw[v] += that sum, with one addition per element.
+/// gw[v] = the sum of gy[i] over all i with indices[i] = v. If `accumulate`, gw[v] += that sum, one addition per
+/// element.
 struct EmbeddingGradientArgs {
   const std::int64_t* indices = nullptr;
   std::int64_t count = 0, rows = 0, cols = 0;

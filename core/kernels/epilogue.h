@@ -6,23 +6,24 @@
 #include "binade/core/kernels/activation.h"
 #include "binade/core/kernels/lanes.h"
 
-/// Bias, activation and rounding of a tile of sums as it is stored. Only for sources in `kernel_sources`.
+/// Bias, activation and rounding of a tile of sums as it is stored. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// to += x, `rows` rows of `columns`.
+/// to += x, for `rows` rows of `columns` elements.
 template <class T>
 inline void add_rows(const T* x, std::int64_t x_row, int rows, std::int64_t columns, T* to, std::int64_t to_row) {
   for (int r = 0; r < rows; ++r)
     for (std::int64_t j = 0; j < columns; ++j) to[r * to_row + j] += x[r * x_row + j];
 }
 
-/// True if y is the activation of z as rounded to T, not of the sum. Then backward needs only z (docs/decisions/0037),
-/// and y does not depend on whether a gradient is wanted. In f32, and for ReLU, both are the same.
+/// True if y is the activation of z = sum + bias as rounded to T, not of the unrounded value. Backward then needs only
+/// z (docs/decisions/0037), and y does not depend on whether a gradient is wanted. In f32, and for ReLU, both give the
+/// same y.
 template <class T, class Of>
 inline constexpr bool kOfRounded = sizeof(T) == 2 && Of::kSmooth;
 
-/// Returns a sum as z stores it in T. A finite sum below T's range becomes T's lowest value, where a GELU is 0 as it is
-/// for the sum; for -inf it would be 0 times infinity.
+/// Returns a sum rounded to T, as it is stored in z. A finite sum below T's range becomes T's lowest value instead of
+/// -inf: a GELU of the lowest value is 0, like that of the sum, but a GELU of -inf would be 0 times infinity.
 template <class T>
 [[gnu::always_inline]] inline VFloat as_z(VFloat sum) {
   constexpr auto kLowest = static_cast<float>(-range_of(kDTypeOf<T>).largest);
@@ -43,8 +44,8 @@ struct Rows {
   std::int64_t row = 0;              ///< elements between rows of y, z and derivative_at
 };
 
-/// y = round(activation(sum + bias)), z = round(sum + bias). For a GELU in halves y = round(activation(z)), even if z
-/// is not stored, so that y does not depend on that (recompute, evaluation). With `derivative_of`, y = round(sum
+/// y = round(activation(sum + bias)), z = round(sum + bias). For a GELU in halves y = round(activation(z)), also if z
+/// is not stored: y has the same bits with and without z (recompute, evaluation). With `derivative_of`, y = round(sum
 /// derivative_of'(derivative_at)).
 template <class T>
 struct Epilogue {
@@ -84,7 +85,8 @@ struct Epilogue {
             const std::int64_t at = j + i * kLanes<float>;
             x[i] = get(t.sums + r * t.sums_row + at, part);
             if (shift != nullptr) x[i] += get(shift + at, part);
-            // An infinity that the activation makes finite counts too. No GELU is larger than its input.
+            // Observes x as well, so that an infinity is noticed even if the activation makes it finite. A GELU's
+            // result is never larger than its input, so it needs no observation of its own.
             if (kKeepsZ || kOfRounded<T, Of>) largest = larger_magnitude(largest, x[i]);
             if (kOfRounded<T, Of>) x[i] = as_z<T>(x[i]);
             y[i] = of(x[i]);

@@ -7,7 +7,7 @@
 #include "binade/core/kernels/vector_math.h"
 #include "binade/core/math.h"
 
-/// Exponentials of rows, for softmax and cross entropy. Only for sources in `kernel_sources`.
+/// Exponentials of rows, for softmax and cross entropy. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 inline Vector<double> exp(Vector<double> x) {
@@ -15,7 +15,7 @@ inline Vector<double> exp(Vector<double> x) {
   return x;
 }
 
-/// Maximum of a row, -inf if it is empty. A NaN is skipped and comes back through its exponential.
+/// Maximum of a row, -inf if it is empty. A NaN is skipped here; its exponential makes the sum NaN later.
 template <class C>
 class RowMax {
  public:
@@ -40,8 +40,8 @@ class RowMax {
   Vector<C> best_[kChains] = {splat(kNothing), splat(kNothing), splat(kNothing), splat(kNothing)};
 };
 
-/// Calls keep_it(column, exp(x - offset), Full{} or Part{}) over n values of a row, at most kChunk per call, and sums
-/// the exponentials in four chains per call.
+/// Calls keep_it(column, exp(x - offset), Full{} or Part{}) over n values of a row, at most kChunk per call of add(),
+/// and sums the exponentials in four independent sums per call.
 template <class C>
 class ExponentialSum {
  public:

@@ -3,7 +3,7 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-// Plain loops without branches, which the compiler vectorizes.
+// The loops have no branches, so that the compiler vectorizes them.
 
 template <Float8 kFormat>
 void round_to(int exponent, const bfloat16* x, bfloat16* y, std::int64_t n) {

@@ -10,8 +10,8 @@
 /// Conversion of operands of 8-bit products (core/ops/fp8.h).
 namespace binade {
 
-/// Number of steps whose largest magnitudes decide a scale. The history of a layer is rows of 1 + kFp8Window
-/// magnitudes: this step's, then those of the steps before, newest first.
+/// Number of earlier steps whose largest magnitudes determine a scale. The history of a layer consists of rows of 1 +
+/// kFp8Window magnitudes: that of the current step, then those of earlier steps, newest first.
 inline constexpr int kFp8Window = 16;
 
 /// Returns the largest finite magnitude of a history, 0 for null; skips infinities and NaNs, which a fault may have
@@ -23,26 +23,29 @@ BINADE_HD float largest_in(const float* history) {
   return largest;
 }
 
+/// Arguments for rounding x (bf16) through an 8-bit format. The scale follows from the largest magnitude of the
+/// history, or of x itself if the history has none.
 struct Fp8Rounding {
   Float8 format = Float8::e4m3;
   std::int64_t rows = 0, cols = 0, pitch = 0;  ///< of x; y is contiguous
   const void* x = nullptr;
   void* y = nullptr;
-  const float* history = nullptr;  ///< kFp8Window magnitudes; null: none
+  const float* history = nullptr;  ///< kFp8Window magnitudes of earlier steps; null: none
   float* record = nullptr;         ///< raised to the largest |x|; null: not recorded
 };
+/// Arguments for converting x to 8-bit codes, stored by rows, by columns, or both.
 struct Fp8Encoding {
   Fp8Rounding rounding{};  ///< without y
   std::uint8_t* rows = nullptr;
-  std::uint8_t* columns = nullptr;  ///< null: not wanted; so are `rows`
-  float* scale = nullptr;
+  std::uint8_t* columns = nullptr;  ///< null: not wanted; `rows` may be null too
+  float* scale = nullptr;           ///< receives the factor by which a code is multiplied to give its value
 };
-/// Shifts each row of magnitudes by one step.
+/// Shifts each row of magnitudes by one step: the current magnitude becomes the newest of the history, and starts at 0.
 struct Fp8BeginStep {
   float* amaxes = nullptr;
   std::int64_t rows = 0;
 };
-/// Asks whether a layer multiplies 8-bit codes. Submits nothing to the device.
+/// Asks whether a layer of this size multiplies 8-bit codes on the device. Submits nothing to the device.
 struct Fp8Choice {
   std::int64_t rows = 0, inputs = 0, outputs = 0;
   bool* codes = nullptr;  ///< the answer, in host memory

@@ -8,7 +8,8 @@
 
 /// Products after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (TOMS 2008): B is packed
 /// once into panels that all tasks share, each task packs A for its rows, and the sums of a tile stay in registers.
-/// Block sizes depend on the shape alone, and each sum over k is one chain (or fixed chunks for long k and small m n).
+/// Block sizes depend on the shape alone. The terms of each sum over k are added one after the other (for long k and
+/// small m n, in fixed chunks).
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();
@@ -16,9 +17,9 @@ const GemmKernels& gemm_kernels();
 namespace {
 
 constexpr std::int64_t kPackedLimit = 6 << 20;  // bytes of packed B per pass over the columns
-constexpr std::int64_t kRowTiles = 16;  // of a task: its packed A stays in L2, and B is read as rarely as that allows
-constexpr std::int64_t kEnoughTasks = 16;
-constexpr std::int64_t kStripLanes = 32;  // of B packed at a time if its rows are contiguous
+constexpr std::int64_t kRowTiles = 16;          // row tiles of a task: few enough that its packed A stays in L2
+constexpr std::int64_t kEnoughTasks = 16;       ///< wanted number of tasks, so that all threads have work
+constexpr std::int64_t kStripLanes = 32;        // lanes of B packed at a time if its rows are contiguous
 
 template <class Lane, class T>
 class Product {
@@ -73,7 +74,7 @@ class Product {
  private:
   std::int64_t lanes() const { return ceil_div(k_, kDepth); }
 
-  /// Returns the first row of part r of `parts`: the first of a tile if tiles are whole registers.
+  /// Returns the first row of part r of `parts`: with AMX tile registers always the first row of a tile.
   std::int64_t first_row(std::int64_t r, std::int64_t parts) const {
     if constexpr (Lane::kGroup == 1) return r * g_.m / parts;
     return std::min(g_.m, r * ceil_div(g_.m, kTileRows<Lane>) / parts * kTileRows<Lane>);
@@ -130,8 +131,8 @@ void run(const GemmArgs& g) {
   for (std::int64_t i = 0; i < g.batch; ++i) product.template shared<Out>(i);
 }
 
-/// For long k and few outputs: k is cut into chunks by shape alone, each chunk is a product of its own into scratch,
-/// and the partial sums are added in the order of the chunks.
+/// For long k and few outputs: k is cut into chunks by shape alone, each chunk is a product of its own whose result
+/// goes to scratch, and these partial sums are added in the order of the chunks.
 constexpr std::int64_t kLongDepth = 4096;
 constexpr std::int64_t kChunkDepth = 1024;
 constexpr std::int64_t kMaxChunks = 16;
@@ -246,7 +247,7 @@ void column_sums(const ColumnSumsArgs& a) {
   });
 }
 
-/// gz = gy * activation'(z) for `count` neighbors.
+/// gz = gy * activation'(z) for `count` contiguous elements.
 template <class T>
 void derivative_run(Activation activation, const T* z, const T* gy, T* gz, std::int64_t count, AmaxObserver& amax) {
   if constexpr (std::is_same_v<T, double>) {
@@ -260,7 +261,8 @@ void derivative_run(Activation activation, const T* z, const T* gy, T* gz, std::
   }
 }
 
-/// Also sums the columns: in strips of columns through blocks of rows, adding each part of a row while it is in cache.
+/// Computes gz (m, n) like derivative_run(), and the sums of its columns: in strips of columns through blocks of rows,
+/// so that each part of a row is added while it is in cache.
 template <class T>
 void derivative_and_sums(Activation activation, const T* z, const T* gy, T* gz, std::int64_t m, std::int64_t n,
                          Compute<T>* sums) {

@@ -12,15 +12,16 @@ namespace binade {
 /// is added.
 ///
 /// Strides are in elements and arbitrary, so a transpose is a swap of strides. Inputs have dtype `in` (f32, f16, bf16,
-/// f64). Sums are f32 (f64 for f64), one chain per element in the order of k, cut at fixed places (AMX tile registers
-/// use two in each 32 of k for bf16, docs/decisions/0035); the result is rounded to `out` once. f16 and bf16 products
-/// are exact in f32, as on a Tensor Core. The bits do not depend on the number of threads.
+/// f64). Sums are f32 (f64 for f64): the terms of an element are added one after the other in the order of k, in parts
+/// whose limits are fixed (AMX tile registers use two such sums in each 32 of k for bf16, docs/decisions/0035); the
+/// result is rounded to `out` once. f16 and bf16 products are exact in f32, as on a Tensor Core. The bits do not depend
+/// on the number of threads.
 struct GemmArgs {
   std::int64_t m = 0, n = 0, k = 0;
   DType in = DType::f32;
   DType out = DType::f32;  ///< f32, f16, bf16; f64 with f64 inputs
   const void* a = nullptr;
-  std::int64_t a_row = 0, a_col = 1;
+  std::int64_t a_row = 0, a_col = 1;  ///< elements between rows, elements between columns
   const void* b = nullptr;
   std::int64_t b_row = 0, b_col = 1;
   void* c = nullptr;
@@ -33,9 +34,9 @@ struct GemmArgs {
   bool low_bias = false;       ///< the bias has dtype `out`, a half; REQUIRES KernelTable::low_bias
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not stored
-  /// C = A B derivative_of'(derivative_at): the sum is multiplied by an activation's derivative before it is rounded,
-  /// as the gradient of the previous layer needs it. REQUIRES one product, c_row n and none of the options above but
-  /// tf32.
+  /// C = A B derivative_of'(derivative_at): each sum is multiplied by an activation's derivative before it is rounded,
+  /// which gives the gradient at the previous layer's activation input. REQUIRES one product, c_row n and none of the
+  /// options above except tf32.
   Activation derivative_of = Activation::kNone;
   const void* derivative_at = nullptr;  ///< z in dtype `out`, laid out like C
 
@@ -46,9 +47,9 @@ struct GemmArgs {
   const std::int64_t* b_offsets = nullptr;
   const std::int64_t* c_offsets = nullptr;
 
-  /// With `in` u8: 8-bit codes, whose rows of A and columns of B are contiguous, without gaps between them. A value is
-  /// its code times the scale of its operand, which is stored on the same device. For devices that multiply codes
-  /// (core/ops/fp8.h).
+  /// With `in` u8, A and B are 8-bit codes; rows of A and columns of B are contiguous, without gaps between them. A
+  /// value is its code times the scale of its operand, which is stored on the same device. Only for devices that
+  /// multiply codes (core/ops/fp8.h).
   Float8 a_format = Float8::e4m3, b_format = Float8::e4m3;
   const float* a_scale = nullptr;
   const float* b_scale = nullptr;
@@ -63,7 +64,7 @@ struct ColumnSumsArgs {
   void* sums = nullptr;
 };
 /// gz (rows, columns) = gy * activation'(z), all contiguous and of one dtype; gz may be gy. `sums` (columns) receives
-/// the column sums of gz as stored, with the bits of column_sums; null: not wanted.
+/// the column sums of gz as stored, the same bits as column_sums gives; null: not wanted.
 struct ActivationBackwardArgs {
   Activation activation = Activation::kNone;
   DType dtype = DType::f32;
@@ -73,8 +74,8 @@ struct ActivationBackwardArgs {
   std::int64_t rows = 0, columns = 0;
   void* sums = nullptr;
 };
-/// y = activation(z) for `count` values of one dtype, with the bits that `gemm` stores for sums that it stored as z. A
-/// device that cannot guarantee these bits lacks the kernel. The results are not observed.
+/// y = activation(z) for `count` values of one dtype: the same bits as those that `gemm` stores in C when it stores z
+/// as pre_activation. A device that cannot guarantee these bits lacks the kernel. The results are not observed.
 struct ActivateArgs {
   Activation activation = Activation::kNone;
   DType dtype = DType::f32;

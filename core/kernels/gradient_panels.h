@@ -9,7 +9,7 @@
 #include "binade/core/kernels/pack.h"
 
 /// Blocks of pixels in the order in which the register tile sums them: the operands of a convolution's weight gradient.
-/// Only for sources in `kernel_sources`.
+/// Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 /// Common part of both kinds of panels. A block is `block_rows` rows of the result.
@@ -38,11 +38,12 @@ struct GradientPanels {
   const ConvShape& s;
   std::int64_t block_rows;
   std::int64_t channels, filters;        ///< of one group
-  std::int64_t panels, panel_width;      ///< of channels
+  std::int64_t panels, panel_width;      ///< panels of channels, and channels of a panel
   std::int64_t x_size = 0, gy_size = 0;  ///< lanes of a block
 };
 
-/// One pixel per lane: x (group, panel, row, column, channel) with its border, gy (group, tile, pixel, filter).
+/// One pixel per lane. x is stored as (group, panel, row, column, channel) including its border of zeros, gy as (group,
+/// tile, pixel, filter).
 template <class L, class T>
 struct PixelPanels : GradientPanels {
   using Lane = L;
@@ -81,7 +82,7 @@ struct PixelPanels : GradientPanels {
       }
   }
 
-  /// Describes the tile's walk through `rows` rows.
+  /// Sets the segments and offsets by which the tile reads `rows` rows.
   void segment(std::int64_t rows, TileArgs<Lane>& tile, std::vector<std::int64_t>& a_offsets,
                std::vector<std::int64_t>& b_offsets) const {
     tile.segments = rows;
@@ -94,11 +95,11 @@ struct PixelPanels : GradientPanels {
       b_offsets.push_back(row * s.stride[0] * columns * panel_width * kLaneBytes);
     }
   }
-  /// Returns gy of filter tile i, numbered across groups.
+  /// Returns the part of gy for filter tile i, counted across groups.
   const char* filters_of(const Stored* gy, std::int64_t i) const {
     return reinterpret_cast<const char*>(gy + i * gy_panel);
   }
-  /// Returns x of panel p of group g for filter position (r, c).
+  /// Returns the part of x for panel p of group g at filter position (r, c).
   const char* channels_of(const Stored* x, std::int64_t g, std::int64_t p, std::int64_t r, std::int64_t c) const {
     const std::int64_t shift = r * s.dilation[0] * columns + c * s.dilation[1];
     return reinterpret_cast<const char*>(x + (g * panels + p) * x_panel + shift * panel_width);
@@ -107,11 +108,11 @@ struct PixelPanels : GradientPanels {
   std::int64_t columns, x_panel, tiles, gy_panel;
 };
 
-/// Two neighbors of a result row per lane. Which pixels of x are neighbors depends on the filter's column, so x is
-/// stored in planes: (group, panel, plane, row, pair, channel). If rows consist of whole groups of pairs, all even
-/// columns share a plane and all odd ones another, which a column enters some pairs further to the right; otherwise
-/// each column has its own plane. gy is (group, tile, pairs of 16, filter, pair). If the pairs of all rows are
-/// contiguous in both, they are one segment of the tile; otherwise each row is one.
+/// Two neighbors of a result row per lane. Which pixels of x form a pair depends on the filter's column, so x is stored
+/// in several planes: (group, panel, plane, row, pair, channel). If rows consist of whole groups of pairs, all even
+/// filter columns share one plane and all odd ones another; a column begins some pairs further to the right in its
+/// plane. Otherwise each column has its own plane. gy is (group, tile, pairs of 16, filter, pair). If the pairs of all
+/// rows are contiguous in both x and gy, they are one segment of the tile; otherwise each row is one.
 template <class L>
 struct PairPanels : GradientPanels {
   using Lane = L;
@@ -179,8 +180,8 @@ struct PairPanels : GradientPanels {
 
   static std::int64_t groups_of(std::int64_t pairs) { return (pairs + Lane::kGroup - 1) / Lane::kGroup; }
 
-  /// Copies pairs of the pixels of one row of x (null: outside) that filter column c reads, and the next ones, which
-  /// other columns of its plane read.
+  /// Copies, as pairs, the pixels of one row of x (null: outside) that filter column c reads, and the following ones,
+  /// which other filter columns of the same plane read.
   void pair_row(const bfloat16* row, std::int64_t c, std::int64_t width, Stored* to) const {
     const std::int64_t first = c * s.dilation[1] - s.padding[1];
     const auto pixel = [&](std::int64_t q) -> const bfloat16* {

@@ -8,13 +8,13 @@
 #include "binade/core/kernels/tile.h"
 
 /// Copies image rows with a border of zeros into the lanes that the register tile reads. Only for sources in
-/// `kernel_sources`.
+/// `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// For more lanes a call of memcpy() is faster.
+/// Most lanes that a loop copies; for more, a call of memcpy() is faster.
 inline constexpr std::int64_t kFewLanes = 64;
 
-/// Copies `channels` neighbors as lanes; the last of an odd number gets a zero partner.
+/// Copies `channels` contiguous values as lanes; the last of an odd number gets a zero as its partner.
 template <class Lane, class T>
 inline void to_lanes(const T* from, std::int64_t channels, typename Lane::Stored* to) {
   using Stored = typename Lane::Stored;
@@ -59,7 +59,7 @@ void copy_with_border(const Image<T>& image, std::int64_t y, std::int64_t rows, 
     }
     std::memset(row, 0, static_cast<std::size_t>(begin * pixel_lanes) * sizeof(Stored));
     std::memset(row + end * pixel_lanes, 0, static_cast<std::size_t>((columns - end) * pixel_lanes) * sizeof(Stored));
-    if (end == begin || all == 0) continue;  // an image without values has no memory to point to
+    if (end == begin || all == 0) continue;  // an image of size 0 has no memory to point to
     const T* from = image.data + ((y + r) * image.width + x + begin) * image.pitch;
     if (one_run) {
       to_lanes<Lane>(from, (end - begin) * all, row + begin * pixel_lanes);

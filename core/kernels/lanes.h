@@ -4,9 +4,10 @@
 
 #include "binade/core/kernels/amax_observer.h"
 
-/// Loops over a row in vectors, the last of which may be partial. Only for sources in `kernel_sources`.
+/// Loops over a row in vectors, the last of which may be partial. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
+/// Tags of loops over vectors: all lanes of a vector are valid, or only the first `count`.
 struct Full {};
 struct Part {
   int count;  ///< valid lanes, 1 … kLanes - 1
@@ -50,7 +51,7 @@ template <class T>
     store_part_from_float(to, v, part.count);
 }
 
-/// Returns v with `rest` in the lanes beyond the part.
+/// Returns v with `rest` in the lanes that are not valid.
 template <class V>
 [[gnu::always_inline]] inline V keep(const V& v, Full, float = 0) {
   return v;
@@ -64,7 +65,7 @@ template <class V>
   return lane < static_cast<Count>(part.count) ? v : splat(static_cast<Lane>(rest));
 }
 
-/// Stores and observes: for the results of a task.
+/// Stores v and observes the values.
 template <class T, class P, class S>
 [[gnu::always_inline]] inline void put(T* to, const Wide<T>& v, P part, S& amax) {
   amax.add(keep(v, part));
@@ -89,8 +90,8 @@ template <int kHalf, class V, std::size_t... kIndex>
 
 }  // namespace lanes_detail
 
-/// Joins all lanes by `join`, of two vectors or lanes, always as ((0 with n/2) with …) halves: one order per
-/// instruction-set level.
+/// Joins all lanes of v into one value by `join`, a function of two vectors and of two lanes: the lower half of the
+/// lanes with the upper half, then the halves of the result, and so on. The order is fixed per instruction-set level.
 template <class V, class F>
 [[gnu::always_inline]] inline auto fold_lanes(V v, F&& join) {
   constexpr int lanes = static_cast<int>(sizeof(V) / sizeof(v[0]));
@@ -158,7 +159,7 @@ template <class T, int n, class P>
     for (int i = 0; i < n; ++i) put(to + i * kWideLanes<T>, v[i], part);
   }
 }
-/// Also observes the values.
+/// Stores consecutive registers and observes the values.
 template <class T, int n, class P, class S>
 [[gnu::always_inline]] inline void put_sweep(T* to, const Wide<T> (&v)[n], P part, S& amax) {
   for (int i = 0; i < n; ++i) amax.add(keep(v[i], part));
@@ -182,8 +183,8 @@ template <class T, class F>
 }
 
 /// Returns a register of sums over a row; `add(sum, column, Full{} or Part{n})` returns `sum` with one register added.
-/// Four chains, since one would wait for every addition; the remainder goes to the first, and the chains are added
-/// pairwise.
+/// Four independent sums are used, since in a single one every addition would wait for the previous one. The remainder
+/// of the row goes to the first sum, and the four are added pairwise.
 template <class T, class F>
 [[gnu::always_inline]] inline Wide<T> sum_of_groups(std::int64_t cols, F&& add) {
   constexpr int chains = 4, lanes = kWideLanes<T>;

@@ -3,8 +3,8 @@
 
 namespace binade::cpu::BINADE_ISA {
 
-// Each family of loops is defined once per level by a source of kernel_sources: it has one line here, one in the table,
-// and one field in Level.
+// Each family of loops is defined once per level by a source of kernel_sources. It has a declaration here, a line in
+// the table below, and a field in Level.
 const GemmKernels& gemm_kernels();
 const ConvKernels& conv_kernels();
 const AttentionKernels& attention_kernels();

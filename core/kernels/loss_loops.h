@@ -11,21 +11,21 @@ template <class Op>
 struct LossLoops {
   /// *sum = the sum of value(x, t).
   void (*sum)(In x, In t, std::int64_t n, const typename Op::Params& p, void* sum);
-  /// g = scale times the derivative by x (which == 0) or t (1).
+  /// g = scale times the derivative of value(x, t) by x (which == 0) or by t (which == 1).
   void (*gradient)(int which, In x, In t, double scale, Out g, std::int64_t n, const typename Op::Params& p);
 };
 
 struct LossKernels {
   OpTable<LossLoops, ops::ElementLosses> element;
-  /// sums[0 … 2] = the sums of x t, x and t.
+  /// sums[0 … 2] = the sums of x t, of x and of t.
   void (*dice)(In x, In t, std::int64_t n, void* sums);
   /// g = offset - factor * other.
   void (*affine)(In other, double offset, double factor, Out g, std::int64_t n, bool is_double);
-  /// Statistics of one row of logits: the maximum, the sum of exp(x - maximum) and, if `distances`, the sum of x -
-  /// maximum (otherwise 0).
+  /// three[0 … 2] = statistics of one row of logits: the maximum, the sum of exp(x - maximum) and, if `distances`, the
+  /// sum of x - maximum (otherwise 0).
   void (*row_statistics)(In x, std::int64_t n, bool distances, void* three);
-  /// gx = scale (exp(x - statistics[0]) / statistics[1] - share - [i == target] at_target). gx may be x if both have
-  /// one dtype.
+  /// Gradient of one row of logits: gx = scale (exp(x - statistics[0]) / statistics[1] - share - [i == target]
+  /// at_target). gx may be x if both have one dtype.
   void (*row_gradient)(In x, std::int64_t n, const void* statistics, double scale, double share, double at_target,
                        std::int64_t target, Out gx);
 };

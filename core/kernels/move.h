@@ -16,7 +16,8 @@ struct BoxCopy {
   std::int64_t to_stride = 0;
 };
 
-/// Writes a contiguous result with extents dims[0 … rank), read with strides `from_stride`.
+/// Permutes dimensions: writes a contiguous result with extents dims[0 … rank), whose elements are read with strides
+/// `from_stride`.
 struct PermuteCopy {
   static constexpr int kMaxRank = 8;
   std::size_t element_bytes = 4;

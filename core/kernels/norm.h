@@ -5,7 +5,8 @@
 #include "binade/core/kernels/channel_norm.h"
 
 /// Arguments of row norms, and of the CPU's loops over columns. Values have `dtype`; statistics, parameters and their
-/// gradients have its computing type (f32, or f64 for f64). Pitches are in elements. Null leaves a part out.
+/// gradients have its computing type (f32, or f64 for f64). Pitches are in elements. A null pointer leaves out that
+/// part of the computation.
 namespace binade {
 
 /// Normalizes rows over their columns (layer norm, or RMS norm if `rms`):
@@ -39,7 +40,7 @@ struct RowNormBackward {
   const void* h = nullptr;
   std::int64_t h_pitch = 0;
   const void* gy = nullptr;
-  const void* gh = nullptr;
+  const void* gh = nullptr;  ///< gradient of h from its other uses, added to gx
   const void* weight = nullptr;
   const void* mean = nullptr;
   const void* rstd = nullptr;
@@ -52,7 +53,7 @@ struct RowNormBackward {
 
 namespace cpu {
 
-/// Passes over columns, of which each sample's rows are cut into blocks of `rows_per_block`.
+/// Arguments of the CPU's loops over columns: the rows of each sample are cut into blocks of `rows_per_block`.
 struct ColumnBlocks : Columns {
   std::int64_t rows_per_block = 1;
   void* partial = nullptr;  ///< (samples, blocks, 2, cols): results of the two reductions

@@ -7,7 +7,7 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Registers of channels that one pass over a block processes.
+/// Registers of channels that a loop over the rows of a block processes at a time.
 constexpr int kSweep = 4;
 
 /// One block of rows of one sample.
@@ -63,7 +63,8 @@ void moments(const ColumnBlocks& a) {
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) sum[i] += get(x + r * a.x_pitch + i * kWideLanes<T>, part) - origin[i];
       for (int i = 0; i < n; ++i) sum[i] = origin[i] + sum[i] / splat(count);
-      // The deviations add up to the rounding error of the mean.
+      // The sum of the deviations (0 in exact arithmetic) shows the rounding error of the mean, by which both are
+      // corrected.
       Wide<T> rest[n] = {};
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) {
@@ -169,7 +170,7 @@ void gradient_apply(const ColumnBlocks& a) {
   });
 }
 
-/// Calls f with the mask as a compile-time constant.
+/// Calls f with the kind of the ReLU's mask (none, from y, recomputed) as a compile-time constant.
 template <class F>
 void with_mask(const ColumnBlocks& a, F&& f) {
   if (!a.relu)

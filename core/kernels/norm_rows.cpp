@@ -10,7 +10,7 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Rows that are worth a task, by size alone.
+/// Returns the number of rows of a task, by size alone.
 std::int64_t row_grain(std::int64_t cols) { return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols)); }
 
 template <class T>
@@ -55,7 +55,7 @@ template <class T>
   C mean = 0;
   if (!rms) {
     mean = average(row, cols);
-    // In a constant row the deviations must be exactly 0: the scaled eps would not hide a rounding error.
+    // In a constant row the deviations must be exactly 0: the scaled eps is too small to hide a rounding error.
     const Wide<T> center = splat(mean);
     const Wide<T> rest = sum_of_groups<T>(cols, [&](const Wide<T>& so_far, std::int64_t c, auto part) {
       return so_far + keep(get(row + c, part) - center, part);
@@ -145,7 +145,7 @@ void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Co
     prefetch_next(gy, a.cols, c);
     prefetch_next(gh, a.cols, c);
     const Wide<T> dy = get(gy + c, part), xhat = (get(h + c, part) - center) * factor;
-    // Rounded as in the mean: with one column the difference must be 0.
+    // The product is rounded as it was for the mean of g: with one column, g - mean_g must be exactly 0.
     const Wide<T> g = w != nullptr ? uncontracted(dy * get(w + c, part)) : dy;
     const Wide<T> v = (g - mean_g - xhat * mean_gx) * factor;
     return gh != nullptr ? v + get(gh + c, part) : v;

@@ -58,12 +58,13 @@ BlockScan scan(const float* values, std::int64_t count) {
   BlockScan result{plain.largest, 0};
   if (result.largest == 0 || result.largest >= kInfinity) return result;
   const int exponent = std::clamp(static_cast<int>(result.largest >> 23) - 127, -126, 126);
-  // No square overflows, and those that underflow are below 2^-60 of the largest.
+  // In this range no square overflows, and those that underflow are below 2^-60 of the largest square.
   if (exponent >= -32 && exponent <= 32) {
     result.sum_squares = static_cast<double>(plain.sum);
     return result;
   }
-  // Scaled by a power of two to magnitudes below 4: neither overflow nor loss, and exact to undo in double.
+  // Otherwise values are scaled by a power of two to magnitudes below 4: no overflow, no loss, and exact to undo in
+  // double.
   const float sum = squares(values, count, std::ldexp(1.0f, -exponent)).sum;
   result.sum_squares = std::ldexp(static_cast<double>(sum), 2 * exponent);
   return result;
@@ -106,7 +107,8 @@ void narrow_stochastic(DType dtype, const float* from, void* base, const FlatBlo
   }
 }
 
-/// Where one array of a block is read and written as float: in place when it is f32 and written, else through scratch.
+/// The addresses at which one array of a block is read and written as float: the array itself if it is f32, otherwise
+/// scratch. Without `write`, results go to scratch too.
 struct Stage {
   const float* in = nullptr;
   float* out = nullptr;

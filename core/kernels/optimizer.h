@@ -9,8 +9,9 @@
 
 namespace binade {
 
-/// The passes over flat parameter storage: the scan that a verdict is made of, the fused update, the moving average.
-/// Storage is cut into slices (one per parameter) and slices into blocks of at most kFlatBlock elements, by size alone.
+/// The passes over flat parameter storage: the scan on which the verdict is based, the fused update, the moving
+/// average. Storage is cut into slices (one per parameter) and slices into blocks of at most kFlatBlock elements, by
+/// size alone.
 inline constexpr std::int64_t kFlatBlock = 4096;
 
 /// Elements [begin, begin + count) of slice `slice`. `begin` is a multiple of kFlatBlock.
@@ -22,19 +23,20 @@ struct FlatBlock {
 
 // ---- scan ---------------------------------------------------------------------------------------
 
-/// What one block of f32 values holds.
+/// Result of the scan of one block of f32 values.
 struct BlockScan {
   std::uint32_t largest = 0;  ///< bits of the largest |x|: > 0x7f800000 means NaN, == 0x7f800000 infinity
-  double sum_squares = 0;     ///< exact range: scaled by the block's own power of two, so that no square overflows
+  double sum_squares = 0;     ///< scaled by the block's own power of two, so that no square overflows
 };
 
-/// The sum over blocks: kSumLanes partial sums, lane l of blocks l, l + kSumLanes, …, then lanes l and l + half in
-/// turn. A device that sums by itself does it in the same order.
+/// Returns the sum of sum_squares over all blocks, in a fixed order: lane l of kSumLanes partial sums adds every
+/// kSumLanes-th block, from block l on; then the upper half of the lanes is added to the lower half, until one is left.
+/// A device that sums by itself uses the same order.
 inline constexpr int kSumLanes = 1024;
 double sum_of_blocks(std::span<const BlockScan> blocks);
 
 /// For each block: largest and sum of squares of values[slice] + begin. The sum runs in float over 32 lanes that are
-/// combined in a fixed tree; it is not computed (0) when the block holds a non-finite value.
+/// combined in a fixed tree; it is 0, not computed, if the block holds a non-finite value.
 struct ScanArguments {
   std::span<const FlatBlock> blocks{};
   std::span<const float* const> values{};  ///< per slice; null: skip the slice
@@ -43,9 +45,9 @@ struct ScanArguments {
 
 // ---- update -------------------------------------------------------------------------------------
 
-/// Addresses of one parameter and its numbers for this update.
+/// Addresses of one parameter's arrays, and its numbers for this update.
 struct UpdateSlice {
-  const float* gradient = nullptr;  ///< null: this parameter got none; it is left as it is
+  const float* gradient = nullptr;  ///< null: the parameter has no gradient and is not changed
   void* value = nullptr;
   DType value_dtype = DType::f32;  ///< f16 or bf16 for weights without masters: rounded stochastically or to nearest
   void* low = nullptr;             ///< low-precision copy written beside an f32 value, to nearest even; may be null
@@ -59,7 +61,7 @@ struct UpdateSlice {
   UpdateNumbers numbers{};
 };
 
-/// The largest magnitudes of one block after the update, as float bits (before rounding to 16 bits).
+/// The largest magnitudes of one block after the update and before rounding to 16 bits, as the bits of floats.
 struct BlockExtremes {
   std::uint32_t value = 0;
   std::uint32_t moment1 = 0;
@@ -71,8 +73,8 @@ struct UpdateArguments {
   std::span<const FlatBlock> blocks{};
   std::span<const UpdateSlice> slices{};
   std::span<BlockExtremes> extremes{};  ///< one per block
-  bool write = true;                    ///< false: a dry pass that only fills `extremes`
-  bool stochastic = false;              ///< how 16-bit values are rounded
+  bool write = true;                    ///< false: a dry run that only fills `extremes`
+  bool stochastic = false;              ///< 16-bit values are rounded stochastically; otherwise to nearest even
   RandomStream rounding{};              ///< element i of slice s draws word i of stream index s
 };
 
@@ -89,7 +91,7 @@ struct AverageArguments {
 
 // ---- clipping -----------------------------------------------------------------------------------
 
-/// x *= factor, then held to [-limit, limit] where limit > 0. NaN stays.
+/// x *= factor; if limit > 0, x is then clamped to [-limit, limit]. NaN stays.
 struct LimitArguments {
   std::span<const FlatBlock> blocks{};
   std::span<float* const> values{};  ///< per slice; null: skip the slice
@@ -97,8 +99,9 @@ struct LimitArguments {
   float limit = 0;
 };
 
-/// A gradient of `units` rows of `size` elements beside its weight: a row whose norm, times `inverse_scale`, is above
-/// share * max(norm of the weight's row, floor) is scaled down to it. Norms in double, in fixed order.
+/// Clips a gradient of `units` rows of `size` elements by its weight, which has the same shape: a row whose norm, times
+/// `inverse_scale`, is above share * max(norm of the weight's row, floor) is scaled down to that limit. Norms are
+/// computed in double, in a fixed order.
 struct UnitLimitArguments {
   std::int64_t units = 0, size = 0;
   const float* weights = nullptr;
@@ -108,7 +111,7 @@ struct UnitLimitArguments {
 
 namespace cpu {
 
-/// One block of these passes, for one instruction-set level.
+/// The loops that process one block of these passes, for one instruction-set level.
 struct OptimizerBlockKernels {
   BlockScan (*scan)(const float* values, std::int64_t count) = nullptr;
   BlockExtremes (*update)(const UpdateArguments& arguments, const FlatBlock& block) = nullptr;

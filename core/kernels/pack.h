@@ -8,12 +8,13 @@
 #include "binade/core/kernels/lanes.h"
 #include "binade/core/kernels/tile.h"
 
-/// Copies operands into the order in which the register tile reads them. Only for sources in `kernel_sources`.
+/// Copies operands into the order in which the register tile reads them. Only for sources in `kernel_sources`
+/// (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 namespace pack_detail {
 
-// Always inlined: calls would pass vectors in memory.
+// The functions below are always inlined, since calls would pass vectors through memory.
 
 /// Transposes kLanes x kLanes words: log2 rounds of perfect shuffles.
 [[gnu::always_inline]] inline void transpose(VFloat (&v)[kLanes<float>]) {
@@ -32,7 +33,7 @@ namespace pack_detail {
 }
 
 #if defined(__AVX512BW__)
-/// Interleaves 16 values of each as pairs.
+/// Interleaves 16 values of `low` and of `high` as pairs.
 [[gnu::always_inline]] inline VFloat pair_halves(__m256i low, __m256i high) {
   const __m512i odd = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0, 6, 0, 5, 0, 4, 0, 3,
                                        0, 2, 0, 1, 0, 0, 0);
@@ -50,7 +51,7 @@ namespace pack_detail {
   return (VFloat)(((VWord)load_as_float(low) >> 16) | (VWord)load_as_float(high));
 #endif
 }
-/// Pairs of the first `count` values of two rows, reading no byte beyond; a null row is 0.
+/// Pairs of the first `count` values of two rows, reading no byte beyond them; a null row counts as 0.
 [[gnu::always_inline]] inline VFloat pair(const bfloat16* low, const bfloat16* high, int count) {
 #if defined(__AVX512BW__)
   const auto there = static_cast<__mmask16>((1u << count) - 1u);

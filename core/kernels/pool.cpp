@@ -15,7 +15,7 @@ using Word = std::conditional_t<std::is_same_v<T, double>, std::int64_t, std::in
 template <class T>
 using Words = Vector<Word<T>>;
 
-/// The general case of the two functions below, lane by lane.
+/// Store and load indices lane by lane: the general case of put_index() and get_index() below.
 template <class T, class I>
 void put_index_lanes(I* to, const Words<T>& index, int count) {
   for (int i = 0; i < count; ++i) to[i] = static_cast<I>(index[i]);
@@ -57,7 +57,7 @@ Words<T> get_index(const I* from, P part) {
   return get_index_lanes<T>(from, kWideLanes<T>);
 }
 
-/// Output rows (image, oh) per task, by size alone.
+/// Returns the number of output rows (image, oh) per task, by size alone.
 std::int64_t grain_of(std::int64_t width, std::int64_t channels) {
   return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, width * channels));
 }
@@ -80,7 +80,8 @@ struct Best {
 };
 
 /// Returns the largest of rows x columns pixels from `from` on: the first of equal ones, or the last NaN; -inf if there
-/// is none, as in an image of padding only. Indices start at `first` and advance from row to row by the kernel's width.
+/// are no pixels, as in a window that covers padding only. Indices start at `first` and advance from row to row by the
+/// kernel's width.
 template <class T, class P>
 [[gnu::always_inline]] inline Best<T> best_of(const MaxPool& a, const T* from, std::int64_t rows, std::int64_t columns,
                                               Word<T> first, P part) {
@@ -101,7 +102,7 @@ template <class T, class P>
   const T* next_row = from + a.width * a.x_pitch;
   const Wide<T> left = get(from, part), right = get(from + a.x_pitch, part);
   const Wide<T> next_left = get(next_row, part), next_right = get(next_row + a.x_pitch, part);
-  if (any_nan((left + right) + (next_left + next_right))) [[unlikely]]  // or infinities of both signs
+  if (any_nan((left + right) + (next_left + next_right))) [[unlikely]]  // or +inf and -inf, whose sum is NaN
     return best_of(a, from, 2, 2, first, part);
   const Wide<T> upper = right > left ? right : left, lower = next_right > next_left ? next_right : next_left;
   const Wide<T> best = lower > upper ? lower : upper;
@@ -146,8 +147,8 @@ void max_forward_row(const MaxPool& a, std::int64_t image, std::int64_t oh, Amax
   }
 }
 
-/// Stores the gradients of a pixel's channels, or adds them to gx after rounding, as if they had been stored alone
-/// first.
+/// Stores the gradients of a pixel's channels. If a.accumulate, rounds them first and then adds them to gx, which gives
+/// the same bits as storing them and adding afterwards.
 template <class T, int n, class P>
 [[gnu::always_inline]] inline void put_gradients(const MaxPool& a, T* gx, Wide<T> (&sums)[n], P part,
                                                  LoopAmaxObserver& amax) {
@@ -159,7 +160,8 @@ template <class T, int n, class P>
   put_sweep(gx, sums, part, amax);
 }
 
-/// True if windows are adjacent without gaps: each writes its own pixels, the last ones also the rest of the image.
+/// Returns true if windows are adjacent without gaps. Each window then writes the gradients of its own pixels, and the
+/// last windows also those of the rest of the image.
 bool tiles_image(const MaxPool& a) {
   return a.kernel_h == a.stride_h && a.kernel_w == a.stride_w && a.padding_h == 0 && a.padding_w == 0 &&
          a.out_height > 0 && a.out_height * a.kernel_h <= a.height && a.out_width > 0 &&
@@ -219,7 +221,8 @@ void max_backward_row(const MaxPool& a, std::int64_t image, std::int64_t h, Amax
     while (ow1 < a.out_width && ow1 * a.stride_w - a.padding_w <= w) ++ow1;
     while (ow0 < ow1 && ow0 * a.stride_w - a.padding_w + a.kernel_w <= w) ++ow0;
     T* gx = static_cast<T*>(a.gx) + ((image * a.height + h) * a.width + w) * a.gx_pitch;
-    /// Adds to channels c the gradient of a window whose maximum is this pixel, and 0 otherwise.
+    /// Returns a function that adds to the sums of channels c the gradient of window (oh, ow) if its maximum is this
+    /// pixel.
     const auto from_window = [&](std::int64_t oh, std::int64_t ow) {
       const std::int64_t window = (image * a.out_height + oh) * a.out_width + ow;
       const std::int64_t here = (h - (oh * a.stride_h - a.padding_h)) * a.kernel_w + w -

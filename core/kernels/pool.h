@@ -18,11 +18,11 @@ struct MaxPool {
   const void* x = nullptr;  ///< forward
   std::int64_t x_pitch = 0;
   void* y = nullptr;
-  const void* gy = nullptr;  ///< backward: gx sums for each pixel, in window order, gy of the windows that took it
+  const void* gy = nullptr;  ///< backward: a pixel of gx sums, in window order, gy of the windows whose maximum it is
   std::int64_t gy_pitch = 0;
   void* gx = nullptr;
   std::int64_t gx_pitch = 0;
-  bool accumulate = false;  ///< backward: gx, rounded as if it were alone, is added to the destination
+  bool accumulate = false;  ///< backward: rounds gx as it would be stored, then adds it to the destination
 };
 
 /// For each output position, the source positions it reads, with their weights: source[begin[o] … begin[o + 1]).

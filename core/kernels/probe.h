@@ -29,7 +29,7 @@ struct ZeroSample {
   std::int64_t count, stride;
 };
 
-/// Examined rows of `rows`: of(0) … of(size - 1), evenly spread, the last row included.
+/// Rows of(0) … of(size - 1) that are examined out of `rows`: evenly spread, the last row included.
 struct RowSample {
   static constexpr std::int64_t kMost = 16;
 
@@ -39,10 +39,11 @@ struct RowSample {
   std::int64_t rows, size;
 };
 
-/// Rules for the entropy of a row of logits.
+/// Which keys count in the entropy of a row of logits.
 struct VisibleKeys {
-  static constexpr std::int64_t kLeast = 8;  ///< fewer keys are not meaningful
-  /// Constants used instead of -inf begin at -10000. NaN is not masked.
+  static constexpr std::int64_t kLeast = 8;  ///< with fewer visible keys, an entropy is not meaningful
+  /// Returns true for the logit of a hidden key: -inf, or a constant used in its place, which is -10000 or less in
+  /// practice. A NaN does not count as hidden.
   static constexpr bool masked(double logit) { return logit < -9000; }
 };
 
@@ -57,8 +58,8 @@ struct ProbedValues {
 struct SingularityProbe {
   ProbedValues values{};
   double singularity = 0, low = 0, high = 0;
-  /// Lowered to the minimum, over all values but NaN, of |x - singularity| and high - x, and of 0 if x is beyond low or
-  /// high. The same bits as on the host.
+  /// Lowered to the minimum, over all values but NaN, of |x - singularity| and high - x, and of 0 if x is outside of
+  /// [low, high]. The same bits as computed on the host.
   double* nearest = nullptr;
 };
 
@@ -68,14 +69,14 @@ struct ZeroProbe {
   double* zeros = nullptr;  ///< receives the count
 };
 
-/// Relative entropies of the RowSample of a softmax's rows of logits; NaN for a row with fewer than VisibleKeys::kLeast
-/// visible keys or an entropy that is not finite.
+/// Relative entropies (divided by the logarithm of the number of visible keys) of the RowSample of a softmax's rows of
+/// logits; NaN for a row with fewer than VisibleKeys::kLeast visible keys or an entropy that is not finite.
 struct SoftmaxProbe {
   ProbedValues logits{};
   double* entropies = nullptr;  ///< one per examined row
 };
 
-/// The same for attention's rows (b, h, t).
+/// Like SoftmaxProbe, for the rows (b, h, t) of logits of an attention, which are computed from q and k.
 struct AttentionProbe {
   AttentionArgs args{};
   double* entropies = nullptr;

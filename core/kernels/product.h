@@ -10,7 +10,7 @@
 #include "binade/core/kernels/scratch.h"
 
 /// One task's part of a product: a patch of C, some rows of A times some panels of B. Only for sources in
-/// `kernel_sources`.
+/// `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 /// How k is cut: into blocks, whose A a task packs at once, and these into slices. AMX tile registers multiply so fast
@@ -102,7 +102,7 @@ class PatchProduct {
       const bool last = i + 1 == depth_.blocks;
       if (!direct_) pack_a(block);
       for (std::int64_t p = patch_.panel_begin; p < patch_.panel_end; ++p) {
-        // Prefetches the next panel; beside the last panel, the first one of the next block.
+        // Prefetches the next panel or, during the last panel, the first one of the next block.
         const bool end = p + 1 == patch_.panel_end;
         const std::int64_t next = end ? patch_.panel_begin : p + 1, lane = end && !last ? block.end : block.begin;
         times_panel(block, last, p, b_.panel(next) + lane * b_.step_bytes(next));
@@ -168,14 +168,16 @@ class PatchProduct {
       tile.c = sums_;
     else
       tile.c = sums_ + row * sums_row_ + (depth_.blocks == 1 ? 0 : (p - patch_.panel_begin) * Panels::kWide);
-    // Prefetches derivative_at while the sums are computed: a line of each row, far from the last tile's.
+    // Prefetches derivative_at while the sums are computed, one cache line per row: its rows are far from those of the
+    // last tile.
     for (int r = 0; r < rows && complete && has_derivative(); ++r)
       __builtin_prefetch(derivative_at_ + at + r * g_.c_row, 0, 2);
     unit_.run(tile, rows);
     if (complete && !in_place_) finish(tile, rows, at, column);
   }
 
-  /// Completes sums: `at` is their offset in C, `column` their column.
+  /// Stores complete sums: adds them to C, or applies bias, activation and rounding. `at` is their offset in C,
+  /// `column` their first column.
   void finish(const TileArgs<Lane>& tile, int rows, std::int64_t at, std::int64_t column) {
     if constexpr (std::is_same_v<Out, Accumulator>)
       if (g_.accumulate) add_rows(c_ + at, g_.c_row, rows, tile.columns, tile.c, tile.c_row);

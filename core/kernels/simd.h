@@ -40,10 +40,10 @@ inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 
 template <class T>
 inline Vector<T> splat(T x) {
-  return x - Vector<T>{};  // x - 0 is x, -0 and NaN too, and folds to a plain broadcast; 0 + x is neither
+  return x - Vector<T>{};  // x - 0 is x even for -0 and NaN, and compiles to a plain broadcast; 0 + x changes -0
 }
 
-/// Unaligned.
+/// Loads a vector from any address, aligned or not.
 template <class T>
 inline Vector<T> load_vector(const void* from) {
   Vector<T> v;
@@ -74,7 +74,7 @@ inline void store_part(float* to, const VFloat& v, int count) {
 #endif
 }
 
-/// a * b + c: fused, one rounding, wherever the level has FMA; two roundings at `generic`.
+/// a * b + c: fused, with one rounding, if the level has FMA; two roundings at `generic`.
 inline VFloat multiply_add(VFloat a, VFloat b, VFloat c) {
 #if defined(__AVX512F__)
   return (VFloat)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -212,7 +212,7 @@ inline void store_from_float(float16* to, VFloat x) {
 #endif
 }
 
-/// Stores both, one after the other.
+/// Stores two vectors, one after the other.
 template <class T>
 [[gnu::always_inline]] inline void store_two_from_float(T* to, VFloat first, VFloat second) {
   store_from_float(to, first);

@@ -66,12 +66,13 @@ template <class C>
   });
 }
 
-/// words[i] = word (first + i) of the stream for i < n, and on to the next multiple of kDrawn: Philox over consecutive
-/// counters. Each word has a lane of 64 bits, as wide as a product, whose upper half is unused.
+/// Random words are computed by Philox over consecutive counters, kDrawn at a time. Each word has a lane of 64 bits, as
+/// wide as a product of two words; the upper half is unused.
 using Words = Vector<std::uint64_t>;
 constexpr int kCounters = kLanes<std::uint64_t>, kDrawn = 4 * kCounters;
 static_assert(kChunk % kDrawn == 0);
 
+/// words[i] = word first + i of the stream for all i < n, and on to the next multiple of kDrawn.
 void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::uint32_t* words) {
   const std::array<std::uint32_t, 4> zero = stream.counter(0);
   Words own, low, high;  // lane numbers, and the interleaving of two vectors' lanes

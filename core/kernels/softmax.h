@@ -16,7 +16,7 @@ struct SoftmaxArgs {
   Out y{};
 };
 
-/// y = x * scale where word i >> 8 of the stream is >= drop, else 0; contiguous.
+/// y = x * scale if word i of the stream, shifted right by 8, is >= drop, otherwise 0; contiguous.
 struct DropoutArgs {
   In x{};
   Out y{};

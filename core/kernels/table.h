@@ -19,12 +19,12 @@
 #include "binade/core/kernels/step.h"
 #include "binade/core/kernels/tensor.h"
 
-/// All kernels: name and argument struct. A device is a KernelTable and a Backend (core/backend.h): ops fill the struct
-/// and call the table of their tensors' device. `X(NAME, STRUCT)` declares KernelTable::NAME here, `cpu::run_NAME`
-/// (core/kernels/cpu/) and `cuda::run_NAME` (cuda/device/).
+/// All kernels: name and argument struct. A device consists of a KernelTable and a Backend (core/backend.h): ops fill
+/// the struct and call the table of their tensors' device. `X(NAME, STRUCT)` declares KernelTable::NAME here,
+/// `cpu::run_NAME` (core/kernels/cpu/) and `cuda::run_NAME` (cuda/device/).
 ///
-/// To add one: its line, its struct in the header of its family, its `run_NAME` on the CPU. A GPU whose module defines
-/// no `run_NAME` throws when the kernel is called.
+/// To add a kernel: add its line here, its struct in the header of its family, and its `run_NAME` on the CPU. If a
+/// GPU's module does not define `run_NAME`, calling the kernel throws.
 #define BINADE_KERNELS(X)                        \
   X(convert, ConvertArgs)                        \
   X(fill, FillArgs)                              \

@@ -27,16 +27,16 @@ inline void store_columns(T* to, const Vector<T>& v, int count) {
     for (int i = 0; i < count; ++i) to[i] = v[i];
 }
 
-/// All bits of the first `count` lanes.
+/// Returns a mask with all bits set in the first `count` lanes.
 inline VInt first_lanes(int count) {
   VInt lane;
   for (int i = 0; i < kLanes<float>; ++i) lane[i] = i;
   return lane < count;
 }
 
-/// Addresses of the kRows rows of A. kRowsBeside: rows are contiguous, so that one register addresses all of them.
-/// Otherwise lanes are, and seven rows share a register: offsets of 0 to 6 rows are one, two or four times 1, 3 or 5
-/// rows, which an address can encode.
+/// Addresses of the kRows rows of A. With kRowsBeside, rows are contiguous, and one register addresses all of them.
+/// Otherwise lanes are contiguous, and seven rows share a register: the offsets of rows 0 to 6 are one, two or four
+/// times 1, 3 or 5 rows, which an x86 address can encode.
 template <class Lane, int kRows, bool kRowsBeside>
 class RowsOfA {
   static constexpr int kBases = kRowsBeside ? 1 : (kRows + 6) / 7;
@@ -111,7 +111,7 @@ void run(const TileArgs<Lane>& t) {
         for (int j = 0; j < kVectors; ++j) acc[i][j] = Lane::madd(x, columns[j], acc[i][j]);
       }
     };
-    // Two lanes between additions to the pointers, which compete with the multiply-adds for ports.
+    // Two lanes per iteration, since pointer additions compete with the multiply-adds for execution ports.
     std::int64_t k = t.depth;
     for (; k >= 2; k -= 2) {
       __builtin_prefetch(ahead, 0, 2);
@@ -150,7 +150,7 @@ template <class Lane, int kVectors, bool kRowsBeside, int... kRow>
 constexpr auto row_table(std::integer_sequence<int, kRow...>) {
   return std::array<TileFunction<Lane>, sizeof...(kRow)>{&run<Lane, kRow + 1, kVectors, kRowsBeside>...};
 }
-/// By the number of rows, less one.
+/// The tile functions, by the number of rows minus one.
 template <class Lane, int kVectors, bool kRowsBeside>
 constexpr auto kTiles = row_table<Lane, kVectors, kRowsBeside>(std::make_integer_sequence<int, kTileRows<Lane>>{});
 

@@ -4,7 +4,8 @@
 
 #include "binade/core/kernels/amax_observer.h"
 
-/// The register tile under every product: GEMM, convolution, attention. Only for sources in `kernel_sources`.
+/// The register tile under every product: GEMM, convolution, attention. Only for sources in `kernel_sources`
+/// (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -15,7 +16,7 @@ inline constexpr int kVectorTileRows = 14;
 inline constexpr int kVectorTileRows = 6;
 #endif
 
-/// T x T -> T, for float and double (the latter for checks).
+/// The lane that multiplies T by T and adds to T, for float and double (double is used for checks).
 template <class T>
 struct PlainLane {
   using Stored = T;  ///< memory type of one lane of A and B
@@ -43,7 +44,7 @@ struct Bf16PairLane {
   static constexpr int kGroup = 1;
   static V broadcast(const char* p) {
     float pair;
-    std::memcpy(&pair, p, sizeof pair);  // two bf16: a row of a channel slice may begin at an odd one
+    std::memcpy(&pair, p, sizeof pair);  // unaligned: a row of a channel slice may begin at an odd bf16
     return splat(pair);
   }
   static V load(const char* p) { return load_vector<float>(p); }
@@ -52,9 +53,10 @@ struct Bf16PairLane {
 #endif
 
 #if defined(__AMX_BF16__)
-/// The same pairs, multiplied by `tdpbf16ps` in AMX tile registers: 16 pairs of 16 rows times 16 columns per
-/// instruction (tile_registers.cpp). Within each 16 pairs, in the order of k, the first members of the pairs are one
-/// chain and the second ones another; their sum is added to C. Subnormals count as zero, in A, B and sums.
+/// Pairs of bf16 as in Bf16PairLane, multiplied by `tdpbf16ps` in AMX tile registers: 16 pairs of 16 rows times 16
+/// columns per instruction (tile_registers.cpp). Within each 16 pairs, the first members of the pairs are added up in
+/// the order of k, and so are the second members; the sum of both is added to C. Subnormals count as zero, in A, B and
+/// sums.
 struct Bf16TileLane {
   using Stored = std::uint32_t;
   using Accumulator = float;
@@ -76,9 +78,10 @@ inline constexpr int kTileColumns = kTileVectors* kVectorWidth<Lane>;
 /// One tile of C (+)= A B: `rows` x `columns` accumulators stay in registers over the whole of k, which consists of
 /// `segments` segments of `depth` lanes: segment s starts at a + a_offsets[s] and b + b_offsets[s]. Steps and offsets
 /// of A and B are in bytes. Rows of B are read in whole vectors, so memory after the last column must be readable. The
-/// sum over k is one chain in the order of k, starting from C if `accumulate`. Without groups, either rows (a_row is a
-/// lane's size) or lanes (a_step is) of A are contiguous. With groups, lanes of A are contiguous within a group, and
-/// groups are kGroup * a_step apart (a segment's last one may be shorter).
+/// terms of the sum over k are added one after the other in the order of k, starting from C if `accumulate`. Without
+/// groups (kGroup 1), either rows of A are contiguous (a_row is a lane's size) or lanes are (a_step is a lane's size).
+/// With groups, lanes of A are contiguous within a group, and groups are kGroup * a_step apart (a segment's last one
+/// may be shorter).
 template <class Lane>
 struct TileArgs {
   using Accumulator = typename Lane::Accumulator;
@@ -105,7 +108,8 @@ struct TileArgs {
 template <class Lane>
 void run_tile(const TileArgs<Lane>& t, int rows);
 
-/// Runs tiles. One per task, and at most one at a time per thread: some lanes keep processor state between tiles.
+/// Runs tiles. Each task has one, and only one exists at a time per thread, since AMX lanes keep processor state
+/// between tiles.
 template <class Lane>
 struct TileUnit {
   void run(const TileArgs<Lane>& t, int rows) { run_tile(t, rows); }
@@ -123,7 +127,7 @@ class TileUnit<Bf16TileLane> {
 
  private:
   void shape(int rows, int depth);
-  int rows_ = 0, depth_ = 0;  ///< current shape of the registers; 0: none
+  int rows_ = 0, depth_ = 0;  ///< current shape of the AMX registers; 0: not set
 };
 #endif
 

@@ -2,8 +2,9 @@
 
 #if defined(__AMX_BF16__)
 
-/// The register tile in AMX: C (32, 32) as four registers of (16, 16) floats, two of A (16 rows, 16 pairs), two of B
-/// (16 pairs, 16 columns). A register's shape limits what is read, so nothing after a row or a column counts.
+/// The register tile in AMX: C (32, 32) is four registers of (16, 16) floats, with two of A (16 rows, 16 pairs) and two
+/// of B (16 pairs, 16 columns). A register's shape limits the bytes that are read, so nothing beyond a row or a column
+/// matters.
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
@@ -105,7 +106,7 @@ void TileUnit<Bf16TileLane>::shape(int rows, int depth) {
 
 namespace {
 
-/// Copies C from or to whole registers if it has fewer columns.
+/// Copies C to or from a buffer of whole registers, if C has fewer columns than they have.
 void copy_columns(const float* from, std::int64_t from_row, float* to, std::int64_t to_row, int rows, int columns) {
   for (int r = 0; r < rows; ++r)
     for (int j = 0; j < columns; j += kSide) {
@@ -133,7 +134,7 @@ void TileUnit<Bf16TileLane>::run(const TileArgs<Bf16TileLane>& t, int rows) {
     if (rest != 0) {
       if (groups > 0) {
         Tiles::save(c);
-        shape(rows, rest);  // clears the sums
+        shape(rows, rest);  // shape() clears the registers, hence the save and the load
         Tiles::load(c);
       }
       Tiles::add(t, groups, groups + 1);

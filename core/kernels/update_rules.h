@@ -6,7 +6,7 @@
 #include "binade/core/math.h"
 
 /// How optimizers change one weight. A rule is one struct, compiled for every instruction-set level and for the GPU;
-/// optim/ has a class with options and defaults for each. To add one: its struct and its place in UpdateRule.
+/// optim/ has a class with options and defaults for each. To add a rule: its struct and its place in UpdateRule.
 namespace binade {
 
 /// The numbers of one parameter's update, the same for all its elements. A rule reads those that it names.
@@ -18,7 +18,7 @@ struct UpdateNumbers {
   float beta2 = 0, one_minus_beta2 = 1;
   float root_factor = 1;  ///< 1 / sqrt(1 - beta2^t)
   float eps = 0;
-  float gradient_share = 0, moment_share = 1;  ///< of the step direction (Nesterov)
+  float gradient_share = 0, moment_share = 1;  ///< shares of g and m in the direction of a Momentum step (Nesterov)
 };
 
 /// One weight and its moments. A rule with fewer moments leaves the rest at 0.

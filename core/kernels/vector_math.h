@@ -3,7 +3,7 @@
 #include "binade/core/kernels/simd.h"
 
 /// Elementary functions on vectors. core/math.h has them for scalars, but loops over those, without fused
-/// multiply-adds, are slower. Only for sources in `kernel_sources`.
+/// multiply-adds, are slower. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 /// Returns the larger (smaller) of two; b if either is NaN.
@@ -41,7 +41,7 @@ template <class... Rest>
 
 #if defined(__AVX512F__)
 inline constexpr bool kTable = true;
-/// 2^(j / 16), in one register.
+/// 2^(j / 16), in one register, for AVX-512.
 alignas(64) inline constexpr float kSixteenths[16] = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
                                                       1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
                                                       1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
@@ -50,7 +50,7 @@ alignas(64) inline constexpr float kSixteenths[16] = {1.0f,        1.04427373f, 
 inline constexpr bool kTable = false;
 #endif
 
-/// Adding it leaves the nearest integer, or with a table the nearest sixteenth, in the low bits.
+/// n + kRound has the nearest integer to n, or with kTable the nearest sixteenth, in the low bits of the float.
 inline constexpr float kRound = kTable ? 0x1.8p19f : 0x1.8p23f;
 
 /// A power as `significand` 2^floor(n). Adding `exponent` to the bits of a float multiplies it by 2^(floor(n) +
@@ -60,7 +60,7 @@ struct Power {
   VFloat significand, n;
   VInt exponent;
 
-  /// From 2^n (1 + above), where n + kRound + kScale is `shifted`.
+  /// Represents 2^multiple (1 + above), where `shifted` is multiple + kRound + kScale.
   [[gnu::always_inline]] Power(VFloat shifted, VFloat multiple, VFloat above) : n(multiple) {
 #if defined(__AVX512F__)
     const VFloat sixteenth = (VFloat)_mm512_permutexvar_ps((__m512i)shifted, _mm512_load_ps(kSixteenths));
@@ -75,11 +75,11 @@ struct Power {
   /// Returns the power, 0 if x < lowest. n is between -150 and 128.
   [[gnu::always_inline]] VFloat value(VFloat x, float lowest) const {
 #if defined(__AVX512F__)
-    // Masked lanes meet no subnormal.
+    // Lanes below `lowest` are masked out, so that they cause no subnormals.
     const __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, (__m512)splat(lowest), _CMP_NLT_UQ);
     return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)significand, (__m512)n);
 #else
-    // Two factors, since one would leave the exponent's range.
+    // The power is applied as two factors, since a single one could leave the exponent's range.
     const VInt whole = exponent >> 23, half = whole >> 1;
     const VFloat y = significand * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
     return x < lowest ? VFloat{} : y;
@@ -115,7 +115,7 @@ template <int kScale, bool kCoarse>
               r};
 }
 
-/// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must have no weight), inf above, NaN stays.
+/// e^x to 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must have no weight), inf above, NaN stays.
 inline VFloat exp(VFloat x) { return power_of_e<0>(at_most(at_least(x, -104.0f), 89.0f)).value(x, -103.9f); }
 /// 2^x for x <= 128, 1 ulp; exactly 0 below -149.9, NaN stays.
 [[gnu::always_inline]] inline VFloat exp2(VFloat x) { return power_of_two<0, false>(x).value(x, -149.9f); }
@@ -128,7 +128,7 @@ template <int kScale, class... Rest>
 [[gnu::always_inline]] inline VFloat exp_held(VFloat x, Rest... rest) {
   return power_of_e<kScale>(x, rest...).held();
 }
-/// 2^(x + 64) to 18 bits, for -214 <= x <= 63: the factor 2^64 keeps what is far below 1 normal.
+/// 2^(x + 64) to 18 bits, for -214 <= x <= 63: the factor 2^64 keeps results far below 1 normal numbers.
 [[gnu::always_inline]] inline VFloat exp2_held(VFloat x) { return power_of_two<64, true>(x).held(); }
 
 /// gate = 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 if no float is that small; exponential = 2^-64
@@ -146,15 +146,16 @@ struct TanhGate {
 /// math::gelu_tanh and its derivative, within a few ulp.
 [[gnu::always_inline]] inline VFloat gelu_tanh(VFloat x) { return x * tanh_gate(x, x * x).gate; }
 [[gnu::always_inline]] inline VFloat gelu_tanh_derivative(VFloat x, VFloat square, const TanhGate& s) {
-  const VFloat bell = s.gate * 0x1p64f * (s.gate * s.exponential);  // s (1 - s)
+  const VFloat bell = s.gate * 0x1p64f * (s.gate * s.exponential);  // gate (1 - gate)
   return multiply_add(x * bell, multiply_add(square, splat(0.21406444f), splat(1.5957691f)), s.gate);
 }
 [[gnu::always_inline]] inline VFloat gelu_tanh_derivative(VFloat x) {
-  const VFloat held = at_most(at_least(x, -40.0f), 40.0f);  // beyond, s (1 - s) is 0 and must not meet an infinity
+  const VFloat held = at_most(at_least(x, -40.0f), 40.0f);  // beyond, the bell is 0, and times infinity NaN
   return gelu_tanh_derivative(held, held * held, tanh_gate(held, held * held));
 }
 
-/// math::normal_tail, gelu and its derivative, within a few ulp.
+/// With a = |x|: probability = Phi(-a) as in math::normal_tail, density = exp(-a^2 / 2); gelu and its derivative
+/// follow. All within a few ulp.
 struct NormalTail {
   VFloat probability, density;
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kName = "attention";
 
-/// Layout of a tensor of tokens: (B, T, H, D) or (B, T, H D).
+/// Extents and strides of queries, keys, values or results, a tensor (B, T, H, D) or (B, T, H D).
 struct Layout {
   std::int64_t batch, tokens, heads, depth;
   std::int64_t token, head;
@@ -45,22 +45,21 @@ struct Tokens {
   Tensor q, k, v;
 };
 
-/// Returns the channels of q, k and v in `all` (B, T, (H + 2 G) D).
+/// Returns q, k and v as channel slices of `all` (B, T, (H + 2 G) D), which has them side by side.
 Tokens channels_of(const Tensor& all, const Attention::Params& p) {
   const std::int64_t depth = all.dim(2) / (p.heads + 2 * key_heads(p));
   const std::int64_t queries = p.heads * depth, keys = key_heads(p) * depth;
   return {all.channel_slice(0, queries), all.channel_slice(queries, keys), all.channel_slice(queries + keys, keys)};
 }
 
-/// Returns the inputs of a call whose layout was checked.
+/// Returns q, k and v of a call, from three inputs or from one. REQUIRES: the shapes are checked.
 Tokens tokens_of(std::span<const Tensor> in, const Attention::Params& p) {
   return in[1].defined() ? Tokens{in[0], in[1], in[2]} : channels_of(in[0], p);
 }
 
-/// Checks q, k and v in one tensor.
+/// Throws ShapeError unless `all` can contain q, k and v side by side: (B, T, (H + 2 G) D).
 void check_packed(const Tensor& all, const Attention::Params& p) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() /
-                                 4;  // bound that prevents overflow of the sum of heads
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 4;  // so that H + 2 G does not overflow
   const auto counts = [](std::int64_t heads) { return heads > 0 && heads < kMost; };
   check<ShapeError>(all.rank() == 3 && counts(p.heads) && counts(key_heads(p)) &&
                         all.dim(2) % (p.heads + 2 * key_heads(p)) == 0,
@@ -92,7 +91,7 @@ void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
                        p.dropout);
 }
 
-/// Returns the mask as values of `dtype` to add to the logits.
+/// Returns the mask in the form that is added to the logits: values of `dtype`, -inf for hidden keys.
 Tensor additive(const Tensor& mask, DType dtype) {
   if (mask.dtype() == dtype && mask.contiguous()) return mask;
   Tensor sum = Tensor::empty(mask.shape(), dtype, mask.device());
@@ -101,7 +100,8 @@ Tensor additive(const Tensor& mask, DType dtype) {
   return sum;
 }
 
-/// Computed in double for f64 and in float for the other dtypes, like the op.
+/// Returns the factor of the logits, 1 / sqrt(depth) by default. It is computed in double for f64 and in float for
+/// other dtypes, as the op computes.
 double scale_of(const Attention::Params& p, std::int64_t depth, DType dtype) {
   if (p.scale != 0) return p.scale;
   return dtype == DType::f64 ? 1 / std::sqrt(static_cast<double>(depth))
@@ -178,7 +178,7 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
   const auto [q, k, v] = tokens_of(in, p);
   const Tensor there_q = q.to(host), there_k = k.to(host),
                mask = in[3].defined() ? additive(in[3].to(host), accumulate_dtype(q.dtype())) : Tensor();
-  const AttentionArgs args = arguments(there_q, there_k, v, mask, p, {});  // v is not read
+  const AttentionArgs args = arguments(there_q, there_k, v, mask, p, {});  // logits do not depend on v
   const std::int64_t rows = args.batch * args.heads * args.queries;
   std::vector<std::vector<double>> logits;
   const RowSample sample(rows, count);
@@ -236,7 +236,8 @@ void Attention::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   if (to.q.defined()) work.gq = Layout(to.q, p.heads).gradient_in(to.q);
   if (to.k.defined()) work.gk = Layout(to.k, key_heads(p)).gradient_in(to.k);
   if (to.v.defined()) work.gv = Layout(to.v, key_heads(p)).gradient_in(to.v);
-  // Also without elements there may be 2^50 heads to loop over.
+  // If q and k have no elements, the kernel is skipped: extents such as 2^50 heads of depth 0 would make it loop for
+  // long.
   if (q.numel() + k.numel() > 0) kernels(q.device()).attention_backward(work);
   for (InputGradient* gradient : {&gq, &gk, &gv}) gradient->finish();
 }

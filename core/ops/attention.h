@@ -8,15 +8,14 @@
 namespace binade::ops {
 
 /// y[b, t, h] = sum over s of dropout(p[b, h, t, s]) v[b, s, g],  p = softmax over s of (scale q[b, t, h] . k[b, s, g]
-/// + mask), g = h / (H / G): each of the G key-value heads serves H / G neighboring heads.
+/// + mask), g = h / (H / G): H query heads share G key-value heads, H / G neighboring query heads each.
 ///
 ///   q (B, T, H, D), k and v (B, S, G, D), y (B, T, H, D); or, with `heads` given, q (B, T, H D), k and v (B, S, G D),
-///   y (B, T, H D), which may be channel slices of one projection; or that projection itself, q (B, T, (H + 2 G) D)
-///   with the channels of q, k and v side by side, without k and v. Its gradient is then one tensor too. The bits are
-///   those of three inputs.
-///   mask, optional:
+///   y (B, T, H D), where q, k and v may be channel slices of one tensor; or that tensor alone, given as q
+///   (B, T, (H + 2 G) D) with the channels of q, k and v side by side, without inputs k and v. Then there is one
+///   gradient tensor too. All three forms give the same bits. mask, optional:
 ///     (B, S)       bool: true for visible keys; or f32, added to the logits
-///     (B, H, T, S) the same; each of the first three extents may be 1
+///     (B, H, T, S) bool or f32 with the same meaning; each of the first three extents may be 1
 ///
 /// causal: query t sees keys s <= t + S - T, so that the last query sees all keys (a query appended to cached keys). A
 /// row that sees no key is 0, and so are its gradients. q, k and v must have one floating dtype; the policy does not
@@ -26,7 +25,7 @@ namespace binade::ops {
 /// mask is added), but not from keys that `causal` hides; cuDNN multiplies those by 0, so that a NaN or infinity in
 /// them can make more rows NaN.
 ///
-/// Dropout: element (b, h, t, s) of p is kept according to word ((b H + h) T + t) S + s of the call's random stream.
+/// Dropout: word ((b H + h) T + t) S + s of the call's random stream decides whether element (b, h, t, s) of p is kept.
 /// Backward recomputes p from q, k and the saved log-sum-exp: gv = p^T gy, gl = p (gy v^T - sum gy y), gq = scale gl k,
 /// gk = scale gl^T q. The mask has no gradient. Saves y, the log-sum-exp, q, k, v and the mask.
 struct Attention {
@@ -34,8 +33,8 @@ struct Attention {
     bool causal = false;
     float dropout = 0;
     double scale = 0;            ///< 0: 1 / sqrt(D), rounded to the computing type
-    std::int64_t heads = 0;      ///< for inputs of rank 3
-    std::int64_t key_heads = 0;  ///< of k and v in inputs of rank 3; 0: equal to `heads`
+    std::int64_t heads = 0;      ///< H, required for inputs of rank 3
+    std::int64_t key_heads = 0;  ///< G for inputs of rank 3; 0: equal to `heads`
   };
   static constexpr OpInfo info{.name = "attention",
                                .inputs = "q, k?, v?, mask?",
@@ -50,16 +49,17 @@ struct Attention {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// Returns the logits of `count` evenly spread rows (b, h, t), or of all rows if there are fewer, for probes: scale q .
-/// k + mask for each key, -inf for a key that the row does not see.
+/// Returns the logits, scale q . k + mask for each key, of `count` evenly spread rows (b, h, t), or of all rows if
+/// there are fewer. The logit of a key that the row does not see is -inf. Used by telemetry probes.
 std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, const Attention::Params& p,
                                                   std::int64_t count);
 
-/// Kernel arguments of a call, without its results. Does not wait.
+/// The kernel arguments of an attention call, without the tensors of its results.
 struct AttentionCall {
   AttentionArgs args{};
   Tensor mask{};  ///< additive mask that `args` points to; undefined without a mask
 };
+/// Checks the inputs and returns the arguments. Does not wait for the device.
 AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params& p);
 
 }  // namespace binade::ops

@@ -18,7 +18,8 @@ TapList windows(const char* dimension, std::int64_t extent, std::int64_t kernel,
     const std::int64_t first = out * stride - padding;
     const std::int64_t begin = std::max<std::int64_t>(0, first), end = std::min(extent, first + kernel);
     for (std::int64_t i = begin; i < end; ++i) list.add(i, 1);
-    // A window may extend beyond the padding at the far edge; positions there never count.
+    // A window may extend beyond the padding at the bottom or right edge. Positions beyond it are not counted, even
+    // with count_include_pad.
     const std::int64_t counted = count_include_pad ? std::min(first + kernel, extent + padding) - first : end - begin;
     list.close(static_cast<double>(counted));
   }

@@ -49,7 +49,8 @@ Tensors BatchNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.var = var.mutable_raw();
   kernels(x.device()).batch_norm_forward(a);
 
-  // The running statistics change after forward, but backward needs the values that forward read.
+  // In evaluation `mean` are the running statistics, which later steps change; backward needs the values that forward
+  // read.
   inputs.save(ctx, y, p.training || !ctx.grad_enabled ? mean : mean.clone(), rstd, p.relu);
   ctx.non_differentiable_outputs = 0b110;
   return {y, mean, var};
@@ -68,7 +69,7 @@ void BatchNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   const bool has_residual = ctx.inputs[kResidual].shape == x.shape();
   InputGradient gw(gx, kWeight, statistics, saved.weight.defined());
   InputGradient gb(gx, kBias, statistics, saved.bias.defined());
-  // The last pass reads an element of x before it writes that of gx, so gx may overwrite x.
+  // The kernel's last pass reads each element of x before it writes that element of gx, so gx may overwrite x.
   InputGradient g(gx, kX, x.dtype(), true, 0), gr(gx, kResidual, x.dtype(), has_residual && p.relu);
   a.gweight = gw.raw();
   a.gbias = gb.raw();

@@ -26,7 +26,7 @@ struct BatchNorm {
     double eps = 1e-5;
     bool training = true;
     bool relu = false;
-    OutputView into = {};  ///< where y is stored
+    OutputView into = {};  ///< where y is stored; by default in a new tensor
   };
   static ValueRange range(const RangeInputs& in, const Params& p) {
     return p.relu ? ranges::not_negative(in) : ValueRange{};

@@ -3,9 +3,10 @@
 #include "binade/core/math.h"
 #include "binade/core/ops/elementwise.h"
 
-/// Elementwise ops of two inputs with NumPy's broadcasting: shapes are aligned at the right, and an extent of 1
-/// repeats. Each reads and stores the wider of the two dtypes (f32 for f16 with bf16), computes in float (double for
-/// f64) and rounds once. The gradient of a broadcast input is summed in f32 over the repeated dimensions.
+/// Elementwise ops of two inputs a and b with result y; ga, gb and gy are the gradients of the loss with respect to
+/// them. Inputs broadcast as in NumPy: shapes are aligned at the right, and an extent of 1 repeats. Each op reads and
+/// stores the wider of the two input dtypes (f32 for f16 with bf16), computes in float (double for f64) and rounds
+/// once. The gradient of a broadcast input is summed in f32 over the repeated dimensions.
 namespace binade::ops {
 
 /// y = a + b.
@@ -49,7 +50,8 @@ struct Div : Binary<Div> {
   BINADE_HD static auto gradient_b(auto a, auto b, auto gy, const Params&) { return -gy * (a / b) / b; }
 };
 
-/// Returns the part of gy that an input of maximum or minimum gets.
+/// Returns the gradient of one input of maximum or minimum: 0 if the other input was selected, gy / 2 if both are
+/// equal.
 template <class C>
 BINADE_HD C share_of(C gy, bool other_selected, bool tied) {
   const C share = tied ? C(0.5) * gy : gy;

@@ -8,8 +8,8 @@
 namespace binade::ops {
 namespace {
 
-/// Returns the number of elements between two indices of dimension d, with `t` aligned at the right of a shape of rank
-/// `rank`; 0 if `t` repeats there.
+/// Returns the distance, in elements of `t`, between neighboring indices of dimension `d` of a shape of rank `rank`
+/// that `t` broadcasts to; 0 if `t` repeats along it.
 std::int64_t stride_of(const Tensor& t, int d, int rank) {
   const int own = d - (rank - t.rank());
   if (own < 0 || t.dim(own) == 1) return 0;
@@ -28,8 +28,8 @@ Walk broadcast_walk(const Shape& shape, std::initializer_list<const Tensor*> ope
   };
   std::array<Dimension, Walk::kMaxRank> dims{};
   std::size_t count = 0;
-  // From the innermost dimension outwards; a dimension is merged with the one inside it if no operand has a gap
-  // between them.
+  // Goes from the innermost dimension outwards. A dimension is merged with the previous one if one stride per operand
+  // describes both.
   for (int d = shape.rank() - 1; d >= 0; --d) {
     if (shape.dim(d) == 1) continue;
     Dimension dim{shape.dim(d), {}};
@@ -50,7 +50,8 @@ Walk broadcast_walk(const Shape& shape, std::initializer_list<const Tensor*> ope
   }
   Walk walk{.runs = shape.numel() == 0 ? 0 : 1, .length = 1};
   if (count == 0) return walk;
-  // A run needs steps of 0 or 1; a single column of a channel slice steps by its pitch instead.
+  // In a run, operands advance by 0 or 1. If an operand is one column of a channel slice, it advances by its pitch, so
+  // runs have length 1.
   const std::size_t inner = std::ranges::any_of(dims[0].strides, [](std::int64_t s) { return s > 1; }) ? 0 : 1;
   if (inner == 1) {
     walk.length = dims[0].extent;

@@ -5,8 +5,8 @@
 namespace binade::ops {
 
 /// y = x in another floating dtype, rounded once (to nearest even; values beyond the range become inf, NaN stays NaN).
-/// Any shape, channel slices too. gx = gy in x's gradient dtype. Saves nothing. The policy never casts its input,
-/// because the policy itself casts with this op.
+/// x has any shape and may be a channel slice. gx = gy in x's gradient dtype. Saves nothing. A precision policy never
+/// casts the input of this op, because the policy's casts are calls of this op.
 struct Cast {
   struct Params {
     DType to = DType::f32;

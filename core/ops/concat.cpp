@@ -10,7 +10,8 @@
 namespace binade::ops {
 namespace {
 
-/// Returns the inputs as one tensor if they are adjacent in one storage with aligned rows, else an undefined tensor.
+/// Returns the inputs as one tensor without copying if their channels are adjacent in one storage and all have aligned
+/// rows. Otherwise returns an undefined tensor.
 Tensor joined(std::span<const Tensor> in, DType dtype) {
   Tensor all = in[0];
   for (const Tensor& next : in.subspan(1))

@@ -5,10 +5,10 @@
 namespace binade::ops {
 
 /// Concatenates tensors along an axis (default: channels). The inputs must be equal in every other extent; y has the
-/// widest input dtype. gx_i is input i's part of gy. Inputs may be channel slices. Along the channels nothing is copied
-/// if the inputs are adjacent in one storage (output_view.h), which y then shares, and gx_i are slices of gy. Slices
-/// without has_aligned_rows() are copied. Saves nothing. Throws ShapeError for other extents, ArgumentError without
-/// inputs or for a bad axis.
+/// widest input dtype. gx_i is input i's part of gy. Inputs may be channel slices. If channels are concatenated and the
+/// inputs are adjacent in one storage (output_view.h), nothing is copied: y shares the storage, and gx_i are slices of
+/// gy. Inputs whose rows are not aligned (has_aligned_rows()) are always copied. Saves nothing. Throws ShapeError for
+/// other extents, ArgumentError without inputs or for a bad axis.
 struct Concat {
   struct Params {
     int axis = -1;

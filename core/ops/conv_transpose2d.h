@@ -4,14 +4,15 @@
 
 namespace binade::ops {
 
-/// The data gradient of a convolution as a layer: every pixel of x adds its filter to y, `stride` apart.
+/// Transposed convolution, which computes the same function as the input gradient of a convolution: each pixel of x
+/// adds a multiple of the filter to y, at positions `stride` apart.
 ///
 ///   y[n, h stride - padding + r dilation, w stride - padding + s dilation, k] += x[n, h, w, c] w[c, r, s, k], plus
 ///   bias[k].
 ///
 ///   x (N, H, W, C), w (C, R, S, K / groups), bias (K), optional; y (N, P, Q, K),
-///   P = (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1, Q likewise; output_padding < max(stride,
-///   dilation).
+///   P = (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1, Q likewise from W and S;
+///   output_padding < max(stride, dilation).
 ///
 /// Dtypes, sums, rounding and NaN as in conv2d. gx is the convolution of gy with w; gw the product of x and gy over all
 /// pixels; gbias the sums of gy. Saves x and w.
@@ -22,7 +23,7 @@ struct ConvTranspose2d : ConvolutionOp<ConvTranspose2d, true> {
     Extent2 output_padding = 0;
     Extent2 dilation = 1;
     std::int64_t groups = 1;
-    OutputView into = {};  ///< where y is stored
+    OutputView into = {};  ///< where y is stored; by default in a new tensor
   };
   static constexpr OpInfo info = convolution_info(OpInfo{.name = "conv_transpose2d"});
 

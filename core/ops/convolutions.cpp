@@ -30,7 +30,7 @@ void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w,
 
 namespace {
 
-/// Runs the convolution of `shape` from `source` to `result` or, if `transposed`, its data gradient.
+/// Computes `result` from `source`: the convolution that `shape` describes or, if `transposed`, its input gradient.
 void run(const OpContext& ctx, const ConvShape& shape, bool transposed, const Tensor& source, const Tensor& filter,
          Tensor& result, const void* bias = nullptr) {
   kernels(source.device())

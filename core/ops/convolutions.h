@@ -7,14 +7,14 @@
 
 namespace binade::ops {
 
-// Shared by conv2d and conv_transpose2d, each of which is the data gradient of the other.
+// Code that conv2d and conv_transpose2d share. The input gradient of each of them is computed by the other.
 
 /// Throws ArgumentError unless stride, dilation and groups are at least 1, padding is at least 0, and none exceeds
 /// kMaxExtent.
 void check_windows(const OpInfo& info, Extent2 stride, Extent2 padding, Extent2 dilation, std::int64_t groups);
 
 /// Throws ShapeError unless `image` and `w` have rank 4, the filter has at least 1 pixel, and no extent exceeds
-/// kMaxExtent. `wanted` names the shapes for the error text.
+/// kMaxExtent. `wanted`: the expected shapes, for the error text.
 void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w, std::string_view wanted);
 
 /// Describes the convolution from `image` (N, H, W, C) to `result` (N, P, Q, K) with w (K, R, S, C / groups).
@@ -35,16 +35,17 @@ ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& result, co
           .groups = p.groups};
 }
 
-/// Checks dtypes and bias of the inputs (x, w, bias?) and computes y into `into`: the convolution of `shape` or, if
-/// `transposed`, its data gradient (`shape` then describes the convolution from y to x). Saves x and w.
+/// Checks dtypes and bias of the inputs `in` (x, w and optionally bias) and returns y, stored where `into` says: the
+/// convolution that `shape` describes or, if `transposed`, its input gradient (`shape` then describes the convolution
+/// from y to x). `y`: shape of the result. Saves x and w.
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y, const ConvShape& shape,
                  bool transposed, const OutputView& into);
-/// Computes the gradients of w, bias and x; that of x overwrites the saved x if nothing else reads it. gy may be a
-/// channel slice.
+/// Computes the gradients of w, bias and x. The gradient of x overwrites the saved x if nothing else reads x. gy may be
+/// a channel slice. `shape` and `transposed` as in convolve().
 void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const ConvShape& shape,
                        bool transposed);
 
-/// An op unit of a convolution or, if `transposed`, of a transposed one. Derive from it and define Params, info and
+/// Base of the op units Conv2d and, with `transposed`, ConvTranspose2d. A derived struct defines Params, info and
 /// output_shape.
 template <class Op, bool transposed>
 struct ConvolutionOp {

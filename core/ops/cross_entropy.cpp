@@ -57,7 +57,8 @@ Tensors CrossEntropy::forward(OpContext& ctx, std::span<const Tensor> in, const 
 
 void CrossEntropy::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   if (!gx.needs(0)) return;
-  const Tensor& logits = ctx.saved(0, info.name);  // a copy would be another owner
+  const Tensor& logits = ctx.saved(
+      0, info.name);  // a reference: with a second owner, the gradient could not overwrite the logits
   Tensor destination = gx.destination_over(0, 0);
   Tensor statistics = ctx.saved(2, info.name), count = ctx.saved(3, info.name);
   CrossEntropyArgs a = arguments(logits, ctx.saved(1, info.name), statistics, count, p);

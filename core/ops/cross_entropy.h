@@ -9,12 +9,12 @@ namespace binade::ops {
 ///   loss = mean over rows whose target is not ignore_index of
 ///          log(sum_j exp(x_j)) - (1 - e) x_target - e mean_j(x_j),   e = label_smoothing
 ///   gx_j = gy / count (softmax(x)_j - (1 - e) [j == target] - e / V); 0 in ignored rows
-/// Two passes over the logits in forward and one in backward, in f32 (f64 for f64); the losses of rows are added in a
+/// Forward reads the logits twice, backward once; both compute in f32 (f64 for f64). The losses of rows are added in a
 /// fixed order. Saves logits, targets and two numbers per row, but no probabilities. The gradient overwrites the logits
-/// if they have no other owner (GradSink::destination_over; temporaries of an expression live to its end). If every row
-/// is ignored the loss is NaN (0 / 0, as in PyTorch) and the gradient 0. Throws DataError with position and value of a
-/// target outside [0, V) that is not ignore_index (a GPU finds it later: the loss is NaN, and the next wait for the
-/// device throws), ShapeError and DTypeError.
+/// if they have no other owner (GradSink::destination_over; a temporary in the same C++ expression is an owner). If
+/// every row is ignored, the loss is NaN (0 / 0, as in PyTorch) and the gradient 0. Throws DataError with position and
+/// value of a target outside [0, V) that is not ignore_index (on a GPU the loss is NaN, and the next wait for the
+/// device throws). Throws ShapeError and DTypeError for inputs of other shapes and dtypes.
 struct CrossEntropy {
   struct Params {
     std::int64_t ignore_index = -100;

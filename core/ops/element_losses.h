@@ -4,14 +4,16 @@
 #include "binade/core/ops/elementwise.h"
 
 /// Losses that sum a function of a prediction x and a target t over all elements of two tensors of the same shape. Each
-/// op states the function and its two derivatives. They read any dtype (targets may be integers) and compute and sum in
-/// f32 (f64 if x is f64), in an order that depends on the size alone. The result is a scalar.
+/// op defines the function of one element and its two derivatives. Inputs have any dtype (targets may be integers);
+/// the ops compute and sum in f32 (f64 if x is f64), in an order that depends on the size alone. The result is a
+/// scalar.
 namespace binade::ops {
 
+/// Divisor of the sum over all elements.
 enum class Reduction {
-  kMean,       ///< divided by the number of elements; NaN if there are none
-  kSum,        ///< not divided
-  kBatchMean,  ///< divided by the extent of dimension 0
+  kMean,       ///< the number of elements; the loss is NaN if there are none
+  kSum,        ///< 1
+  kBatchMean,  ///< the extent of dimension 0
 };
 
 namespace detail {
@@ -26,16 +28,18 @@ constexpr OpInfo loss_info(OpInfo info) {
 /// Throws DTypeError or ShapeError unless x is floating and t has x's shape.
 void check_loss(const OpInfo& info, std::span<const Tensor> in);
 double divisor_of(Reduction reduction, const Shape& shape);
-/// out = the loss (`direction` 0, gy undefined), or the gradient of x (1) or of t (2). `op`: position in ElementLosses.
+/// Computes the loss into `out` if `direction` is 0 (gy is then undefined), the gradient of x if it is 1, and that of t
+/// if it is 2. `op`: position of the loss in the list ElementLosses.
 void element_loss(int op, int direction, const Tensor& x, const Tensor& t, const Tensor& gy, double divisor,
                   Tensor& out, const OpParams& p);
 }  // namespace detail
 
-/// Derive from it and define Params (with a `reduction`), info, value(x, t, p), gradient_x and gradient_t. Saves x and
-/// t. Throws ShapeError unless x and t have the same shape.
+/// Base of the losses. A derived struct defines Params (with a `reduction`), info, and functions of one element:
+/// value(x, t, p), gradient_x(x, t, p) and gradient_t(x, t, p). Saves x and t. Throws ShapeError unless x and t have
+/// the same shape.
 template <class Op>
 struct ElementLoss {
-  /// Of a loss that depends on x - t. Other losses define their own.
+  /// Derivative by t of a loss that depends on x - t alone. Other losses define their own gradient_t.
   BINADE_HD static auto gradient_t(auto x, auto t, const auto& p) { return -Op::gradient_x(x, t, p); }
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
@@ -64,7 +68,7 @@ struct LossParams {
   Reduction reduction = Reduction::kMean;
 };
 
-/// (x - t)^2.
+/// Squared error (x - t)^2.
 struct Mse : ElementLoss<Mse> {
   using Params = LossParams;
   static constexpr OpInfo info = detail::loss_info(
@@ -74,7 +78,7 @@ struct Mse : ElementLoss<Mse> {
   BINADE_HD static auto gradient_t(auto x, auto t, const Params&) { return 2 * (t - x); }
 };
 
-/// |x - t|; derivative 0 at x = t.
+/// Absolute error |x - t|. Its derivative is 0 at x = t.
 struct L1 : ElementLoss<L1> {
   using Params = LossParams;
   static constexpr OpInfo info = detail::loss_info(
@@ -88,8 +92,8 @@ struct L1 : ElementLoss<L1> {
   }
 };
 
-/// d^2 / 2 for |d| <= delta, delta (|d| - delta / 2) beyond, d = x - t (Huber, 1964). Throws ArgumentError unless
-/// delta > 0.
+/// Huber loss of d = x - t: d^2 / 2 if |d| <= delta, otherwise delta (|d| - delta / 2). Source: Huber, 1964. Throws
+/// ArgumentError unless delta > 0.
 struct Huber : ElementLoss<Huber> {
   struct Params {
     double delta = 1;
@@ -112,8 +116,8 @@ struct Huber : ElementLoss<Huber> {
   }
 };
 
-/// Binary cross entropy of a logit x: (1 - t) softplus(x) + pos_weight t softplus(-x), t in [0, 1]. Free of
-/// cancellation; use this form for training.
+/// Binary cross entropy of a logit x: (1 - t) softplus(x) + pos_weight t softplus(-x), t in [0, 1]. Prefer it to Bce
+/// for training, because it has no cancellation and no singularity.
 struct BceWithLogits : ElementLoss<BceWithLogits> {
   struct Params {
     double pos_weight = 1;  ///< weight of the positive class, for imbalanced data
@@ -170,7 +174,7 @@ struct Bce : ElementLoss<Bce> {
   BINADE_HD static auto gradient_t(auto x, auto, const Params&) { return log_complement(x) - math::log(x); }
 };
 
-/// Kullback-Leibler divergence from log-probabilities x to probabilities t: t (log t - x), 0 if t is 0.
+/// Kullback-Leibler divergence of probabilities t from log-probabilities x: t (log t - x) per element, 0 if t is 0.
 struct KlDiv : ElementLoss<KlDiv> {
   using Params = LossParams;
   static constexpr OpInfo info = detail::loss_info(

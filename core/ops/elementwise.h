@@ -10,14 +10,14 @@
 
 namespace binade::ops {
 
-/// What the derivative of a unary op is computed from, which the tape saves.
+/// The tensor that the derivative of a unary op is computed from, which forward saves for backward.
 enum class Saves { kNothing, kInput, kOutput };
-/// What a derivative of a binary op is computed from.
+/// The inputs that a derivative of a binary op is computed from.
 enum class Reads : unsigned { kNone = 0, kA = 1, kB = 2, kBoth = 3 };
 
 struct NoParams {};
 
-/// Numerics of an op whose result is exact before the rounding to the stored dtype.
+/// Numerics of an op whose result is exact except for one rounding to the stored dtype.
 inline constexpr Numerics kRoundedOnce{.ulp_f32 = 0.5, .ulp_half = 0.5};
 
 namespace detail {
@@ -50,20 +50,20 @@ void binary_backward(int op, int which, const Tensor& a, const Tensor& b, const 
 /// Throws DTypeError unless all of `in` are floating.
 void check_floating(const OpInfo& info, std::span<const Tensor> in);
 
-/// Passes the gradient `g` of the output's shape to input i: `g` itself if shape and dtype fit, otherwise summed over
-/// the dimensions in which the input was broadcast.
+/// Stores the gradient of input i, given `g`, the gradient before it is summed over the dimensions in which the input
+/// was broadcast. If shape and dtype of the input fit, `g` itself is passed on.
 void sink_broadcast(const OpContext& ctx, GradSink& gx, int i, const Tensor& g);
 
 }  // namespace detail
 
 /// An elementwise op of one input. Derive from it (`struct Relu : Unary<Relu>`) and define
 ///
-///   info, saves                   description; what backward reads
+///   info, saves                   description of the op; the tensor that backward reads (Saves)
 ///   value(x, p)                   y of one element, in float or double
-///   gradient(saved, gy, p)        gx of one element, from the saved x or y
+///   gradient(saved, gy, p)        gx of one element; `saved` is x or y as `saves` states
 ///   Params                        optional: options
 ///   check_params(p)               optional: throws ArgumentError
-///   passes_gradient = true        optional: gx is gy, nothing is computed
+///   passes_gradient = true        optional: gx is gy, and gradient() is not called
 ///
 /// All dtypes, channel slices and devices are supported without further code.
 template <class Op>
@@ -92,7 +92,7 @@ struct Unary {
 ///
 ///   info, value(a, b, p)
 ///   gradient_a(a, b, gy, p), gradient_b(a, b, gy, p)
-///   a_reads, b_reads              which inputs each gradient reads; only those are saved
+///   a_reads, b_reads              the inputs that gradient_a and gradient_b read (Reads); only these are saved
 ///   Params                        optional: options
 ///   passes_gradient = true        optional: both gradients are gy
 template <class Op>

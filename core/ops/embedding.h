@@ -4,12 +4,12 @@
 
 namespace binade::ops {
 
-/// Rows of a table. Inputs (weight (V, D), indices (…) of i64 or i32) -> y (…, D), y[i] = weight[indices[i]], in the
-/// policy's low dtype: a row of the compute copy is the row of the master rounded once.
+/// Looks up rows of a table: weight (V, D), indices (…) in i64 or i32, y (…, D) with y[i] = weight[indices[i]]. y has
+/// the policy's low dtype and is read from the 16-bit copy of the table if there is one.
 ///
 ///   gweight[v] = sum of gy[i] over the positions i with indices[i] = v, in f32 and in position order (a GPU sums
-///   chunks in position order, then the chunks), added to an existing gradient (of the other use of a tied table, or of
-///   an earlier micro-batch); rows that no index names get 0 or keep their gradient
+///   chunks in position order, then the chunks). It is added to an existing gradient (of another use of a tied table,
+///   or of an earlier micro-batch). Rows that no index refers to get 0 or keep their existing gradient
 ///
 /// Saves the indices. Throws DataError with value and position of the first index outside [0, V) (a GPU finds it later:
 /// the row is NaN, and the next wait for the device throws), ShapeError unless weight has rank 2, DTypeError unless

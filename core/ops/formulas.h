@@ -5,4 +5,5 @@
 #include "binade/core/ops/lists.h"
 #include "binade/core/ops/unary.h"
 
-/// The ops whose kernels are compiled from one formula for every device. Kernels include no other header of core/ops/.
+/// Includes the ops whose struct defines a formula, from which the kernels of every device are compiled. It is the only
+/// header of core/ops/ that kernels include.

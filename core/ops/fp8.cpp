@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kName = "fp8";
 constexpr int kRow = 1 + kFp8Window;
-/// Describes the rounding, without y.
+/// Returns the kernel arguments that round `x`, without the result.
 Fp8Rounding rounding_of(const Tensor& x, Fp8Operand operand, const Fp8Scaling& scaling) {
   check<DTypeError>(x.dtype() == DType::bf16, "{}: wanted bf16, got {}", where(kName), name_of(x.dtype()));
   Fp8Rounding r{.format = format_of(operand),

@@ -11,7 +11,7 @@ namespace {
 
 enum Input { kX, kWeight, kBias, kResidual };
 
-/// Sets the fields that depend on the shape and the number of groups.
+/// Sets the fields of the kernel arguments that depend on the shape of x and the number of groups.
 void describe(ChannelNorm& a, const Shape& shape, std::int64_t groups) {
   a.samples = shape[0];
   a.groups = groups;

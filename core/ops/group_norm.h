@@ -7,10 +7,11 @@ namespace binade::ops {
 
 /// Group norm (Wu, He, 2018), fused with an optional following residual sum and ReLU. Inputs (x, weight, bias,
 /// residual): x (N, …, C), weight (C), bias (C), residual like x; all but x are optional. y is like x. The channels are
-/// divided into `groups` runs of C / groups; statistics are over all positions of a sample's group.
+/// divided into `groups` groups of C / groups neighboring channels; statistics are over all positions and channels of a
+/// group in one sample.
 ///
 ///   y = act(xhat weight + bias + residual), xhat = (x - mean) rstd
-///   gy' = gy if act passed it, else 0, g = gy' weight; averages over the group:
+///   gy' = gy if act passed it, else 0, g = gy' weight; avg is the average over the group:
 ///   gx = rstd (g - avg(g) - xhat avg(g xhat)); gweight = sum gy' xhat; gbias = sum gy'; gresidual = gy'
 ///
 /// Statistics as in batch_norm: f32 in blocks, combined in double in block order. Parameters are f32 (f64 for f64). x
@@ -22,7 +23,7 @@ struct GroupNorm {
     std::int64_t groups = 1;
     double eps = 1e-5;
     bool relu = false;
-    OutputView into = {};  ///< where y is stored
+    OutputView into = {};  ///< where y is stored; by default in a new tensor
   };
   static ValueRange range(const RangeInputs& in, const Params& p) {
     return p.relu ? ranges::not_negative(in) : ValueRange{};

@@ -4,9 +4,10 @@
 
 namespace binade::ops {
 
-/// The tensor of `dtype` that a kernel writes the gradient of input i to: usually the sink's own storage; if that has
-/// another dtype (an f32 parameter of an f64 check), a temporary that finish() rounds into it. Undefined if the
-/// gradient is not needed. `saved`: position of a saved tensor that may be overwritten (GradSink::destination_over).
+/// The tensor of `dtype` that a kernel writes the gradient of input i to. Usually it is the destination that the sink
+/// provides. If the destination has another dtype (such as an f32 parameter in an f64 gradcheck), it is a temporary
+/// tensor, which finish() rounds into the destination. Undefined if the gradient is not needed or the input does not
+/// exist. `saved` >= 0: position of a saved tensor that may be overwritten (GradSink::destination_over).
 class InputGradient {
  public:
   InputGradient(GradSink& sink, int i, DType dtype, bool exists = true, int saved = -1) {
@@ -26,7 +27,8 @@ class InputGradient {
   Tensor destination_, written_;
 };
 
-/// Like InputGradient, for a kernel that can add to existing values, and must do so if holds().
+/// Like InputGradient, for a kernel that can add to existing values: if holds(), the kernel must add to the tensor,
+/// otherwise overwrite it.
 class GradientSum {
  public:
   GradientSum(GradSink& sink, int i, DType dtype) {

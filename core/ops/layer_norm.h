@@ -11,10 +11,11 @@ namespace binade::ops {
 ///   xhat = (x - mean) rstd, g = gy weight: gx = rstd (g - avg(g) - xhat avg(g xhat)); gweight = sum gy xhat;
 ///   gbias = sum gy
 ///
-/// Statistics take two passes over the row. They, weight and bias are f32 (f64 for f64). If squares leave that range,
-/// the CPU computes the statistics of the row times a power of two, so that y is right for every finite x; on a GPU
-/// such a row is NaN. x may be a channel slice. A NaN makes its row NaN. A constant row gives bias if eps > 0, and NaN
-/// if eps = 0 (the singularity). Saves x, mean, rstd. Throws ShapeError unless weight and bias are (C).
+/// Mean and variance are computed in two passes over the row. They, weight and bias are f32 (f64 for f64). If squares
+/// exceed the range of that dtype, the CPU computes the statistics of the row times a power of two, so that y is right
+/// for every finite x; on a GPU such a row is NaN. x may be a channel slice. A NaN makes its row NaN. A constant row
+/// gives bias if eps > 0, and NaN if eps = 0 (the singularity). Saves x, mean, rstd. Throws ShapeError unless weight
+/// and bias are (C).
 struct LayerNorm : RowNormOp<LayerNorm, false, false> {
   struct Params {
     double eps = 1e-5;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kName = "linear";
 
-/// c (m, n) = a (m, k) b (n, k)^T, where a and b are 8-bit codes.
+/// Describes c (m, n) = a (m, k) b (n, k)^T, where a and b are 8-bit codes. `a_is`: the operand that a is.
 GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_is, const Tensor& b,
                           const Tensor& b_scale, Tensor& c) {
   GemmArgs g{.m = a.dim(0), .n = b.dim(0), .k = a.dim(1), .in = DType::u8, .out = c.dtype()};
@@ -26,17 +26,19 @@ GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_i
   return g;
 }
 
-/// Returns the operand of a product that does not multiply codes.
+/// Returns x rounded to 8-bit values if `fp8` is not null, otherwise x. For products that do not multiply 8-bit codes.
 Tensor rounded(const Tensor& x, Fp8Operand operand, const Fp8Scaling* fp8) {
   return fp8 != nullptr ? round_to_fp8(x, operand, *fp8) : x;
 }
 
-/// Returns the scaling for products that read `dtype`, or null unless they read bf16: other products stay unrounded.
+/// Returns the 8-bit scaling for products that read `dtype`, or null if their operands are not rounded to 8 bits,
+/// because the layer has no fp8 or `dtype` is not bf16.
 const Fp8Scaling* fp8_of(const Linear::Params& p, DType dtype) {
   return p.fp8 && dtype == DType::bf16 ? &*p.fp8 : nullptr;
 }
 
-/// Returns the activation derivative of the layer that produced x, if products can multiply by it.
+/// Returns the activation derivative of the layer that produced x, if the product that computes gx can multiply by it;
+/// otherwise Activation::kNone.
 GradSink::ActivationDerivative derivative_in_product(const GradSink& gx, const KernelTable& table, DType dtype) {
   const GradSink::ActivationDerivative derivative = gx.activation_derivative(0);
   const bool supported = table.derivative_in_product == nullptr ||
@@ -54,7 +56,7 @@ Tensor saved_x(const OpContext& ctx) {
   return x;
 }
 
-/// gx = gz w and gw = gz^T x, from the saved x and w.
+/// Computes gx = gz w and gw = gz^T x from the saved x and w.
 void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear::Params& p) {
   if (!gx.needs(0) && !gx.needs(1)) return;
   const Tensor& kept = ctx.saved(0, kName);  // has x's shape and dtype
@@ -82,7 +84,8 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
   }
 }
 
-/// The same for codes: the saved tensors are x and w transposed and, last, their scales.
+/// Like products(), if forward multiplied 8-bit codes. The saved tensors are then the codes of x and w, both
+/// transposed, and as the last two their scales.
 void products_of_codes(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear::Params& p) {
   if (!gx.needs(0) && !gx.needs(1)) return;
   const int scales = p.activation == Activation::kNone ? 2 : 3;
@@ -146,7 +149,7 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   }
   const Tensor x = rounded(in[0], Fp8Operand::kX, fp8), w = rounded(in[1], Fp8Operand::kWeight, fp8);
   multiply(forward_product(ctx, x, w.raw(), w.pitch(), y));
-  fp8 == nullptr ? ctx.save_input(0, x) : ctx.save(x);  // x rounded to 8 bits is no longer the input
+  fp8 == nullptr ? ctx.save_input(0, x) : ctx.save(x);  // with fp8, x was rounded to 8 bits and is not the input itself
   ctx.save(w);
   save_results();
   return {y};

@@ -11,7 +11,7 @@ template <class Op>
 struct OpTag {
   using type = Op;
 };
-/// Calls f(OpTag<Op>{}) for each op of a list.
+/// Calls f(OpTag<Op>{}) for each op in a list.
 template <class... Ops, class F>
 void for_each_op(OpList<Ops...>, F&& f) {
   (f(OpTag<Ops>{}), ...);
@@ -26,7 +26,7 @@ using UnaryOps =
 using BinaryOps = OpList<struct Add, struct Sub, struct Mul, struct Div, struct Maximum, struct Minimum>;
 using ElementLosses = OpList<struct Mse, struct L1, struct Huber, struct BceWithLogits, struct Bce, struct KlDiv>;
 
-/// Returns the position of an op in its list.
+/// Returns the position of `Op` in the list.
 template <class Op, class... Ops>
 constexpr int position_in(OpList<Ops...>) {
   static_assert((std::is_same_v<Op, Ops> || ...),
@@ -36,7 +36,7 @@ constexpr int position_in(OpList<Ops...>) {
   return position;
 }
 
-/// Calls run(OpTag<Op>{}) for the op at a position.
+/// Calls run(OpTag<Op>{}) for the op at `position` in the list.
 template <class... Ops, class F>
 void with_op(OpList<Ops...>, int position, F&& run) {
   int at = 0;

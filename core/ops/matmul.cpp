@@ -8,7 +8,8 @@ namespace {
 
 constexpr const char* kName = "matmul";
 
-/// The last two dimensions of a tensor as op(X) (rows, columns), and the batches before them.
+/// A tensor as a batch of matrices: the last two dimensions, optionally transposed, are rows and columns; the
+/// dimensions before them are the batch. Strides are in elements.
 struct Matrices {
   Tensor tensor;
   std::int64_t rows = 0, columns = 0;
@@ -33,7 +34,8 @@ struct Matrices {
   }
 };
 
-/// Returns for each batch of `whole` the offset, in elements, of the batch of `part` that is broadcast to it.
+/// Returns, for each index of the batch shape `whole`, the offset in elements of the matrix of `part` that broadcasts
+/// to it. `stride`: distance in elements between neighboring matrices of `part`.
 std::vector<std::int64_t> broadcast_offsets(const Shape& whole, const Shape& part, std::int64_t stride) {
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(whole.numel()));
   for (std::int64_t i = 0; i < whole.numel(); ++i) {
@@ -51,10 +53,11 @@ std::vector<std::int64_t> broadcast_offsets(const Shape& whole, const Shape& par
   return offsets;
 }
 
-/// True if all batches share one b and the rows of a are evenly spaced over all batches: then one product computes all.
+/// True if one product computes a b for all batches: they share one matrix b, and the rows of a are evenly spaced over
+/// all batches.
 bool folds(const Matrices& a, const Matrices& b) { return a.column_stride == 1 && b.batch.numel() == 1; }
 
-/// Describes c = left right, with rows of c `right.columns` apart.
+/// Describes c = left right for one matrix each. The rows of c are `right.columns` elements apart.
 GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices& right, Tensor& c) {
   GemmArgs g;
   g.tf32 = ctx.tf32;
@@ -74,7 +77,7 @@ GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices& rig
   return g;
 }
 
-/// y = a b in every batch or, if `adds`, y += a b.
+/// Computes y = a b for every index of `batch` or, if `adds`, y += a b.
 void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y,
               bool adds = false) {
   if (y.numel() == 0) return;
@@ -94,13 +97,14 @@ void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const 
   kernels(y.device()).gemm(g);
 }
 
-/// gradient = sum of left right over the batches that `own` was broadcast to. left and right have the batches of y or
-/// broadcast to them. If `adds` (only with one product per batch), adds to the values in `gradient`.
+/// Computes the gradient of an input whose batch shape is `own`: for each of its matrices the sum of left right over
+/// the batches of y, `batch`, that it was broadcast to. left and right have batch shapes that broadcast to `batch`. If
+/// `adds`, adds to the values in `gradient`; this requires one product per matrix.
 void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, const Shape& batch,
                          const Shape& own, Tensor gradient, bool adds) {
-  // There may be too many empty batches to list.
+  // An empty gradient can have more batches than fit in the lists below.
   if (gradient.numel() == 0) return;
-  if (left.columns == 0) {  // empty sums
+  if (left.columns == 0) {  // the sums have no terms
     if (!adds) gradient.fill(0);
     return;
   }
@@ -112,7 +116,8 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
   const std::vector<std::int64_t> right_offsets = broadcast_offsets(batch, right.batch, right.batch_stride);
   const std::vector<std::int64_t> targets = broadcast_offsets(batch, own, size);
 
-  // Round r computes the r-th contribution to each gradient: the products of a round have different outputs.
+  // Round r adds the r-th product to each matrix of the gradient, so that the products of one round write to different
+  // matrices and can be computed in one batch.
   std::vector<std::vector<std::size_t>> contributions(static_cast<std::size_t>(own.numel()));
   for (std::size_t i = 0; i < targets.size(); ++i)
     contributions[static_cast<std::size_t>(targets[i] / size)].push_back(i);
@@ -141,7 +146,7 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
   if (!sum.shares_storage_with(gradient)) gradient.copy_from(sum);
 }
 
-/// Gradient of b in a folded product: the rows of all batches form one long k.
+/// Computes the gradient of b if folds(a, b): one product that sums over the rows of all batches.
 void fold_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, std::int64_t batches,
                    Tensor& gradient, bool adds) {
   GemmArgs g = product(ctx, left, right, gradient);
@@ -150,7 +155,8 @@ void fold_gradient(const OpContext& ctx, const Matrices& left, const Matrices& r
   kernels(gradient.device()).gemm(g);
 }
 
-/// Returns where to store a gradient. Only one with a single product per batch (`one`) can be added to existing values.
+/// Returns where to store the gradient of input i. It can be added to existing values only if each of its matrices is
+/// the result of a single product (`one`).
 GradSink::Sum sum_of_products(const OpContext& ctx, GradSink& gx, int i, bool one) {
   return one ? gradient_of_product(ctx, gx, i) : GradSink::Sum{gx.destination(i), false};
 }

@@ -4,7 +4,8 @@
 
 namespace binade::ops {
 
-/// y = op(a) op(b) over the last two dimensions; the leading ones are batches and broadcast as in NumPy.
+/// Matrix product y = op(a) op(b) over the last two dimensions, where op(X) is X or its transpose. The leading
+/// dimensions are batches and broadcast as in NumPy.
 ///
 ///   a (..., M, K), or (..., K, M) with transpose_a;  b (..., K, N), or (..., N, K) with transpose_b;  y (..., M, N).
 ///

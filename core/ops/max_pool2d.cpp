@@ -53,7 +53,8 @@ Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.x = x.raw();
   a.x_pitch = x.pitch();
   a.y = y.mutable_raw();
-  if (y.numel() > 0) kernels(x.device()).max_pool_forward(a);  // (1, 2^30, 2^30, 0) has pixels without channels
+  if (y.numel() > 0)
+    kernels(x.device()).max_pool_forward(a);  // without channels the kernel could loop over 2^60 pixels
   ctx.save(index);
   return {y};
 }

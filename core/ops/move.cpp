@@ -6,7 +6,7 @@
 namespace binade::ops {
 namespace {
 
-/// Returns the box that `part` is in `whole`; counts in elements, without addresses.
+/// Returns the kernel arguments that copy `part` to or from its place in `whole`, without addresses and strides.
 BoxCopy box_of(const Shape& whole, int axis, const Tensor& part) {
   BoxCopy a{.element_bytes = size_of(part.dtype())};
   if (axis == whole.rank() - 1) {
@@ -21,7 +21,7 @@ BoxCopy box_of(const Shape& whole, int axis, const Tensor& part) {
   return a;
 }
 
-/// Returns the number of elements between neighboring indices of `axis`.
+/// Returns the distance in elements between neighboring indices of `axis` in a contiguous tensor.
 std::int64_t inner_of(const Shape& whole, int axis) {
   std::int64_t inner = 1;
   for (int d = axis + 1; d < whole.rank(); ++d) inner *= whole[d];

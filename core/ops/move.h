@@ -6,7 +6,7 @@
 
 namespace binade::ops {
 
-/// Returns `info` with the fields of an op whose output has the values of its inputs in another arrangement.
+/// Returns `info` with the fields for an op whose output has the same values as its inputs in another arrangement.
 constexpr OpInfo move_info(OpInfo info) {
   info.numerics = {.ulp_f32 = 0, .ulp_half = 0};
   info.observed = Observed::kMoves;

@@ -17,7 +17,7 @@ constexpr OpInfo norm_info(OpInfo info) {
 /// Throws unless `p` is undefined or a floating tensor of shape (cols), one value per channel.
 void check_channel_parameter(const OpInfo& info, const char* name, const Tensor& p, std::int64_t cols);
 
-/// Returns a parameter in the dtype that kernels read; undefined if `p` is.
+/// Returns the parameter `p` in `dtype` and contiguous, as kernels read it; undefined if `p` is undefined.
 inline Tensor parameter_as(const Tensor& p, DType dtype) {
   return p.defined() ? p.to(dtype).contiguous_copy() : Tensor();
 }
@@ -28,7 +28,8 @@ inline const void* raw_or_null(const Tensor& t) { return t.defined() ? t.raw() :
 struct ChannelNormInputs {
   Tensor x, residual, weight, bias;
 
-  /// The first inputs. Throws ShapeError, DTypeError or ArgumentError if they or `eps` are invalid.
+  /// Takes x, weight, bias and residual from `in`. Throws ShapeError, DTypeError or ArgumentError if they or `eps` are
+  /// invalid.
   ChannelNormInputs(const OpInfo& info, const OpContext& ctx, std::span<const Tensor> in, double eps);
   void describe(ChannelNormForward& a, Tensor& y, Tensor& mean, Tensor& rstd) const;
   void save(OpContext& ctx, const Tensor& y, const Tensor& mean, const Tensor& rstd, bool relu) const;

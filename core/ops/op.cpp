@@ -8,7 +8,8 @@
 namespace binade {
 namespace {
 
-/// Returns name i of "x, w, bias?": "bias?" for 2. Returns the last name ("x...") for an i beyond the list.
+/// Returns name number i (from 0) in a list such as "x, w, bias?": "bias?" for i = 2. If i is beyond the end of the
+/// list, returns the last name, because a list that ends in "x..." stands for any number of inputs.
 std::string_view input_name(std::string_view inputs, std::size_t i) {
   for (std::size_t comma = inputs.find(", "); i > 0 && comma != inputs.npos; --i, comma = inputs.find(", "))
     inputs.remove_prefix(comma + 2);

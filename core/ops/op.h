@@ -20,7 +20,7 @@ using Tensors = std::vector<Tensor>;
 /// Passes information to an op's forward, and keeps what its backward needs.
 class OpContext {
  public:
-  DType store_dtype = DType::f32;  ///< dtype of the output, from the precision policy
+  DType store_dtype = DType::f32;  ///< dtype in which forward must store its outputs, from the precision policy
   RandomStream rng;                ///< random numbers of this call (dropout), the same in recompute and replay
   bool grad_enabled = false;       ///< true if a backward may follow; otherwise nothing is saved
   bool tf32 = false;               ///< true if products of f32 in forward and backward may be computed in TF32 on a GPU
@@ -36,10 +36,11 @@ class OpContext {
   /// Returns a saved tensor. Throws AutogradError with the op and both versions if the tensor was written in place
   /// after save().
   const Tensor& saved(int position, const char* op) const;
-  std::size_t saved_bytes() const;
+  std::size_t saved_bytes() const;  ///< bytes of all saved tensors
   void release() { saved_.clear(); }
 
-  std::uint32_t non_differentiable_outputs = 0;  ///< bit i: output i has no gradient (batch statistics, indices)
+  /// Set by forward. Bit i: output i has no gradient (batch statistics, indices)
+  std::uint32_t non_differentiable_outputs = 0;
 
   /// Set by apply(): properties of the inputs as the op reads them.
   struct Input {
@@ -57,12 +58,13 @@ class OpContext {
   struct ActivationDerivative {
     Activation activation = Activation::kNone;
     int saved = -1;
-    bool recomputable = false;  ///< true if KernelTable::activate computes the bits of output 0 from z
+    bool recomputable = false;  ///< true if KernelTable::activate computes output 0 from z with the same bits
   } activation_derivative;
 
-  /// Set by apply() during forward: inputs that save_input() need not save, because they are activation(z).
+  /// Set by apply() during forward: an input that save_input() need not save, because it is activation(z) and its
+  /// producer saved z.
   struct Recomputable {
-    int input = -1;
+    int input = -1;  ///< index of the input
     Activation activation = Activation::kNone;
     Tensor z{};
   };
@@ -87,26 +89,28 @@ class GradSink {
   /// Returns an uninitialized contiguous tensor with input i's shape and gradient dtype, to be overwritten completely.
   /// For a parameter's first contribution it is the parameter's gradient storage, so that no copy follows.
   virtual Tensor destination(int i) = 0;
+  /// Where add_to() lets an op store a gradient.
   struct Sum {
     Tensor tensor{};
     bool holds = false;  ///< true: add to its values; false: uninitialized, overwrite it completely
   };
-  /// Used instead of destination() if the kernel can add to existing values. Often returns the gradient of the
-  /// parameter, or that of an activation to which other ops have contributed, so that neither a temporary nor a pass of
-  /// additions is needed. Contributions must be rounded to the tensor's dtype before they are added, so that the bits
-  /// are those of destination() (docs/decisions/0027-gradients-are-accumulated-in-place.md).
+  /// Used instead of destination() if the kernel can add to existing values. Often returns the existing gradient of a
+  /// parameter, or of an activation to which other ops have contributed, so that neither a temporary tensor nor a
+  /// separate addition is needed. The kernel must round its contribution to the tensor's dtype before it adds it, so
+  /// that the bits are the same as with destination() (docs/decisions/0027-gradients-are-accumulated-in-place.md).
   virtual Sum add_to(int i) { return {destination(i), false}; }
-  /// Used instead of destination() if the op reads each element of saved tensor `saved` before it writes that element
-  /// of the gradient, and not afterwards. Returns that tensor if nothing else will read it (its storage has no other
-  /// owner, and no second backward follows) and it is dense with the gradient's shape and dtype. Call saved() before:
-  /// it throws afterwards.
+  /// Used instead of destination() if the gradient may overwrite the saved tensor at position `saved`, because the op
+  /// reads each of its elements before it writes that element of the gradient, and not afterwards. Returns the saved
+  /// tensor if nothing else will read it (its storage has no other owner, and no second backward follows) and it is
+  /// dense with the gradient's shape and dtype; otherwise a new tensor. Call OpContext::saved(saved) before, because it
+  /// throws afterwards.
   virtual Tensor destination_over(int i, int saved) {
     static_cast<void>(saved);
     return destination(i);
   }
-  /// The activation derivative that the producer of input i multiplies its gradient by first
-  /// (OpContext::ActivationDerivative), if this op is the only one that contributes to the gradient and may multiply
-  /// it; otherwise Activation::kNone.
+  /// The activation derivative that this op may multiply the gradient of input i by, so that the backward of the
+  /// input's producer need not do so (OpContext::ActivationDerivative). It is Activation::kNone if the producer has
+  /// none, or if other ops contribute to the gradient.
   struct ActivationDerivative {
     Activation activation = Activation::kNone;
     Tensor z{};
@@ -119,9 +123,10 @@ class GradSink {
   virtual Tensor destination_with_derivative(int i) { return destination(i); }
   /// True if gy[0] has already been multiplied by the activation derivative that this op's forward set.
   virtual bool derivative_applied() const { return false; }
-  /// Passes a tensor that already is the gradient of input i (an alias of gy, a reshape of it).
+  /// Passes an existing tensor as the gradient of input i, such as gy itself or a view of it.
   virtual void set(int i, Tensor gradient) = 0;
-  /// Like set(), for channels of gy that are passed to no other input; contributions of other ops are added into them.
+  /// Like set(), for a slice of gy that the op passes to no other input, so that contributions of other ops may be
+  /// added into it.
   virtual void set_slice(int i, Tensor gradient) { set(i, std::move(gradient)); }
 };
 

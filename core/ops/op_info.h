@@ -11,37 +11,40 @@
 
 namespace binade {
 
-/// Effect of a non-finite input.
+/// How an op treats non-finite inputs.
 enum class NonFinite {
   kPropagates,  ///< NaN gives NaN; inf gives what the formula gives
-  kMasks,       ///< -inf is a legal value (masks before a softmax)
+  kMasks,       ///< like kPropagates, but -inf is a legal value: a mask before a softmax
 };
 
 /// Numerical properties that an op promises. The conformance suite checks them; pre-flight and diagnosis rely on them.
 struct Numerics {
-  DType accumulate = DType::f32;
-  double safe_low = -std::numeric_limits<double>::infinity();  ///< inputs in [safe_low, safe_high] do not overflow f32
+  DType accumulate = DType::f32;  ///< dtype of sums
+  /// For inputs in [safe_low, safe_high] the results do not overflow f32
+  double safe_low = -std::numeric_limits<double>::infinity();
   double safe_high = std::numeric_limits<double>::infinity();
   NonFinite non_finite = NonFinite::kPropagates;
-  double ulp_f32 = 2;   ///< error bound of one element in ulp of the result, f32; sums add n 2^-24 sum|ab|
-  double ulp_half = 1;  ///< the same bound for f16 and bf16, after the one rounding
+  /// Error bound of one element of an f32 result in ulp of the result. For a sum of n products a b, n 2^-24 sum|a b| is
+  /// added to it
+  double ulp_f32 = 2;
+  double ulp_half = 1;  ///< error bound for f16 and bf16 results, in their ulp, rounding of the result included
 };
 
-/// An input value at which the op's value or derivative is infinite or undefined, such as 0 for a divisor. Outside the
-/// safe range of its numerics the op has no value.
+/// An input value at which the op's value or derivative is infinite or undefined, such as 0 for a divisor. Inputs
+/// outside [safe_low, safe_high] of its numerics, for which the op can have no value, are not listed.
 struct Singularity {
   int input = -1;                ///< index of the input; -1: no singularity
   double at = 0;                 ///< value of that input
   bool derivative_only = false;  ///< true if only the derivative is singular, like that of sqrt at 0
 };
 
-/// Kind of op, for rules that apply to a kind.
+/// Kind of op. Pre-flight, warnings and diagnosis have rules for each kind.
 enum class OpFamily {
   kOther,
   kProduct,          ///< sums of products: linear, convolutions
   kAttention,        ///< a product of queries and keys, a softmax over it, a product with values
   kNorm,             ///< divides by a standard deviation
-  kLoss,             ///< the loss of a step, if none of the following two
+  kLoss,             ///< a loss that is neither of the following two kinds
   kProbabilityLoss,  ///< compares probabilities, given directly or as logits: bce, cross entropy, Dice
   kDistanceLoss,     ///< depends on the difference between prediction and target, >= 0
   kReduction,        ///< sums many values
@@ -52,14 +55,15 @@ constexpr bool is_loss(OpFamily family) {
 }
 constexpr bool is_product(OpFamily family) { return family == OpFamily::kProduct || family == OpFamily::kAttention; }
 
-/// Where the largest magnitude of an op's results is observed (core/observation.h).
+/// How the largest magnitude of an op's results is observed (core/observation.h).
 enum class Observed {
-  kByScan,     ///< apply() reads the results; for ops with loops outside Binade
-  kByKernels,  ///< the kernels observe while they store
-  kMoves,      ///< not at all, because the results are copies of existing values
+  kByScan,     ///< apply() reads the results again; for ops that do not compute with Binade's kernels
+  kByKernels,  ///< the kernels compute it as they store the results
+  kMoves,      ///< not observed, because the results are copies of existing values
 };
 
-/// Static description of an op. Defaults claim nothing: an op that states no singularities is never reported for one.
+/// Static description of an op. A default means that nothing is claimed: an op without stated singularities, for
+/// example, is never reported for one.
 struct OpInfo {
   const char* name{};  ///< base name of the op's header or, in a header with several ops, the name of its function
   /// Names of the inputs in order, for checks and messages: "x, w, bias?". "?" marks an optional input, "x..." one or
@@ -69,8 +73,8 @@ struct OpInfo {
   Numerics numerics{};
   /// Bit i: the policy may cast input i. Clear for indices, masks and f32 parameters
   std::uint32_t policy_inputs = ~0u;
-  /// Bit i: on a GPU, input i, an f32 leaf, is read as its copy in the 16-bit dtype of the products, as libraries
-  /// require
+  /// Bit i: on a GPU, the op reads input i, if it is an f32 leaf, as a copy in the 16-bit dtype of its products,
+  /// because GPU libraries require it
   std::uint32_t low_on_gpu = 0;
   bool differentiable = true;
   OpFamily family = OpFamily::kOther;
@@ -81,14 +85,15 @@ struct OpInfo {
   // ---- used by pre-flight, telemetry and diagnosis -----------------------------------------------
 
   Singularity singularities[4]{};
-  /// Returns the values that output 0 can have. Null: for ops of a family no bounds, otherwise the measured values of
-  /// the batch are used
+  /// Computes bounds of the values of output 0. If it is null, an op with a family has no bounds, and for any other op
+  /// the values measured on the batch are used
   RangeFunction range = nullptr;
-  ValueRange targets{};      ///< of a loss: legal values of input 1, outside of which the loss is unbounded below
+  ValueRange targets{};      ///< if the op is a loss: legal values of input 1; outside them the loss is unbounded below
   bool same_values = false;  ///< true if output 0 has the values of input 0, in another shape, order or dtype
-  bool saturates =
-      false;  ///< true if a moderate input gives an end of the range, or of the dtype's range: sigmoid, exp
-  bool carries_masks = false;   ///< true if a mask (-inf or large negative numbers) in an input gives a mask
+  /// True if a moderate input gives a limit of the op's range (sigmoid) or of the dtype's range (exp)
+  bool saturates = false;
+  /// True if masked elements (-inf or large negative numbers) of an input stay masked in the output
+  bool carries_masks = false;
   std::uint32_t mask_inputs{};  ///< bit i: input i may contain the -inf of a mask
 
   constexpr bool takes_mask(std::size_t input) const { return input < 32 && (mask_inputs >> input & 1u) != 0; }

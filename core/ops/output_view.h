@@ -6,13 +6,14 @@
 
 #include "binade/core/tensor.h"
 
-/// Output views: ops write their results next to each other in one tensor, so that a later concat copies nothing.
+/// Output views: ops write their results next to each other in one tensor, so that a later concat need not copy them.
 namespace binade::ops {
 
-/// A tensor (…, channels) for one forward pass, which ops write their results into. It is allocated with the first
-/// slice, and its reference is dropped when all channels are handed out. Each channel is handed out once. A request
-/// gets a separate tensor if its channels were handed out before (a recomputed segment), if its extents, dtype or
-/// device differ from those of the first, or if its rows would not be aligned. The bits of results do not depend on it.
+/// A tensor (…, channels) for one forward pass. take() hands out its channels, which ops write their results to. The
+/// tensor is allocated by the first call of take(), and released by the buffer when all channels are handed out. take()
+/// returns a separate tensor instead if the channels were handed out before (to a segment that is now recomputed), if
+/// extents, dtype or device differ from those of the first call, or if the rows would not be aligned. The bits of
+/// results do not depend on it.
 class ConcatBuffer {
  public:
   explicit ConcatBuffer(std::int64_t channels) : free_(static_cast<std::size_t>(channels), true), left_(channels) {}
@@ -22,12 +23,13 @@ class ConcatBuffer {
  private:
   bool fits(const Shape& whole, DType dtype, Device device) const;
 
-  std::vector<bool> free_;  // per channel: not handed out
-  std::int64_t left_;
+  std::vector<bool> free_;  // per channel: true if not handed out
+  std::int64_t left_;       // number of channels that are not handed out
   Tensor whole_;
 };
 
-/// Where an op stores its result: channels of a buffer from `begin` on or, without a buffer, a tensor of its own.
+/// Where an op stores its result: in channels of `buffer` from `begin` on or, if `buffer` is null, in a tensor of its
+/// own.
 struct OutputView {
   std::shared_ptr<ConcatBuffer> buffer{};
   std::int64_t begin = 0;
@@ -37,8 +39,8 @@ struct OutputView {
   }
 };
 
-/// True if the tensor is contiguous or all its rows begin at multiples of 16 bytes. Kernels split sums by alignment, so
-/// other slices could change the last bits of a result.
+/// True if the tensor is contiguous or all its rows begin at addresses that are multiples of 16 bytes. For other
+/// slices, kernels could add in another order, which would change the last bits of a result.
 bool has_aligned_rows(const Tensor& slice);
 
 using Room [[deprecated("use ConcatBuffer")]] = ConcatBuffer;

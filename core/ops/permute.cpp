@@ -23,7 +23,7 @@ std::vector<int> checked_order(const std::vector<int>& order, int rank) {
   return result;
 }
 
-/// Copies contiguous x to contiguous y, whose dimension i is dimension order[i] of x.
+/// Copies x to y, whose dimension i is dimension order[i] of x. Both are contiguous.
 void permute_into(const Tensor& x, const std::vector<int>& order, Tensor& y) {
   if (x.numel() == 0) return;
   PermuteCopy a{.element_bytes = size_of(x.dtype()), .rank = x.rank()};

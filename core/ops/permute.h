@@ -4,9 +4,9 @@
 
 namespace binade::ops {
 
-/// Reorders dimensions: dimension i of y is dimension order[i] of x. Any dtype; a contiguous copy. gx is gy in the
-/// original order. Saves nothing. Throws ArgumentError unless `order` contains each of 0 … rank - 1 once (negative
-/// numbers count from the end).
+/// Reorders dimensions: dimension i of y is dimension order[i] of x. x has any dtype; y is a contiguous copy. gx is gy
+/// in the original order. Saves nothing. Throws ArgumentError unless `order` contains each of 0 … rank - 1 once
+/// (negative numbers count from the end).
 struct Permute {
   struct Params {
     std::vector<int> order{};

@@ -9,8 +9,8 @@ void check_linear(const char* op, const Tensor& x, const Tensor& w, const Tensor
   check<ShapeError>(x.rank() >= 1 && w.rank() == 2 && x.dim(-1) == w.dim(1),
                     "{}: wanted x (..., in) and {} (out, in), got {} and {}", where(op), w_name, x.shape(), w.shape());
   check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),
-                    "{}: wanted x and {} of one floating dtype, got {} and {}; convert x with to(DType::f32)", where(op),
-                    w_name, name_of(x.dtype()), name_of(w.dtype()));
+                    "{}: wanted x and {} of one floating dtype, got {} and {}; convert x with to(DType::f32)",
+                    where(op), w_name, name_of(x.dtype()), name_of(w.dtype()));
   if (!bias.defined()) return;
   check<ShapeError>(bias.shape() == Shape{w.dim(0)}, "{}: wanted {} ({}), got {}", where(op), bias_name, w.dim(0),
                     bias.shape());
@@ -35,7 +35,7 @@ GemmArgs forward_product(const OpContext& ctx, const Tensor& x, const void* w, s
 }
 
 GemmArgs input_gradient_product(const OpContext& ctx, const Tensor& gz, const void* w, std::int64_t w_row, Tensor& gx) {
-  // The number of rows is not gz's: without outputs gz is empty, and gx is zeros.
+  // The number of rows is taken from gx: if the layer has no outputs, gz is empty and gx must become zeros.
   GemmArgs g{.m = gx.shape().rows(), .n = gx.dim(-1), .k = gz.dim(-1), .in = gz.dtype(), .out = gx.dtype()};
   g.tf32 = ctx.tf32;
   g.a = gz.raw();

@@ -7,28 +7,29 @@
 
 namespace binade::ops {
 
-// Shared by matmul, linear and their gradients.
+// Code that linear, projections, matmul and their gradients share.
 
-/// True if products stored in `store` add the 16-bit `bias` as it is (OpInfo::low_on_gpu); otherwise they add it in
-/// f32.
+/// True if a product whose result is stored in dtype `store` reads `bias` in 16 bits (OpInfo::low_on_gpu); otherwise it
+/// reads the bias in f32.
 inline bool takes_low_bias(const Tensor& bias, DType store) {
   return bias.defined() && is_half(store) && bias.dtype() == store && kernels(bias.device()).low_bias;
 }
 
-/// Returns where to store the product that is the gradient of input i. Products can add to existing values unless these
-/// are 16-bit.
+/// Returns where to store a product that is the gradient of input i. It may have to be added to existing values, except
+/// in 16 bits.
 inline GradSink::Sum gradient_of_product(const OpContext& ctx, GradSink& gx, int i) {
   if (is_half(ctx.inputs[static_cast<std::size_t>(i)].grad_dtype)) return {gx.destination(i), false};
   return gx.add_to(i);
 }
 
-/// Throws unless x (..., in), w (out, in) and bias (out), which may be undefined, fit. The names are for error texts.
+/// Throws ShapeError or DTypeError unless x (..., in), w (out, in) and bias (out), which may be undefined, fit. The
+/// names are for error texts.
 void check_linear(const char* op, const Tensor& x, const Tensor& w, const Tensor& bias, std::string_view w_name = "w",
                   std::string_view bias_name = "bias");
 
 /// Describes y = x w^T. Rows of w are `w_row` elements apart.
 GemmArgs forward_product(const OpContext& ctx, const Tensor& x, const void* w, std::int64_t w_row, Tensor& y);
-/// Describes gx = gz w. gz is contiguous.
+/// Describes gx = gz w, with rows of w `w_row` elements apart. gz is contiguous.
 GemmArgs input_gradient_product(const OpContext& ctx, const Tensor& gz, const void* w, std::int64_t w_row, Tensor& gx);
 /// Describes gw = gz^T x, with gw of dtype `out`. gz is contiguous.
 GemmArgs weight_gradient_product(const OpContext& ctx, const Tensor& gz, const Tensor& x, DType out, void* gw);

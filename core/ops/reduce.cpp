@@ -8,7 +8,8 @@
 namespace binade::ops {
 namespace {
 
-/// Describes a reduction of x to y, which has x's rank, with neighboring dimensions merged into groups.
+/// Returns the kernel arguments of a reduction of x to y. y has the rank of x, with extent 1 in reduced dimensions.
+/// Neighboring dimensions that are all reduced, or all kept, are merged into one group.
 ReduceArgs arguments(const Tensor& x, Tensor& y) {
   ReduceArgs a{.x = input(x), .y = output(y), .pitch = x.contiguous() ? 0 : x.pitch()};
   const bool slice = a.pitch != 0;
@@ -30,7 +31,8 @@ void reduce(const Tensor& any, Tensor& y, double divisor, bool largest) {
   Tensor x = any;
   ReduceArgs a = arguments(x, y);
   if (a.pitch != 0 && a.groups > 2 && !a.reduced[a.groups - 1] && !a.reduced[a.groups - 2]) {
-    x = any.contiguous_copy();  // the kept dimensions of a slice are not contiguous
+    // Kernels need the kept dimensions at the end to be contiguous, and those of a channel slice are not.
+    x = any.contiguous_copy();
     a = arguments(x, y);
   }
   a.largest = largest;
@@ -40,7 +42,7 @@ void reduce(const Tensor& any, Tensor& y, double divisor, bool largest) {
 
 void sum(const Tensor& x, Tensor& y, double divisor) { reduce(x, y, divisor, false); }
 
-/// gx = g if x equals y (both repeated), else 0.
+/// gx = g where x equals y, else 0. y and g are repeated to the shape of x.
 void max_gradient(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx) {
   kernels(gx.device())
       .max_gradient({.walk = broadcast_walk(gx.shape(), {&x, &y, &g, &gx}),
@@ -51,7 +53,8 @@ void max_gradient(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx)
 /// y = a / b.
 void divide(const Tensor& a, const Tensor& b, Tensor& y) { detail::binary(position_in<Div>(BinaryOps{}), a, b, y); }
 
-/// Returns the shape of the result: without the reduced axes unless p.keepdim.
+/// Returns the shape of the op's result: `kept`, which has extent 1 at the reduced axes, if p.keepdim, else x's shape
+/// without these axes.
 Shape visible_shape(const Shape& x, const Shape& kept, const ReduceParams& p) {
   if (p.keepdim) return kept;
   std::vector<std::int64_t> dims;

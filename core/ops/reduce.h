@@ -5,7 +5,8 @@
 #include "binade/core/ops/op.h"
 
 /// Reductions over chosen axes. They sum in f32 (f64 for f64) in an order that depends on the shapes alone, never on
-/// the number of threads: 16 parallel lanes in chunks of 512, at most 32 chunks in sequence, combined pairwise.
+/// the number of threads: chunks of 512 elements are added in 16 lanes, up to 32 chunks one after the other, and the
+/// sums of these pairwise.
 namespace binade::ops {
 
 struct ReduceParams {
@@ -13,8 +14,8 @@ struct ReduceParams {
   bool keepdim = false;     ///< true: reduced axes stay with extent 1
 };
 
-/// y = sum of x over `axes`; 0 if there is nothing to add. gx = gy, repeated. Saves nothing. Throws ShapeError for an
-/// axis that x does not have, ArgumentError for a repeated one.
+/// y = sum of x over `axes`; 0 if x has no elements. gx = gy, repeated along `axes`. Saves nothing. Throws ShapeError
+/// for an axis that x does not have, ArgumentError for a repeated one.
 struct Sum {
   using Params = ReduceParams;
   static constexpr OpInfo info{.name = "sum",
@@ -27,7 +28,7 @@ struct Sum {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// y = sum over `axes` divided by the count; NaN (0 / 0) if there is nothing to add. gx = gy / count.
+/// y = mean of x over `axes`: the sum divided by the number n of its terms; NaN (0 / 0) if n = 0. gx = gy / n.
 struct Mean {
   using Params = ReduceParams;
   static constexpr OpInfo info{.name = "mean",
@@ -53,12 +54,13 @@ struct Max {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// x's shape with 1 at every axis in `axes` (all when empty); the checks of the ops above, in the name of `op`.
+/// x's shape with 1 at every axis in `axes`, or at all axes if `axes` is empty. Throws ShapeError for an axis that x
+/// does not have and ArgumentError for a repeated one, with the name `op`.
 Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_view op);
 
-/// Sums x over the dimensions that broadcasting y to x's shape would repeat: from (4, 3, 5) to y (3, 1) it sums
-/// dimensions 0 and 2. Adds in f32 (f64 for f64) in an order that depends on the shapes alone; one rounding. y is
-/// contiguous, x of any pitch.
+/// Sums x to the shape of y, over the dimensions in which y would be repeated if it were broadcast to x: for x (4, 3,
+/// 5) and y (3, 1) these are dimensions 0 and 2. Adds in f32 (f64 for f64) in an order that depends on the shapes
+/// alone, and rounds once. y must be contiguous; x may be a channel slice.
 void sum_to(const Tensor& x, Tensor& y);
 
 }  // namespace binade::ops

@@ -44,7 +44,7 @@ TapList TapList::transposed(std::int64_t sources) const {
     for (const auto& [out, factor] : taken) list.add(out, factor);
     list.close();
   }
-  list.divisor = divisor;  // divisors belong to the outputs, which are the sources of the transposed list
+  list.divisor = divisor;  // not transposed: the divisor of an output now belongs to a source
   return list;
 }
 

@@ -7,8 +7,10 @@
 
 namespace binade::ops {
 
-/// One dimension of average pooling or upsampling: the source positions that each output position reads, with their
-/// weights. Gradients use the same kernel with transposed taps.
+/// One dimension of average pooling or upsampling: the taps of each output position, where a tap is a source position
+/// that the output reads, with a weight. Output o has taps begin[o] to begin[o + 1] - 1 of `source` and `weight`, and
+/// their sum is divided by divisor[o]. Gradients use the same kernel with the transposed list, whose divisors belong to
+/// the sources.
 struct TapList {
   std::vector<std::int64_t> begin, source;
   std::vector<double> weight, divisor;
@@ -16,7 +18,7 @@ struct TapList {
   /// Reserves memory for `outputs` positions with about `taps` sources each.
   explicit TapList(std::int64_t outputs, std::int64_t taps = 1);
 
-  /// Ends the list of the current output position.
+  /// Ends the taps of the current output position. `division`: its divisor.
   void close(double division = 1) {
     begin.push_back(static_cast<std::int64_t>(source.size()));
     divisor.push_back(division);
@@ -29,9 +31,10 @@ struct TapList {
   TapList transposed(std::int64_t sources) const;
 };
 
-/// Returns y (N, OH, OW, C) of x (N, H, W, C), divided by both divisors if `divide`.
+/// Returns y (N, OH, OW, C) of x (N, H, W, C): sums over the taps of `rows` and `cols`, divided by the divisors of both
+/// lists if `divide`.
 Tensor resample(const Tensor& x, const TapList& rows, const TapList& cols, bool divide);
-/// Computes the gradient gx (N, H, W, C).
+/// Computes the gradient gx (N, H, W, C) of resample() with the same lists.
 void resample_backward(const Tensor& gy, const OpContext::Input& x, GradSink& gx, const TapList& rows,
                        const TapList& cols, bool divide);
 

@@ -9,7 +9,8 @@
 namespace binade::ops {
 namespace {
 
-/// Number of blocks that gw and gb are summed in: enough for many threads, few enough to combine quickly.
+/// Number of blocks of rows over which gw and gb are summed before the blocks are added. It is large enough for many
+/// threads, and small enough to add the blocks quickly.
 constexpr std::int64_t kBlocks = 64;
 
 }  // namespace
@@ -68,7 +69,8 @@ void RowNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
   const int first = add ? 2 : 1;
   const Tensor gh = add ? gy[0] : Tensor();
   Tensor gnorm = add ? gy[1] : gy[0];
-  if (!gnorm.defined()) gnorm = Tensor::zeros(h.shape(), h.dtype(), h.device());  // only x + residual was used
+  if (!gnorm.defined())
+    gnorm = Tensor::zeros(h.shape(), h.dtype(), h.device());  // the loss depends on output h = x + residual only
 
   RowNormBackward a{.dtype = h.dtype(), .rows = h.shape().rows(), .cols = h.shape().cols(), .rms = rms};
   a.rows_per_block = std::max<std::int64_t>(1, (a.rows + kBlocks - 1) / kBlocks);
@@ -83,7 +85,9 @@ void RowNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
   Tensor gradient;
   const bool shared = add && gx.needs(0) && gx.needs(1);
   if (shared)
-    gradient = Tensor::empty(h.shape(), h.dtype(), h.device());  // one tensor serves both: neither may own it
+    gradient = Tensor::empty(
+        h.shape(), h.dtype(),
+        h.device());  // one tensor is passed as gradient of x and of residual, so it must not be the storage of either
   else if (gx.needs(0) || (add && gx.needs(1)))
     gradient = gx.destination(gx.needs(0) ? 0 : 1);
   const bool direct = gradient.defined() && gradient.dtype() == h.dtype();

@@ -8,14 +8,14 @@ namespace binade::ops {
 struct RowNorm {
   const OpInfo& info;
   double eps{};
-  bool rms{};  ///< true: without mean and bias
+  bool rms{};  ///< true: RMS norm, which has no mean and no bias; false: layer norm
   bool add{};  ///< true: inputs (x, residual, weight, bias), outputs (x + residual, y); false: (x, weight, bias) and y
 
   Tensors forward(OpContext& ctx, std::span<const Tensor> in) const;
   void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx) const;
 };
 
-/// An op unit that computes a RowNorm. Derive from it and define Params (with `eps`) and info.
+/// Base of op units that compute a RowNorm. A derived struct defines Params (with `eps`) and info.
 template <class Op, bool rms, bool add>
 struct RowNormOp {
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {

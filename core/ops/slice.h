@@ -4,9 +4,9 @@
 
 namespace binade::ops {
 
-/// Positions [begin, begin + count) along an axis. Any dtype. Slices of the last axis (channels) and of the first are
-/// views of x, others are copies. gx is gy there and 0 elsewhere. Saves nothing. Throws ArgumentError for a bad axis,
-/// ShapeError for a range outside the extent.
+/// Returns positions [begin, begin + count) along an axis of x, which has any dtype. Slices of the last axis (channels)
+/// and of the first are views of x, others are copies. gx is gy at these positions and 0 elsewhere. Saves nothing.
+/// Throws ArgumentError for a bad axis, ShapeError for a range outside the extent.
 struct Slice {
   struct Params {
     int axis = -1;

@@ -7,7 +7,7 @@
 namespace binade::ops {
 namespace {
 
-/// Over the last dimension. x may be a channel slice; the other tensors are contiguous.
+/// Computes softmax or, if `log`, log-softmax over the last dimension. x may be a channel slice; y is contiguous.
 void forward_rows(const Tensor& x, Tensor& y, bool log) {
   kernels(x.device())
       .softmax({.log = log,
@@ -29,7 +29,7 @@ void backward_rows(const Tensor& y, const Tensor& gy, Tensor& gx, bool log) {
                 .y = output(gx)});
 }
 
-/// Permutes (outer, n, inner) to (outer, inner, n).
+/// Permutes x from (outer, n, inner) to (outer, inner, n) and returns it with shape `shape`.
 Tensor swap_inner(const Tensor& x, const Shape& shape, std::int64_t outer, std::int64_t n, std::int64_t inner) {
   Tensor y = Tensor::empty(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;

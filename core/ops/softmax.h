@@ -8,9 +8,9 @@ struct AxisParams {
   int axis = -1;  ///< negative numbers count from the end
 };
 
-/// y = exp(x - max) / sum(exp(x - max)) over one axis. Statistics are f32 (f64 for f64). -inf is a legal value (masks)
-/// and gives 0; a slice that is all -inf or contains +inf is NaN throughout. gx = y (gy - sum(gy y)). Saves y. Throws
-/// ShapeError for an axis that x does not have.
+/// y = exp(x - max) / sum(exp(x - max)) over one axis. Maximum and sum are f32 (f64 for f64). -inf is a legal value
+/// (a mask) and gives 0. If all values along the axis are -inf, or one is +inf, all results along it are NaN. gx = y
+/// (gy - sum(gy y)). Saves y. Throws ShapeError for an axis that x does not have.
 struct Softmax {
   using Params = AxisParams;
   static constexpr OpInfo info{.name = "softmax",

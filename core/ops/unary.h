@@ -3,9 +3,9 @@
 #include "binade/core/math.h"
 #include "binade/core/ops/elementwise.h"
 
-/// Elementwise ops of one input. Each computes in float (double for f64) for any stored dtype, rounds once and
-/// propagates NaN. To add one: a struct here, its name in core/ops/lists.h, a function in
-/// autograd/functions/elementwise.h.
+/// Elementwise ops of one input x with result y; gx and gy are the gradients of the loss with respect to x and y. Each
+/// op computes in float (double for f64) for any stored dtype, rounds once and propagates NaN. To add one: a struct
+/// here, its name in core/ops/lists.h, a function in autograd/functions/elementwise.h.
 namespace binade::ops {
 
 /// y = max(x, 0); relu(NaN) = NaN. gx = gy if y > 0, else 0.
@@ -17,7 +17,7 @@ struct Relu : Unary<Relu> {
 };
 
 /// y = x Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016). gx = gy (Phi(x) + x phi(x)).
-/// The negative tail keeps its relative accuracy down to the smallest normal number; gelu(-inf) = NaN, as -inf * 0 is.
+/// For negative x the relative accuracy is kept down to the smallest normal number. gelu(-inf) = NaN, as -inf * 0 is.
 struct Gelu : Unary<Gelu> {
   static constexpr OpInfo info = detail::unary_info(OpInfo{.name = "gelu", .numerics = {.ulp_f32 = 8}});
   static constexpr Saves saves = Saves::kInput;
@@ -25,8 +25,8 @@ struct Gelu : Unary<Gelu> {
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::gelu_derivative(x); }
 };
 
-/// y = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): the approximation that GPT-2 was trained with. In float,
-/// rounding of the exponent costs up to 256 ulp for x < -9; near 0 the error is 4 ulp.
+/// y = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): the approximation that GPT-2 was trained with. In float
+/// the error is up to 256 ulp for x < -9, where rounding of the argument of exp is amplified, and 4 ulp near 0.
 struct GeluTanh : Unary<GeluTanh> {
   static constexpr OpInfo info = detail::unary_info(OpInfo{.name = "gelu_tanh", .numerics = {.ulp_f32 = 256}});
   static constexpr Saves saves = Saves::kInput;
@@ -34,7 +34,8 @@ struct GeluTanh : Unary<GeluTanh> {
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::gelu_tanh_derivative(x); }
 };
 
-/// y = x sigmoid(x). gx = gy s (1 + x (1 - s)), s = sigmoid(x). Up to 64 ulp if exp(x) is subnormal (x < -87).
+/// y = x sigmoid(x). gx = gy s (1 + x (1 - s)), s = sigmoid(x). The error is up to 64 ulp if exp(x) is subnormal
+/// (x < -87).
 struct Silu : Unary<Silu> {
   static constexpr OpInfo info = detail::unary_info(OpInfo{.name = "silu", .numerics = {.ulp_f32 = 64}});
   static constexpr Saves saves = Saves::kInput;
@@ -196,8 +197,8 @@ struct ScalarParams {
   double scalar = 0;
 };
 
-/// An op of a tensor and a scalar s, which is rounded to float. Derive from it and define of(x, s) and
-/// derivative(x, gy, s) instead of value and gradient.
+/// Base of ops of a tensor and a scalar s, which is rounded to float. A derived struct defines of(x, s) and
+/// derivative(x, gy, s) instead of value() and gradient().
 template <class Op>
 struct ScalarOp : Unary<Op> {
   using Params = ScalarParams;

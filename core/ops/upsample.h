@@ -13,8 +13,9 @@ enum class UpsampleMode { kNearest, kBilinear };
 ///   bilinear: u = max(0, (o + 0.5) s - 0.5), y[o] = (1 - f) x[i] + f x[i + 1], i = floor(u), f = u - i (half-pixel
 ///             centers, the edge repeated), in both dimensions
 ///
-/// A tap of weight 0 is not read. gx is the transposed map, with taps in output order. NaN propagates. x may be a
-/// channel slice. Saves nothing. Throws ShapeError unless x has rank 4 and all extents are >= 1.
+/// A pixel whose weight f or 1 - f is 0 is not read. gx is the sum over the output pixels that read the input pixel,
+/// with the same weights, added in output order. NaN propagates. x may be a channel slice. Saves nothing. Throws
+/// ShapeError unless x has rank 4 and all extents are >= 1.
 struct Upsample {
   struct Params {
     std::int64_t out_height = 1, out_width = 1;

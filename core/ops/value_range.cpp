@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Returns the smallest range of the numbers; NaN (0 x inf, inf / inf) is ignored.
+/// Returns the smallest range that contains the numbers. NaN (from inf / inf) is ignored.
 ValueRange around(std::initializer_list<double> values) {
   ValueRange range{kInfinity, -kInfinity};
   for (const double x : values) {
@@ -20,7 +20,8 @@ ValueRange around(std::initializer_list<double> values) {
   return range.low <= range.high ? range : ValueRange{};
 }
 
-/// Multiplies ends of ranges. 0 x inf is 0, because an infinite end means large numbers, not infinity.
+/// Multiplies two ends of ranges. 0 times infinity is 0, because an infinite end means that no bound is known, not that
+/// a value is infinite.
 double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 double terms_of(const RangeInputs& in) {
@@ -54,7 +55,8 @@ ValueRange total(const RangeInputs& in, const void*) {
   const double n = terms_of(in);
   const ValueRange term = in[0];
   ValueRange sum{times(n, term.low), times(n, term.high)};
-  // Each sum includes one maximal term, and no term is negative.
+  // Each summed group contains the value term.high (ValueRange::peaks), and no term is negative, so each sum is at
+  // least term.high plus n - 1 smallest terms.
   if (term.peaks == in.numel && term.low >= 0) sum.low = std::max(sum.low, term.high + (n - 1) * term.low);
   return sum;
 }

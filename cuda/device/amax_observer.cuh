@@ -5,9 +5,9 @@
 #include "binade/core/dtype.h"
 #include "binade/cuda/device/fold.cuh"
 
-/// Observation of what kernels store (core/observation.h): each thread keeps the largest magnitude's bits in a
-/// register, the warp folds them, and one atomic maximum per warp brings them to memory. A maximum does not depend on
-/// order.
+/// Observes the values that kernels store (core/observation.h): each thread keeps the bits of the largest magnitude in
+/// a register, the warp combines them, and one atomic maximum per warp updates device memory. A maximum does not depend
+/// on order.
 namespace binade::cuda {
 
 class AmaxObserver {
@@ -21,7 +21,8 @@ class AmaxObserver {
   }
   __device__ void add(double) {}
 
-  /// Every thread of the block must call it, at the same place, after its last value.
+  /// Adds this thread's maximum to `words`. Every thread of the block must call publish(), at the same place, after its
+  /// last value.
   __device__ void publish() const {
     if (words_ == nullptr || stored_ > DType::bf16) return;
     const std::uint32_t largest = fold_warp<LargerWord>(largest_);

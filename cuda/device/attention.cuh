@@ -8,31 +8,32 @@
 
 namespace binade::cuda {
 
-/// Attention by Binade's kernels, for any sizes. Results are observed in `words`; null: not observed. REQUIRES that
-/// there is a result.
+/// Attention by Binade's kernels, for any sizes. Results are observed in `words`; null: not observed. REQUIRES that the
+/// result is not empty.
 void own_attention(const AttentionForward& f, std::uint32_t* words);
 void own_attention(const AttentionBackward& w, std::uint32_t* words);
-/// Attention by a library, completed by our kernels. Returns false and does nothing if no library can.
+/// Attention by a library, completed by our kernels. Returns false and does nothing if no library can compute it.
 bool attention_by_library(const AttentionForward& f);
 bool attention_by_library(const AttentionBackward& b);
 
 }  // namespace binade::cuda
 
-/// Attention over tiles of 64 queries and 64 keys, none of which reaches memory (Dao et al., "FlashAttention", NeurIPS
-/// 2022). Shared by forward and backward. A block of 16 x 16 threads computes a tile, each thread 4 rows and 4 columns
-/// of it, and multiplies it by the vectors of its columns; rows are those of the block's results.
+/// Attention over tiles of 64 queries and 64 keys (Dao et al., "FlashAttention", NeurIPS 2022); logits and
+/// probabilities never reach memory. Shared by forward and backward. A block of 16 x 16 threads computes one tile at a
+/// time, each thread 4 rows and 4 columns of it, and multiplies the tile by the vectors that belong to its columns. The
+/// rows of the tile are the rows of the block's results.
 namespace binade::cuda::attention {
 
 constexpr int kTile = 64;
 constexpr int kSide = 4;
 constexpr int kAcross = kTile / kSide;
 constexpr int kThreads = kAcross * kAcross;
-constexpr int kDepth = 16;         // of a dot product, or columns of a tile, staged at a time
+constexpr int kDepth = 16;         // terms of a dot product, or columns of a tile, that are in shared memory at a time
 constexpr int kPitch = kTile + 4;  // keeps 16-byte reads aligned
 constexpr int kStage = 2 * kDepth * kPitch;
 constexpr int kTileSize = kTile * kPitch;
 
-/// Blocks per multiprocessor, if its registers hold the results of two.
+/// Blocks per multiprocessor: 2 if their results fit in its registers together.
 template <class T, int kColumns>
 constexpr int kBlocks = std::is_same_v<T, float>&& kColumns == kTile ? 2 : 1;
 
@@ -64,13 +65,14 @@ __device__ __forceinline__ std::int64_t visible(const AttentionArgs& a, std::int
   return t < a.queries ? a.visible(t) : 0;
 }
 
-/// A block's share of the queries of a head: 64 queries, and a cut of the results' columns.
+/// A block's share of a head: 64 queries, and a cut (range of columns) of their results.
 struct QueryTile {
-  std::int64_t first, last, cut, head, key_head, sample;
-  std::int64_t reach;    ///< keys that the last query attends to
-  std::int64_t all_see;  ///< keys that all queries attend to
+  std::int64_t first, last, cut, head, key_head, sample;  ///< queries [first, last); cut of the columns
+  std::int64_t reach;                                     ///< keys that the last query attends to
+  std::int64_t all_see;                                   ///< keys that all queries attend to
 
-  /// Item `work` of tiles x cuts x heads x samples; the longest rows of a causal head come first.
+  /// Item `work` of tiles x cuts x heads x samples. The last queries come first: in a causal head they have the most
+  /// keys.
   __device__ QueryTile(const AttentionArgs& a, std::int64_t work, std::int64_t tiles, std::int64_t cuts)
       : first((tiles - 1 - work % tiles) * kTile),
         last(first + kTile < a.queries ? first + kTile : a.queries),
@@ -115,7 +117,8 @@ __device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64
   }
 }
 
-/// Results of 4 rows and kColumns / 16 columns per thread: columns own_column() + 64 g + 0 … 3 of the block's.
+/// Results of 4 rows and kColumns / 16 columns per thread: for each g < kGroups, columns own_column() + 64 g + 0 … 3 of
+/// the block's columns.
 template <class C, int kColumns>
 struct Results {
   static constexpr int kGroups = kColumns / kTile;
@@ -124,7 +127,7 @@ struct Results {
   __device__ void clear() {
     for_each([](C& x, int, std::int64_t) { x = 0; });
   }
-  /// Calls f(value, row of the thread's four, column of the block's).
+  /// Calls f(value, index of the row among the thread's four, column among the block's columns).
   template <class F>
   __device__ __forceinline__ void for_each(F&& f) {
 #pragma unroll
@@ -135,9 +138,9 @@ struct Results {
         for (int j = 0; j < kSide; ++j) f(value[i][g][j], i, own_column() + g * kTile + j);
   }
 
-  /// += tile times the vectors of y for its columns; element (row, column) of the tile is at [column * kPitch + row].
-  /// If not every row attends to every column (`partial`), sees(i, column) tells which of the thread's rows do: 0 times
-  /// a value that is not finite would be NaN.
+  /// Adds the tile times the vectors of y that belong to its columns; element (row, column) of the tile is at [column *
+  /// kPitch + row]. If not every row attends to every column (`partial`), sees(i, column) tells which of the thread's
+  /// rows do: a product of 0 and a value that is not finite would be NaN.
   template <class T, class Sees>
   __device__ __forceinline__ void add(const C* tile, const Vectors<T>& y, std::int64_t first_y,
                                       std::int64_t first_column, std::int64_t depth, C* stage, bool partial,
@@ -181,7 +184,7 @@ struct Results {
   }
 };
 
-/// Dropout factors of elements in ascending order, so that neighbors share a Philox block.
+/// Dropout factors of elements that are requested in ascending order, so that four of them share a call of Philox.
 template <class C>
 class Dropout {
  public:
@@ -213,7 +216,7 @@ __device__ __forceinline__ Compute<T> rounded(Compute<T> x) {
   return load(store<T>(x));
 }
 
-/// Folds over the 16 threads that share a row, in a fixed tree.
+/// Combines values by f over the 16 threads that share a row, in a fixed tree.
 template <class C, class F>
 __device__ __forceinline__ C fold_row(C x, F&& f) {
 #pragma unroll

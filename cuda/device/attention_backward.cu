@@ -2,7 +2,7 @@
 #include "binade/cuda/device/kernels.cuh"
 
 /// Backward recomputes the probabilities from q, k and the saved log-sum-exp, twice: by queries for gq, and by keys for
-/// gk and gv, so that every gradient is one chain of sums and no two blocks add to one address.
+/// gk and gv. Every gradient is then summed by one block in a fixed order, and no two blocks add to one address.
 namespace binade::cuda {
 namespace attention {
 namespace {
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) dot_rows(AttentionBackward g, Comput
   }
 }
 
-/// Returns element d of token t, one of `tokens`, in a gradient.
+/// Returns element d of token t (of `tokens`) and head h of sample b in a gradient.
 template <class T>
 __device__ __forceinline__ T& element(const AttentionBackward::Gradient& g, std::int64_t tokens, std::int64_t b,
                                       std::int64_t t, std::int64_t h, std::int64_t d) {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
   const std::int64_t group = a.heads / a.key_heads;
   AmaxObserver amax(words, a.dtype);
   for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.key_heads * a.batch; work += gridDim.x) {
-    // In a causal head, the first keys have the most queries.
+    // In a causal head the first keys are seen by the most queries, so their tiles come first.
     const std::int64_t first = work % tiles * kTile, cut = work / tiles % cuts;
     const std::int64_t kh = work / tiles / cuts % a.key_heads, b = work / tiles / cuts / a.key_heads;
     const Vectors<T> k(a.k, a.keys, b, kh), v(a.v, a.keys, b, kh);

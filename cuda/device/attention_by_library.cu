@@ -6,7 +6,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Observes rows of `columns` neighbors, `pitch` apart.
+/// Observes rows of `columns` contiguous elements, `pitch` elements apart.
 void observe(const void* data, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
   if (data == nullptr) return;
   const Finish at{.y = {const_cast<void*>(data), dtype}, .row = pitch, .batch = {}, .words = context().amax_words};

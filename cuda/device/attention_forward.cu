@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
           } else {
             x = Row<C>::kLowest;
           }
-          largest = x > largest ? x : largest;  // a NaN is skipped and comes back through its exponential
+          largest = x > largest ? x : largest;  // a NaN is skipped; its exponential makes the sum NaN
           p[i][j] = x;
         }
         largest = fold_row(largest, [](C x, C y) { return y > x ? y : x; });
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
 #pragma unroll
     for (int i = 0; i < kSide; ++i) {
       const std::int64_t t = first + own_row() + i;
-      // Logits that are all -inf without the mask: 0 / 0.
+      // If all logits of a row are -inf although the mask leaves a key visible, the result is 0 / 0.
       const C sum = (open >> i & 1) != 0 && rows[i].largest == Row<C>::kLowest ? std::numeric_limits<C>::quiet_NaN()
                                                                                : rows[i].sum;
       inverse[i] = sum == C(0) ? C(0) : C(1) / sum;
@@ -112,7 +112,8 @@ template <class T, int kColumns>
 void start(const AttentionForward& f, std::uint32_t* words) {
   const AttentionArgs& a = f.args;
   const std::int64_t work = ceil_div(a.queries, kTile) * ceil_div(a.depth, kColumns) * a.heads * a.batch;
-  // One block per work item: causal rows differ in length, and the device assigns blocks as it gets free.
+  // One block per work item: rows of a causal head differ in length, and the device starts a new block whenever one
+  // ends.
   launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().step_offset, words);
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 using Raw = cudnnBackendDescriptor_t;
 
-/// A tensor (heads, tokens, depth) as (batch, heads, tokens, depth), by strides.
+/// Extents and strides of a tensor in the order (batch, heads, tokens, depth), whatever its order in memory.
 struct Layout {
   Four extents, strides;
 
@@ -57,7 +57,7 @@ class Composer {
     return add(std::move(operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, to)), to);
   }
 
-  /// to = mode(x, b), computed in `type`. `chosen`: the predicate of a selection.
+  /// to = mode(x, b), computed in `type`. `chosen`: for a selection, the tensor of booleans that selects x or b.
   Raw pointwise(cudnnPointwiseMode_t mode, Raw x, Raw b, Raw to, cudnnDataType_t type = CUDNN_DATA_FLOAT,
                 Raw chosen = nullptr) {
     Descriptor how = pointwise_mode(mode, type);
@@ -65,7 +65,7 @@ class Composer {
   }
   Raw pointwise(cudnnPointwiseMode_t mode, Raw x, Raw b) { return pointwise(mode, x, b, inner(logits())); }
 
-  /// Returns coordinate `axis` of each logit.
+  /// Returns the coordinate of each logit along `axis` (2: its query, 3: its key).
   Raw index(Raw like, std::int64_t axis) {
     Descriptor how = pointwise_mode(CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT);
     how.set(CUDNN_ATTR_POINTWISE_AXIS, {axis}).finalize();
@@ -106,13 +106,13 @@ class Composer {
                      CUDNN_DATA_FLOAT, sees);
   }
 
-  /// Returns x, of logits, as the left operand of a product that sums over queries.
+  /// Returns x (batch, heads, queries, keys), transposed, as the left operand of a product that sums over queries.
   Raw by_keys(Raw x) {
     const Layout at = dense({key_.batch, key_.heads, key_.queries, key_.keys}).transposed();
     return reshape(x, inner_half(at));
   }
 
-  /// Computes x y for keys, summed over the heads that share them.
+  /// Computes x y, the gradient of keys or values, and adds the gradients of query heads that share a key head.
   void gradient_of_keys(Raw x, Raw y, AttentionTensor id, const AttentionKey::Steps& steps) {
     const Raw to = half(id, keys(steps));
     if (key_.heads == key_.key_heads) {
@@ -185,7 +185,8 @@ OperationGraph backward(const AttentionKey& key) {
   const Raw lse = c.in_memory(kAttentionLse, CUDNN_DATA_FLOAT, c.rows());
   const Raw scale = c.number(kAttentionScale, CUDNN_DATA_FLOAT);
 
-  // The sums of gy y, stored in memory. cuDNN's pattern has a factor here, for dropout; it is 1.
+  // Delta, the sums of gy y, is stored in memory. The pattern that cuDNN recognizes multiplies it by a factor for
+  // dropout, which is 1 here.
   const Layout products = dense({key.batch, key.heads, key.queries, key.depth});
   Raw x = c.pointwise(CUDNN_POINTWISE_MUL, gy, y, c.inner(products));
   x = c.reduce(CUDNN_REDUCE_TENSOR_ADD, x, c.inner(c.rows()));

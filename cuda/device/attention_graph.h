@@ -19,7 +19,7 @@ enum AttentionTensor : std::int64_t {
   kAttentionGk,
   kAttentionGv,
   kAttentionDelta,  ///< f32 (batch, heads, queries): workspace of backward, the sums of gy y
-  // By value:
+  // Tensors that are passed by value:
   kAttentionScale,       ///< f32
   kAttentionHidden,      ///< f32: the logit of a hidden key
   kAttentionKeyCount,    ///< i32: keys

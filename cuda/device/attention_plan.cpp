@@ -16,7 +16,7 @@ constexpr std::size_t kFirstVersion = 91501, kEndOfVersions = 92100;
 
 AttentionKey::Steps steps_of(const AttentionArgs::Tokens& x) { return {x.token, x.head}; }
 
-/// An unwanted gradient is written too, to memory of the call.
+/// cuDNN also writes a gradient that is not wanted. It goes to workspace, contiguously.
 AttentionKey::Steps steps_of(const AttentionBackward::Gradient& g, std::int64_t heads, std::int64_t depth) {
   if (g.data == nullptr) return {heads * depth, depth};
   return {g.token, g.head};
@@ -48,8 +48,8 @@ bool in_vectors(std::initializer_list<AttentionKey::Steps> all) {
   });
 }
 
-/// Returns the bytes of the gradients of a sample's logits, and of those of keys and values before the sum over heads
-/// that share them. Engines compute tiles of 64 x 64.
+/// Returns the bytes of workspace that backward needs for one sample: the gradients of its logits, and those of keys
+/// and values before they are summed over the heads that share them. Engines compute tiles of 64 x 64.
 double bytes_of_a_sample(const AttentionKey& key) {
   const auto padded = [](std::int64_t n) { return 64 * std::ceil(static_cast<double>(n) / 64); };
   const auto heads = static_cast<double>(key.heads);
@@ -99,7 +99,7 @@ AttentionKey attention_key(const AttentionBackward& call) {
 std::string no_library_for(const AttentionKey& key, std::size_t version, int architecture) {
   if (version < kFirstVersion) return "cuDNN before 9.15.1 computes some sizes wrongly";
   if (version >= kEndOfVersions) return "the attention graph of this cuDNN version is unknown";
-  // Other architectures have engines too, and other ways to make a backward pass deterministic.
+  // Other architectures have engines too, but make a backward pass deterministic in other ways.
   if (architecture != 9) return "cuDNN's attention is used on Hopper only";
   if (!is_half(key.dtype)) return "cuDNN's attention is for halves";
   if (key.mask) return "it has a mask, which is not passed to cuDNN";
@@ -116,12 +116,12 @@ std::string no_library_for(const AttentionKey& key, std::size_t version, int arc
 AttentionKey at_once(const AttentionKey& key, std::int64_t most_workspace) {
   AttentionKey part = key;
   if (key.pass == AttentionPass::kForward || key.batch < 1) return part;
-  constexpr double kRest = 4096;  // of a workspace
+  constexpr double kRest = 4096;  // bytes of a workspace for everything else
   const double fit = (static_cast<double>(most_workspace) - kRest) / bytes_of_a_sample(key);
   if (!(fit < static_cast<double>(key.batch))) return part;
   const std::int64_t rows = key.heads * key.queries;
   for (part.batch = std::max<std::int64_t>(1, static_cast<std::int64_t>(fit)); part.batch > 0; --part.batch)
-    // The log-sum-exp of the next part must begin on 16 bytes too.
+    // The log-sum-exp of the next part must begin at a multiple of 16 bytes too.
     if (key.batch % part.batch == 0 && rows * part.batch % 4 == 0) return part;
   return key;
 }

@@ -8,7 +8,8 @@
 #include "binade/core/kernels/attention.h"
 #include "binade/cuda/device/engine_choice.h"
 
-/// Key of an attention by a library. Plain values: no library's header.
+/// The key by which an attention of a library is planned. It consists of plain values; this file needs no library
+/// header.
 namespace binade::cuda {
 
 enum class AttentionPass : int { kForward, kBackward };
@@ -43,8 +44,8 @@ inline bool operator==(const AttentionKey& a, const AttentionKey& b) { return a.
 
 constexpr std::string_view kAttentionFamily = "attention";  ///< the first word of a key's text
 
-/// Form of a key's graph, which depends on the cuDNN version. There is one so far: products, a pointwise operation for
-/// each step of mask and softmax, and reductions.
+/// The form of the graph that computes a key, which depends on the cuDNN version. There is one so far: products, a
+/// pointwise operation for each step of mask and softmax, and reductions.
 enum AttentionForm : int { kComposed };
 constexpr int kAttentionForms = 1;
 
@@ -55,8 +56,8 @@ AttentionKey attention_key(const AttentionBackward& call);
 /// of the loaded cuDNN; `architecture`: the device's major compute capability.
 std::string no_library_for(const AttentionKey& key, std::size_t version, int architecture);
 
-/// Returns the key for the samples that are computed together, a divisor of the batch. A deterministic backward holds
-/// the gradients of all logits while it runs, which must fit into `most_workspace` bytes.
+/// Returns `key` with the number of samples that are computed at once, a divisor of its batch. A deterministic backward
+/// holds the gradients of all logits of these samples while it runs; they must fit into `most_workspace` bytes.
 AttentionKey at_once(const AttentionKey& key, std::int64_t most_workspace);
 
 }  // namespace binade::cuda

@@ -9,7 +9,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Computes mean and var from the stripes' moments when training, and rstd from var.
+/// Computes mean and var from the moments of all stripes, if training, and rstd from var.
 template <class C>
 __global__ void statistics(BatchNormForward a, ColumnCut cut, const C* parts) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
@@ -18,7 +18,7 @@ __global__ void statistics(BatchNormForward a, ColumnCut cut, const C* parts) {
   if (c < a.cols && threadIdx.y == 0) set_statistics<C>(a, c, total.first, total.second);
 }
 
-/// Computes gweight and gbias and, when training, the inputs of gradient_apply.
+/// Computes gweight and gbias and, if training, the center and slope that column_gradient_apply() reads.
 template <class C>
 __global__ void gradients(BatchNormBackward a, ColumnCut cut, const C* parts, C* center, C* slope) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
@@ -34,7 +34,7 @@ __global__ void move(MoveStatistics a) {
   a.running_var[c] = a.rest * a.running_var[c] + a.share * (load_at<float>(a.var, a.dtype, c) * a.unbiased);
 }
 
-/// Columns with the scale rstd weight.
+/// Returns the columns of `a` with the scale rstd, which the kernels multiply by the weight.
 template <class Call>
 Columns scaled_columns(const Call& a) {
   Columns columns = columns_of(a);

@@ -10,7 +10,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Device memory that is filled when capture ends.
+/// A block of device memory, and the constants that are copied to it when capture ends.
 struct Constants {
   char* on_device = nullptr;
   std::size_t used = 0;
@@ -19,11 +19,11 @@ struct Constants {
 
 struct Capture {
   std::vector<Constants> constants;
-  std::vector<void*> freed;  // while capturing
+  std::vector<void*> freed;  // memory that was freed while capturing; it is released at the end
   std::string failure;
 };
 
-/// The capture of this thread; null if it captures nothing.
+/// The capture that this thread is making; null if it captures nothing.
 thread_local Capture* t_capture = nullptr;
 
 constexpr std::size_t kAlignment = 256, kBlock = std::size_t{1} << 20;

@@ -4,7 +4,8 @@
 
 namespace binade::cuda {
 
-/// While one exists, this thread may allocate although it captures the stream; the allocation is not part of the graph.
+/// While an object of this class exists, this thread may allocate although it captures the stream; the allocation is
+/// not part of the graph.
 class AllowedInCapture {
  public:
   AllowedInCapture();
@@ -18,9 +19,9 @@ class AllowedInCapture {
 
 struct Graph;
 
-/// Starts recording what this thread submits. Other threads that submit wait for the end.
+/// Starts recording the work that this thread submits. Other threads that submit work wait for the end.
 void begin_capture();
-/// Ends capture and returns the graph, or null if it is not wanted. Throws an error that occurred meanwhile.
+/// Ends capture and returns the graph, or null if it is not wanted. Throws an error that occurred during the capture.
 Graph* end_capture(bool wanted);
 void run_graph(Graph& graph);
 void destroy(Graph* graph) noexcept;

@@ -4,15 +4,15 @@
 
 #include <cstdint>
 
-/// Blocks of kColumns x kFoldThreads / kColumns threads that sum columns: neighbors in a warp take neighboring columns,
-/// and threads share the rows of a column. Few columns per block, so that many blocks share the work: 8 floats are the
-/// smallest memory transaction.
+/// Blocks of kColumns x kFoldThreads / kColumns threads that sum columns: neighboring threads of a warp take
+/// neighboring columns, and several threads share the rows of a column. A block has few columns, so that many blocks
+/// share the work; 8 floats are the smallest memory transaction.
 namespace binade::cuda {
 
 inline constexpr int kFoldThreads = 512, kFoldColumns = 8, kFoldRows = kFoldThreads / kFoldColumns;
 
-/// Replaces each x[i] by its sum over the threads of this column, in a fixed tree; all of them get it. All threads of
-/// the block must call it.
+/// Replaces each x[i] by its sum over the threads of this column, in a fixed tree; every thread of the column receives
+/// the sum. All threads of the block must call it.
 template <int kColumns = kFoldColumns, class C, int n>
 __device__ void fold(C (&x)[n]) {
   constexpr int kWarps = kFoldThreads / 32;
@@ -23,7 +23,7 @@ __device__ void fold(C (&x)[n]) {
   for (int i = 0; i < n; ++i)
 #pragma unroll
     for (int apart = 16; apart >= kColumns; apart /= 2) x[i] += __shfl_xor_sync(0xffffffffu, x[i], apart);
-  __syncthreads();  // previous readers are done
+  __syncthreads();  // threads of the previous call have read `shared`
   if (static_cast<int>(threadIdx.y) % (32 / kColumns) == 0)
 #pragma unroll
     for (int i = 0; i < n; ++i) shared[i][warp][column] = x[i];
@@ -39,7 +39,7 @@ __device__ void fold(C (&x)[n]) {
 inline dim3 fold_block(int columns = kFoldColumns) {
   return {static_cast<unsigned>(columns), static_cast<unsigned>(kFoldThreads / columns), 1};
 }
-/// Number of blocks for `cols` columns.
+/// Returns the number of blocks for `cols` columns.
 inline unsigned fold_grid(std::int64_t cols, int columns = kFoldColumns) {
   return static_cast<unsigned>((cols + columns - 1) / columns);
 }

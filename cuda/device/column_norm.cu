@@ -9,8 +9,8 @@ namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-/// Blocks that must fit on a multiprocessor: with 96 registers per thread. On the 132 multiprocessors of a Hopper, the
-/// two passes with partial results then run in one wave.
+/// Blocks that must fit on a multiprocessor at once, each thread with 96 registers. On the 132 multiprocessors of a
+/// Hopper, the two passes with partial results then need only one wave of blocks.
 constexpr int kResident = 5;
 template <class T, int kBlocks = kResident>
 constexpr int kResidentOf = sizeof(T) <= 4 ? kBlocks : 1;
@@ -21,14 +21,14 @@ constexpr int kAhead = sizeof(T) == 2 ? 2 : 1;
 /// A thread's share of its block: channels from `c` on, rows begin + lane, begin + lane + lanes, … of the tensor.
 template <int V>
 struct ThreadRange {
-  std::int64_t c, vector, begin, end, stripe;
+  std::int64_t c, vector, begin, end, stripe;  ///< vector: position of channel c in vectors (samples, cols)
   int lane;
-  bool live;
+  bool live;  ///< false: the thread has no channels or rows
   __device__ ThreadRange(const Columns& a, const ColumnCut& cut) {
     std::int64_t block = blockIdx.x;
     const std::int64_t tile = block % cut.tiles;
     block /= cut.tiles;
-    stripe = block;  // of all samples
+    stripe = block;  // counted over all samples
     const std::int64_t sample = block / cut.stripes, first = (block - sample * cut.stripes) * cut.rows_each;
     lane = static_cast<int>(threadIdx.x) / cut.across;
     c = (tile * cut.across + static_cast<int>(threadIdx.x) % cut.across) * V;
@@ -39,7 +39,7 @@ struct ThreadRange {
   }
 };
 
-/// V values of a channel vector, or `otherwise` if it is null.
+/// V values of a vector with one value per channel, or `otherwise` if the vector is null.
 template <class C, int V>
 struct Channels {
   C v[V];
@@ -50,7 +50,7 @@ struct Channels {
 #pragma unroll
       for (int e = 0; e < V; ++e) v[e] = otherwise;
   }
-  /// The scale, times the weight if that is given separately.
+  /// The scale, multiplied by the weight unless that is null.
   __device__ Channels(const Columns& a, const ThreadRange<V>& at) : Channels(a.scale, at.vector, C(1)) {
     if (a.weight == nullptr) return;
     C weight[V];
@@ -60,8 +60,8 @@ struct Channels {
   }
 };
 
-/// A thread's result for its channels: mean and squared deviations of `count` rows, or two sums. An odd number of
-/// words, so that neighbors in shared memory are in different banks.
+/// A thread's result for its channels: either mean and sum of squared deviations of `count` rows, or two sums. The size
+/// is an odd number of words, so that neighbors in shared memory are in different banks.
 template <class C, int V>
 struct Pair {
   C first[V], second[V], count;
@@ -98,7 +98,7 @@ __device__ __forceinline__ void merge_moments(Pair<C, V>& mine, const Pair<C, V>
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads, kResidentOf<T>) moments(Columns a, ColumnCut cut, Compute<T>* parts) {
   using C = Compute<T>;
-  constexpr int kRows = 4;  // rows held in registers: first their mean, then the deviations from it
+  constexpr int kRows = 4;  // rows held in registers: their mean is computed first, then their deviations from it
   const ThreadRange<V> at(a, cut);
   Pair<C, V> mine = {};
   C origin[V] = {};
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T>) apply(Columns a, Col
   amax.publish();
 }
 
-/// One row's inputs of backward.
+/// The inputs of backward for one row, as stored.
 template <class T, int V>
 struct RawRow {
   RawVector<T, V> x, gy;
@@ -199,8 +199,8 @@ struct RawRow {
   }
 };
 
-/// gy after the ReLU's mask, and x - mean. The mask comes from y if it is given, otherwise from the bits that `apply`
-/// compared.
+/// gy after the ReLU's mask, and x - mean. The mask comes from y if it is given; otherwise it is recomputed, with the
+/// same bits that `apply` compared with 0.
 template <class T, int V>
 struct Masked {
   using C = Compute<T>;
@@ -223,7 +223,7 @@ struct Masked {
   }
 };
 
-/// Calls f(row, RawRow) for this thread's rows, loading kAhead at a time.
+/// Calls f(row, RawRow) for this thread's rows; kAhead rows are loaded before the first is processed.
 template <class T, int V, class F>
 __device__ __forceinline__ void each_row(const Columns& a, const ColumnCut& cut, const ThreadRange<V>& at, F&& f) {
   for (std::int64_t row = at.begin + at.lane; row < at.end; row += kAhead<T> * cut.lanes) {
@@ -297,7 +297,8 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T, 4>)
   amax.publish();
 }
 
-/// Calls f(TypeTag<T>, std::integral_constant<int, V>) for the dtype and the cut, if there are rows.
+/// Calls f(TypeTag<T>, std::integral_constant<int, V>) for the dtype of `a` and the vector size of `cut`, if there are
+/// rows.
 template <class F>
 void with_columns(const Columns& a, const ColumnCut& cut, F&& f) {
   if (a.samples * cut.stripes > 0) with_vectors(a.dtype, cut.packed, f);
@@ -305,7 +306,8 @@ void with_columns(const Columns& a, const ColumnCut& cut, F&& f) {
 
 constexpr std::int64_t kLeastEach = 4;  // fewest rows per thread that are worth the start of a block
 
-/// Shortens the stripes of passes without partial results, so that the last blocks delay the end less.
+/// Shortens the stripes for passes without partial results: with smaller blocks, the last ones finish sooner after the
+/// others.
 ColumnCut shorter(const Columns& a, ColumnCut cut) {
   cut.rows_each = std::max<std::int64_t>(kLeastEach * cut.lanes, ceil_div(cut.rows_each, 4));
   cut.stripes = ceil_div(a.rows, cut.rows_each);
@@ -331,8 +333,8 @@ ColumnCut cut_columns(const Columns& a) {
   cut.tiles = ceil_div(vectors, kMostAcross);
   cut.across = static_cast<int>(ceil_div(vectors, cut.tiles));
   cut.lanes = kThreads / cut.across;
-  // As many blocks as a Hopper holds at once, with enough rows that a thread's share is worth the final fold, but not
-  // so many that float sums lose digits: then twice as many blocks, and so on.
+  // As many blocks as a Hopper holds at once. A thread gets enough rows to be worth the final fold, but not so many
+  // that float sums lose digits; if it would, twice (three times, …) as many blocks are used.
   const std::int64_t wanted = std::max<std::int64_t>(1, kBlocks / (cut.tiles * std::max<std::int64_t>(1, a.samples)));
   const std::int64_t times = std::max<std::int64_t>(1, ceil_div(a.rows, wanted * kMostEach * cut.lanes));
   cut.rows_each = std::max(ceil_div(a.rows, wanted * times), kLeastEach * cut.lanes);

@@ -12,12 +12,12 @@ namespace binade::cuda {
 
 /// How blocks share the work, by sizes and alignment alone: stripes of rows of one sample x tiles of channels.
 struct ColumnCut {
-  bool packed = false;  ///< a thread takes 8 channels
-  int across = 1;       ///< threads along the channels
-  int lanes = 1;        ///< rows that the block reads at a time
-  std::int64_t tiles = 1, stripes = 1, rows_each = 1;
+  bool packed = false;                                 ///< a thread takes 8 channels
+  int across = 1;                                      ///< threads along the channels
+  int lanes = 1;                                       ///< rows that the block reads at a time
+  std::int64_t tiles = 1, stripes = 1, rows_each = 1;  ///< tiles of channels; stripes of a sample; rows of a stripe
 };
-/// REQUIRES that every pointer to values of `a` that is used later is set.
+/// Returns the cut for `a`. REQUIRES that every pointer of `a` to values that later passes use is set.
 ColumnCut cut_columns(const Columns& a);
 /// Partial results of the two reductions, per stripe: (samples, stripes, kMomentParts or kSumParts, cols) values of the
 /// computing type.
@@ -26,8 +26,8 @@ inline std::int64_t part_values(const Columns& a, const ColumnCut& cut, int part
   return a.samples * cut.stripes * parts * a.cols;
 }
 
-/// parts = an origin, the mean minus the origin, and the sum of squared deviations from the mean. Relative to an
-/// origin, a mean keeps the digits that a large common offset would take.
+/// parts = an origin (a value of the stripe), the mean minus the origin, and the sum of squared deviations from the
+/// mean. Relative to an origin, a mean keeps the digits that a large common offset would take.
 void column_moments(const Columns& a, const ColumnCut& cut, void* parts);
 /// out = act((x - mean) scale + bias + residual)
 void column_apply(const Columns& a, const ColumnCut& cut);
@@ -36,13 +36,13 @@ void column_gradient_sums(const Columns& a, const ColumnCut& cut, void* parts);
 /// out = scale (gy' - center) + slope (x - mean) + constant; gr = gy'
 void column_gradient_apply(const Columns& a, const ColumnCut& cut);
 
-/// Moments or sums of one channel over all stripes.
+/// The two moments or sums of one channel over all stripes.
 struct ChannelTotals {
   double first = 0, second = 0;
 };
 
-/// Called by all threads of a block of column_fold.cuh with the parts of one sample, each for its channel c (none if c
-/// >= cols). Every thread of a channel gets its totals.
+/// Must be called by all threads of a block of column_fold.cuh, with the parts of one sample and the thread's channel c
+/// (none if c >= cols). Every thread of a channel receives the channel's totals.
 ///
 /// Combines the stripes' means and squared deviations by sums about the first stripe's mean, in double. Cancellation
 /// costs at most a factor of the number of stripes, since the first stripe's distance from the total mean is part of

@@ -2,8 +2,8 @@
 #include "binade/cuda/device/map.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Other kernels of a linear layer: the sums for a bias's gradient and the derivative of its activation, in one pass if
-/// both are wanted.
+/// Kernels of a linear layer besides its products: the column sums that are a bias's gradient, and the activation's
+/// derivative, in one pass if both are wanted.
 namespace binade::cuda {
 namespace {
 
@@ -22,7 +22,7 @@ struct ActivationDerivative {
   }
 };
 
-/// Terms of the sums: x as stored ...
+/// One of the two kinds of terms that are summed: x as stored.
 struct PlainTerms {
   In x;
   std::uint32_t* words = nullptr;
@@ -37,7 +37,7 @@ struct PlainTerms {
     return load_at<C>(x, at);
   }
 };
-/// ... or gz = gy activation'(z), which is stored and added as stored.
+/// The other kind of terms that are summed: gz = gy activation'(z), rounded and stored as well.
 template <Activation kActivation>
 struct DerivativeTerms {
   In z, gy;
@@ -85,7 +85,7 @@ struct Columns {
   void* sums = nullptr;  ///< (chunks, columns)
 };
 
-/// Sums 8 columns per thread over a chunk of rows, then folds over the threads that share the columns.
+/// Sums 8 columns per thread over a chunk of rows, then combines the threads that share the columns.
 template <class C, class Terms>
 __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) {
   __shared__ C shared[kThreads][kPack + 1];
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) 
         for (int k = 0; k < kPack; ++k) shared[threadIdx.x][k] += shared[threadIdx.x + apart * c.across][k];
     }
     __syncthreads();
-    // One column per thread, so that neighbors write side by side.
+    // One column per thread, so that neighboring threads write neighboring addresses.
     for (int i = static_cast<int>(threadIdx.x); i < c.across * kPack; i += kThreads) {
       const std::int64_t to = (at - chunk * blocks) * c.across * kPack + i;
       if (to < c.columns) static_cast<C*>(c.sums)[chunk * c.columns + to] = shared[i / kPack][i % kPack];

@@ -10,7 +10,7 @@
 #include "binade/cuda/device/failure.h"
 #include "binade/cuda/device/faults.cuh"
 
-/// Included by every file of the module.
+/// The state of the open device and the helpers that every file of the module uses.
 namespace binade::cuda {
 
 /// Throws the matching Failure unless `error` is cudaSuccess.
@@ -22,16 +22,17 @@ struct Context {
   int multiprocessors = 1;
   int capability = 0;  ///< 10 major + minor
   cudaStream_t stream = nullptr;
-  std::uint32_t* amax_words = nullptr;  ///< two words of device memory that the kernels of this call observe into
+  std::uint32_t* amax_words = nullptr;  ///< two device words to which the kernels of this call write observed maxima
   bool observes_libraries = true;       ///< results of libraries are read again to observe them
 
   FaultNote fault;  ///< the first data for which an op had no result
 
-  /// Device word: 0 while the host submits ops itself (cuda/device/live_stream.cuh).
+  /// In device memory: steps since the step in which the running kernels were submitted or captured; 0 while the host
+  /// submits ops itself (cuda/device/live_stream.cuh).
   std::int64_t* step_offset = nullptr;
 
   std::atomic<std::uint64_t> waits{0};  ///< number of times the host has waited
-  /// Guards submission to the stream: one call at a time, and nothing of another thread's in a capture.
+  /// Guards submission to the stream: one call at a time, and no work of another thread during a capture.
   std::recursive_mutex mutex;
 };
 
@@ -43,7 +44,7 @@ void wait();
 /// Copies from ordinary host memory, which may be written again on return, without waiting for the device.
 void upload(void* to, const void* from, std::size_t bytes);
 
-/// Copies to ordinary host memory what `from` holds at `mark`, concurrently with later work (fetch.cu).
+/// Copies `from`, as it is when `mark` is reached, to ordinary host memory, concurrently with later work (fetch.cu).
 void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark);
 
 /// Workspace for the kernels of one call (work_memory.cu).
@@ -52,13 +53,14 @@ void release_work(void* memory) noexcept;
 
 /// Returns true if this thread captures the stream: what it submits is recorded in a graph instead of run (capture.cu).
 bool capturing();
-/// Throws a Failure that names `what` if this thread captures; the capture fails too.
+/// Throws a Failure that names `what` if this thread captures the stream; the capture then fails too.
 void require_no_capture(const char* what);
 /// Returns device memory that holds a copy of `values` whenever the graph that is being captured runs. It lives as long
 /// as the graph. REQUIRES capturing().
 const void* hold_for_graph(const void* values, std::size_t bytes);
 
-/// Device memory for one call. Others get it only after the kernels of the call, by the order of the stream.
+/// Device memory for one call. Later calls may get the same bytes: their kernels run after those of this call, since
+/// all are on one stream.
 template <class T>
 class Buffer {
  public:
@@ -86,7 +88,7 @@ class Buffer {
  private:
   static std::size_t bytes_of(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(T); }
   void* data_ = nullptr;
-  void* work_ = nullptr;  // memory to release
+  void* work_ = nullptr;  // memory to release; null if it belongs to a graph
 };
 
 inline constexpr int kWarp = 32;
@@ -123,7 +125,7 @@ inline unsigned blocks_for(std::int64_t work) {
   return static_cast<unsigned>(work < kMost ? work : kMost);
 }
 
-/// Calls f(i) for this thread's indices of [0, count), which are a grid apart.
+/// Calls f(i) for this thread's indices in [0, count); consecutive ones are as far apart as the grid has threads.
 template <class Index, class F>
 __device__ __forceinline__ void each_index(Index count, F&& f) {
   for (Index i = blockIdx.x * static_cast<Index>(blockDim.x) + threadIdx.x; i < count;
@@ -131,9 +133,9 @@ __device__ __forceinline__ void each_index(Index count, F&& f) {
     f(i);
 }
 
-/// Returns a grid for `count` work items, of which each block takes those a grid apart: enough blocks to fill the
-/// device a few times over. Results do not depend on it, since every item is computed by itself. With small blocks, a
-/// larger grid leaves less of the device idle at the end.
+/// Returns a grid for `count` work items that fills the device a few times over; if there are more items than blocks, a
+/// block takes several in turn. Results do not depend on the grid, since every item is computed by itself. With small
+/// blocks, a larger grid leaves less of the device idle at the end.
 inline unsigned grid_for(std::int64_t count, int each_multiprocessor = 16) {
   const std::int64_t most = static_cast<std::int64_t>(context().multiprocessors) * each_multiprocessor;
   return static_cast<unsigned>(count < 1 ? 1 : count < most ? count : most);

@@ -4,14 +4,14 @@
 #include "binade/cuda/device/products.cuh"
 
 /// Forward and data gradient as implicit products: rows are result pixels, columns result channels, and k runs over the
-/// filter's taps and the source channels. The data gradient is the same sweep over gy with transposed filters, once for
-/// each position ("phase") of a result pixel within the stride, so that every tap counts.
+/// filter's taps and the source channels. The data gradient is computed in the same way from gy and transposed filters,
+/// once for each phase (position of a result pixel modulo the stride), so that only taps that contribute are visited.
 namespace binade::cuda {
 namespace {
 
 using namespace conv;
 
-/// Either direction, described by its result. Channels are those of one group.
+/// A forward pass or a data gradient, described from the side of its result. Channels are those of one group.
 struct Sweep {
   const void* source = nullptr;
   const void* filter = nullptr;
@@ -68,8 +68,8 @@ Sweep sweep_of(const ConvArgs& a) {
   return sweep;
 }
 
-/// Taps of one dimension in a phase: filter positions first, first + step, …; tap a reads the source offset + a
-/// offset_step away.
+/// Taps of one dimension in a phase: the filter positions first, first + step, …. Tap a reads the source pixel at
+/// distance offset + a offset_step.
 struct Taps {
   std::int64_t first, step, count, offset, offset_step;
 };
@@ -97,16 +97,16 @@ __device__ Taps taps_of(const Sweep& s, int d, std::int64_t phase) {
   return taps;
 }
 
-/// Positions of the 16 steps of a chunk of k.
+/// The 16 steps of a chunk of k: where each reads the source and the filter.
 struct Chunk {
-  std::int64_t y[kDepth], x[kDepth];  // relative to the row's source pixel; kNowhere past the last k
-  std::int64_t source[kDepth];        // elements from the row's source pixel
-  std::int64_t filter[kDepth];        // elements from the group's filters; -1 past the last k
+  std::int64_t y[kDepth], x[kDepth];  // distance from source pixel i source_step; kNowhere past the last k
+  std::int64_t source[kDepth];        // the same in elements, channel included
+  std::int64_t filter[kDepth];        // element offset in the group's filters; -1 past the last k
 };
 
-/// Moves one of the 16 steps through the chunks.
+/// The place of one of the 16 steps in k, which advances from chunk to chunk.
 struct Step {
-  std::int64_t row = 0, column = 0, channel = 0;  // of taps, of source channels
+  std::int64_t row = 0, column = 0, channel = 0;  // row and column of the tap, source channel
 
   __device__ void forward(std::int64_t by, const Taps& columns, std::int64_t channels) {
     for (channel += by; channel >= channels; channel -= channels)
@@ -129,12 +129,12 @@ struct Step {
   }
 };
 
-/// Tiles of kM pixels by kN channels. kPer: neighbors that are read at a time.
+/// Tiles of kM pixels by kN channels. kPer: contiguous values that are read at a time.
 template <class T, class C, bool kTransposed, int kM, int kN, int kPer>
 __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t tiles, std::uint32_t* words) {
   constexpr int kRows = kM / 16, kColumns = kN / 16;           // of one thread
   constexpr int kAcross = kDepth / kPer;                       // threads along k
-  constexpr int kALoads = kM * kAcross / kThreads, kPad = 4;   // runs that one thread reads of a chunk
+  constexpr int kALoads = kM * kAcross / kThreads, kPad = 4;   // runs of kPer values that a thread reads per chunk
   constexpr int kBAcross = kTransposed ? kN / kPer : kAcross;  // along channels, or along k
   constexpr int kBLoads = kN * kDepth / kPer / kThreads;
   alignas(16) __shared__ C a[2][kDepth][kM + kPad];
@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
     __syncthreads();
     for (std::int64_t c = 0; c < count; ++c) {
       const int half = static_cast<int>(c % 2);
-      // Chunk c + 1 was located in the last iteration; the positions of chunk c make room for those of c + 2.
+      // Chunk c + 1 was prepared in the last iteration; the offsets of chunk c are overwritten by those of chunk c + 2.
       if (c + 1 < count) fetch(chunks[1 - half]);
       if (thread < kDepth) {
         step.forward(kDepth, columns, s.source_channels);
@@ -260,7 +260,8 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
   amax.publish();
 }
 
-/// For few channels per group (depthwise): one thread per element of the result; neighbors are channels.
+/// For few channels per group (depthwise): one thread per element of the result; neighboring threads take neighboring
+/// channels.
 template <class T, class C, bool kTransposed>
 __global__ void __launch_bounds__(kThreads) conv_elements(Sweep s, std::int64_t count, std::uint32_t* words) {
   const T* const source = static_cast<const T*>(s.source);
@@ -326,7 +327,8 @@ void start(const Sweep& s, DType in, std::uint32_t* words) {
   }
 }
 
-/// Calls a library, directly or with copies of channel slices. Observes the result.
+/// Calls a library, directly or with copies of channel slices, and observes the result. Returns false if no library
+/// computes it.
 bool conv_by_library(const ConvArgs& a, std::int64_t pixels, std::int64_t channels) {
   const auto observe = [&](const void* result, std::int64_t pitch) {
     const Finish at{.y = {const_cast<void*>(result), a.out}, .row = pitch, .batch = {}, .words = context().amax_words};
@@ -391,7 +393,7 @@ void run_conv(const ConvArgs& a) {
   const std::int64_t pixels = s.images * (a.transposed ? s.height * s.width : s.out_height * s.out_width);
   const std::int64_t channels = a.transposed ? s.channels : s.filters;
   if (pixels * channels == 0) return;
-  // Empty sums are not given to a library.
+  // A library is not called for empty sums.
   const bool empty = s.out_height * s.out_width * s.filters * s.height * s.width * s.channels == 0;
   if (!empty && conv_by_library(a, pixels, channels)) return;
   own_conv(a, context().amax_words);

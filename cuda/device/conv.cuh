@@ -4,12 +4,13 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/vector.cuh"
 
-/// Shared by Binade's convolution kernels: tiles of 16 steps of k in shared memory, and 256 threads that each keep a
-/// small block of sums. f32 arithmetic (double for f64) on widened inputs; every sum is one chain in the order of k.
+/// Shared by Binade's convolution kernels: 16 steps of k are in shared memory at a time, and each of 256 threads keeps
+/// a small block of sums. f32 arithmetic (double for f64) on widened inputs; the terms of a sum are added one after the
+/// other in the order of k.
 namespace binade::cuda {
 
-/// Convolution by Binade's kernels, for any sizes. REQUIRES that there is a result, and pixels for the gradient of
-/// weights. Results are observed in `words`; null: not observed.
+/// Convolution by Binade's kernels, for any sizes. REQUIRES that the result is not empty, and for the gradient of
+/// weights that there are pixels. Results are observed in `words`; null: not observed.
 void own_conv(const ConvArgs& a, std::uint32_t* words);
 void own_conv_weight(const ConvWeightArgs& a);
 
@@ -39,13 +40,13 @@ inline constexpr int kDepth = 16;  ///< steps of k in shared memory
 /// A coordinate outside of every image, whatever is added to it.
 inline constexpr std::int64_t kNowhere = std::int64_t{-1} << 60;
 
-/// kPer neighbors, in one access if they are small enough.
+/// kPer contiguous values, loaded in one access if that is wide enough.
 template <class T, int kPer>
 struct alignas(sizeof(T) * kPer) Run {
   T x[kPer];
 };
 
-/// Loads the kPer values at `from`, or zeros if there are none.
+/// Loads the kPer values at `from`, or zeros if not `there`.
 template <int kPer, class T, class C>
 __device__ __forceinline__ void load_run(const T* from, bool there, C (&x)[kPer]) {
   if (there) {
@@ -62,7 +63,7 @@ __device__ __forceinline__ bool inside(std::int64_t i, std::int64_t extent) {
   return static_cast<std::uint64_t>(i) < static_cast<std::uint64_t>(extent);
 }
 
-/// sums += a b over the kDepth steps of one chunk; each thread's rows and columns are neighbors.
+/// sums += a b over the kDepth steps of one chunk; a thread's rows and columns are contiguous.
 template <int kRows, int kColumns, int kM, int kN, class C>
 __device__ __forceinline__ void multiply(const C (&a)[kDepth][kM], const C (&b)[kDepth][kN], int row, int column,
                                          C (&sums)[kRows][kColumns]) {
@@ -80,7 +81,7 @@ __device__ __forceinline__ void multiply(const C (&a)[kDepth][kM], const C (&b)[
   }
 }
 
-/// Returns true if pixels `pitch` apart may be read in runs of four.
+/// Returns true if pixels `pitch` elements apart may be read four values at a time.
 inline bool in_fours(const void* data, DType dtype, std::int64_t pitch) {
   const std::size_t bytes = is_half(dtype) ? 8 : 16;
   return dtype != DType::f64 && pitch % 4 == 0 && reinterpret_cast<std::uintptr_t>(data) % bytes == 0;

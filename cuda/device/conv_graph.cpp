@@ -5,7 +5,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Images whose pixels are `pitch` apart, which exceeds the channels of a slice.
+/// Describes images whose pixels are `pitch` elements apart (in a channel slice, more than the slice has channels).
 TensorFacts pixels(ConvTensor id, DType dtype, const Four& extents, std::int64_t pitch, int alignment) {
   return {id, type_of(dtype), extents, {extents[2] * extents[3] * pitch, 1, extents[3] * pitch, pitch}, alignment};
 }
@@ -20,11 +20,11 @@ TensorFacts y_facts(const ConvKey& key, DType dtype) {
 }
 TensorFacts w_facts(const ConvKey& key, DType dtype) {
   const ConvShape& s = key.shape;
-  const std::int64_t channels = s.channels / s.groups;  // fewer than x has: cuDNN infers the groups
+  const std::int64_t channels = s.channels / s.groups;  // fewer channels than x has, from which cuDNN infers the groups
   return pixels(kTensorW, dtype, {s.filters, channels, s.filter_height, s.filter_width}, channels, key.w_alignment);
 }
 
-/// f32 sums in the shape of `result`, which never reach memory.
+/// Describes f32 sums in the shape of `result`, which never reach memory.
 TensorFacts sums_like(const TensorFacts& result) {
   TensorFacts sums = pixels(kTensorSums, DType::f32, result.extents, result.extents[1], 16);
   sums.is_virtual = true;
@@ -78,11 +78,11 @@ Operation operation_of(ConvPass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
 }
 
-/// Returns into how many parts a sum over all pixels is cut. A result of few tiles leaves most of a device idle, and
-/// cuDNN's heuristics cut sums of halves only if the result is of halves too.
+/// Returns the number of parts into which a sum over all pixels is cut. A result of few tiles leaves most of a device
+/// idle, and cuDNN's heuristics cut sums of halves only if the result consists of halves too.
 int slices_of(const ConvKey& key, const EngineTarget& target) {
   if (key.pass != ConvPass::kWeightGradient || key.in == key.out) return 1;
-  constexpr std::int64_t kTile = 128, kMost = 128, kPixels = 1024;  // at least in a slice
+  constexpr std::int64_t kTile = 128, kMost = 128, kPixels = 1024;  // kPixels: fewest pixels of a part
   const ConvShape& s = key.shape;
   const auto tiles = [](std::int64_t n) { return (n + kTile - 1) / kTile; };
   const std::int64_t columns = s.filter_height * s.filter_width * (s.channels / s.groups);
@@ -94,7 +94,8 @@ int slices_of(const ConvKey& key, const EngineTarget& target) {
   return static_cast<int>(std::clamp<std::int64_t>(std::min({fill, worth, fit}), 1, kMost));
 }
 
-/// For halves, engines for pointwise operations that lack Tensor Cores are only a last resort.
+/// Requirements on the engine. For halves, engines of pointwise operations that do not use Tensor Cores are a last
+/// resort.
 EngineRequirements terms_of(const ConvKey& key, int form, const EngineTarget& target) {
   const bool halves = key.in != DType::f32;
   return {.tensor_cores = halves && form == kThroughFloat ? TensorCores::kOnly

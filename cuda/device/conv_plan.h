@@ -8,7 +8,8 @@
 #include "binade/core/kernels/conv.h"
 #include "binade/cuda/device/engine_choice.h"
 
-/// Key of a convolution by a library. Plain values: no library's header.
+/// The key by which a convolution of a library is planned. It consists of plain values; this file needs no library
+/// header.
 namespace binade::cuda {
 
 enum class ConvPass : int { kForward, kDataGradient, kWeightGradient };
@@ -20,7 +21,7 @@ struct ConvKey {
   DType out = DType::f32;  ///< of the result
   ConvShape shape;
   std::int64_t x_pitch = 0, y_pitch = 0;
-  int x_alignment = 16, w_alignment = 16, y_alignment = 16;  ///< bytes: a power of two, at most 16
+  int x_alignment = 16, w_alignment = 16, y_alignment = 16;  ///< in bytes: a power of two, at most 16
   bool bias = false;
   bool tf32 = false;  ///< f32 inputs may be rounded to TF32
 

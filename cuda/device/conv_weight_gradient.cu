@@ -2,9 +2,9 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/libraries.cuh"
 
-/// gw[f, r, s, c] = sum over pixels of gy[pixel, f] x[pixel shifted by (r, s), c]: rows are filters, columns (r, s, c),
-/// and k runs over the pixels. Runs of pixels, cut by size alone, are summed by different blocks; their sums are added
-/// in order.
+/// gw[f, r, s, c] = sum over pixels of gy[pixel, f] x[pixel shifted by (r, s), c]: a product whose rows are filters,
+/// whose columns are (r, s, c), and whose k runs over the pixels. The pixels are cut into runs by size alone; different
+/// blocks sum different runs, and the sums of the runs are added in order.
 namespace binade::cuda {
 namespace {
 
@@ -12,15 +12,15 @@ using namespace conv;
 
 constexpr int kTile = 64;
 constexpr int kEach = kTile / 16;                           // rows and columns of one thread
-constexpr std::int64_t kBlocks = 2048;                      // wanted
+constexpr std::int64_t kBlocks = 2048;                      // wanted number of blocks
 constexpr std::int64_t kFewestPixels = 512;                 // fewest pixels of a run
-constexpr std::int64_t kMostSums = std::int64_t{32} << 20;  // most sums of all runs together
+constexpr std::int64_t kMostSums = std::int64_t{32} << 20;  // most sums of all runs together, in elements
 
 struct Plan {
   ConvWeightArgs args = {};
-  std::int64_t channels = 0, filters = 0;  // of one group
-  std::int64_t columns = 0;                // positions * channels
-  std::int64_t pixels = 0, runs = 0, run_pixels = 0;
+  std::int64_t channels = 0, filters = 0;             // of one group
+  std::int64_t columns = 0;                           // positions * channels
+  std::int64_t pixels = 0, runs = 0, run_pixels = 0;  ///< run_pixels: pixels of a run
   std::int64_t row_tiles = 0, column_tiles = 0, tiles = 0;
 };
 
@@ -42,14 +42,14 @@ Plan plan_of(const ConvWeightArgs& args) {
   return p;
 }
 
-/// Positions of the 16 pixels of a chunk.
+/// The 16 pixels of a chunk: where each reads x and gy.
 struct Chunk {
-  std::int64_t y[kDepth], x[kDepth];  // of the filter's corner in x
-  std::int64_t source[kDepth];        // elements of x before it
-  std::int64_t gradient[kDepth];      // elements of gy; -1 past the run's end
+  std::int64_t y[kDepth], x[kDepth];  // pixel of x that filter position (0, 0) reads
+  std::int64_t source[kDepth];        // offset of that pixel in x, in elements
+  std::int64_t gradient[kDepth];      // offset of the pixel in gy, in elements; -1 past the end of the run
 };
 
-/// Moves one of the 16 pixels through a run.
+/// The coordinates of one of the 16 pixels, which advance through a run from chunk to chunk.
 struct Step {
   std::int64_t pixel, image, row, column;
 
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
   const ConvShape& s = p.args.shape;
   const int thread = static_cast<int>(threadIdx.x);
   const int row = thread / 16 * kEach, column = thread % 16 * kEach;
-  const int across = thread % kAcross * kPer, along = thread / kAcross;  // the elements that it reads of a chunk
+  const int across = thread % kAcross * kPer, along = thread / kAcross;  // its elements of a chunk
 
   for (std::int64_t tile = blockIdx.x; tile < p.tiles * p.runs; tile += gridDim.x) {
     std::int64_t rest = tile / p.column_tiles;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
     const std::int64_t begin = run * p.run_pixels;
     const std::int64_t end = begin + p.run_pixels < p.pixels ? begin + p.run_pixels : p.pixels;
     const std::int64_t count = (end - begin + kDepth - 1) / kDepth;
-    // The thread's columns belong to one tap and to neighboring channels.
+    // The columns that a thread reads belong to one filter position and to neighboring channels.
     const std::int64_t k = first_column + across, position = k / p.channels;
     const bool has_column = k < p.columns, has_row = first_row + across < p.filters;
     const std::int64_t tap_y = position / s.filter_width * s.dilation[0],
@@ -181,7 +181,7 @@ void start(const Plan& p) {
          gw);
 }
 
-/// Eight halves, which a library reads at once.
+/// Eight halves, which a library reads in one access.
 struct alignas(16) EightHalves {
   std::uint16_t x[8];
 };
@@ -198,8 +198,8 @@ __global__ void widen_pixels(const std::uint16_t* from, std::int64_t pitch, std:
   });
 }
 
-/// Pixels of halves as a library reads them: contiguous, with a multiple of eight channels. Pixels that already are so
-/// are not copied.
+/// Pixels of halves in the form that a library reads: contiguous, with a multiple of eight channels. Pixels that
+/// already have this form are not copied.
 class PaddedPixels {
  public:
   PaddedPixels(const void* pixels, std::int64_t count, std::int64_t channels, std::int64_t pitch)
@@ -223,9 +223,9 @@ class PaddedPixels {
   Buffer<EightHalves> copy_;
 };
 
-/// For halves in a layout that cuDNN's engines do not support (tests/cuda/conv_engines_test.cpp): an odd number of
-/// channels, which 4 bytes do not divide (an image's three, a mask's one), and slices. Padding with zeros changes no
-/// sum.
+/// Weight gradient by a library for halves in a layout that cuDNN's engines do not support
+/// (tests/cuda/conv_engines_test.cpp): channel slices, and an odd number of channels (an image's three, a mask's one),
+/// so that pixels do not begin at multiples of 4 bytes. Padding with zeros changes no sum.
 bool widened_by_library(const ConvWeightArgs& a) {
   const ConvShape& s = a.shape;
   const PaddedPixels x(a.x, s.images * s.height * s.width, s.channels, a.x_pitch);
@@ -253,7 +253,7 @@ bool widened_by_library(const ConvWeightArgs& a) {
   return true;
 }
 
-/// Calls a library, directly or with copies.
+/// Calls a library, directly or with copies. Returns false if no library computes the gradient.
 bool conv_weight_by_library(const ConvWeightArgs& a) {
   const ConvShape& s = a.shape;
   const bool slices = a.x_pitch != s.channels || a.gy_pitch != s.filters;

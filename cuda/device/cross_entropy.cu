@@ -7,7 +7,7 @@
 
 /// Softmax and negative log-likelihood, one thread group per row. Both directions read each logit once and compute one
 /// exponential of it. Backward reads an element before the same thread writes its gradient, so `out` may alias the
-/// logits. Only the device knows how many rows count.
+/// logits. The host does not know the number of rows that are not ignored: it is counted on the device.
 namespace binade::cuda {
 namespace {
 
@@ -26,7 +26,8 @@ constexpr int kWideThreads =
     512;                   // threads of a row that is too long for registers: two such blocks fit a multiprocessor
 constexpr int kAhead = 2;  // packs that a thread loads before it computes with the first
 
-/// Calls f(columns, their values) for this thread's columns of a row.
+/// Calls f(columns, their values) for this thread's columns of a row; kAhead packs are loaded before the first is
+/// processed.
 template <int V, class C, class F>
 __device__ __forceinline__ void each_ahead(const ThreadGroup<C>& group, const In& x, std::int64_t row,
                                            std::int64_t cols, F&& f) {
@@ -84,7 +85,7 @@ struct Running {
   }
 };
 
-/// losses (rows): the loss of each row; 0 if ignored, NaN if the target is not a class.
+/// Computes losses (rows): the loss of each row; 0 if the row is ignored, NaN if its target is not a class.
 template <class C, int V, int H>
 __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1 ? 2 : 1)
     forward_rows(CrossEntropyArgs a, int width, C* losses, FaultNote fault) {

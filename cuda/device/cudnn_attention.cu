@@ -12,7 +12,7 @@ std::string why_no_library(const AttentionKey& key) {
 }
 
 PlanCache<AttentionKey>& plans() {
-  // Never destroyed: the driver may be gone before statics are.
+  // Never destroyed: the CUDA driver may shut down before static objects are destroyed.
   static auto* only = new PlanCache<AttentionKey>({.what = "an attention",
                                                    .family = kAttentionFamily,
                                                    .forms = kAttentionForms,
@@ -22,14 +22,14 @@ PlanCache<AttentionKey>& plans() {
   return *only;
 }
 
-/// A tensor of the call: its first sample, and the bytes between samples.
+/// A tensor of the call: the address of its first sample, and the bytes between samples.
 struct Tokens {
   AttentionTensor id;
   const void* data;
   std::int64_t bytes;
 };
 
-/// Runs `whole`, part by part of its batch. `tensors` are those in memory.
+/// Computes the attention `whole`, in several parts of its batch if necessary. `tensors` are the tensors in memory.
 bool run(const AttentionKey& whole, double scale, const std::vector<Tokens>& tensors) {
   const AttentionKey key = at_once(whole, EngineTarget{}.most_workspace);
   return plans().with_plan(key, [&](const EnginePlan& plan) {
@@ -51,7 +51,7 @@ bool run(const AttentionKey& whole, double scale, const std::vector<Tokens>& ten
   });
 }
 
-/// Tensors of a key, with the bytes of one sample.
+/// Describes the tensors of a key: id, address, and bytes per sample.
 struct Samples {
   const AttentionKey& key;
   std::int64_t half = 2;
@@ -67,7 +67,7 @@ struct Samples {
   }
 };
 
-/// An output, or memory of the call if it is not wanted but cuDNN writes it.
+/// An output of cuDNN. If the caller does not want it, cuDNN writes it to workspace.
 class OptionalOutput {
  public:
   OptionalOutput(void* wanted, std::int64_t bytes) : wanted_(wanted), buffer_(wanted != nullptr ? 0 : bytes) {}
@@ -94,7 +94,7 @@ bool library_attention(const AttentionForward& f) {
 bool library_attention(const AttentionBackward& b) {
   const AttentionArgs& a = b.args;
   const AttentionKey key = attention_key(b);
-  if (!why_no_library(key).empty()) return run(key, a.scale, {});  // notes why, and allocates nothing
+  if (!why_no_library(key).empty()) return run(key, a.scale, {});  // adds a note with the reason, and allocates nothing
   const Samples at{key};
   const OptionalOutput gq(b.gq.data, a.batch * at.queries(kAttentionGq, nullptr, key.gq).bytes);
   const OptionalOutput gk(b.gk.data, a.batch * at.keys(kAttentionGk, nullptr, key.gk).bytes);

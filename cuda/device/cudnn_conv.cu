@@ -6,7 +6,7 @@ namespace binade::cuda {
 namespace {
 
 PlanCache<ConvKey>& plans() {
-  // Never destroyed: the driver may be gone before statics are.
+  // Never destroyed: the CUDA driver may shut down before static objects are destroyed.
   static auto* only = new PlanCache<ConvKey>({.what = "a convolution",
                                               .family = kConvFamily,
                                               .forms = kConvForms,

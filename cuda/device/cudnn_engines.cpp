@@ -8,7 +8,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Returns true if an engine with this note is not admissible.
+/// Returns true if an engine that has this numerical note is not admissible.
 bool breaks_a_guarantee(cudnnBackendNumericalNote_t note, const EngineRequirements& terms, const EngineTarget& target) {
   switch (note) {
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return terms.tensor_cores == TensorCores::kNone;
@@ -31,7 +31,7 @@ bool keeps_guarantees(const Descriptor& engine, const EngineRequirements& terms,
   return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_guarantee(note, terms, target); });
 }
 
-/// Fills descriptors, which cuDNN requires to exist beforehand. Returns how many were filled.
+/// Fills the descriptors in `to`, which cuDNN requires to exist beforehand. Returns how many were filled.
 std::int64_t get_descriptors(const Descriptor& from, cudnnBackendAttributeName_t name, std::vector<Descriptor>& to) {
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const Descriptor& d : to) raw.push_back(d.raw());
@@ -48,7 +48,7 @@ std::vector<Descriptor> make(cudnnBackendDescriptorType_t type, std::int64_t cou
   return all;
 }
 
-/// Engine configurations that heuristics of `mode` propose, the fastest first.
+/// Returns the engine configurations that heuristics of `mode` propose, the fastest first.
 std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode, const EngineTarget& target) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -65,7 +65,7 @@ std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_
   return all;
 }
 
-/// Returns the engine of a configuration, by number and knobs.
+/// Returns the engine of a configuration as number and knobs (tuning parameters).
 EngineChoice choice_of(const Descriptor& engine, const Descriptor& config, int form) {
   EngineChoice choice{
       .library = true, .form = form, .engine = engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), .knobs = {}};
@@ -106,7 +106,8 @@ std::optional<Descriptor> engine_of(const OperationGraph& graph, std::int64_t in
   return engine;
 }
 
-/// Returns an engine with its knobs set, if it accepts them.
+/// Returns the configuration of an engine with these knobs (tuning parameters), or std::nullopt if the engine does not
+/// accept them.
 std::optional<Descriptor> config_of(const Descriptor& engine, const Knobs& values) {
   std::vector<Descriptor> knobs;
   std::vector<cudnnBackendDescriptor_t> raw;
@@ -138,10 +139,11 @@ bool has_knob(const Descriptor& engine, cudnnBackendKnobType_t wanted) {
   });
 }
 
-/// Adds engines that cut long sums into slices, which heuristics propose for few graphs: each with its default kernel,
-/// whose tiles are 128 x 128, and with three of smaller tiles, which suit a result of 64 filters. There are too many
-/// kernels to time all of them, and cuDNN only numbers them. Their tiles were inferred from a configuration's
-/// workspace, since a slice consists of whole tiles (cuDNN 9.19, a described H100).
+/// Adds engines that cut long sums into slices, which the heuristics propose for few graphs only. Each is added with
+/// its default kernel, whose tiles are 128 x 128, and with three kernels of smaller tiles, which suit a result of 64
+/// filters. There are too many kernels to time all of them, and cuDNN only numbers them. Their tiles were inferred from
+/// the workspace of a configuration, since a slice consists of whole tiles (cuDNN 9.19, for the description of an
+/// H100).
 void add_sliced(const OperationGraph& graph, int form, const EngineRequirements& terms, const EngineTarget& target,
                 std::vector<EngineChoice>& all) {
   constexpr std::optional<std::int64_t> kKernels[] = {

@@ -61,7 +61,8 @@ Descriptor& Descriptor::finalize() {
 bool Descriptor::finalized() {
   const cudnnStatus_t status = cudnnBackendFinalize(raw_);
   if (status == CUDNN_STATUS_SUCCESS) return true;
-  // Engines report an unsupported graph in several ways; only what does not concern the graph is an error.
+  // Engines report an unsupported graph by several statuses. Only statuses that have nothing to do with the graph are
+  // errors.
   if (status == CUDNN_STATUS_ALLOC_FAILED || status == CUDNN_STATUS_NOT_INITIALIZED) check(status, "a plan");
   return false;
 }

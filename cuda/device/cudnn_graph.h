@@ -44,7 +44,7 @@ class Descriptor {
   }
   /// Throws Failure with cuDNN's reason.
   Descriptor& finalize();
-  /// Like finalize(), but returns false if cuDNN cannot compute it.
+  /// Like finalize(), but returns false if cuDNN does not support what is described.
   bool finalized();
 
   std::int64_t integer(cudnnBackendAttributeName_t name) const;
@@ -63,7 +63,7 @@ struct TensorFacts {
   cudnnDataType_t type;
   Four extents, strides;
   int alignment = 16;
-  bool is_virtual = false;   ///< never reaches memory
+  bool is_virtual = false;   ///< an intermediate result that never reaches memory
   bool is_by_value = false;  ///< a number in host memory, read when the plan is executed
 };
 /// Returns a finalized descriptor.
@@ -79,7 +79,7 @@ struct OperationGraph {
   void finalize(const std::vector<cudnnBackendDescriptor_t>& operations);
 };
 
-/// The device that engines are chosen for: that of a handle, or one that is only described.
+/// The device for which engines are chosen: that of a handle, or one of which only a description exists.
 struct EngineTarget {
   cudnnHandle_t handle = nullptr;
   const Descriptor* device = nullptr;  ///< CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, if there is no handle
@@ -101,14 +101,14 @@ enum class TensorCores : int { kNone, kAllowed, kOnly };
 
 /// Requirements on an engine in addition to Binade's guarantees, and into how many parts it should cut its sums.
 struct EngineRequirements {
-  TensorCores tensor_cores = TensorCores::kNone;  ///< they round f32 to TF32
-  int slices = 1;  ///< parts that a sum is worth cutting into, computed concurrently and added in f32
+  TensorCores tensor_cores = TensorCores::kNone;  ///< f32 inputs are rounded to TF32 on Tensor Cores
+  int slices = 1;  ///< parts into which a sum should be cut; they are computed concurrently and added in f32
 };
 
 /// Returns the engines that cuDNN's heuristics (mode A, then B if requested, then the fallbacks) propose for a graph
 /// and that keep Binade's guarantees: the same bits every time (except with `any_order`), products of the inputs as
-/// they are (no Winograd or Fourier transforms), sums in f32. The fastest first; planning one may still fail. If
-/// `slices` asks for it, they begin with engines that cut their sums.
+/// they are (no Winograd or Fourier transforms), sums in f32. The fastest come first; making a plan of one may still
+/// fail. If terms.slices > 1, the list begins with engines that cut their sums into parts.
 std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineRequirements& terms,
                                            const EngineTarget& target);
 /// Returns the plan of a choice, or std::nullopt if this cuDNN does not support it or it would break the guarantees

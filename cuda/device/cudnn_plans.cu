@@ -13,7 +13,7 @@ cudnnHandle_t cudnn_handle() {
 }
 
 std::mutex& cudnn_mutex() {
-  static std::mutex* const only = new std::mutex;  // never destroyed, as its users are not
+  static std::mutex* const only = new std::mutex;  // never destroyed, like the objects that use it
   return *only;
 }
 

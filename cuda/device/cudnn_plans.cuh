@@ -10,11 +10,11 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/plan_timing.cuh"
 
-/// Plans of cuDNN, each made once for its key and kept. Making and running a plan are separate, so that none is made
-/// while a graph is captured.
+/// Plans of cuDNN. A plan is made once per key and kept. Making and running a plan are separate steps, so that no plan
+/// is made during graph capture.
 namespace binade::cuda {
 
-/// Returns the handle on the context's stream, created on first use and kept. Used under cudnn_mutex().
+/// Returns the handle on the context's stream, created on first use and kept. REQUIRES that cudnn_mutex() is held.
 cudnnHandle_t cudnn_handle();
 std::mutex& cudnn_mutex();
 
@@ -25,12 +25,13 @@ struct PlanTensor {
 };
 void execute(const EnginePlan& plan, const std::vector<PlanTensor>& tensors, const char* what);
 
-/// How keys of one family are planned. A key has a unique text(), and numbers().
+/// How plans are made for the keys of one family (convolution, attention). A Key must have a unique text(), and
+/// numbers().
 template <class Key>
 struct Planner {
-  const char* what;         ///< "a convolution"
-  std::string_view family;  ///< the first word of a key's text
-  int forms;
+  const char* what;                           ///< "a convolution"
+  std::string_view family;                    ///< the first word of a key's text
+  int forms;                                  ///< number of forms (graphs that compute a key)
   std::string (*no_library)(const Key& key);  ///< why cuDNN is not used; empty if it is
   std::vector<EngineChoice> (*propose)(const Key& key, const EngineTarget& target);
   std::optional<EnginePlan> (*restore)(const Key& key, const EngineChoice& choice, const EngineTarget& target);
@@ -41,8 +42,8 @@ class PlanCache {
  public:
   explicit PlanCache(const Planner<Key>& planner) : planner_(planner) {}
 
-  /// Calls use(plan) and returns true if cuDNN has a plan for `key`. For a new key whose plan is chosen by time,
-  /// use(plan) runs with several plans: it must write all of its results and read none.
+  /// Calls use(plan) and returns true if cuDNN has a plan for `key`, otherwise returns false. For a new key whose plan
+  /// is chosen by time, use(plan) is called with several plans: it must write all of its results and not read them.
   template <class Use>
   bool with_plan(const Key& key, Use&& use) {
     const std::lock_guard lock(cudnn_mutex());
@@ -78,7 +79,7 @@ class PlanCache {
           taken_over_.insert_or_assign(plan.key, plan.choice);
           return true;
         });
-    // Keys that were planned in another way are planned again on their next use.
+    // A key that already has another plan gets the one from the text on its next use.
     std::erase_if(plans_, [this](const auto& plan) { return taken_over_.contains(plan.first.text()); });
     return taken;
   }
@@ -96,6 +97,7 @@ class PlanCache {
   };
   /// Most plans timed for one key: compiling an engine takes some tenths of a second.
   static constexpr std::size_t kMostTimed = 12;
+  /// A plan with more bytes of workspace is not timed once another plan has worked.
   static constexpr std::int64_t kMostTried = std::int64_t{256} << 20;
 
   static std::string title() {
@@ -123,7 +125,7 @@ class PlanCache {
     return plans_.emplace(key, make(key, use)).first->second;
   }
 
-  /// Returns the candidates; empty, with a note, if our own kernel computes the key.
+  /// Returns the engines that may compute the key; empty, with a note, if our own kernel computes it.
   std::vector<EngineChoice> proposals(const Key& key) {
     refuse_in_capture();
     if (const std::string why = planner_.no_library(key); !why.empty()) {
@@ -171,7 +173,7 @@ class PlanCache {
     };
     double best = 0;
     const auto time = [&](std::size_t i) -> std::optional<double> {
-      // Workspace never shrinks, so no losing plan may enlarge it.
+      // Workspace never shrinks, so a plan that is only tried must not enlarge it much.
       if (!planned(i) || (best > 0 && plans[i]->workspace > kMostTried)) return {};
       return seconds_of([&] { use(*plans[i]); }, best);
     };
@@ -189,7 +191,7 @@ class PlanCache {
   Planner<Key> planner_;
   std::unordered_map<Key, std::optional<EnginePlan>, Hash> plans_;
   std::unordered_map<Key, std::vector<EngineChoice>, Hash> open_;  // proposals for keys that were not used yet
-  std::unordered_map<std::string, EngineChoice> taken_over_;       // by their key's text, until it is used
+  std::unordered_map<std::string, EngineChoice> taken_over_;  // choices from use(), by their key's text, until used
 };
 
 }  // namespace binade::cuda

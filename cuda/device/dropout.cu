@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Eight elements per thread: two blocks of the stream. `kV` of them are read and written at a time.
+/// A thread computes eight elements, from two Philox blocks of the stream. It reads and writes `kV` of them at a time.
 template <class C, int kV>
 __global__ void dropout(DropoutArgs a, const std::int64_t* step_offset, std::uint32_t* words) {
   AmaxObserver amax(words, a.y.dtype);

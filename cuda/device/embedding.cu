@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// One block per row, copied in the widest units that all rows allow. All bits set is NaN in every floating dtype.
+/// One block per row, copied in the widest units that all rows allow. The row of an index out of range is filled with
+/// set bits, which are NaN in every floating dtype.
 template <class Unit>
 __global__ void copy_rows(EmbeddingRowsArgs a, std::int64_t units, std::int64_t pitch_units, FaultNote fault) {
   for (std::int64_t i = blockIdx.x; i < a.count; i += gridDim.x) {
@@ -23,16 +24,17 @@ __global__ void copy_rows(EmbeddingRowsArgs a, std::int64_t units, std::int64_t 
   }
 }
 
-/// Indices out of range become one key after all others.
+/// Writes the indices as sort keys. Indices out of range become one key that is larger than all others.
 __global__ void write_keys(const std::int64_t* indices, std::int64_t count, std::int64_t rows, std::uint32_t* keys) {
   each_index(count, [&](std::int64_t i) {
     keys[i] = static_cast<std::uint32_t>(indices[i] < 0 || indices[i] >= rows ? rows : indices[i]);
   });
 }
 
-/// Sorted positions are cut into chunks. One block adds what a row gets within a chunk, in position order. A row that
-/// is looked up in several chunks gets parts, which are added in chunk order. So a row looked up thousands of times
-/// occupies no block for long, and the sums depend on the indices alone.
+/// Positions are sorted by index and cut into chunks. A run is a sequence of positions with the same index. One block
+/// adds the gradients of one run within one chunk, in position order. If a run continues in other chunks, the sums of
+/// its chunks (parts) are added in chunk order. So a row that is looked up thousands of times does not occupy one block
+/// for long, and the sums depend on the indices alone.
 constexpr std::int64_t kChunk = 64;
 
 struct Lookups {
@@ -42,8 +44,8 @@ struct Lookups {
   __device__ bool ends_run(std::int64_t i) const { return i + 1 >= count || keys[i + 1] != keys[i]; }
 };
 
-/// Returns the index of the part for a run at position i. At most two runs of a chunk leave it: one that may have begun
-/// before it, and the last one.
+/// Returns the index of the part for a run that begins (or continues from the previous chunk) at position i. At most
+/// two runs of a chunk extend beyond it: the first, if it began earlier, and the last.
 __device__ std::int64_t part_of(std::int64_t i) { return 2 * (i / kChunk) + (i % kChunk == 0 ? 0 : 1); }
 
 /// Adds a row's complete sum to gw.
@@ -60,7 +62,8 @@ __device__ void store_sum(const EmbeddingGradientArgs& a, std::int64_t key, std:
   store_vector(a.gw, key * a.cols + c, current);
 }
 
-/// One block for what a chunk adds to a row. parts (2 chunks, cols) of C receives it if the row gets more elsewhere.
+/// One block per run of a chunk: sums its gradients. If the run is whole, adds the sum to gw, otherwise stores it in
+/// parts (2 chunks, cols) of C.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
     add_rows(EmbeddingGradientArgs a, Lookups lookups, C* parts, std::uint32_t* words) {
@@ -91,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
   amax.publish();
 }
 
-/// One block per chunk, for the row whose run begins in it and continues in the next chunk: adds the row's parts.
+/// One block per chunk, for a run that begins in the chunk and continues in the next one: adds all parts of the run.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
     add_parts(EmbeddingGradientArgs a, Lookups lookups, const C* parts, std::uint32_t* words) {
@@ -117,7 +120,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class C, int V>
 void add(const EmbeddingGradientArgs& call, const Lookups& lookups) {
-  const std::int64_t chunks = call.count / kChunk;  // whole chunks: no run leaves the last
+  const std::int64_t chunks = call.count / kChunk;  // whole chunks; no run continues after the last chunk
   const Buffer<C> parts(2 * ceil_div(call.count, kChunk) * call.cols);
   launch(add_rows<C, V>, grid_for(call.count), kThreads, 0, call, lookups, parts.data(), context().amax_words);
   if (chunks > 0)

@@ -7,7 +7,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Removes and returns the first word.
+/// Removes the first word of `text` and returns it.
 std::string_view next(std::string_view& text) {
   const std::size_t from = std::min(text.find_first_not_of(' '), text.size());
   const std::size_t to = std::min(text.find(' ', from), text.size());
@@ -61,7 +61,7 @@ int alignment_of(const void* at) {
 }
 
 std::size_t hash_of(std::span<const std::int64_t> numbers) {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, a number at a time
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, one number at a time
   for (const std::int64_t n : numbers) hash = (hash ^ static_cast<std::uint64_t>(n)) * 0x100000001b3u;
   return static_cast<std::size_t>(hash ^ hash >> 32);
 }

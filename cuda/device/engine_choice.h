@@ -10,22 +10,22 @@
 #include <utility>
 #include <vector>
 
-/// The engine that a library has chosen for a key, as values and as a line of text. No library's header.
+/// The engine that a library has chosen for a key, as values and as a line of text. This file needs no library header.
 namespace binade::cuda {
 
-using Knobs = std::vector<std::pair<std::int64_t, std::int64_t>>;  ///< type, value
+using Knobs = std::vector<std::pair<std::int64_t, std::int64_t>>;  ///< an engine's tuning parameters: type, value
 
-/// A library's engine for a key, or none.
+/// The engine of a library that computes a key, or none.
 struct EngineChoice {
-  bool library = false;
-  int form = 0;  ///< which of the graphs that compute the key
+  bool library = false;  ///< false: the key is computed by our own kernel
+  int form = 0;          ///< which of the graphs that compute the key
   std::int64_t engine = 0;
   Knobs knobs;
 
   bool operator==(const EngineChoice&) const = default;
 };
 
-/// "KEY = form 0 engine 38 knobs 2:5 13:1", or "KEY = own".
+/// Returns "KEY = form 0 engine 38 knobs 2:5 13:1", or "KEY = own" if our own kernel computes the key.
 std::string engine_line(const std::string& key, const EngineChoice& choice);
 struct EngineLine {
   std::string key;

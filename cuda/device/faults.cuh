@@ -6,7 +6,7 @@
 
 namespace binade::cuda {
 
-/// Records of data that an op has no result for, written by kernels (core/faults.h).
+/// Where kernels record data for which an op has no result (core/faults.h).
 struct FaultNote {
   Fault* first = nullptr;    ///< in host memory, which the host reads at no cost after it has waited
   unsigned* lock = nullptr;  ///< taken by writers of `first`; in device memory

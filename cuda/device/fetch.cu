@@ -5,9 +5,9 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/marks.cuh"
 
-/// Copies to ordinary host memory, concurrent with kernels (docs/decisions/0031): on a stream of their own, through two
-/// page-locked parts, so that one crosses the bus while the host empties the other. Context::mutex is not held: other
-/// threads continue to submit.
+/// Copies to ordinary host memory that run concurrently with kernels (docs/decisions/0031): on a stream of their own,
+/// through two parts of page-locked memory, so that the device fills one while the host empties the other.
+/// Context::mutex is not held, so that other threads can continue to submit work.
 namespace binade::cuda {
 namespace {
 
@@ -60,7 +60,7 @@ void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   wait_until_reached(mark);
-  static auto* const fetches = new Fetches;  // never destroyed: the driver may be gone before statics are
+  static auto* const fetches = new Fetches;  // never destroyed: the CUDA driver may shut down first
   fetches->copy(static_cast<char*>(to), static_cast<const char*>(from), bytes);
 }
 

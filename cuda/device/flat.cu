@@ -12,7 +12,7 @@ struct Held {
   FlatBlock* on_device = nullptr;
 };
 
-constexpr std::size_t kHeld = 8;  // cached sets of parameters per process
+constexpr std::size_t kHeld = 8;  // copies of block lists that are cached per process
 
 bool same(std::span<const FlatBlock> a, std::span<const FlatBlock> b) {
   return a.size() == b.size() && std::ranges::equal(a, b, [](const FlatBlock& x, const FlatBlock& y) {
@@ -23,10 +23,10 @@ bool same(std::span<const FlatBlock> a, std::span<const FlatBlock> b) {
 }  // namespace
 
 const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks) {
-  if (capturing())  // cache entries may be replaced later
+  if (capturing())  // entries of the cache below may be replaced later
     return static_cast<const FlatBlock*>(hold_for_graph(blocks.data(), blocks.size_bytes()));
   static std::mutex* mutex = new std::mutex;
-  static std::vector<Held>* held = new std::vector<Held>;  // the driver may be gone before statics are
+  static std::vector<Held>* held = new std::vector<Held>;  // never destroyed: the CUDA driver may shut down first
   static std::size_t oldest = 0;
   const std::lock_guard lock(*mutex);
   for (const Held& h : *held)

@@ -7,19 +7,19 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Shared by the passes over flat parameter storage: a block of threads per FlatBlock, in which a thread takes 8
-/// neighbors at a time.
+/// Shared by the passes over flat parameter storage. Each FlatBlock is processed by one block of threads, and a thread
+/// takes 8 contiguous elements at a time.
 namespace binade::cuda {
 
 inline constexpr int kFlatThreads = 256;
 
-/// Returns `blocks` in device memory. They are the same in every step, so the copy is cached.
+/// Returns a copy of `blocks` in device memory. The list is the same in every step, so the copy is cached.
 const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks);
 
 /// Returns pinned memory of at least `bytes`, valid until the next call.
 void* staging(std::size_t bytes);
 
-/// Copies from device memory to `to`. Waits.
+/// Copies from device memory to `to` and waits for the copy.
 template <class T>
 void bring(std::span<T> to, const T* from) {
   if (to.empty()) return;
@@ -34,7 +34,8 @@ void bring(std::span<T> to, const T* from) {
 void scan(std::span<const FlatBlock> blocks, std::span<const float* const> values, BlockScan* results,
           std::uint32_t* words);
 
-/// Access elements i … i + n - 1, n <= 8, of f32, f16 or bf16: at once if they begin on 16 bytes.
+/// Returns true if elements i … i + n - 1 of f32, f16 or bf16 can be accessed as one pack: n is 8, and they begin at a
+/// multiple of 16 bytes. The two functions below access n <= 8 elements, as a pack if possible.
 __device__ __forceinline__ bool lie_together(const void* data, DType dtype, std::int64_t i, int n) {
   const std::int64_t bytes = dtype == DType::f32 ? 4 : 2;
   return n == kPack && (reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(i * bytes)) % 16 == 0;
@@ -51,7 +52,7 @@ __device__ __forceinline__ void store_run(void* data, DType dtype, std::int64_t 
     if (k < n) store_at(data, dtype, i + k, x[k]);
 }
 
-/// Calls f(i, n) for this thread's runs, of at most 8 elements, of `count`.
+/// Calls f(i, n) for this thread's elements i … i + n - 1 (n <= 8) out of `count`.
 template <class F>
 __device__ __forceinline__ void each_run(int count, F&& f) {
   for (int i = static_cast<int>(threadIdx.x) * kPack; i < count; i += kFlatThreads * kPack)

@@ -6,7 +6,7 @@
 
 #include "binade/cuda/device/context.cuh"
 
-/// Ways to combine values, and folds over a warp or block, always in the same tree.
+/// Ways to combine values, and their combination over a warp or block, always in the same tree.
 namespace binade::cuda {
 
 struct Adding {
@@ -54,7 +54,7 @@ __device__ __forceinline__ C fold_block(C x) {
   C all = of_warp[0];
 #pragma unroll
   for (int w = 1; w < kWarps; ++w) all = R::combine(all, of_warp[w]);
-  __syncthreads();  // the next fold writes there
+  __syncthreads();  // the next call writes to of_warp
   return all;
 }
 

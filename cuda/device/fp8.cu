@@ -3,14 +3,14 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Operands of 8-bit products (core/ops/fp8.h). The scale never leaves the device: every thread computes it from 16
-/// magnitudes. A maximum does not depend on order, so one atomic per warp is enough.
+/// Operands of 8-bit products (core/ops/fp8.h). The scale never leaves the device: every thread computes it from the 16
+/// magnitudes of the history. A maximum does not depend on order, so atomics are enough.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 
-/// Element i of x is in row i / cols.
+/// x as a matrix whose rows are `pitch` elements apart; element i is in row i / cols.
 struct Rows {
   const bfloat16* data = nullptr;
   std::int64_t count = 0, cols = 0, pitch = 0;
@@ -22,7 +22,8 @@ __device__ __forceinline__ void keep_finite(float x, std::uint32_t& largest) {
   if (a < 0x7f800000u && a > largest) largest = a;
 }
 
-/// Raises `word` to the largest of the block; null: does nothing. Every thread of the block must call it.
+/// Raises `word` to the largest value of the block; does nothing if `word` is null. Every thread of the block must call
+/// it.
 __device__ __forceinline__ void publish(std::uint32_t largest, std::uint32_t* word) {
   if (word == nullptr) return;
   largest = fold_warp<LargerWord>(largest);
@@ -45,7 +46,7 @@ __device__ __forceinline__ void each(const Rows& x, F&& f) {
   }
 }
 
-/// own = the largest magnitude of x, if the history has none.
+/// Sets `own` to the largest magnitude of x, if the history has none.
 template <bool kPacked>
 __global__ void __launch_bounds__(kThreads) measure(Rows x, const float* history, std::uint32_t* own) {
   if (largest_in(history) > 0) return;
@@ -96,13 +97,13 @@ struct alignas(8) Bytes8 {
   std::uint32_t word[2];
 };
 
-/// A matrix of codes that is written in chunks of its lines; null: not wanted.
+/// The codes of x by rows or by columns (lines), written in chunks; null: not wanted.
 struct CodeLines {
   std::uint8_t* data = nullptr;
   std::int64_t length = 0;
   bool aligned = false;  ///< lines begin at a multiple of a chunk
 
-  /// Stores the codes from `at` on in line `line`, up to its end.
+  /// Stores a chunk of codes at position `at` of line `line`, cut off at the line's end.
   template <class Chunk>
   __device__ __forceinline__ void store(std::int64_t line, std::int64_t at, const Chunk& codes) const {
     if (at >= length) return;
@@ -169,14 +170,14 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < kPack; ++j) tile[pack * kPack + j][word_index / 4].word[word_index % 4] = by_column[j];
     }
-    if (task.by_columns.data == nullptr) continue;  // the same in the whole grid
+    if (task.by_columns.data == nullptr) continue;  // the same condition for all threads
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < kSide * kChunks; i += kThreads) {
       const int column = i / kChunks, chunk = i % kChunks;
       if (first_column + column < task.cols)
         task.by_columns.store(first_column + column, first_row + chunk * 16, tile[column][chunk ^ column / kPack % 8]);
     }
-    __syncthreads();  // all have read before the next tile is written
+    __syncthreads();  // all threads have read the tile before the next one is written
   }
   publish(largest, record);
 }
@@ -195,13 +196,13 @@ Rows rows_of(const Fp8Rounding& r) {
           .cols = r.rows <= 1 ? r.pitch : r.cols,
           .pitch = r.pitch};
 }
-/// Returns true if packs of 8 begin on 16 bytes and end with the rows.
+/// Returns true if x can be read in packs: each begins at a multiple of 16 bytes, and none crosses the end of a row.
 bool packs_rows(const Rows& x) {
   return packs(x.data, DType::bf16) && x.count % kPack == 0 &&
          (x.cols == x.pitch || (x.cols % kPack == 0 && x.pitch % kPack == 0));
 }
 
-/// The largest magnitude of x itself, measured if the history has none.
+/// The largest magnitude of x itself, in device memory; measured only if the history has none.
 class Measured {
  public:
   Measured(const Rows& x, bool packed, const float* history) : own_(1) {

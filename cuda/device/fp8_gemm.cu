@@ -13,7 +13,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kCodes = 16;  // codes per access
 
-/// y[i] = code i times the scale, which is exact in bf16.
+/// y[i] = the value of code i: its 8-bit number times the scale, which is exact in bf16.
 template <Float8 kFormat>
 __global__ void __launch_bounds__(kThreads)
     decode(const std::uint8_t* codes, std::int64_t count, const float* scale, bfloat16* y) {

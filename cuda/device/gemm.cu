@@ -4,8 +4,9 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Products. A library computes most of them on a GPU (libraries.cuh). The kernel of this file computes the rest (f64,
-/// irregular batches, unusual layouts), everything if there is no library, and the reference for the library's tests.
+/// Products. On a GPU, a library computes most of them (libraries.cuh). The kernel of this file computes the rest (f64,
+/// irregular batches, unusual layouts), all products if there is no library, and the reference results in tests of the
+/// library.
 namespace binade::cuda {
 namespace {
 
@@ -16,7 +17,7 @@ constexpr int kThreads = (kTile / kSide) * (kTile / kSide);
 constexpr int kLoads = kTile * kDepth / kThreads;
 constexpr int kPitch = kTile + 4;  // keeps 16-byte reads aligned and spreads the writes of a transposed tile
 
-/// op(X) (lines, k) of one operand; lines are rows of A or columns of B.
+/// One operand as a matrix (lines, k): lines are rows of A or columns of B.
 struct Operand {
   const void* data = nullptr;
   std::int64_t lines = 0;
@@ -32,7 +33,7 @@ struct Task {
   void* partial = nullptr;  ///< with more than one chunk: sums (chunks, batch, m, n)
 };
 
-constexpr int kResults = kTile + 1;  // pitch of the results
+constexpr int kResults = kTile + 1;  // pitch of the results in shared memory
 static_assert(kTile * kResults <= 4 * kDepth * kPitch);
 
 template <class C>
@@ -40,8 +41,8 @@ struct alignas(16) Plane {
   C at[kDepth][kPitch];
 };
 
-/// A tile (kTile lines, kDepth of k) on its way from memory to shared memory. Neighboring threads load neighboring
-/// elements.
+/// A tile (kTile lines, kDepth steps of k) on its way from memory to shared memory. Neighboring threads load
+/// neighboring elements.
 template <class T>
 struct Tile {
   using C = Compute<T>;
@@ -77,14 +78,14 @@ struct Tile {
   }
 };
 
-/// Each block computes tiles of 64 x 64; a thread holds 4 x 4 of the sums, each one chain in the order of k.
+/// Each block computes tiles of 64 x 64; a thread holds 4 x 4 sums, each added in the order of k.
 /// Double-buffered: the next tile is fetched while this one is multiplied.
 template <class T>
 __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
   using C = Compute<T>;
   __shared__ Plane<C> tiles[4];
   Plane<C>*const a_tile = tiles, *const b_tile = tiles + 2;
-  C* const results = &tiles[0].at[0][0];  // after the sums: (kTile, kResults)
+  C* const results = &tiles[0].at[0][0];  // (kTile, kResults), once the tiles are no longer needed
   const std::int64_t m = task.a.lines, n = task.b.lines;
   const std::int64_t row_tiles = (m + kTile - 1) / kTile, column_tiles = (n + kTile - 1) / kTile;
   const std::int64_t work = row_tiles * column_tiles * task.chunks * task.batch;
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
     for (std::int64_t k = begin; k < end; k += kDepth, buffer ^= 1) {
       next_a.put(task.a, a_tile[buffer]);
       next_b.put(task.b, b_tile[buffer]);
-      __syncthreads();  // one barrier is enough: a thread one buffer ahead waits here for the readers of the other
+      __syncthreads();  // one barrier per tile is enough: no thread can write a buffer while another still reads it
       if (k + kDepth < end) {
         next_a.fetch(task.a, a, first_row, k + kDepth, end);
         next_b.fetch(task.b, b, first_column, k + kDepth, end);
@@ -147,7 +148,8 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
   if (task.chunks == 1) amax.publish();
 }
 
-/// Returns into how many chunks k is cut: few outputs with a long k would leave the device idle. By sizes alone.
+/// Returns the number of chunks into which k is cut, by sizes alone: few outputs with a long k would leave the device
+/// idle.
 std::int64_t chunks_of(std::int64_t tiles, std::int64_t k) {
   constexpr std::int64_t kShortest = 256, kEnoughTiles = 256, kMost = 64;
   const std::int64_t wanted = ceil_div(kEnoughTiles, tiles), possible = k / kShortest;
@@ -166,7 +168,7 @@ void multiply(const Task& task, DType in) {
   }
 }
 
-/// A batch's offsets as kernels read them: a stride, or uploaded.
+/// The offsets of a batch in the form that kernels read: a stride, or an array that was uploaded to the device.
 class DeviceBatchOffsets {
  public:
   DeviceBatchOffsets(const std::int64_t* offsets, std::int64_t batch)

@@ -3,8 +3,8 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Products by a library, completed by our kernels: the library observes nothing, takes a bias of the result's dtype
-/// only, turns NaN into 0 in its ReLU, and has only the tanh form of GELU.
+/// Products by a library, completed by our kernels: the library observes nothing, supports only a bias of the result's
+/// dtype, turns NaN into 0 in its ReLU, and has only the tanh form of GELU.
 namespace binade::cuda {
 namespace {
 
@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t kPanelBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kPanelRows = 256;  // a multiple of every tile's rows
 
+/// Returns the product of `g` without its activation.
 GemmArgs only_sums(const GemmArgs& g) {
   GemmArgs sums = g;
   sums.activation = Activation::kNone;
@@ -26,7 +27,8 @@ const void* offset_by(const void* data, DType dtype, std::int64_t elements) {
   return offset_by(const_cast<void*>(data), dtype, elements);
 }
 
-/// A library adds biases of the result's dtype, but not ours to f32 results of 8-bit products.
+/// Returns true if the library can add the bias, or there is none: the bias must have the result's dtype. It cannot add
+/// our f32 bias to f32 results of 8-bit products.
 bool adds_bias(const GemmArgs& g) {
   if (g.bias == nullptr) return true;
   return g.out == DType::f32 ? g.in != DType::u8 : g.low_bias;
@@ -37,7 +39,7 @@ void note_fallback(const GemmArgs& g, const char* what, const char* instead) {
                 ": the library has no form for it with " + what + ": " + instead);
 }
 
-/// Uses the library's GELU after its bias. Requests z even if it is not wanted: without it the library would use
+/// Lets the library add the bias and apply GELU. Requests z even if it is not wanted: without z the library would use
 /// another algorithm, and y must not depend on whether backward needs z (recompute, evaluation).
 bool with_gelu(const GemmArgs& g) {
   const Buffer<std::uint16_t> unwanted(g.pre_activation == nullptr ? g.m * g.c_row : 0);
@@ -50,8 +52,9 @@ bool with_gelu(const GemmArgs& g) {
   return true;
 }
 
-/// Results replace the sums that the library stored in their dtype, with the bias if it adds that. For halves this is
-/// the activation of the rounded sum: the same for ReLU, and within a GPU's error bound for GELU.
+/// Lets the library store the sums in the result's dtype, with the bias if it can add it; our kernel then replaces them
+/// by the results. For halves the activation is therefore applied to the rounded sum: the same result for ReLU, and
+/// within a GPU's error bound for GELU.
 bool in_place(const GemmArgs& g) {
   GemmArgs sums = only_sums(g);
   if (g.pre_activation != nullptr) sums.c = g.pre_activation;
@@ -67,7 +70,7 @@ bool in_place(const GemmArgs& g) {
   return true;
 }
 
-/// Supports any bias and any activation, by sums in f32.
+/// Lets the library compute f32 sums, which our kernel completes. Supports any bias and any activation.
 bool in_panels(const GemmArgs& g) {
   const std::int64_t panels = ceil_div(g.m * g.n * static_cast<std::int64_t>(sizeof(float)), kPanelBytes);
   const std::int64_t most = ceil_div(ceil_div(g.m, panels), kPanelRows) * kPanelRows;
@@ -112,7 +115,7 @@ bool gemm_by_library(const GemmArgs& g) {
     }
     if (g.bias == nullptr) return false;
   }
-  if (g.batch != 1 || g.c_offsets != nullptr) return false;  // layers have no batches, batches no biases
+  if (g.batch != 1 || g.c_offsets != nullptr) return false;  // layers have no batches, and batches have no biases
   if (is_half(g.out) && !adds_bias(g)) return in_panels(g);
   if (g.activation == Activation::kGeluTanh && is_half(g.out) && gelu_is_fused(context().capability)) {
     if (with_gelu(g)) return true;

@@ -24,8 +24,8 @@ __global__ void finish_each(Finish f, Sums sums, std::int64_t batch, std::int64_
   amax.publish();
 }
 
-/// The same for one product, in packs of 8 columns. `I` counts packs: a division of 64 bits costs more than the rest of
-/// a pack, so 32 bits are used if they suffice.
+/// Like finish_each() for a single product, in packs of 8 columns. `I` is the type that counts packs: a 64-bit division
+/// costs more than the rest of the work for a pack, so 32 bits are used if they suffice.
 template <class I>
 __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
   AmaxObserver amax(f.words, f.y.dtype);
@@ -101,7 +101,7 @@ void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int
                       (f.z == nullptr || packs(f.z, f.y.dtype)) &&
                       (f.bias.data == nullptr || packs(f.bias.data, f.bias.dtype));
   const unsigned grid = grid_for(ceil_div(count, kThreads * kPack));
-  if (packed && count / kPack < std::int64_t{1} << 31)  // a grid's stride past the end still fits 32 bits
+  if (packed && count / kPack < std::int64_t{1} << 31)  // even the last index plus the grid's stride fits in 32 bits
     launch(finish_packs<std::uint32_t>, grid, kThreads, 0, f, sums, static_cast<std::uint32_t>(m),
            static_cast<std::uint32_t>(n / kPack));
   else if (packed)

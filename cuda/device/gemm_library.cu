@@ -8,8 +8,9 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/plan_timing.cuh"
 
-/// Products by cuBLASLt. An algorithm is chosen once per key: the first that the heuristics propose under fixed
-/// preferences, so that the same device and library version choose the same, or the fastest, timed once per machine.
+/// Products by cuBLASLt. An algorithm is chosen once per key: either the first that the heuristics propose under fixed
+/// preferences, so that the same device and library version choose the same, or the fastest, which is timed once per
+/// machine.
 namespace binade::cuda {
 namespace {
 
@@ -49,7 +50,7 @@ class Library {
     Plan& plan = plan_of(g, key);
     if (!plan.algorithm) return false;
     const cublasStatus_t status = start(g, key, plan.descriptors, *plan.algorithm, g.c);
-    if (declined(status, key)) {  // despite the heuristics; nothing has been started
+    if (declined(status, key)) {  // unexpected after the heuristics; nothing has been started
       plan.algorithm = {};
       return false;
     }
@@ -75,8 +76,8 @@ class Library {
   }
 
  private:
-  /// Returns true if the library has no form for the product. For codes and the input of a GELU it also reports
-  /// "invalid value" (cublasLt.h, on scales and EPILOGUE_AUX_DATA_TYPE).
+  /// Returns true if the status means that the library cannot compute the product. For codes and GELUs, cuBLASLt
+  /// reports this also as "invalid value" (cublasLt.h, on scales and EPILOGUE_AUX_DATA_TYPE).
   static bool declined(cublasStatus_t status, const PlanKey& key) {
     const bool special = are_codes(key.in) || key.epilogue != PlanEpilogue::none;
     return status == CUBLAS_STATUS_NOT_SUPPORTED || (special && status == CUBLAS_STATUS_INVALID_VALUE);
@@ -86,7 +87,7 @@ class Library {
           "the address of an operand");
   }
 
-  /// Returns true if cuBLASLt can run the plan; a text from a file may contain anything.
+  /// Returns true if cuBLASLt can run the plan. This must be checked because a text from a file may contain anything.
   bool runs(const Plan& plan) const {
     if (!plan.algorithm) return true;
     const PlanDescriptors& d = plan.descriptors;
@@ -103,7 +104,7 @@ class Library {
       set_pointer(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre_activation);
     if (key.epilogue == PlanEpilogue::dgelu) set_pointer(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.derivative_at);
     if (are_codes(key.in)) {
-      set_pointer(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
+      set_pointer(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // the first operand of cuBLASLt is our b
       set_pointer(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
     }
     const Buffer<char> workspace(kWorkspace);
@@ -121,7 +122,7 @@ class Library {
     return plans_.emplace(key, std::move(plan)).first->second;
   }
 
-  /// Algorithms that the heuristics propose, the fastest first.
+  /// The algorithms that the heuristics propose, the fastest first.
   struct Proposals {
     std::array<cublasLtMatmulHeuristicResult_t, kMostTimed> found = {};
     std::size_t count = 0;
@@ -142,7 +143,8 @@ class Library {
     return all;
   }
 
-  /// Chooses an algorithm for a new key. Timing writes g's result several times, unless the result is added to.
+  /// Chooses an algorithm for a new key. Timing computes and overwrites g's result several times; a result that is
+  /// added to is not timed.
   std::optional<cublasLtMatmulAlgo_t> choose(const GemmArgs& g, const PlanKey& key, const Plan& plan) const {
     PlanChooser::Selection selection(plan_chooser(), PlanStore::key_of(plan_line(key, {})));
     if (const std::optional<std::string> line = selection.line())
@@ -184,7 +186,7 @@ class Library {
 };
 
 Library& library() {
-  static Library* only = new Library;  // never destroyed: the driver may be gone before statics are
+  static Library* only = new Library;  // never destroyed: the CUDA driver may shut down first
   return *only;
 }
 

@@ -52,8 +52,8 @@ int alignment_of(const void* data, std::int64_t leading, std::int64_t batch, DTy
   return static_cast<int>(all & -all);
 }
 
-/// Describes `lines` of k elements, lines `line` apart and elements `step` apart, one of which is 1. Our b (n, k) is
-/// read by columns: contiguous lines are its plain form, contiguous k its transposed one.
+/// Describes an operand of `lines` lines of k elements; lines are `line` and elements `step` apart, one of which must
+/// be 1. Our b (n, k) is read by columns: with contiguous lines it is not transposed, with contiguous k it is.
 std::optional<PlanOperand> operand_of(std::int64_t lines, std::int64_t k, std::int64_t line, std::int64_t step) {
   if (step == 1 || k == 1) {
     const std::int64_t leading = lines == 1 ? k : line;
@@ -169,7 +169,7 @@ struct Writer {
   void operator()(const char* name, std::int64_t x) { add(name, std::to_string(x)); }
   void operator()(const char* name, bool x) { add(name, x ? "1" : "0"); }
   void operator()(const char* name, const PlanOperand& x) { add(name, text_of(x)); }
-  /// Omits the usual value, as lines did before the member existed.
+  /// Omits the value `usual`, because lines were written without this member before it existed.
   void optional(const char* name, PlanEpilogue x, PlanEpilogue usual) {
     if (x != usual) add(name, std::string(kEpilogueNames[static_cast<int>(x)]));
   }
@@ -209,7 +209,8 @@ std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
                             b.batch, b.alignment, c.transposed, c.leading, c.batch, c.alignment));
 }
 
-/// Both operands K-major and everything on 16 bytes; k and n too, because rows of k codes and of n results begin there.
+/// Returns true if cuBLASLt can multiply codes of this key: both operands must be K-major, and all addresses multiples
+/// of 16 bytes. k and n must be multiples of 16 too, since rows of k codes and of n results begin at such addresses.
 static bool has_form_of_codes(const PlanKey& key) {
   constexpr std::int64_t kMultiple = 16;
   const bool k_major = key.b.transposed && !key.a.transposed;
@@ -217,8 +218,8 @@ static bool has_form_of_codes(const PlanKey& key) {
   return k_major && aligned && key.k % kMultiple == 0 && key.n % kMultiple == 0;
 }
 
-/// Returns the GELU fused into the product, or std::nullopt if the product needs anything that cuBLASLt does in another
-/// way.
+/// Returns the GELU that cuBLASLt fuses into the product (or none), or std::nullopt if the product needs an activation
+/// that cuBLASLt lacks or computes in another way.
 static std::optional<PlanEpilogue> epilogue_of(const GemmArgs& g) {
   const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
   if (g.derivative_of != Activation::kNone)
@@ -229,8 +230,8 @@ static std::optional<PlanEpilogue> epilogue_of(const GemmArgs& g) {
   return std::nullopt;
 }
 
-/// True if the bias has the result's dtype (and results of codes are not f32) and begins on 16 bytes, which the
-/// heuristics assume.
+/// Returns true if cuBLASLt can add the bias: it must have the result's dtype, begin at a multiple of 16 bytes (the
+/// heuristics assume this), and not belong to f32 results of codes.
 static bool adds_bias(const GemmArgs& g) {
   const bool fits = g.out == DType::f32 ? !g.low_bias && g.in != DType::u8 : g.low_bias;
   return fits && reinterpret_cast<std::uintptr_t>(g.bias) % 16 == 0;
@@ -258,7 +259,7 @@ std::optional<PlanKey> plan_key(const GemmArgs& g) {
   key.a.alignment = alignment_of(g.a, key.a.leading, key.a.batch, g.in);
   key.b.alignment = alignment_of(g.b, key.b.leading, key.b.batch, g.in);
   key.c.alignment = alignment_of(g.c, key.c.leading, key.c.batch, g.out);
-  // For cuBLASLt its second operand, our a, is (k, m): contiguous k is its plain form.
+  // The second operand of cuBLASLt, our a, is (k, m) in its order: contiguous k means not transposed.
   key.a.transposed = !key.a.transposed;
   key.bias = g.bias != nullptr;
   key.accumulate = g.accumulate;
@@ -313,10 +314,10 @@ PlanDescriptors plan_descriptors(const PlanKey& key) {
   const auto form = [](const PlanOperand& x) -> std::int32_t { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, form(key.b));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, form(key.a));
-  // The heuristics need to know that there are a bias, the input of a GELU and scales, and their alignment. Their
-  // addresses are set for each product.
+  // The heuristics need to know whether there are a bias, the input of a GELU and scales, and how they are aligned.
+  // Their real addresses are set for each product.
   alignas(32) static constexpr float kSomewhere[8] = {};
-  const void* const somewhere = kSomewhere + 4;  // on 16 bytes, and no more
+  const void* const somewhere = kSomewhere + 4;  // a multiple of 16 bytes, but not of 32
   set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(key));
   if (key.bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
   if (key.epilogue != PlanEpilogue::none) {
@@ -342,7 +343,7 @@ PreferenceOwner plan_preference(const PlanKey& key, std::size_t workspace) {
   PreferenceOwner owner(preference);
   const auto alignment = [](const PlanOperand& x) { return static_cast<std::uint32_t>(x.alignment); };
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace});
-  // Split sums are added in f32, never in the result's dtype.
+  // Partial sums are added in f32, never in the result's dtype.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(key.b));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(key.a));

@@ -11,7 +11,7 @@
 
 #include "binade/core/kernels/gemm.h"
 
-/// Key of a product by cuBLASLt, and the algorithm that it has chosen. Host code that needs no GPU.
+/// The key of a product by cuBLASLt, and the algorithm that was chosen for it. Host code that needs no GPU.
 namespace binade::cuda {
 
 /// One operand as cuBLASLt sees it. Our matrices are stored by rows, but cuBLASLt counts by columns, so it computes the
@@ -24,12 +24,12 @@ struct PlanOperand {
   bool operator==(const PlanOperand&) const = default;
 };
 
-/// Type of the multiplied elements: a dtype, or 8-bit codes with a scale per operand. It names the format of the first
-/// operand's codes; the second's are always e4m3.
+/// Type of the multiplied elements: a dtype, or 8-bit codes with one scale per operand. For codes it names the format
+/// of the first operand; the second operand's format is always e4m3.
 enum class PlanInput : int { f32, f16, bf16, e4m3, e5m2 };
 constexpr bool are_codes(PlanInput in) { return in >= PlanInput::e4m3; }
 
-/// What is done to a sum, besides adding a bias, before it is rounded.
+/// Operation on a sum, besides adding a bias, before it is rounded.
 enum class PlanEpilogue : int {
   none,
   gelu_aux,  ///< GELU in the tanh form; its input is stored too, laid out like the result
@@ -51,18 +51,20 @@ struct PlanKeyHash {
   std::size_t operator()(const PlanKey& key) const;
 };
 
-/// Returns the key of a product, or std::nullopt if cuBLASLt has no form for it: f64, an activation other than GELU in
-/// the tanh form with its input stored (its ReLU turns NaN into 0), a bias of another dtype than the result (for f32
-/// results of codes it is bf16, which is not ours) or not on 16 bytes, operands that are dense in neither direction,
-/// irregular batches. The input of a GELU, stored or read for its derivative, must begin on 16 bytes and its rows on 8
-/// elements (cublasLt.h, on EPILOGUE_AUX_LD).
+/// Returns the key of a product, or std::nullopt if cuBLASLt cannot compute it: f64; an activation other than GELU in
+/// the tanh form with its input stored (cuBLASLt's ReLU turns NaN into 0); a bias that has another dtype than the
+/// result (for f32 results of codes cuBLASLt wants bf16, ours is f32) or does not begin at a multiple of 16 bytes;
+/// operands that are dense in neither direction; irregular batches. The input of a GELU, stored or read for its
+/// derivative, must begin at a multiple of 16 bytes and its rows at multiples of 8 elements (cublasLt.h, on
+/// EPILOGUE_AUX_LD).
 ///
-/// For codes it multiplies only K-major operands ("TN"), never e5m2 by e5m2, and everything must begin on 16 bytes,
-/// rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels").
+/// For codes, cuBLASLt multiplies only K-major operands ("TN"), never e5m2 by e5m2, and everything must begin at a
+/// multiple of 16 bytes, rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels").
 std::optional<PlanKey> plan_key(const GemmArgs& g);
 
-/// `key` and its algorithm as one line of text, and back; std::nullopt if the line is not one. Without an algorithm,
-/// cuBLASLt has none for this key. Without the word "epilogue", a line has none.
+/// Return a key and its algorithm as one line of text, and read them back; std::nullopt if the line is no plan. A plan
+/// without an algorithm means that cuBLASLt has none for this key. A line without the word "epilogue" means
+/// PlanEpilogue::none.
 std::string plan_line(const PlanKey& key, const std::optional<cublasLtMatmulAlgo_t>& algorithm);
 struct PlanLine {
   PlanKey key;
@@ -81,14 +83,15 @@ using LayoutOwner = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy<&cubla
 using OperationOwner = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy<&cublasLtMatmulDescDestroy>>;
 using PreferenceOwner = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy<&cublasLtMatmulPreferenceDestroy>>;
 
-/// Descriptors of a product. The addresses of a bias, the input of a GELU and scales are still to be set.
+/// Descriptors of a product. The addresses of a bias, the input of a GELU and scales are set later.
 struct PlanDescriptors {
   OperationOwner operation;
   LayoutOwner first, second, result;
 };
 PlanDescriptors plan_descriptors(const PlanKey& key);
 
-/// Limits what heuristics propose: sums are reduced in the computing type or not at all, in at most `workspace` bytes.
+/// Limits the algorithms that the heuristics propose: sums are reduced in the computing type or not at all, in at most
+/// `workspace` bytes.
 PreferenceOwner plan_preference(const PlanKey& key, std::size_t workspace);
 
 /// Throws the matching Failure unless `status` is success.

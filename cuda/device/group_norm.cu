@@ -67,7 +67,7 @@ __global__ void statistics(GroupNormForward a, const double* totals, C* mean, C*
   }
 }
 
-/// Computes the same vectors from the groups' statistics.
+/// Computes the vectors (samples, cols) of mean and of rstd weight from the stored statistics of the groups.
 template <class C>
 __global__ void vectors(GroupNormBackward a, C* mean, C* scale) {
   const Group group(a);
@@ -79,8 +79,9 @@ __global__ void vectors(GroupNormBackward a, C* mean, C* scale) {
   }
 }
 
-/// Computes the inputs of gradient_apply from the channels' sums: rstd (gy weight - avg(g)), split at the channel's own
-/// average of gy, so that terms cancel before they are scaled.
+/// Computes center, slope and constant for column_gradient_apply() from the channels' sums. rstd (gy weight - avg(g))
+/// is written as scale (gy - center) + constant, where center is the channel's own average of gy, so that terms cancel
+/// before they are scaled.
 template <class C>
 __global__ void gradients(GroupNormBackward a, const double* totals, C* center, C* slope, C* constant) {
   const Group group(a);
@@ -136,7 +137,7 @@ void forward(const GroupNormForward& a) {
   const std::int64_t values = a.samples * a.cols;
   const Buffer<C> mean(values), scale(values);
   columns.mean = mean.data();
-  columns.scale = scale.data();  // times the weight already
+  columns.scale = scale.data();  // already multiplied by the weight
   {
     const Buffer<C> parts(part_values(columns, cut, kMomentParts));
     const Buffer<double> totals(2 * values);
@@ -156,7 +157,7 @@ void backward(const GroupNormBackward& a) {
   const Buffer<C> mean(values), scale(values), center(values), slope(values), constant(values);
   launch(vectors<C>, group_grid(a), 32 * kWarps, 0, a, mean.data(), scale.data());
   columns.mean = mean.data();
-  columns.scale = scale.data();  // times the weight already
+  columns.scale = scale.data();  // already multiplied by the weight
   const Buffer<C> parts(part_values(columns, cut, kSumParts));
   const Buffer<double> totals(2 * values);
   column_gradient_sums(columns, cut, parts.data());

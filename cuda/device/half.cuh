@@ -13,7 +13,7 @@
 #endif
 
 /// Converts halves to floats and back, rounded to nearest even: by one instruction on a GPU, by core/float16.h
-/// elsewhere. They agree except for the payload of a NaN, which a GPU does not keep.
+/// elsewhere. Both give the same bits except for the payload of a NaN, which a GPU does not keep.
 namespace binade::cuda {
 
 __device__ __forceinline__ float widened(float16 x) {

@@ -15,9 +15,9 @@ namespace binade::cuda {
 /// Opens cuBLASLt and cuDNN for the open device and records in `facts` which were found.
 void open_libraries(DeviceFacts& facts);
 
-/// Computes C (+)= A B or A B + bias by a library; for 16-bit types with `pre_activation` also GELU(A B + bias) in the
-/// tanh form, and A B times the derivative of that GELU, whose accuracy is the library's. Sums are f32, rounded once;
-/// nothing is observed. Returns false and does nothing if no library computes the product in this way: another
+/// Computes C (+)= A B or A B + bias by a library. For 16-bit types with `pre_activation` it also computes GELU(A B +
+/// bias) in the tanh form, and A B times the derivative of that GELU, with the library's accuracy. Sums are f32,
+/// rounded once; nothing is observed. Returns false and does nothing if no library can compute the product: another
 /// activation, a bias of another dtype than the result, f64, layouts that are dense in neither direction. gemm_plan.h
 /// has the rules for 8-bit codes.
 bool library_gemm(const GemmArgs& g);
@@ -27,7 +27,7 @@ bool library_gemm(const GemmArgs& g);
 /// graph capture.
 bool library_conv(const ConvArgs& a);
 bool library_conv_weight(const ConvWeightArgs& a);
-/// Whether library_conv() or library_conv_weight() would compute it.
+/// Return true if library_conv() or library_conv_weight() would compute the convolution.
 bool library_has_conv(const ConvArgs& a);
 bool library_has_conv(const ConvWeightArgs& a);
 
@@ -40,28 +40,28 @@ bool library_has_conv(const ConvWeightArgs& a);
 bool library_attention(const AttentionForward& f);
 bool library_attention(const AttentionBackward& b);
 
-/// The plans that libraries have chosen so far: for each library a line with device and version, then a line for each
-/// product, convolution and attention.
+/// Returns the plans that libraries have chosen so far: for each library a line with device and version, then a line
+/// for each product, convolution and attention.
 std::string library_plans();
-/// Reads plans from such a text and skips those of another device or version. Returns the number read.
+/// Adopts plans from a text of library_plans(); skips those of another device or version. Returns the number adopted.
 int use_library_plans(const std::string& text);
 /// Sets how plans are chosen from now on.
 void choose_library_plans(const PlanOptions& options);
 PlanChooser& plan_chooser();
-/// Returns what libraries could not do, one line each, in order of discovery.
+/// Returns the calls that libraries could not compute, one line each, in order of discovery.
 std::string library_notes();
 void add_note(const std::string& line);
 /// Returns " sm_90 multiprocessors 132" for the title of a library's plans.
 std::string device_title();
-/// Adds a note unless it exists. For code that runs calls (Context::mutex).
+/// Adds a note unless it exists. REQUIRES that the caller holds Context::mutex.
 void add_note_once(const std::string& line);
 
 /// Returns the text of one library: its title, then its lines in order, so that the same choices give the same text.
 /// Empty without lines.
 std::string plans_text(const std::string& title, const std::set<std::string>& lines);
 
-/// Calls take(parse(line)) for each line that `parse` accepts after the line `title`; any other line is the title of
-/// what follows. Returns how many lines `take` accepted.
+/// Reads the lines after the line `title`, up to the next title (a line that `parse` does not accept), and calls
+/// take(parse(line)) for each. Returns how many lines `take` accepted.
 template <class Parse, class Take>
 int take_plans(const std::string& text, const std::string& title, Parse&& parse, Take&& take) {
   std::istringstream lines(text);

@@ -9,7 +9,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int64_t kChunk = 1 << 14;  // elements that one block adds up
 
-/// partial (chunks, n): sums over chunk b of the terms that terms.add(x, t, sums) adds for each element.
+/// Computes partial (chunks, n): for each chunk of x and t, the sums of the terms that terms.add(x, t, sums) adds per
+/// element.
 template <class Terms, class C, int V>
 __global__ void __launch_bounds__(kThreads, 1) sum_chunks(In x, In t, std::int64_t count, Terms terms, C* partial) {
   for (std::int64_t b = blockIdx.x; b * kChunk < count; b += gridDim.x) {

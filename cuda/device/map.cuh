@@ -18,7 +18,7 @@ struct MapInputs {
   In in[kInputs];
 };
 
-/// Divides by a number that the host knows; below 2^31 by a product and a shift.
+/// A divisor that the host knows. Numbers below 2^31 are divided by a multiplication and a shift.
 struct Divisor {
   std::int64_t value = 1;
   std::uint32_t factor = 0, shift = 0;
@@ -37,7 +37,7 @@ struct Divisor {
   }
 };
 
-/// A Walk in vectors of `each` elements of a run: vector i begins at element i each.
+/// A Walk in vectors of `each` elements: vector i of a run begins at its element i each.
 struct WalkVectors {
   std::int64_t count = 0;
   int each = 1, outer = 0;
@@ -71,13 +71,13 @@ struct WalkVectors {
   }
 };
 
-/// Lets a functor read device memory, once per thread.
+/// Calls f.prepare() if F has it: it lets a functor read device memory, once per thread.
 template <class F>
 __device__ __forceinline__ void prepare(F& f) {
   if constexpr (requires { f.prepare(); }) f.prepare();
 }
 
-/// y = f(x, i), where x are the inputs' values and i is the element's number.
+/// y = f(x, i) for every element, where x are the inputs' values and i is the element's index.
 template <class C, int kInputs, class F>
 __global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, WalkVectors vectors, std::uint32_t* words) {
   AmaxObserver amax(words, out.dtype);
@@ -95,8 +95,8 @@ __global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, WalkVector
   amax.publish();
 }
 
-/// The same in packs of 8, for inputs that are packed or repeat one element. In a single run, also computes the `rest`
-/// elements after the last pack.
+/// Like map_elements() in packs of 8, for inputs whose elements are contiguous packs or one repeated element. In a
+/// single run, also computes the `rest` elements after the last pack.
 template <int kInputs, class F>
 __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
     map_packs(F f, MapInputs<kInputs> inputs, Out out, WalkVectors vectors, int rest, std::uint32_t* words) {
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
   amax.publish();
 }
 
-/// Returns true if every pack of 8 of operand k of `walk` begins on 16 bytes.
+/// Returns true if every pack of 8 of operand k of `walk` begins at a multiple of 16 bytes.
 inline bool lies_in_packs(const Walk& walk, int k, const void* data, DType dtype) {
   if (walk.steps[k] != 1 || !packs(data, dtype)) return false;
   for (int d = 0; d < walk.outer; ++d)
@@ -180,7 +180,7 @@ void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::ui
            WalkVectors(walk, 1), words);
 }
 
-/// Returns a walk over `count` neighbors, for operands that are all contiguous.
+/// Returns a walk over `count` elements, for operands that are all contiguous.
 inline Walk flat_walk(std::int64_t count, int operands) {
   Walk walk{.runs = count > 0 ? 1 : 0, .length = count};
   for (int i = 0; i < operands; ++i) walk.steps[i] = 1;

@@ -4,12 +4,13 @@
 namespace binade::cuda {
 namespace {
 
-/// Marks share a ring of events. If a mark's event serves a later mark, it was reached.
+/// Marks share a ring of events. If the event of a mark has been reused for a later mark, the earlier one has been
+/// reached.
 constexpr std::uint64_t kEvents = 256;
 cudaEvent_t g_events[kEvents] = {};
 std::uint64_t g_last = 0;
 
-/// Null if the mark's event serves a later mark.
+/// Returns the event of a mark; null if the event has been reused for a later mark.
 cudaEvent_t event_of(std::uint64_t mark) {
   const std::lock_guard lock(context().mutex);
   if (mark == 0 || mark > g_last) throw Failure(Status::kFailed, "no such mark was set");

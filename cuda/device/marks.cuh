@@ -12,12 +12,12 @@ cudaEvent_t make_event();
 /// stopped the device.
 bool is_over(cudaEvent_t event);
 
-/// Marks a point after all submitted work.
+/// Places a mark after all submitted work and returns its number.
 std::uint64_t set_mark();
 bool has_reached(std::uint64_t mark);
-/// Throws the error that stopped the device.
+/// Waits until the device has reached the mark. Throws the error that stopped the device.
 void wait_until_reached(std::uint64_t mark);
-/// Throws Status::kBadData too.
+/// Like wait_until_reached(), and also throws Status::kBadData if a kernel met data for which its op has no result.
 void wait_for_mark(std::uint64_t mark);
 
 }  // namespace binade::cuda

@@ -7,7 +7,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Stores V positions within a window, as u8 or i32.
+/// Stores V indices of maxima within their windows, as u8 or i32.
 template <int V>
 __device__ __forceinline__ void store_index(void* index, DType dtype, std::int64_t at, const int (&taken)[V]) {
   if (dtype == DType::i32) {

@@ -36,7 +36,7 @@ Status guarded(F&& body) {
   }
 }
 
-/// The same for code that submits to the stream.
+/// Like guarded(), for code that submits work to the stream: holds Context::mutex.
 template <class F>
 Status submitting(F&& body) {
   return guarded([&] {
@@ -96,7 +96,7 @@ Status open(int index, DeviceFacts* facts) {
       throw Failure(Status::kUnsupported, std::string(properties.name) + " has compute capability " +
                                               std::to_string(properties.major) + "." +
                                               std::to_string(properties.minor) + "; Binade needs 8.0 or newer");
-    Context* opened = new Context;  // never destroyed: the driver may be gone before statics are
+    Context* opened = new Context;  // never destroyed: the CUDA driver may shut down first
     opened->device = index;
     opened->multiprocessors = properties.multiProcessorCount;
     opened->capability = 10 * properties.major + properties.minor;
@@ -185,7 +185,7 @@ void take_fault(Fault* fault) {
   *context().fault.first = {};
 }
 
-/// Keeps a text for this thread until its next call of the same kind.
+/// Keeps a text for this thread until its next call of the same function.
 template <std::string (*kText)()>
 Status text_of(const char** text) {
   return guarded([&] {

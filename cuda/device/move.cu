@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Copies `outer` runs of `inner` units. Index: 32 bits if they suffice, since 64-bit divisions would cost more than
-/// the copy.
+/// Copies `outer` rows of `inner` units. Index is a 32-bit type if that suffices, since 64-bit divisions would cost
+/// more than the copy.
 template <class Unit, class Index>
 __global__ void copy_box(const Unit* from, std::int64_t from_stride, Unit* to, std::int64_t to_stride, Index inner,
                          Index count) {
@@ -98,7 +98,8 @@ Dims dims_of(const PermuteCopy& a) {
   return dims;
 }
 
-/// Copies contiguous runs in the widest units that all strides allow.
+/// Permutes tensors whose innermost dimension is contiguous on both sides: copies rows in the widest units that all
+/// strides allow.
 void permute_runs(const PermuteCopy& a, Dims dims, std::int64_t count) {
   const auto size = static_cast<std::int64_t>(a.element_bytes);
   std::uintptr_t multiples = reinterpret_cast<std::uintptr_t>(a.from) | reinterpret_cast<std::uintptr_t>(a.to) |
@@ -119,7 +120,8 @@ void permute_runs(const PermuteCopy& a, Dims dims, std::int64_t count) {
   });
 }
 
-/// Makes the input's contiguous dimension dimension 1.
+/// Permutes the other tensors in tiles: the dimension that is contiguous in the input becomes dimension 1, as
+/// transpose() requires.
 void permute_tiles(const PermuteCopy& a, Dims dims) {
   int neighbors = 1;
   while (dims.from[neighbors] != 1) ++neighbors;

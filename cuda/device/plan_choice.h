@@ -8,21 +8,21 @@
 #include <string>
 #include <vector>
 
-/// Selects one of several plans that compute the same: the first, or the fastest, which this machine then keeps. No
-/// library's header.
+/// Selects one of several plans that compute the same result: the first, or the fastest, which is then kept for this
+/// machine. This file needs no library header.
 namespace binade::cuda {
 
 struct PlanSettings {
-  bool timed = false;      ///< otherwise the first that a library proposes
+  bool timed = false;      ///< the fastest plan is chosen, otherwise the first that a library proposes
   bool any_order = false;  ///< plans may sum in another order every time
   std::string file;        ///< where this machine's choices are kept; empty: plans are not timed
-  double seconds = 0;      ///< that this process may spend on timing
+  double seconds = 0;      ///< time that this process may spend on timing plans
 
   static constexpr double kOfOneKey = 0.5;  ///< most seconds for one key
 };
 
-/// A text file of plan lines ("KEY = ..." or "KEY algorithm=...") that several processes append to, each while it holds
-/// the file's lock. The last line of a key counts; other lines are skipped and counted.
+/// A text file of plan lines ("KEY = ..." or "KEY algorithm=...") to which several processes append, each while it
+/// holds the file's lock. The last line of a key is valid; other lines are skipped and counted.
 class PlanStore {
  public:
   explicit PlanStore(const std::string& path) : path_(path) {}
@@ -34,12 +34,12 @@ class PlanStore {
   bool lock();
   void unlock();
   const std::string& why() const { return why_; }
-  /// REQUIRES the lock, like add() and damaged().
+  /// Returns the line of a key, if there is one. REQUIRES the lock, like add() and damaged().
   std::optional<std::string> line_of(const std::string& key) const;
   bool add(const std::string& line);
   int damaged() const { return damaged_; }
 
-  /// Returns the key of a plan line; empty if it is none.
+  /// Returns the key of a plan line; empty if `line` is not a plan line.
   static std::string key_of(const std::string& line);
 
  private:
@@ -54,18 +54,18 @@ class PlanStore {
   std::map<std::string, std::string> lines_;
 };
 
-/// Settings of this process and the time it has spent. Used under the lock of those who run calls.
+/// Settings of this process, and the time that it has spent. Callers hold the lock under which calls run.
 class PlanChooser {
  public:
   /// Reports a line to the user.
   using Report = void (*)(const std::string& line);
 
   explicit PlanChooser(Report report) : report_(report) {}
-  /// Earlier choices stay.
+  /// Sets the settings for later choices; earlier choices stay.
   void configure(const PlanSettings& settings);
   const PlanSettings& settings() const { return settings_; }
 
-  /// The selection of a plan for one key. While one exists, no other process selects.
+  /// The selection of a plan for one key. While such an object exists, no other process selects a plan.
   class Selection {
    public:
     Selection(PlanChooser& chooser, const std::string& key);
@@ -74,12 +74,12 @@ class PlanChooser {
     Selection& operator=(const Selection&) = delete;
     /// Returns this machine's line for the key, if it has one.
     std::optional<std::string> line() const;
-    /// Returns the index of the fastest of `count` plans: time(i) is the seconds of a run, or std::nullopt if it fails.
-    /// Among times within 2 % of the least, the first counts. If plans are not timed, or no time is left, the first for
-    /// which runs(i) is true. std::nullopt if there is none.
-    template <class Time, class Runs>
-    std::optional<std::size_t> fastest(std::size_t count, Time&& time, Runs&& runs);
-    /// Keeps the choice, if it was made here and choices are kept.
+    /// Returns the index of the fastest of `count` plans, by time(i), the seconds of a run, or std::nullopt if plan i
+    /// fails. Of the plans within 2 % of the least time, the first is chosen. If plans are not timed, or no time is
+    /// left, returns the first for which runs(i) is true. Returns std::nullopt if there is none.
+    template <class MeasureTime, class CanRun>
+    std::optional<std::size_t> fastest(std::size_t count, MeasureTime&& time, CanRun&& runs);
+    /// Stores the plan line of the choice, if the choice was made by timing here and a file is used.
     void keep(const std::string& line);
 
    private:
@@ -102,8 +102,8 @@ class PlanChooser {
   std::vector<std::string> reported_;
 };
 
-template <class Time, class Runs>
-std::optional<std::size_t> PlanChooser::Selection::fastest(std::size_t count, Time&& time, Runs&& runs) {
+template <class MeasureTime, class CanRun>
+std::optional<std::size_t> PlanChooser::Selection::fastest(std::size_t count, MeasureTime&& time, CanRun&& runs) {
   if (locked_ && count > 1 && may_go_on()) {
     chooser_.report_once("plans of libraries are timed once on this machine and kept in " + chooser_.settings_.file);
     std::vector<std::optional<double>> times;

@@ -25,9 +25,10 @@ class TimedEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Returns the seconds that the device needs for what run() submits: the least of three runs after a warm-up, or of one
-/// if that takes 1.5 times `best` (0: no comparison), which it lowers. std::nullopt if it is unsupported or out of
-/// memory. REQUIRES that nothing is being captured.
+/// Returns the seconds that the device needs for the work that run() submits: the least of three runs after a warm-up.
+/// Stops after a run that takes more than 1.5 times `best` (the least time of other plans; 0: none yet), and lowers
+/// `best` to the result if that is less. std::nullopt if the work is unsupported or out of memory. REQUIRES that
+/// nothing is being captured.
 template <class Run>
 std::optional<double> seconds_of(Run&& run, double& best) try {
   constexpr int kRuns = 3;

@@ -15,15 +15,16 @@ constexpr int kWarps = kThreads / kWarp;
 
 // ---- distance to a singularity -----------------------------------------------------------------------------------
 
-/// Distances grow monotonically on either side, even after rounding. So four of a thread's values are enough, found by
-/// comparisons in their own type, and each thread computes one distance in double.
+/// Distances to a singularity grow monotonically on either side of it, even after rounding. So four of a thread's
+/// values are enough; they are found by comparisons in their own type, and each thread computes only one distance in
+/// double.
 template <class C>
 struct Extremes {
   static constexpr C kInfinity = std::numeric_limits<C>::infinity();
 
   C singularity;
   C below = -kInfinity, above = kInfinity;    // nearest on each side; the singularity itself counts as below
-  C least = kInfinity, largest = -kInfinity;  // of all
+  C least = kInfinity, largest = -kInfinity;  // smallest and largest of all values
 
   __device__ explicit Extremes(double p) : singularity(static_cast<C>(p)) {}
 
@@ -46,7 +47,7 @@ struct Nearer {
   __device__ static double combine(double a, double b) { return b < a ? b : a; }
 };
 
-/// kFlat: rows are contiguous and begin on 16 bytes.
+/// Computes the distance for SingularityProbe. kFlat: rows are contiguous and begin at a multiple of 16 bytes.
 template <class C, bool kFlat>
 __global__ void __launch_bounds__(kThreads) nearest(SingularityProbe probe) {
   Extremes<C> found(probe.singularity);
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kThreads) nearest(SingularityProbe probe) {
 
 // ---- zeros ------------------------------------------------------------------------------------------------------
 
-/// One block; each warp takes a run.
+/// Launched as one block; each warp counts the zeros of one run of the ZeroSample.
 __global__ void __launch_bounds__(kThreads) count_zeros(ZeroProbe probe) {
   static_assert(ZeroSample::kRun == kWarp);
   const ProbedValues& v = probe.values;
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(kThreads) count_zeros(ZeroProbe probe) {
 
 // ---- entropy ----------------------------------------------------------------------------------------------------
 
-/// One block per row.
+/// Computes the relative entropies of the rows of a RowSample, one block per row.
 __global__ void __launch_bounds__(kThreads) relative_entropy(ProbedValues logits, RowSample sample, double* entropies) {
   const std::int64_t row = sample.of(blockIdx.x) * logits.x.pitch;
   const auto each_visible = [&](auto&& body) {
@@ -127,7 +128,8 @@ __global__ void __launch_bounds__(kThreads) relative_entropy(ProbedValues logits
                                 : (entropy > 0 ? entropy : 0) / math::log(static_cast<double>(visible));
 }
 
-/// Grid: (keys in groups of kThreads / kWarp * kKeysOfWarp, rows of the sample). A warp takes one key at a time.
+/// Computes the logits of sampled rows. Grid: (keys in groups of kThreads / kWarp * kKeysOfWarp, rows of the sample). A
+/// warp takes one key at a time.
 constexpr int kKeysOfWarp = 4;
 __global__ void __launch_bounds__(kThreads) attention_logits(AttentionArgs a, RowSample sample, double* logits) {
   const std::int64_t row = sample.of(blockIdx.y);

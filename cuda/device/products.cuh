@@ -6,7 +6,8 @@
 #include "binade/cuda/device/value.cuh"
 #include "binade/cuda/rules.h"
 
-/// Shared by the files of the products: where the results of a batch are, and how a sum becomes a result.
+/// Shared by the files of the products: the positions of a batch's results in memory, and the computation of a result
+/// from a sum.
 namespace binade::cuda {
 
 /// Product i of a batch begins at element offsets[i] (in device memory), or at i * stride if offsets is null.
@@ -26,11 +27,11 @@ struct Finish {
   In bias{};  ///< null: none
   Activation activation = Activation::kNone;
   bool accumulate = false;
-  bool sums_are_kept = false;      ///< sums are read from z itself, which is observed and not stored again
-  std::uint32_t* words = nullptr;  ///< where results are observed; null: nowhere
+  bool sums_are_kept = false;      ///< sums are read from z itself, which is observed but not stored again
+  std::uint32_t* words = nullptr;  ///< where results are observed; null: they are not
 };
 
-/// Leaves the batch's offsets empty: the caller knows whether they are evenly spaced.
+/// Returns the Finish of a product, without the batch's offsets: only the caller knows whether they are evenly spaced.
 inline Finish finish_of(const GemmArgs& g) {
   return {.y = {g.c, g.out},
           .z = g.pre_activation,
@@ -44,8 +45,8 @@ inline Finish finish_of(const GemmArgs& g) {
           .words = g.partial ? nullptr : context().amax_words};
 }
 
-/// Sums (batch, m, n) to complete: `chunks` of them, `chunk` elements apart, are added in order. f32 (f64) or, for a
-/// single chunk, any floating dtype.
+/// Sums (batch, m, n) that finish_sums() completes. Each is the total of `chunks` values, `chunk` elements apart, added
+/// in order. f32 (f64) or, for a single chunk, any floating dtype.
 struct Sums {
   In from;
   std::int64_t row = 0;
@@ -57,10 +58,10 @@ struct Sums {
 void own_gemm(const GemmArgs& g);
 /// Computes a product of codes (GemmArgs with `in` u8) by `multiply`, in bf16.
 void gemm_of_decoded(const GemmArgs& g, void (*multiply)(const GemmArgs&));
-/// Computes a product by a library, completed by our kernels. Returns false if no library can.
+/// Computes a product by a library, completed by our kernels. Returns false if no library can compute it.
 bool gemm_by_library(const GemmArgs& g);
 void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int64_t m, std::int64_t n);
-/// Observes what a library has stored.
+/// Observes results that a library has stored.
 void observe_products(const Finish& f, std::int64_t batch, std::int64_t m, std::int64_t n);
 
 template <class C>
@@ -79,7 +80,8 @@ __device__ __forceinline__ bool is_of_rounded(const Finish& f) {
   return (f.y.dtype == DType::f16 || f.y.dtype == DType::bf16) &&
          (f.activation == Activation::kGelu || f.activation == Activation::kGeluTanh);
 }
-/// Returns the sum as z stores it, if y is computed from z: a finite one below the range becomes the lowest value.
+/// Returns the sum as it is stored in z, if y is computed from z: a finite sum below the range becomes the lowest
+/// value.
 template <class C>
 __device__ __forceinline__ C as_z(DType half, C sum) {
   const bool f16 = half == DType::f16;
@@ -93,14 +95,14 @@ template <class C>
 __device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std::int64_t column, C sum,
                                            AmaxObserver& amax) {
   if (f.bias.data != nullptr) sum += load_at<C>(f.bias, column);
-  // An infinity that the activation makes finite counts too.
+  // Observes the sum as well, so that an infinity is noticed even if the activation makes it finite.
   const bool of_rounded = is_of_rounded(f);
   if (f.z != nullptr || f.sums_are_kept || of_rounded) amax.add(sum);
   if (of_rounded) sum = as_z(f.y.dtype, sum);
   if (f.z != nullptr) store_at(f.z, f.y.dtype, at, sum);
   if (f.accumulate) sum += load_at<C>(f.y.data, f.y.dtype, at);
   const C y = activated(f.activation, sum);
-  if (!of_rounded) amax.add(y);  // no GELU is larger than its input
+  if (!of_rounded) amax.add(y);  // a GELU's result is never larger than its input, which was observed
   store_at(f.y.data, f.y.dtype, at, y);
 }
 

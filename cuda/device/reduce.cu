@@ -11,20 +11,20 @@ namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kFew = 16;                         // reduced positions of one thread
-constexpr std::int64_t kRowChunk = 1 << 14;      // neighbors per block
-constexpr std::int64_t kLongRowChunk = 1 << 17;  // the same if there are rows enough for all blocks
-constexpr std::int64_t kWarpRow = 1024;          // neighbors per warp
+constexpr int kFew = 16;                     // reduced elements per result, up to which one thread computes a result
+constexpr std::int64_t kRowChunk = 1 << 14;  // elements of a row per block
+constexpr std::int64_t kLongRowChunk = 1 << 17;  // the same if there are enough rows for all blocks
+constexpr std::int64_t kWarpRow = 1024;          // longest row that one warp reduces
 constexpr std::int64_t kWantedBlocks = 1024;
 
-/// x as (outer, reduced, inner): element (o, r, i) at o * outer_stride + r * stride + i.
+/// x seen as (outer, reduced, inner): element (o, r, i) is at o * outer_stride + r * stride + i.
 struct View {
   In x;
   std::int64_t outer, reduced, inner;
   std::int64_t outer_stride, stride;
 };
 
-/// Destination (outer, inner); each result is divided and rounded once.
+/// The destination (outer, inner), each of whose elements is divided and rounded once.
 struct Result {
   Out y;
   double divisor;
@@ -32,7 +32,7 @@ struct Result {
   std::uint32_t* words;
 };
 
-/// Stores kTogether neighbors: 8 in 16-byte accesses, or one.
+/// Stores kTogether contiguous results: 8 in 16-byte accesses, or one.
 template <class C, int kTogether>
 __device__ __forceinline__ void store_result(const Result& to, std::int64_t i, C (&x)[kTogether], AmaxObserver& amax) {
   const C divisor = to.count != nullptr ? static_cast<C>(*to.count) : static_cast<C>(to.divisor);
@@ -44,7 +44,7 @@ __device__ __forceinline__ void store_result(const Result& to, std::int64_t i, C
   store_vector(to.y, i, x);
 }
 
-/// One thread per result.
+/// For few reduced elements: one thread per result.
 template <class R, class C, int kTogether>
 __global__ void reduce_few(View v, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
@@ -65,7 +65,7 @@ __global__ void reduce_few(View v, Result to) {
   amax.publish();
 }
 
-/// Reduces thread t's share, of `threads`, of `count` neighbors.
+/// Reduces the share of thread t, of `threads`, in a row of `count` contiguous elements.
 template <class R, int kTogether, class C>
 __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int count, int t, int threads) {
   C sum[kTogether], y[kTogether];
@@ -86,7 +86,7 @@ __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int c
   return sum[0];
 }
 
-/// inner == 1: one warp per row.
+/// For rows (inner == 1) that are short: one warp per row.
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_short_rows(View v, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads) reduce_short_rows(View v, Result to)
   amax.publish();
 }
 
-/// inner == 1: one block per chunk of `length` neighbors; y (outer, chunks).
+/// For rows (inner == 1) that are long: one block per chunk of `length` elements; y is (outer, chunks).
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t chunks, std::int64_t length, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t chu
   amax.publish();
 }
 
-/// blockDim.x threads along `inner`, blockDim.y along the reduced dimension; y (outer, chunks, inner), `rows` reduced
-/// positions per chunk.
+/// For inner > 1: a block has blockDim.x threads along `inner` and blockDim.y along the reduced dimension; y is (outer,
+/// chunks, inner), with `rows` reduced elements per chunk.
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t chunks, std::int64_t rows, Result to) {
   __shared__ C partial[kThreads * kTogether];
@@ -158,11 +158,11 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t 
   amax.publish();
 }
 
-/// How one group is reduced: in the first of these ways that fits.
+/// How one group of dimensions is reduced: by the first of these kernels that suits it.
 struct Plan {
   enum class How { kFew, kShortRows, kRows, kColumns } how = How::kFew;
   bool packed = false;
-  std::int64_t chunks = 1, length = 0;  ///< partial results per result, of `length` positions each
+  std::int64_t chunks = 1, length = 0;  ///< partial results per result, of `length` elements each
   unsigned wide = 1, high = 1;          ///< extents of a block that reduces columns
 };
 
@@ -225,7 +225,7 @@ void start(const View& v, const Plan& plan, const Result& to) {
     start<R, float, 1>(v, plan, to);
 }
 
-/// The groups that are left, and their values.
+/// The tensor after some groups were reduced: its values and remaining groups of dimensions.
 struct Rest {
   In x;
   int groups;
@@ -246,7 +246,7 @@ struct Rest {
   }
   View view(int g) const {
     const int last = groups - 1;
-    if (g < 0) {  // a copy
+    if (g < 0) {  // no group is left to reduce: copies, divides and rounds
       const std::int64_t cols = pitch > 0 ? extents[last] : extent_of(0, groups);
       return {x, pitch > 0 ? extent_of(0, last) : 1, 1, cols, pitch, cols};
     }
@@ -271,7 +271,7 @@ void reduce(const ReduceArgs& call) {
   std::copy_n(call.reduced, call.groups, rest.reduced);
   const DType accumulate = accumulate_dtype(call.x.dtype);
   const Result last{call.y, call.divisor, call.count, call.largest ? nullptr : context().amax_words};
-  std::optional<Buffer<std::byte>> partial[2];  // read and written alternately
+  std::optional<Buffer<std::byte>> partial[2];  // two buffers of partial results, read and written alternately
   for (int turn = 0;; turn ^= 1) {
     const int g = rest.next();
     const View v = rest.view(g);

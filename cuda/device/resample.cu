@@ -13,7 +13,7 @@ struct TapCounts {
   std::int64_t outputs, taps, divisors;
 };
 
-/// Taps of rows and columns in device memory, uploaded in one copy.
+/// The taps of rows and columns, in device memory; uploaded in one copy.
 class DeviceTaps {
  public:
   explicit DeviceTaps(const Resample& a)
@@ -30,7 +30,7 @@ class DeviceTaps {
     cols = add(bytes, a.cols, {a.out_width, a.cols.begin[a.out_width], a.divide_before ? a.width : a.out_width});
     return bytes;
   }
-  /// Appends the arrays. Until the buffer exists, pointers are offsets plus 1.
+  /// Appends the arrays of `taps` to `bytes`. Until the buffer exists, the pointers are offsets plus 1.
   static Taps add(std::vector<unsigned char>& bytes, const Taps& taps, const TapCounts& counts) {
     return {append(bytes, taps.begin, counts.outputs + 1), append(bytes, taps.source, counts.taps),
             append(bytes, taps.weight, counts.taps), append(bytes, taps.divisor, counts.divisors)};
@@ -57,7 +57,7 @@ class DeviceTaps {
   Buffer<unsigned char> buffer_;
 };
 
-/// `a.rows` and `a.cols` are in device memory.
+/// Computes y; `a.rows` and `a.cols` point to device memory.
 template <class T, int V>
 __global__ void resample(Resample a, Pixels pixels, std::uint32_t* words) {
   using C = Compute<T>;

@@ -6,14 +6,14 @@
 namespace binade::cuda {
 namespace {
 
-/// Rows are cut into stripes by sizes alone; a block takes a stripe and stores its part of gw and gb.
+/// The rows are cut into stripes by sizes alone; a block takes a stripe and stores the stripe's part of gw and gb.
 struct Stripes {
   std::int64_t rows = 0, rows_each = 1;
   std::int64_t count() const { return ceil_div(rows, rows_each); }
 };
 
-/// Returns as many stripes as a Hopper holds at once (four blocks on each of 132 multiprocessors), of whole rounds of a
-/// block's groups, and of enough rows that their parts are small beside the rows.
+/// Returns as many stripes as a Hopper holds blocks at once (four on each of 132 multiprocessors). A stripe consists of
+/// whole rounds of a block's groups, and of enough rows that its part of gw and gb is small beside them.
 Stripes stripes_of(std::int64_t rows, int groups) {
   constexpr std::int64_t kStripes = 4 * 132;
   return {rows, std::max<std::int64_t>(std::max(8, 4 * groups), ceil_div(ceil_div(rows, kStripes), groups) * groups)};
@@ -50,14 +50,14 @@ __device__ void leave_parts(const ThreadGroup<C>& group, std::int64_t cols, cons
   }
 }
 
-/// Blocks of 128 threads that must fit on a multiprocessor: four with up to three vectors of halves per thread.
+/// Blocks of 128 threads that must fit on a multiprocessor: four if a thread holds at most three vectors of halves.
 template <class T, int H>
 constexpr int kResident = H == 0 || H == 2          ? 1
                           : H < 4 && sizeof(T) == 2 ? 4
                                                     : 3;
 
-/// Computes gx of a stripe's rows; with H > 0 and `parts` also the stripe's sums over its rows, which each thread keeps
-/// for its own columns. Between the two passes over a row it is kept as it was read.
+/// Computes gx of a stripe's rows; with H > 0 and `parts` also the stripe's part of gw and gb, which each thread keeps
+/// for its own columns. Between the two passes over a row, its values are kept as they were read.
 template <class T, int V, int H>
 __global__ void __launch_bounds__(H == 0   ? 1024
                                   : H == 2 ? 512
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(H == 0   ? 1024
   for (std::int64_t first = begin; first < end; first += group.count()) {
     const std::int64_t row = first + group.index();
     const bool live = row < end;
-    const std::int64_t cols = live ? a.cols : 0;  // a group without a row still sums with the others
+    const std::int64_t cols = live ? a.cols : 0;  // a group without a row still takes part in the sums of the others
     const C mean = live && a.mean != nullptr ? static_cast<const C*>(a.mean)[row] : C(0);
     const C rstd = live ? static_cast<const C*>(a.rstd)[row] : C(0);
     RawVector<T, V> raw_h[kKept], raw_gy[kKept];

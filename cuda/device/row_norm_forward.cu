@@ -5,7 +5,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Each group normalizes rows that are a grid of groups apart.
+/// Each group of threads normalizes several rows, which are as far apart as the grid has groups.
 template <class T, int V, int H>
 __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForward a, int width, std::uint32_t* words) {
   using C = Compute<T>;
@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForwa
   AmaxObserver amax(words, a.dtype);
   const C count = static_cast<C>(a.cols), eps = static_cast<C>(a.eps);
   const bool add = a.residual != nullptr;
-  // A row that does not fit in registers is read again, its sum with the residual from where this thread stored it.
+  // A row that does not fit in registers is read again; its sum with the residual is read where this thread stored it.
   const void* stored = add ? a.h : a.x;
   const std::int64_t stored_pitch = add ? a.cols : a.x_pitch;
   group.each_row(a.rows, a.cols, [&](std::int64_t row, std::int64_t cols) {
@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForwa
     if (!a.rms) group.sum(mean);
     mean[0] = a.rms ? C(0) : mean[0] / count;
 
-    // An infinite value makes the others 0, as in the formula; overflowing squares of finite values must not.
+    // An infinite value makes all other results 0, as in the formula; squares of finite values that overflow must not
+    // do that.
     C squares[2] = {}, &infinite = squares[1];
     each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       again(c, k);

@@ -6,11 +6,11 @@
 #include "binade/cuda/device/thread_group.cuh"
 #include "binade/cuda/device/vector.cuh"
 
-/// How the threads of a group process a row: in vectors of `V` neighbors, 8 in 16-byte accesses or 1, of which each
-/// keeps up to `H` in registers from the first pass to the second; with H = 0 the row is read again.
+/// How the threads of a group process a row: in vectors of `V` contiguous elements, 8 in 16-byte accesses or 1. Each
+/// thread keeps up to `H` vectors in registers from the first pass to the second; with H = 0 the row is read again.
 namespace binade::cuda {
 
-/// Calls f(column, vector's number) for this thread's vectors of a row.
+/// Calls f(column, index of the vector among the thread's vectors) for this thread's vectors of a row.
 template <int V, int H, class C, class F>
 __device__ __forceinline__ void each_vector(const ThreadGroup<C>& group, std::int64_t cols, F&& f) {
   if constexpr (H > 0) {
@@ -32,19 +32,19 @@ struct RowGroups {
   int count() const { return threads / width; }
 };
 
-/// Groups of one warp or less, in blocks of 128 threads.
+/// Returns groups of at most a warp, in blocks of 128 threads.
 inline RowGroups small_groups(std::int64_t vectors) {
   const auto width = static_cast<int>(
       std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(vectors, 1, 32))));
   return {128, width};
 }
-/// One group per block, for rows of `vectors` with `held` of them per thread.
+/// Returns one group per block, for rows of `vectors` vectors, of which each thread processes `held`.
 inline RowGroups block_group(std::int64_t vectors, int held) {
   const auto threads = static_cast<int>(ceil_div(ceil_div(vectors, held), kWarp) * kWarp);
   return {threads, threads};
 }
 
-/// Accesses V neighbors, 8 in 16-byte accesses or one, of a dtype known at run time.
+/// Load or store V contiguous elements, 8 in 16-byte accesses or one, of a dtype known at run time.
 template <int V, class C>
 __device__ __forceinline__ void load_vector(const In& x, std::int64_t i, C (&to)[V]) {
   if constexpr (V == kPack)
@@ -60,7 +60,8 @@ __device__ __forceinline__ void store_vector(const Out& y, std::int64_t i, const
     store_at(y.data, y.dtype, i, from[0]);
 }
 
-/// Shape of a launch over rows of `cols`: whether in packs, whether threads hold their vectors, and the groups.
+/// Shape of a launch over rows of `cols` elements: whether they are read in packs, whether threads hold their vectors
+/// in registers, and the thread groups.
 struct RowLaunch {
   static constexpr int kHeld = 4;
   bool packed, held;

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::uint32_t kMagnitude = 0x7fffffffu, kInfinity = 0x7f800000u;
 
-/// Keeps a block of values in registers between the maximum and the sum. `words`: the largest of each slice, initially
-/// 0.
+/// Keeps a block of values in registers between the maximum and the sum. `words` (initially 0) receives the largest
+/// magnitude of each slice.
 __global__ void __launch_bounds__(kFlatThreads)
     scan_blocks(const FlatBlock* blocks, const float* const* values, BlockScan* results, std::uint32_t* words) {
   const FlatBlock block = blocks[blockIdx.x];
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kFlatThreads)
   largest = fold_block<LargerWord, kFlatThreads>(largest);
   BlockScan result{largest, 0};
   if (largest != 0 && largest < kInfinity) {
-    // Scaled by a power of two to magnitudes below 4: no overflow and no loss, and exact to undo in double.
+    // Values are scaled by a power of two to magnitudes below 4: no overflow, no loss, and exact to undo in double.
     const int biased = static_cast<int>(largest >> 23) - 127;
     const int exponent = biased < -126 ? -126 : biased > 126 ? 126 : biased;
     const float factor = std::bit_cast<float>(static_cast<std::uint32_t>(127 - exponent) << 23);
@@ -75,7 +75,7 @@ __device__ double norm_of(const float* x, std::int64_t count) {
   return math::sqrt(fold_block<Adding, kFlatThreads>(sum));
 }
 
-/// One block per unit.
+/// Limits the norm of each unit's gradient, one block per unit.
 __global__ void __launch_bounds__(kFlatThreads) limit_rows(UnitLimitArguments a) {
   for (std::int64_t u = blockIdx.x; u < a.units; u += gridDim.x) {
     float* g = a.gradients + u * a.size;

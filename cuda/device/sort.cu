@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x < kDigits) starts[threadIdx.x * gridDim.x + blockIdx.x] = counts[threadIdx.x];
 }
 
-/// Replaces every count by the sum of those before it. One block.
+/// Replaces every count by the sum of all counts before it. Launched as one block.
 __global__ void __launch_bounds__(kScanThreads) scan(std::uint32_t* x, std::int64_t count) {
   __shared__ std::uint32_t of_warp[kScanThreads / kWarp];
   const std::int64_t each = (count + kScanThreads - 1) / kScanThreads;
@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(kScanThreads) scan(std::uint32_t* x, std::int6
   }
 }
 
-/// Each thread takes kEach neighbors, so that the order within a tile is by thread, then by neighbor.
+/// Moves keys and positions to the places that `starts` gives. Each thread takes kEach contiguous elements, so that the
+/// order within a tile is by thread, then by element.
 __global__ void __launch_bounds__(kThreads)
     scatter(const std::uint32_t* keys, const std::uint32_t* positions, std::int64_t count, int shift,
             const std::uint32_t* starts, std::uint32_t* to_keys, std::uint32_t* to_positions) {

@@ -15,15 +15,15 @@ class PositionSort {
   /// REQUIRES count < 2^31.
   explicit PositionSort(std::int64_t count);
 
-  std::uint32_t* keys() { return keys_[0].data(); }  ///< in position order, before sort()
+  std::uint32_t* keys() { return keys_[0].data(); }  ///< to be written in position order before sort()
   void sort(std::uint32_t largest_key);
 
-  const std::uint32_t* sorted_keys() const { return keys_[at_].data(); }
-  const std::uint32_t* positions() const { return positions_[at_].data(); }
+  const std::uint32_t* sorted_keys() const { return keys_[sorted_index_].data(); }
+  const std::uint32_t* positions() const { return positions_[sorted_index_].data(); }
 
  private:
   std::int64_t count_, tiles_;
-  int at_ = 0;
+  int sorted_index_ = 0;
   Buffer<std::uint32_t> keys_[2], positions_[2], starts_;
 };
 

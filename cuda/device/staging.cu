@@ -4,27 +4,27 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/marks.cuh"
 
-/// Copies from ordinary host memory, through page-locked memory that is used in turn, so that the host waits only if it
-/// is ahead of the device by all of it. Large ones cross to the device on a stream of their own, concurrent with
-/// earlier kernels; only the copy within device memory follows those (docs/decisions/0025).
+/// Copies from ordinary host memory, through parts of page-locked memory that are used in turn, so that the host waits
+/// only if all of them are still in use. Large copies cross to the device on a stream of their own, concurrently with
+/// earlier kernels; only the final copy within device memory waits for these kernels (docs/decisions/0025).
 namespace binade::cuda {
 namespace {
 
 constexpr int kParts = 4;
 constexpr std::size_t kAlignment = 64;
 
-/// Smaller copies go straight to their destination: they take an estimated few microseconds on the bus, and the other
-/// way costs as much in events, a wait between streams and another copy.
+/// Smaller copies go straight to their destination: they take an estimated few microseconds on the bus, and the way
+/// over another stream costs as much in events, a wait between streams and another copy.
 constexpr std::size_t kSmall = std::size_t{64} << 10;
 constexpr std::size_t kSmallPart = std::size_t{2} << 20;
 constexpr std::size_t kLargePart = std::size_t{8} << 20;
 
-/// Page-locked memory in parts. With `beside`, also as many parts of device memory, which a stream of their own
-/// fills. Two events per part order its three users:
-///   host     writes the page-locked part when the copy stream has read it       (taken)
-///   copies   write the device's part when the compute stream has read it        (read)
-///   compute  reads the device's part when the copy stream has written it        (taken)
-/// If the device has no memory for that, everything is submitted to the compute stream.
+/// Page-locked memory in parts. With `beside`, also as many parts of device memory, which a separate copy stream fills.
+/// Two events per part order the three that use it:
+///   host            writes the page-locked part when the copy stream has read it     (taken)
+///   copy stream     writes the device's part when the compute stream has read it     (read)
+///   compute stream  reads the device's part when the copy stream has written it      (taken)
+/// If the device has no memory for these parts, everything is submitted to the compute stream.
 class Staging {
  public:
   Staging(std::size_t part, bool beside) : part_bytes_(part) {
@@ -70,13 +70,13 @@ class Staging {
   static void record(cudaEvent_t event, cudaStream_t stream) {
     check(cudaEventRecord(event, stream), "cudaEventRecord");
   }
-  /// Work submitted to `stream` from now on waits for the last record of `event`, if there is one.
+  /// Makes work that is submitted to `stream` from now on wait for the last record of `event`, if there is one.
   static void order(cudaStream_t stream, cudaEvent_t event) {
     check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
   }
 
-  /// Every chunk records the events: a full part is free as soon as its own copies are done, however many kernels were
-  /// submitted before the next upload.
+  /// Records the events for every chunk, so that a full part is free as soon as its own copies are done, however many
+  /// kernels were submitted before the next upload.
   void send_beside(char* to, std::size_t at, std::size_t count) {
     copy(device_ + at, host_ + at, count, cudaMemcpyHostToDevice, stream_);
     record(taken_[part_], stream_);
@@ -108,8 +108,8 @@ class Staging {
 }  // namespace
 
 void upload(void* to, const void* from, std::size_t bytes) {
-  // Each is created on first use: page-locked memory and 32 MiB of device memory.
-  static Staging *small = nullptr, *large = nullptr;  // never destroyed: the driver may be gone before statics are
+  // Each of the two is created on first use, with page-locked memory; `large` also gets 32 MiB of device memory.
+  static Staging *small = nullptr, *large = nullptr;  // never destroyed: the CUDA driver may shut down first
   Staging*& way = bytes <= kSmall ? small : large;
   if (way == nullptr) way = new Staging(bytes <= kSmall ? kSmallPart : kLargePart, bytes > kSmall);
   way->send(static_cast<char*>(to), static_cast<const char*>(from), bytes);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 constexpr int kThreads = kSumLanes;
 
-__global__ void begin_step(StepPlaces p, std::int64_t* step_offset) {
+__global__ void begin_step(StepAddresses p, std::int64_t* step_offset) {
   for (std::int64_t i = threadIdx.x; i < p.parameters; i += blockDim.x) {
     p.words[i] = 0;
     p.extremes[i] = BlockExtremes{};
@@ -24,7 +24,7 @@ __global__ void begin_step(StepPlaces p, std::int64_t* step_offset) {
   *step_offset = p.numbers->step_offset;
 }
 
-/// sum_of_blocks(), in the same order.
+/// Computes sum_of_blocks() (core/kernels/optimizer.h) in the same order.
 __device__ double sum_of(const BlockScan* results, std::int64_t count) {
   __shared__ double lanes[kSumLanes];
   double sum = 0;
@@ -38,14 +38,14 @@ __device__ double sum_of(const BlockScan* results, std::int64_t count) {
   return lanes[0];
 }
 
-/// Products and sums are rounded one by one, as on the host.
+/// Each product and sum is rounded by itself (no fused multiply-add), as on the host.
 __device__ double clip_factor(double norm, double clip_norm) {
   if (!(clip_norm > 0)) return 1;
   const double factor = clip_norm / __dadd_rn(norm, 1e-6);
   return factor < 1 ? factor : 1;
 }
 
-__device__ Undecided judge_losses(const StepPlaces& p) {
+__device__ RefusalCause judge_losses(const StepAddresses& p) {
   double sum = 0;
   bool finite = true;
   for (std::int64_t i = 0; i < p.micro_batches; ++i) {
@@ -53,11 +53,12 @@ __device__ Undecided judge_losses(const StepPlaces& p) {
     sum += p.losses[i];
   }
   const bool fine = finite && sum / static_cast<double>(p.micro_batches) <= p.numbers->loss_bound;
-  return fine ? Undecided::kNone : Undecided::kLoss;
+  return fine ? RefusalCause::kNone : RefusalCause::kLoss;
 }
 
-/// One block. `words`: the largest magnitude of each of `slices`, parameters first.
-__global__ void __launch_bounds__(kThreads) decide(StepPlaces p, const BlockScan* results, std::int64_t blocks,
+/// Decides whether the step commits. Launched as one block. `words`: the largest magnitude of each of `slices`,
+/// parameters first.
+__global__ void __launch_bounds__(kThreads) decide(StepAddresses p, const BlockScan* results, std::int64_t blocks,
                                                    const std::uint32_t* words, std::int64_t slices, Fault* fault) {
   const StepNumbers numbers = *p.numbers;
   const double sum = sum_of(results, blocks);
@@ -82,25 +83,25 @@ __global__ void __launch_bounds__(kThreads) decide(StepPlaces p, const BlockScan
   outcome.sum_squares = sum;
   outcome.gradient_factor = static_cast<float>(factor);
   outcome.cause = judge_losses(p);
-  if (outcome.cause == Undecided::kNone && bad_statistic != 0) outcome.cause = Undecided::kStatistics;
-  if (outcome.cause == Undecided::kNone && bad_gradient != 0) outcome.cause = Undecided::kGradients;
+  if (outcome.cause == RefusalCause::kNone && bad_statistic != 0) outcome.cause = RefusalCause::kStatistics;
+  if (outcome.cause == RefusalCause::kNone && bad_gradient != 0) outcome.cause = RefusalCause::kGradients;
   volatile Fault* first = fault;
-  if (first->call != 0) {  // the host will meet it again and report it
-    outcome.cause = Undecided::kBadData;
+  if (first->call != 0) {  // the host repeats the step, meets the data again and reports it
+    outcome.cause = RefusalCause::kBadData;
     first->call = 0;
   }
-  if (*p.halted != 0) outcome.cause = Undecided::kHalted;
-  if (outcome.cause != Undecided::kNone) *p.halted = 1;
+  if (*p.halted != 0) outcome.cause = RefusalCause::kHalted;
+  if (outcome.cause != RefusalCause::kNone) *p.halted = 1;
   *p.outcome = outcome;
 }
 
-__global__ void commit(StepPlaces p, const MemoryCopy* chunks) {
-  if (p.outcome->cause == Undecided::kNone) copy_chunk(chunks[blockIdx.x]);
+__global__ void commit(StepAddresses p, const MemoryCopy* chunks) {
+  if (p.outcome->cause == RefusalCause::kNone) copy_chunk(chunks[blockIdx.x]);
 }
 
 }  // namespace
 
-void run_begin_step(const BeginStepArgs& call) { launch(begin_step, 1u, 256u, 0, call.places, context().step_offset); }
+void run_begin_step(const BeginStepArgs& call) { launch(begin_step, 1u, 256u, 0, call.addresses, context().step_offset); }
 
 void run_decide(const DecideArgs& a) {
   const auto slices = static_cast<std::int64_t>(a.values.size()), count = static_cast<std::int64_t>(a.blocks.size());
@@ -110,9 +111,9 @@ void run_decide(const DecideArgs& a) {
         "verdict");
   scan(a.blocks, a.values, results.data(), words.data());
   std::int64_t of_gradients = 0;
-  while (of_gradients < count && a.blocks[static_cast<std::size_t>(of_gradients)].slice < a.places.parameters)
+  while (of_gradients < count && a.blocks[static_cast<std::size_t>(of_gradients)].slice < a.addresses.parameters)
     ++of_gradients;
-  launch(decide, 1u, static_cast<unsigned>(kThreads), 0, a.places, results.data(), of_gradients, words.data(), slices,
+  launch(decide, 1u, static_cast<unsigned>(kThreads), 0, a.addresses, results.data(), of_gradients, words.data(), slices,
          context().fault.first);
 }
 
@@ -120,7 +121,7 @@ void run_commit(const CommitArgs& call) {
   const std::vector<MemoryCopy> chunks = in_chunks(call.copies, kBlockChunk);
   if (chunks.empty()) return;
   const Buffer<MemoryCopy> on_device(chunks.data(), static_cast<std::int64_t>(chunks.size()));
-  launch(commit, static_cast<unsigned>(chunks.size()), 256u, 0, call.places, on_device.data());
+  launch(commit, static_cast<unsigned>(chunks.size()), 256u, 0, call.addresses, on_device.data());
 }
 
 void run_end_step(const EndStepArgs&) {

@@ -21,7 +21,7 @@ struct Sum {
   }
 };
 
-/// 0 where a bool mask is true, -inf elsewhere.
+/// Converts a bool mask to additive values: 0 for true, -inf for false.
 struct Hidden {
   template <class C>
   __device__ C operator()(const C (&x)[1], std::int64_t) const {
@@ -50,7 +50,7 @@ Bytes16 repeated(DType dtype, double value) {
   return {};
 }
 
-/// Fills rows of `units`, `pitch` apart.
+/// Fills rows of `units` units, `pitch` units apart.
 template <class Unit>
 __global__ void fill_units(Unit* to, Bytes16 pattern, std::int64_t count, Divisor units, std::int64_t pitch) {
   Unit one;
@@ -61,7 +61,7 @@ __global__ void fill_units(Unit* to, Bytes16 pattern, std::int64_t count, Diviso
   });
 }
 
-/// Converts integers to integers and to f64, never through a float.
+/// Converts integers to integers and to f64, never through float.
 __global__ void convert_whole(OutputRows to, InputRows from, std::int64_t rows, std::int64_t cols) {
   each_index(rows * cols, [&](std::int64_t i) {
     const std::int64_t r = i / cols, c = i - r * cols;

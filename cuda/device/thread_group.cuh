@@ -3,20 +3,20 @@
 #include "binade/cuda/device/fold.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Threads that work on one row together: a power of two of at most a warp, or the whole block. Sums over a group
-/// follow a tree that depends on its width alone, and every thread of the group gets the same bits.
+/// The threads that work on one row together: a power of two of at most a warp, or the whole block. Sums over a group
+/// are added in a tree that depends on its width alone, and every thread of the group receives the same bits.
 namespace binade::cuda {
 
-/// A block of `blockDim.x` threads in groups of `width`. All threads of a block create one and sum together, whether or
-/// not their group has a row.
+/// This thread's group; a block of `blockDim.x` threads is divided into groups of `width`. All threads of a block must
+/// create one and take part in every sum, whether or not their group has a row.
 template <class C>
 class ThreadGroup {
  public:
-  static constexpr int kMost = 2;  ///< sums that are taken at a time
+  static constexpr int kMost = 2;  ///< most values that are summed at a time
   static constexpr int kWarpsMost = 32;
   static constexpr int kScratch = 2 * kWarpsMost * kMost;
 
-  /// `scratch`: shared memory of kScratch values, for a team of more than a warp.
+  /// `scratch`: shared memory of kScratch values, used if a group is larger than a warp.
   __device__ ThreadGroup(int width, C* scratch)
       : width_(width),
         rank_(static_cast<int>(threadIdx.x) % width),
@@ -28,7 +28,7 @@ class ThreadGroup {
   __device__ int index() const { return index_; }  ///< index of the group in its block
   __device__ int count() const { return static_cast<int>(blockDim.x) / width_; }
 
-  /// Calls f(row, number of its columns) for this group's rows. A group without a row takes part with 0 columns.
+  /// Calls f(row, number of its columns) for this group's rows. A group without a row is called with 0 columns.
   template <class F>
   __device__ __forceinline__ void each_row(std::int64_t rows, std::int64_t cols, F&& f) const {
     for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * count(); first < rows;
@@ -41,7 +41,7 @@ class ThreadGroup {
   __device__ void sum(C (&x)[n]) {
     fold<Adding>(x);
   }
-  /// The same for any way to combine (cuda/device/fold.cuh).
+  /// Like sum(), for any way R to combine values (cuda/device/fold.cuh).
   template <class R, int n>
   __device__ void fold(C (&x)[n]) {
     static_assert(n <= kMost);

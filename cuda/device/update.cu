@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint32_t kMagnitude = 0x7fffffffu;
 
-/// 16-bit values, each by its own word of the stream: two blocks of it, as every FlatBlock begins on one.
+/// Stores 16-bit values, each rounded by its own word of the stream. Eight values use two Philox blocks, as every
+/// FlatBlock begins at one.
 __device__ void store_stochastic(const UpdateSlice& s, const RandomStream& stream, std::int64_t at, int n,
                                  const float (&w)[kPack]) {
   std::uint32_t word[kPack];
@@ -41,20 +42,22 @@ __device__ void store_stochastic(const UpdateSlice& s, const RandomStream& strea
     if (k < n) to[k] = bits[k];
 }
 
-/// A step that the device decides: nothing happens unless its outcome is a commit.
+/// How a kernel knows whether the device has decided to commit the step; otherwise it does nothing.
 struct Decided {
   const StepOutcome* outcome = nullptr;  // null: the host has decided
   const StepNumbers* numbers = nullptr;
   const std::int64_t* step_offset = nullptr;
 
-  __device__ bool commits() const { return outcome == nullptr || outcome->cause == Undecided::kNone; }
+  __device__ bool commits() const { return outcome == nullptr || outcome->cause == RefusalCause::kNone; }
 };
-Decided decided(const StepPlaces& places) { return {places.outcome, places.numbers, context().step_offset}; }
+Decided decided(const StepAddresses& addresses) {
+  return {addresses.outcome, addresses.numbers, context().step_offset};
+}
 
 struct Update {
   const FlatBlock* blocks;
   const UpdateSlice* slices;
-  BlockExtremes* extremes;  // one a block; of a decided step one a slice
+  BlockExtremes* extremes;  // one per block; if the device decides the step, one per slice
   bool write;
   RandomStream rounding;
   Decided decided;
@@ -118,7 +121,7 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
   atomicMax(&of_slice.moment2, largest.moment2);
 }
 
-/// Where the values of one average lie.
+/// The addresses of one slice's average and values.
 struct Averaged {
   float* average;
   const void* value;
@@ -174,11 +177,11 @@ void run_update(const UpdateArguments& call) {
 void run_decided_update(const DecidedUpdateArgs& call) {
   const UpdateArguments& a = call.update;
   if (a.blocks.empty()) return;
-  start_update(a, {flat_blocks(a.blocks), call.places.slices, call.places.extremes, true, a.rounding,
-                   decided(call.places)});
+  start_update(a, {flat_blocks(a.blocks), call.addresses.slices, call.addresses.extremes, true, a.rounding,
+                   decided(call.addresses)});
 }
 
 void run_average(const AverageArguments& call) { start_average(call, {}); }
-void run_decided_average(const DecidedAverageArgs& call) { start_average(call.average, decided(call.places)); }
+void run_decided_average(const DecidedAverageArgs& call) { start_average(call.average, decided(call.addresses)); }
 
 }  // namespace binade::cuda

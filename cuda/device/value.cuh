@@ -7,8 +7,8 @@
 #include "binade/core/one_rounding.h"
 #include "binade/cuda/device/half.cuh"
 
-/// Values on their way between memory and registers: any floating dtype widens to C (float, or double for f64) and is
-/// rounded once on the way back.
+/// Converts values between memory and registers: any floating dtype is widened to C (float, or double for f64), and
+/// results are rounded once.
 namespace binade::cuda {
 
 /// 16 bytes, moved in one access.
@@ -16,7 +16,7 @@ struct alignas(16) Bytes16 {
   std::uint32_t word[4];
 };
 
-/// Four neighbors, read in one access if they fit in it.
+/// Four contiguous values, read in one access if they fit in 16 bytes.
 template <class C>
 struct alignas(16) Quad {
   C value[4];
@@ -42,8 +42,8 @@ __device__ __forceinline__ C load_at(const In& x, std::int64_t i) {
   return load_at<C>(x.data, x.dtype, i);
 }
 
-/// Converts a value to the float from which a 16-bit value is rounded; a double is rounded to odd, so that only one
-/// rounding counts.
+/// Converts a value to the float that is then rounded to 16 bits. A double is rounded to odd, so that the result equals
+/// a single rounding.
 template <class C>
 __device__ __forceinline__ float before_half(C x) {
   if constexpr (std::is_same_v<C, double>)
@@ -66,16 +66,17 @@ __device__ __forceinline__ void store_at(void* data, DType dtype, std::int64_t i
   }
 }
 
-/// Neighbors that one thread takes at a time: 16 bytes of halves, 32 bytes of f32.
+/// Elements that one thread takes at a time: 16 bytes of halves, 32 bytes of f32.
 inline constexpr int kPack = 8;
 
-/// kPack neighbors as stored; `high` is used by f32 alone. Fetching and unpacking are two steps, so that a thread can
-/// request several packs before it waits for the first.
+/// kPack contiguous elements as stored; `high` is used by f32 alone. Fetching and unpacking are two steps, so that a
+/// thread can request several packs before it waits for the first.
 struct RawPack {
   Bytes16 low, high;
 };
 
-/// Fetches elements i … i + 7 of f32, f16 or bf16, in 16-byte accesses. REQUIRES that they begin on 16 bytes.
+/// Fetches elements i … i + 7 of f32, f16 or bf16, in 16-byte accesses. REQUIRES that they begin at a multiple of 16
+/// bytes.
 __device__ __forceinline__ RawPack fetch_pack(const void* data, DType dtype, std::int64_t i) {
   RawPack raw;
   const auto* at = reinterpret_cast<const Bytes16*>(static_cast<const char*>(data) +
@@ -127,8 +128,8 @@ __device__ __forceinline__ void store_pack(void* data, DType dtype, std::int64_t
   *reinterpret_cast<Bytes16*>(static_cast<std::uint16_t*>(data) + i) = all;
 }
 
-/// Calls body with a null pointer to the widest unit that divides `bytes`, a bitwise or of everything that must be a
-/// multiple of it.
+/// Calls body with a null pointer to the widest unit type whose size divides `bytes`. `bytes` is the bitwise or of all
+/// addresses and sizes that must be multiples of the unit.
 template <class F>
 void with_unit(std::uintptr_t bytes, F&& body) {
   if (bytes % 16 == 0) return body(static_cast<Bytes16*>(nullptr));

@@ -4,7 +4,7 @@
 
 #include "binade/cuda/device/value.cuh"
 
-/// Vectors of `V` neighbors of a dtype known at compile time: kPack in 16-byte accesses, or 1.
+/// Vectors of `V` contiguous elements of a dtype known at compile time: kPack in 16-byte accesses, or 1.
 namespace binade::cuda {
 
 /// Loads the V elements of `data` from element i on.
@@ -15,7 +15,7 @@ __device__ __forceinline__ void load_vector(const void* data, std::int64_t i, C 
   else
     x[0] = load_at<C>(data, kDTypeOf<T>, i);
 }
-/// The same in two steps (fetch_pack).
+/// The elements as stored, for loading them in two steps (fetch_pack).
 template <class T, int V>
 using RawVector = std::conditional_t<V == kPack, RawPack, T>;
 template <class T, int V>
@@ -49,7 +49,7 @@ __device__ __forceinline__ C rounded(C x) {
     return widened(narrowed<T>(x));
 }
 
-/// Returns true if rows `pitch` apart can be read in packs, or `data` is null.
+/// Returns true if rows `pitch` elements apart can be read in packs, or if `data` is null.
 inline bool packs_rows(const void* data, DType dtype, std::int64_t pitch) {
   return data == nullptr || (packs(data, dtype) && pitch * static_cast<std::int64_t>(size_of(dtype)) % 16 == 0);
 }

@@ -4,9 +4,9 @@
 #include "binade/cuda/device/capture.cuh"
 #include "binade/cuda/device/context.cuh"
 
-/// Workspace of kernels: stacks that grow by blocks and never shrink. A call releases what it took; calls follow each
-/// other on one stream, so the next call may get the same bytes. Memory that is never freed may be captured in a graph;
-/// a stream-ordered allocation would become one of its nodes.
+/// Workspace of kernels: stacks of memory that consist of blocks and never shrink. A call releases the memory that it
+/// took; all calls run one after the other on one stream, so the next call may get the same bytes. Memory that is never
+/// freed may be used in a captured graph, whereas a stream-ordered allocation would become a node of the graph.
 namespace binade::cuda {
 namespace {
 
@@ -16,7 +16,7 @@ constexpr std::size_t kSmallest = std::size_t{1} << 20;
 struct Block {
   char* base = nullptr;
   std::size_t capacity = 0;
-  std::vector<std::size_t> taken;  // offsets in order; released ones stay until they are on top
+  std::vector<std::size_t> taken;  // offsets in order; released ones are removed once they are on top
   std::vector<bool> given_back;
   std::size_t top = 0;
 
@@ -24,7 +24,7 @@ struct Block {
 };
 
 std::vector<Block>& blocks() {
-  static auto* all = new std::vector<Block>;  // never destroyed: the driver may be gone before statics are
+  static auto* all = new std::vector<Block>;  // never destroyed: the CUDA driver may shut down first
   return *all;
 }
 

@@ -28,7 +28,7 @@ Architecture::Architecture(const StateDict& checkpoint, const std::string& model
   check<CheckpointError>(described, "checkpoint: wanted a model '{}', it describes '{}'", model, shown_);
   for (const auto& [name, value] : object.items()) {
     if (value.is_boolean()) fields_[name] = value.get<bool>();
-    // No field accepts a number beyond an int64.
+    // A number beyond an int64 is skipped, because no field accepts it.
     if (value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX))
       fields_[name] = value.get<std::int64_t>();
   }

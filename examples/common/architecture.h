@@ -25,13 +25,13 @@ class Architecture {
   void expect(const std::string& name, const Shape& shape) const;
   /// Requires that the checkpoint has no weight `name`.
   void expect_none(const std::string& name) const;
-  /// Requires `holds`; otherwise fields contradict each other, and `what` names the relation that should hold.
+  /// Requires that `holds` is true. Otherwise fields contradict each other, and the error text asks for `what`.
   void expect_fit(bool holds, const std::string& what) const;
 
  private:
   const StateDict& checkpoint_;
   std::map<std::string, std::variant<std::int64_t, bool>> fields_;
-  std::string shown_;  // the whole description, truncated
+  std::string shown_;  // the whole description for error texts, truncated
 };
 
 }  // namespace binade::examples

@@ -68,7 +68,7 @@ class Timer {
 
 void say(const io::JsonObject& line) { io::print(line.text() + "\n"); }
 
-/// Returns the count in "step N", or std::nullopt for another line.
+/// Returns N of a request "step N" of the protocol of bench/run.py, or std::nullopt for another line.
 std::optional<int> requested(std::string_view line) {
   constexpr std::string_view kWord = "step ";
   int count = 0;
@@ -127,7 +127,8 @@ int measure_overhead(const Workload& workload, int pairs) {
   }
   for (std::vector<double>* values : {&on, &off, &ratios}) std::ranges::sort(*values);
   const auto half = static_cast<std::size_t>(pairs / 2);
-  const auto spread = static_cast<std::size_t>(0.98 * std::sqrt(static_cast<double>(pairs)));  // 1.96 sqrt(n / 4)
+  // Half of the 95 % interval of the median, in ranks: 1.96 sqrt(pairs / 4).
+  const auto spread = static_cast<std::size_t>(0.98 * std::sqrt(static_cast<double>(pairs)));
   say(io::JsonObject()
           .add("workload", workload.name)
           .add("precision", workload.precision)

@@ -20,8 +20,8 @@ struct Workload {
   std::function<void(bool)> set_telemetry{};  ///< switches the telemetry of the steps on or off
 };
 
-/// Times steps. If `interactive`, serves the protocol of bench/run.py on stdin and stdout (on a GPU with
-/// `device_peak_mib`), so that a harness can interleave steps of several processes; otherwise times `steps` steps after
+/// Times steps. If `interactive`, serves the protocol of bench/run.py on stdin and stdout (on a GPU the answers contain
+/// `device_peak_mib`), so that a script can interleave steps of several processes; otherwise times `steps` steps after
 /// two warm-up steps and prints one JSON object. Returns the exit code.
 int serve_steps(const Workload& workload, bool interactive, int steps);
 
@@ -34,10 +34,10 @@ int measure_overhead(const Workload& workload, int pairs);
 struct BenchSettings {
   TrainSettings train{};
   std::string workload{};
-  bool interactive = false, record = true;
-  std::int64_t batch = 0;     ///< samples per step; 0: the workload's default
-  std::int64_t overhead = 0;  ///< pairs of steps for measure_overhead(); 0: times steps instead
-  std::int64_t steps = 10;
+  bool interactive = false, record = true;  ///< see serve_steps(); true: captured graphs on a GPU
+  std::int64_t batch = 0;                   ///< samples per step; 0: the workload's default
+  std::int64_t overhead = 0;                ///< pairs of steps for measure_overhead(); 0: times steps instead
+  std::int64_t steps = 10;                  ///< steps to time if not interactive
 };
 
 /// Adds the settings of `bench`; the first of `workloads` is the default.

@@ -13,18 +13,18 @@ class App;
 
 namespace binade::examples {
 
-/// A sub-command that is declared on the program's command line. To be called after parsing: runs if it was given, and
-/// returns the exit code.
+/// A sub-command that is declared on the program's command line. It is called after parsing; it runs if the user gave
+/// it, and returns the exit code.
 using Command = std::function<int()>;
 
-/// A required positional argument.
+/// A required positional argument; parsing stores it in `value`.
 struct Argument {
   const char *name = nullptr, *help = nullptr;
   std::shared_ptr<std::string> value{};
 };
 
-/// Declares the sub-command `name` with the flags of `table` and, if it has a value, `argument`. The command runs
-/// `body`.
+/// Declares the sub-command `name` with the flags of `table` and, if `argument.value` is not null, the positional
+/// argument. The command runs `body`.
 Command add_command(CLI::App& program, const char* name, const char* help, const std::shared_ptr<Settings>& table,
                     std::function<int()> body, const Argument& argument = {});
 

@@ -66,7 +66,7 @@ void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged) {
   StateDict merged;
   for (const auto& [name, value] : weights.values()) {
     const StateDict::Value& chosen = averaged && averages.contains(name) ? averages.values().at(name) : value;
-    // Weights without f32 masters are 16-bit in the file; the model's f32 parameters represent them exactly.
+    // A run without f32 master weights stores 16-bit weights; the model's f32 parameters represent them exactly.
     const Tensor* tensor = std::get_if<Tensor>(&chosen);
     merged.put(name, tensor != nullptr && is_half(tensor->dtype()) ? StateDict::Value(tensor->to(DType::f32)) : chosen);
   }

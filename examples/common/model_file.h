@@ -18,11 +18,11 @@ RuntimeOptions runtime_options(const ModelChoice& choice);
 
 /// Returns the state of the selected checkpoint, and prints on stderr which one was selected and why. Throws
 /// ArgumentError if none is given, NoCheckpointError if it does not exist, and CheckpointError if it holds weights
-/// alone: that message names `flags`, with which `train` of `program` makes a run from those weights.
+/// alone. The text of that error tells the user to make a run from the weights by `train` of `program` with `flags`.
 StateDict read_checkpoint(const ModelChoice& choice, const std::string& program, const std::string& flags);
 
-/// Loads the weights and normalization statistics of a checkpoint into a model; if `averaged` is set, the averaged
-/// weights where the run kept them.
+/// Loads the weights and normalization statistics of a checkpoint into a model. If `averaged` is true, loads
+/// the averaged weights of all parameters for which the checkpoint has them.
 void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged = true);
 
 /// Loads weights alone from a checkpoint or a .safetensors file with the model's names (`binade-doctor import` converts

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kMostMembers = 10'000;  // ordered_json compares each key with all earlier ones
+constexpr std::size_t kMostMembers = 10'000;  // of a JSON object; ordered_json compares each key with all earlier ones
 
 std::string key_of(std::string name) {
   std::ranges::replace(name, '-', '_');

@@ -17,15 +17,15 @@ enum class OnResume {
   kMayChange,       ///< the new value applies; it does not affect the steps
   kReportedChange,  ///< the new value applies, and the run reports the change; it affects the steps
   kFixed,           ///< a different value is an ArgumentError (exit 20)
-  kIncompatible,    ///< a different value is a CheckpointError (exit 21): architecture, optimizer
-  kByContent,       ///< a path: its content is compared later, not its name
-  kNotASetting,     ///< belongs to one call (--resume, --config): neither stored nor compared
+  kIncompatible,    ///< a different value is a CheckpointError (exit 21); for architecture and optimizer
+  kByContent,       ///< a path, whose content is compared later instead of its name
+  kNotASetting,     ///< belongs to one start of the program (--resume, --config) and is neither stored nor compared
 };
 
 /// The values that a setting accepts, and how --help and a resumed run treat it.
 struct SettingRules {
   OnResume on_resume = OnResume::kReportedChange;
-  double low = -std::numeric_limits<double>::infinity();
+  double low = -std::numeric_limits<double>::infinity();  ///< numbers must be in [low, high]
   double high = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices{};  ///< allowed words; empty: any
   std::string bare{};   ///< the value of a flag that is given without one; empty: the flag requires a value
@@ -55,7 +55,7 @@ class Settings {
   /// values and, for words, the nearest one.
   void apply_flags();
   /// Assigns values from a JSON object (keys with - or _). Throws ArgumentError for an unknown key, except
-  /// `environment` and `program`, so that a run's config.json is valid for --config.
+  /// `environment` and `program`, so that a run's config.json is valid for --config. Error texts name `origin`.
   void apply_json(const std::string& json, const std::string& origin);
   /// Applies the flags to a resumed run, after apply_json() of its config.json. Throws if a flag changes a setting that
   /// must not change (see OnResume). Returns the changes to report: "lr 0.001 -> 0.0005".

@@ -20,17 +20,18 @@
 ///     Setup, EvalSetup             settings of `train` (with a member `TrainSettings train`); settings of `eval`,
 ///                                  derived from EvalSettings
 ///     Model, Batch, Data           Model::options(); Data::content is the hash of the data
-///     texts, inputs                a TaskTexts; an InputCount, for `modules`
+///     texts, inputs                a TaskTexts; an InputCount for the flags of `modules`
 ///     add_setup(table, setup)      flags of `train`; complete(setup) fills in the settings that follow from others
 ///     add_eval_setup(table, setup) flags of `eval`
 ///     read_data(setup)             -> Data
-///     model_options(setup, n)      of a model with n inputs; count_inputs(data) -> n
-///     model_options(checkpoint)    of the model that a checkpoint holds; throws CheckpointError
+///     count_inputs(data)           -> n, the number of the model's inputs (tokens or channels)
+///     model_options(setup, n)      -> the options of a model with n inputs
+///     model_options(checkpoint)    -> the options of the model that a checkpoint holds; throws CheckpointError
 ///     start(model, setup, data)    sets initial weights that depend on the data; may do nothing
 ///     probe(setup, model)          -> the loss on the smallest possible batch, which has the ops of a training step
 ///     loader(setup, data)          -> the training batches
 ///     loss(setup, model, batch)    -> a tensor of one element
-///     units_per_sample(setup)      of TaskTexts::unit
+///     units_per_sample(setup)      -> the number of units (TaskTexts::unit) in a sample
 ///     add_constants(state, setup, data)     adds entries that every checkpoint holds
 ///     evaluate(setup, model, data)          -> amp::Evaluation, during training
 ///     evaluate_checkpoint(result, model, checkpoint, s)   adds the metrics that `eval` prints to `result`
@@ -39,18 +40,18 @@ namespace binade::examples {
 
 /// Texts of a program.
 struct TaskTexts {
-  const char *program, *run;  ///< its name; prefix of new run folders
-  const char *about, *train, *eval, *bench;
-  const char* weights;       ///< flags with which `train` makes a run from a file of weights alone
-  const char *unit, *score;  ///< unit of throughput; metric that selects the best checkpoint
+  const char *program, *run;                 ///< name of the program; prefix of new run folders
+  const char *about, *train, *eval, *bench;  ///< help texts of the program and of three of its commands
+  const char* weights;                       ///< flags with which `train` makes a run from a file of weights alone
+  const char *unit, *score;                  ///< unit of throughput; metric that selects the best checkpoint
   bool higher_is_better = false;
 };
 
 /// The flag of `modules` for a model's number of inputs.
 struct InputCount {
   const char *name, *help;
-  std::int64_t usual;
-  double most;
+  std::int64_t usual;  ///< default
+  double most;         ///< largest allowed value
 };
 
 /// A workload of `bench`: a model and the batch of every step.
@@ -63,7 +64,7 @@ struct BenchWorkload {
 
 enum class Purpose { kTrain, kPreflight, kInit };
 
-/// Trains, or lists the risks of the training, or writes its initial weights to the file `to`.
+/// Depending on `purpose`, trains, or lists the risks of the training, or writes its initial weights to the file `to`.
 template <class Task>
 int train(Settings& table, typename Task::Setup& s, Purpose purpose, const std::string& to) {
   resolve_settings(table, s.train, [&] { Task::complete(s); });

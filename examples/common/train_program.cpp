@@ -63,14 +63,14 @@ amp::OnNan on_nan_of(const std::string& name) {
 }  // namespace
 
 void resolve_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
-  table.apply_flags();  // --run, --resume and --config themselves, and every range check
+  table.apply_flags();  // sets --run, --resume and --config, which decide the rest, and checks all ranges
   const bool may_begin = s.resume == "auto";
   check<ArgumentError>(s.resume.empty() || !s.run.empty(),
                        "--resume: wanted --run DIR with it, the folder of the run to go on with");
   check<ArgumentError>(s.resume != "must" || s.config.empty(),
                        "--config: a resumed run takes its settings from its own config.json; leave it out");
   s.loads_checkpoint = s.resume == "must" || (may_begin && io::RunFolder::holds_checkpoints(s.run));
-  // A run that was stopped before its first checkpoint also keeps its settings, if they were written.
+  // A run that was stopped before its first checkpoint also resumes with its own settings, if config.json exists.
   if (s.loads_checkpoint || (may_begin && io::RunFolder::holds_config(s.run))) {
     if (!s.config.empty())
       io::say(fmt::format("--config: not read; the run goes on with the settings of {}/config.json", s.run));

@@ -12,8 +12,8 @@ namespace binade::examples {
 /// Returns the text of a run's config.json: all settings, versions and hardware.
 std::string config_text(const std::string& program, const Settings& table, const Runtime& runtime);
 
-/// Returns the policy of --precision and --override. If no precision is given, chooses bf16 if the hardware multiplies
-/// it, otherwise fp32, stores the choice in `s` and prints it.
+/// Returns the policy of --precision and --override. If no precision is given, chooses bf16 if the hardware has bf16
+/// products, otherwise fp32, stores the choice in `s` and prints it.
 amp::Policy choose_policy(TrainSettings& s);
 
 amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Policy& policy);
@@ -31,8 +31,8 @@ Device choose_device(const std::string& name);
 /// and io::RunFolder.
 void resolve_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete);
 
-/// Runs `train` here or, with --supervise, in a child process that is restarted when it dies (run/supervisor.h). `name`
-/// is the prefix of a new run folder.
+/// Runs `train` in this process or, with --supervise, in a child process that is restarted when it dies
+/// (run/supervisor.h). `name` is the prefix of a new run folder.
 int run_training(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train);
 
 /// Returns the options of the run that the settings describe. `name` is the prefix of a new run folder. `constants` are
@@ -45,7 +45,8 @@ amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& p
 /// Returns the entries that every checkpoint of a run holds: the hash of its data and the model's architecture.
 StateDict run_constants(const std::string& content, const std::string& architecture);
 
-/// Prints the run folder and the command that continues the run. Returns the exit code: 0, or 10 if it was preempted.
+/// Prints the run folder and the command that continues the run. Returns the exit code: 0, or 10 if
+/// a signal stopped the run.
 int report_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end);
 
 /// Prints the findings of a pre-flight on stderr, two lines each.
@@ -87,7 +88,7 @@ int run_training_loop(const TrainSettings& s, amp::Trainer& trainer, amp::RunOpt
   if (!loaded) {
     const auto batch = loader.next();
     loader.rewind();
-    run.forecast(batch, closure);  // before the pre-flight allocates memory
+    run.forecast(batch, closure);  // forecasts the run's memory before the pre-flight allocates any
     report_preflight(trainer.preflight(batch, closure));
   }
   for (const auto& batch : run.batches(loader)) run.step(batch, closure);

@@ -11,7 +11,7 @@ namespace {
 
 using enum OnResume;
 
-constexpr double kCount = 1e15;  // counts up to here are exact in a double
+constexpr double kCount = 1e15;  // largest count that a flag accepts; a double holds it exactly
 
 void add_data(Settings& t, TrainSettings& s) {
   t.add("data", &s.data, "training data (default: embedded data)", {.on_resume = kByContent, .value = "PATH"});

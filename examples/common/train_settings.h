@@ -8,16 +8,17 @@
 
 namespace binade::examples {
 
-/// Number of steps of a captured graph in flight on a GPU: one runs, one waits.
+/// Largest number of captured steps in flight on a GPU: one runs while the next one waits.
 inline constexpr std::int64_t kStepsAhead = 2;
 
-/// Settings of `train`. Each program sets its own defaults before parsing.
+/// Settings of `train`; each member holds the value of the flag of the same name, except `loads_checkpoint` and
+/// `changes` (`overrides` is --override). Each program sets its own defaults before parsing.
 struct TrainSettings {
   std::string data{}, val_data{};
   double val_fraction = 0.1;
   std::string run{};
   std::string resume{};           ///< empty: begin a run; "must": resume it; "auto": resume it if it exists
-  bool loads_checkpoint = false;  ///< set later: true if the run resumes from a checkpoint with the model's weights
+  bool loads_checkpoint = false;  ///< set by resolve_settings(): true if the run resumes from a checkpoint
   bool supervise = false;
   std::vector<std::string> changes{};  ///< settings of a resumed run that the command line changed
   std::string init_from{}, config{};
@@ -25,12 +26,12 @@ struct TrainSettings {
   bool deterministic = true, record = true;
   std::string plans = "timed";
 
-  std::string precision{};  ///< empty until chosen: bf16 if the hardware supports it, otherwise fp32
+  std::string precision{};  ///< if empty, choose_policy() sets it
   std::vector<std::string> overrides{};
   std::string on_nan = "ladder";
   std::vector<std::string> inject{};
   std::string loss_scale = "auto";   ///< "auto": the policy decides; any other value applies in every precision
-  std::string init_scale = "65536";  ///< or "auto"
+  std::string init_scale = "65536";  ///< a number or "auto"
 
   std::string optimizer = "adamw", schedule = "cosine", clip_mode = "norm";
   double lr = 1e-3, min_lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9, weight_decay = 0, clip = 0,

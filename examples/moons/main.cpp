@@ -32,7 +32,7 @@ struct MoonNet : nn::Module {  // points (B, 2) -> logits (B, 2)
 };
 
 struct Points {
-  Tensor x{}, side{};  // (B, 2) f32; (B) i32
+  Tensor x{}, side{};  // coordinates (B, 2) f32; half circle of each point (B) i32, 0 or 1
   io::BatchOrigin origin{};
 
   std::int64_t size() const { return x.dim(0); }
@@ -52,7 +52,7 @@ struct Points {
   }
 };
 
-/// Returns points; point i is on the half circle i % 2, with noise.
+/// Returns the points with these numbers; point i is on the half circle i % 2, with noise.
 Points points_of(std::span<const std::int64_t> samples) {
   std::vector<float> x;
   std::vector<std::int32_t> side;

@@ -29,12 +29,12 @@ struct GptBlock : nn::Module {
   void visit(nn::Visitor& v) override;
   std::string kind() const override { return "GptBlock"; }
   Variable forward(const Variable& x) override;
-  /// Continues after the tokens in `cache`.
+  /// Computes the block for tokens that follow those in `cache`, and adds their keys and values to `cache`.
   Variable forward(const Variable& x, nn::AttentionCache& cache);
 };
 
-/// Tokens (B, T) -> logits (B, T, V). The head shares the token table. Initialized as GPT-2: N(0, 0.02), projections
-/// into the residual stream N(0, 0.02 / sqrt(2 layers)), biases 0.
+/// Tokens (B, T) -> logits (B, T, V), with V = GptOptions::table. The head shares the token table. Initialized as
+/// GPT-2: N(0, 0.02), projections into the residual stream N(0, 0.02 / sqrt(2 layers)), biases 0.
 class Gpt : public nn::Module {
  public:
   explicit Gpt(const GptOptions& options);
@@ -46,10 +46,10 @@ class Gpt : public nn::Module {
   /// Keys and values of every block, for sampling token by token.
   struct Cache {
     std::vector<nn::AttentionCache> blocks{};
-    std::int64_t length = 0;
+    std::int64_t length = 0;  ///< number of tokens in the cache
   };
-  /// Returns the logits for `tokens`, which continue those in `cache` and are added to it. Throws ArgumentError beyond
-  /// the context.
+  /// Returns the logits for `tokens`, which continue those in `cache` and are added to it. Throws ArgumentError if
+  /// they would exceed the context.
   Variable next(const Tensor& tokens, Cache& cache);
 
   const GptOptions& options() const { return options_; }
@@ -58,7 +58,8 @@ class Gpt : public nn::Module {
   Variable embed(const Tensor& tokens, std::int64_t first_position);
   Variable logits(const Variable& x);
 
-  /// Returns first, first + 1, … on `device`. Cached there, so that a step copies nothing from the host.
+  /// Returns the positions first, first + 1, … (`length` of them) on `device`. They are cached on the device, so that a
+  /// step copies nothing from the host.
   Tensor position_ids(std::int64_t first, std::int64_t length, Device device);
 
   GptOptions options_;

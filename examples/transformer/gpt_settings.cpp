@@ -23,9 +23,11 @@ const Preset& preset_of(const std::string& name) {
 }
 
 constexpr std::int64_t kMostLayers = 1000, kMostHeads = 1000, kMostDim = 1 << 16, kMostContext = 1 << 20;
-constexpr std::int64_t kMostTokens = 1 << 24;  // same limit as in io/text/bpe_vocabulary.h
+constexpr std::int64_t kMostTokens = 1 << 24;  // io/text/bpe_vocabulary.cpp has the same limit
 
-constexpr std::int64_t kTableMultiple = 128;  // large tables are padded to whole tiles of the head's product
+// Token tables of at least kLargeTable rows are padded to a multiple of kTableMultiple rows, so that the product of the
+// head has whole tiles.
+constexpr std::int64_t kTableMultiple = 128;
 constexpr std::int64_t kLargeTable = 4096;
 
 std::int64_t padded_table(std::int64_t tokens) {

@@ -8,7 +8,7 @@
 
 namespace binade::examples {
 
-/// Settings of `binade-gpt train`.
+/// Settings of `binade-gpt train`; each member except `train` holds the value of the flag of the same name.
 struct GptSettings {
   TrainSettings train{};
   std::string preset = "tiny";
@@ -19,19 +19,20 @@ struct GptSettings {
   bool recompute = false;
 };
 
-/// The flags with which `train` makes a run from a file of weights alone, for messages.
+/// The flags with which `train` makes a run from a file of weights alone, for error texts.
 inline constexpr const char* kGptWeightFlags = "--preset gpt2 --tokenizer bpe:tokenizer.json";
 
 void add_gpt_settings(Settings& table, GptSettings& s);
-/// Fills in the shape from the preset and completes the training settings. Throws ArgumentError.
+/// Fills in the model's shape from the preset and completes the training settings. Throws ArgumentError.
 void complete_gpt_settings(GptSettings& s);
 
 /// Returns the model's shape for a vocabulary of `tokens`.
 GptOptions gpt_options(const GptSettings& s, std::int64_t tokens);
 
-/// Returns the shape as one line of JSON. Checkpoints store it, so that `eval` and `sample` can build the model.
+/// Returns the model's shape as one line of JSON. Checkpoints store it, so that `eval` and `sample` can build the
+/// model.
 std::string architecture_json(const GptOptions& options);
-/// The inverse. Throws CheckpointError if the checkpoint does not describe a transformer.
+/// Returns the model's shape from a checkpoint. Throws CheckpointError if it does not describe a transformer.
 GptOptions read_gpt_architecture(const StateDict& checkpoint);
 
 }  // namespace binade::examples

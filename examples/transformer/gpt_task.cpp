@@ -8,7 +8,7 @@
 
 namespace binade::examples {
 
-static_assert(GptTask::texts.program == amp::kBinadeGpt.name);  // binade-doctor replay finds it by this name
+static_assert(GptTask::texts.program == amp::kBinadeGpt.name);  // by which binade-doctor replay finds the program
 
 namespace {
 
@@ -21,8 +21,8 @@ std::string sample_of(Gpt& model, const TextSource& source) {
   return source.tokenizer->decode(sample(model, prompt, {.tokens = kTokens}));
 }
 
-/// The workloads of docs/performance.md and docs/performance-gpu.md: model, batch and sequence length. gpt-dry only
-/// tests a harness.
+/// The workloads of docs/performance.md and docs/performance-gpu.md: model, batch and sequence length. gpt-dry is
+/// small and only tests benchmark scripts.
 struct Shape {
   const char* name;
   GptOptions model;

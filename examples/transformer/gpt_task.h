@@ -46,7 +46,7 @@ struct GptTask {
   static void tune(TrainSettings& s) { s.weight_decay = 0.01; }
 };
 
-/// Declares `sample`, which continues a prompt.
+/// Declares the command `sample`, which continues a prompt.
 Command add_sample(CLI::App& program);
 
 }  // namespace binade::examples

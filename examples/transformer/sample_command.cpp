@@ -40,7 +40,7 @@ int sample_text(Settings& table, SampleSettings& s) {
           .cache = s.cache},
          [&](std::int32_t token) {
            text += tokenizer->decode(std::span(&token, 1));
-           show(io::whole_utf8(text));  // a token may end inside a character
+           show(io::whole_utf8(text));  // without the begin of a character that the next token completes
          });
   text += '\n';
   show(text.size());

@@ -7,7 +7,7 @@
 namespace binade::examples {
 namespace {
 
-/// Returns the logits of the last token of (1, T, V), without the padding of the table.
+/// Returns the last token's row of the logits (1, T, V), without the logits of the token table's padding.
 std::vector<float> last_logits(const Variable& logits, std::int64_t vocabulary) {
   const Tensor rows = logits.value().reshape({logits.dim(1), logits.dim(2)}).narrow(logits.dim(1) - 1, 1);
   std::vector<float> values = rows.to_vector<float>();

@@ -17,8 +17,8 @@ struct SamplingOptions {
 };
 
 /// Continues `prompt` (at least one token). Each new token depends on at most the last `context` tokens, and is drawn
-/// with a random number that depends on (seed, i) only. Calls `on_token` for each new token. Throws ArgumentError for
-/// an empty prompt or an option out of range.
+/// with a random number that depends only on the seed and on the number of new tokens before it. Calls `on_token` for
+/// each new token. Throws ArgumentError for an empty prompt or an option out of range.
 std::vector<std::int32_t> sample(Gpt& model, std::vector<std::int32_t> prompt, const SamplingOptions& options,
                                  const std::function<void(std::int32_t)>& on_token = {});
 

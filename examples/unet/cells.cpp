@@ -41,7 +41,7 @@ class Draws {
   std::uint64_t next_ = 0;
 };
 
-/// Gaussian blur, separable, the border repeated.
+/// Blurs a field by a separable Gaussian; pixels beyond the border equal the border pixel.
 void blur(Field& field, double sigma) {
   const auto radius = static_cast<std::int64_t>(std::ceil(3 * sigma));
   std::vector<float> weights;
@@ -73,7 +73,7 @@ Field texture(Draws& draws, std::int64_t size, double scale) {
   for (float& value : field.values) value = static_cast<float>(draws.normal());
   blur(field, scale);
   const auto gain = static_cast<float>(2 * std::sqrt(std::numbers::pi) *
-                                       scale);  // restores the deviation after the blur
+                                       scale);  // restores the unit standard deviation after the blur
   for (float& value : field.values) value *= gain;
   return field;
 }
@@ -83,7 +83,8 @@ struct Nucleus {
   double y, x, radius, stretch, angle, brightness;
   double bend[3], phase[3];
 
-  /// Returns the distance from the center relative to the outline; less than 1 inside.
+  /// Returns the distance of the point (py, px) from the center, divided by the distance of the outline in the same
+  /// direction. It is less than 1 inside the nucleus.
   double reach(double py, double px) const {
     const double dy = py - y;
     const double dx = px - x;
@@ -124,7 +125,7 @@ bool overlaps_too_much(const Nucleus& n, const std::vector<Nucleus>& others) {
   });
 }
 
-/// Adds one nucleus with texture and dark nucleoli to the light and to the mask.
+/// Adds one nucleus, with texture `fine` and dark nucleoli, to `light` (the brightness of each pixel) and to the mask.
 void paint(const Nucleus& n, Draws& draws, const Field& fine, Field& light, std::vector<std::uint16_t>& mask) {
   double spot_y[3], spot_x[3], spot_radius[3];
   for (int k = 0; k < 3; ++k) {
@@ -185,7 +186,7 @@ CellImage draw_cells(std::uint64_t seed, std::int64_t index, std::int64_t size) 
   const double slope_angle = draws.uniform(0, 2 * std::numbers::pi);
   const double gain = draws.uniform(45, 110);
   const double background = draws.uniform(6, 22);
-  const double photons = draws.uniform(1.2, 4);  // per grey level; fewer make the image grainier
+  const double photons = draws.uniform(1.2, 4);  // photons per grey level; fewer make the image grainier
   CellImage result{{size, size, 1, 8, {}}, {size, size, 1, 8, std::move(mask)}};
   for (std::int64_t y = 0; y < size; ++y) {
     for (std::int64_t x = 0; x < size; ++x) {

@@ -10,9 +10,9 @@ namespace binade::examples {
 
 struct MaskScore {
   double loss = 0;             ///< mean training loss over whole images
-  double dice = 0;             ///< of class 1, pooled over all pixels of the set
-  double iou = 0;              ///< of class 1, pooled over all pixels of the set
-  double background_dice = 0;  ///< of class 0
+  double dice = 0;             ///< Dice coefficient of class 1, pooled over all pixels of the set
+  double iou = 0;              ///< intersection over union of class 1, pooled over all pixels of the set
+  double background_dice = 0;  ///< Dice coefficient of class 0, pooled in the same way
 };
 
 /// Receives an image with its predicted class ids, u8 (H, W).

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kCells = 40;
 constexpr std::int64_t kCellSize = 128;
-constexpr std::uint64_t kCellSeed = 1;  // independent of --seed
+constexpr std::uint64_t kCellSeed = 1;  // seed of the drawn images, independent of --seed
 
 }  // namespace
 
@@ -26,7 +26,7 @@ ImageSource read_image_source(const TrainSettings& s, std::int64_t classes, int 
     source.split = io::split_images(images, s.val_fraction);
     return source;
   }
-  options.channels = images.channels;  // a model for grey images gets color images in grey
+  options.channels = images.channels;  // validation images get the channels of the training images
   source.split = {images, io::read_images(s.val_data, options)};
   source.content = sha256_hex(source.content + source.split.validation.content());
   return source;

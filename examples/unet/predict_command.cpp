@@ -20,7 +20,8 @@ struct Job {
   fs::path from, to;
 };
 
-/// Returns the input and output files: one file each, or all PNGs of a folder (or of its images/) under the same names.
+/// Returns the pairs of input and output file: one pair, or one per PNG of an input folder (or of its images/), with
+/// the same name in the output folder.
 std::vector<Job> jobs_of(const PredictSettings& s) {
   check<ArgumentError>(!s.input.empty() && !s.output.empty(), "predict: wanted --input FILE|DIR and --output PATH");
   std::error_code error;

@@ -9,7 +9,7 @@
 namespace binade::examples {
 namespace {
 
-/// Returns the upper left (height, width) of one image (1, H, W, C), f32.
+/// Returns the upper left part, `height` x `width`, of one image (1, H, W, C), f32.
 Tensor crop(const Tensor& image, std::int64_t height, std::int64_t width) {
   const std::int64_t w = image.dim(2), c = image.dim(3);
   Tensor result = Tensor::empty({1, height, width, c}, DType::f32);

@@ -7,7 +7,7 @@
 namespace binade::examples {
 
 /// Returns the logits (1, H, W, classes), f32, for one image (1, H, W, C) of any size, which is padded to a multiple of
-/// model.multiple() by mirroring. No gradients; eval mode and precision policy are the caller's.
+/// model.multiple() by mirroring. Computes no gradients. The caller sets evaluation mode and precision policy.
 Tensor predict_logits(UNet& model, const Tensor& image);
 
 /// Converts logits to class ids, u8 (N, H, W): sigmoid > 0.5 for one logit per pixel, otherwise the largest logit. NaN

@@ -38,15 +38,16 @@ struct UpBlock : nn::Module {
   UpBlock(std::int64_t in, std::int64_t out);
   void visit(nn::Visitor& v) override;
   std::string kind() const override { return "UpBlock"; }
-  /// `buffer`, if not null, holds the skip connection and has space for as many channels after it.
+  /// `buffer`, if not null, holds the skip connection and has space for as many channels after it, to which the
+  /// upsampled `x` is written, so that the concatenation copies nothing.
   Variable operator()(const Variable& x, const Variable& skip,
                       const std::shared_ptr<ops::ConcatBuffer>& buffer = nullptr, bool recomputed = false);
 };
 
 /// Images (N, H, W, in) -> logits (N, H, W, classes); H and W multiples of 2^depth (see pad_to_multiple). Source:
 /// Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, with padded convolutions and batch norm. Initialized as
-/// there: weights normal with std sqrt(2 / inputs per output), biases 0. In the head the mean of each class's weights
-/// is subtracted, so that the first logits equal the head's biases on average for every seed (decision 0050).
+/// in that paper: weights normal with std sqrt(2 / inputs per output), biases 0. In the head the mean of each class's
+/// weights is subtracted, so that the first logits equal the head's biases on average for every seed (decision 0050).
 class UNet : public nn::Module {
  public:
   explicit UNet(const UNetOptions& options);

@@ -9,7 +9,7 @@
 
 namespace binade::examples {
 
-/// Settings of `binade-unet train`.
+/// Settings of `binade-unet train`; each member except `train` holds the value of the flag of the same name.
 struct UNetSettings {
   TrainSettings train{};
   std::int64_t base = 16, depth = 3, size = 128, classes = 1;
@@ -19,7 +19,7 @@ struct UNetSettings {
   bool recompute = false;
 };
 
-/// The flags with which `train` makes a run from a file of weights alone, for messages.
+/// The flags with which `train` makes a run from a file of weights alone, for error texts.
 inline constexpr const char* kUNetWeightFlags = "--data IMAGES --base N --depth N --classes N";
 
 void add_unet_settings(Settings& table, UNetSettings& s);
@@ -29,9 +29,9 @@ io::AugmentOptions augment_options(const UNetSettings& s);
 
 UNetOptions unet_options(const UNetSettings& s, std::int64_t channels);
 
-/// Returns the shape as one line of JSON, which checkpoints store.
+/// Returns the model's shape as one line of JSON, which checkpoints store.
 std::string architecture_json(const UNetOptions& options);
-/// The inverse. Throws CheckpointError if the checkpoint does not describe a U-Net.
+/// Returns the model's shape from a checkpoint. Throws CheckpointError if it does not describe a U-Net.
 UNetOptions read_unet_architecture(const StateDict& checkpoint);
 
 /// Computes the loss that --loss names. logits (N, H, W, classes); masks u8 (N, H, W): 0 or 1, or class ids.

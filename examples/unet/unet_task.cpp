@@ -9,7 +9,7 @@
 
 namespace binade::examples {
 
-static_assert(UNetTask::texts.program == amp::kBinadeUnet.name);  // binade-doctor replay finds it by this name
+static_assert(UNetTask::texts.program == amp::kBinadeUnet.name);  // by which binade-doctor replay finds the program
 
 namespace {
 
@@ -25,7 +25,8 @@ EachPrediction picture_writer(const std::string& folder, std::int64_t classes) {
   };
 }
 
-/// The workloads of docs/performance.md and docs/performance-gpu.md; unet-dry only tests a harness.
+/// The workloads of docs/performance.md and docs/performance-gpu.md: model, batch and side of the images. unet-dry is
+/// small and only tests benchmark scripts.
 struct Images {
   const char* name;
   UNetOptions model;
@@ -54,7 +55,7 @@ void UNetTask::start(UNet& model, const UNetSettings& s, const ImageSource& data
   model.start_at(prior_logits(data.split.train, s.classes));
 }
 
-/// Uses the smallest possible image, in evaluation mode, so that statistics do not change.
+/// Uses the smallest possible image. The model is in evaluation mode, so that batch-norm statistics do not change.
 Variable UNetTask::probe(const UNetSettings& s, UNet& model) {
   const std::int64_t side = model.multiple();
   model.eval();

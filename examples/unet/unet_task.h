@@ -10,7 +10,7 @@
 namespace binade::examples {
 
 struct UNetEvalSettings : EvalSettings {
-  std::string pictures{};
+  std::string pictures{};  ///< folder for pictures of image, truth and prediction; empty: none
 };
 
 /// Segmentation of images with a U-Net (examples/common/task_program.h).
@@ -56,7 +56,7 @@ struct UNetTask {
   static void tune(TrainSettings& s) { s.optimizer = "adam"; }
 };
 
-/// Declares `predict`, which segments images from files.
+/// Declares the command `predict`, which segments images from files.
 Command add_predict(CLI::App& program);
 
 }  // namespace binade::examples

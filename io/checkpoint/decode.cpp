@@ -40,7 +40,8 @@ T number_at(std::span<const std::byte> bytes, std::size_t at) {
   return value;
 }
 
-/// Checks the first bytes of a file of `size` bytes, which show if the file is foreign or truncated.
+/// Throws NoCheckpointError if `begin`, the first bytes of a file of `size` bytes, lack the magic or give another
+/// length.
 void check_begin(std::span<const std::byte> begin, std::uint64_t size) {
   check<NoCheckpointError>(
       begin.size() >= kUserBlockBytes && std::memcmp(begin.data(), layout::kMagic.data(), layout::kMagic.size()) == 0,
@@ -147,12 +148,13 @@ bool describes_the_file(std::string_view path) {
   return top == "format" || top == "manifest";
 }
 
-/// True for a section of a newer minor version that this version does not read.
+/// True if a file of a newer minor version has this group as a section that this version does not read.
 bool is_left_out(const std::string& group, const CheckpointInfo& info) {
   return info.minor > kCheckpointMinor && !is_known_section(group);
 }
 
-/// Checks an image and, if `state` is not null, puts its entries there, in one pass over the tree.
+/// Checks the bytes of a checkpoint file and, if `state` is not null, copies the file's entries to it, in one pass over
+/// the groups and datasets.
 CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
   check_user_block(image);
   const StoredTree tree = read_profile(image, kUserBlockBytes);
@@ -285,7 +287,8 @@ DecodedCheckpoint load_checkpoint(const std::string& path) {
 
 namespace {
 
-/// The registered names. Constructed on first use, because the order of construction across files is undefined.
+/// Returns the names of all sections that were registered. The set is constructed on first use, because the order of
+/// construction across files is undefined.
 std::set<std::string>& known() {
   static std::set<std::string> names;
   return names;

@@ -20,11 +20,13 @@ using hdf5::checked;
 using hdf5::Handle;
 using hdf5::own;
 
-constexpr unsigned kMostCompact = 65535;  // links and attributes never move to the library's dense storage
+/// Number of links or attributes of an object up to which the library stores them in the object's header. It is so
+/// large that the library never uses its other form, dense storage, which the reader does not support.
+constexpr unsigned kMostCompact = 65535;
 
-/// The buffer of an image that the HDF5 library builds in memory. The library grows it through the callbacks below and
-/// does not free it when it closes the file. The expected size is allocated first: the library cannot close a file
-/// whose image it cannot grow.
+/// The buffer in which the HDF5 library builds a file in memory (a file image). The library grows it through the
+/// callbacks below and does not free it when it closes the file. The expected size is allocated first: the library
+/// cannot close a file whose image it cannot grow.
 struct ImageOwner {
   explicit ImageOwner(std::size_t expected) : bytes(std::malloc(expected)), capacity(expected) {
     check<OutOfMemoryError>(bytes != nullptr, "checkpoint: no memory to build its {} bytes", expected);
@@ -59,7 +61,8 @@ herr_t image_keep(void*, H5FD_file_image_op_t, void*) { return 0; }
 void* owner_same(void* owner) { return owner; }
 herr_t owner_keep(void*) { return 0; }
 
-/// Creation properties that every object shares: no times, links and attributes inside the object header.
+/// Returns the creation properties of a group or dataset (`kind` is an HDF5 property list class): no time stamps, and
+/// all attributes in the object header.
 Handle creation(hid_t kind, const char* what) {
   Handle list = own<Error>(H5Pcreate(kind), H5Pclose, what);
   checked<Error>(H5Pset_obj_track_times(list.get(), false), what);
@@ -92,13 +95,13 @@ bool is_dataset(const StateDict::Value& value) {
 /// Throws ArgumentError if the state has more entries than the reader accepts, before the library spends minutes on it.
 void check_counts(const StateDict& state) {
   constexpr ProfileLimits kLimits;
-  std::map<std::string_view, std::size_t> attributes{{"", 0}, {"format", 0}, {"manifest", 0}};  // by group
-  std::size_t datasets = 1;                                                                     // manifest/tensors
+  std::map<std::string_view, std::size_t> attributes{{"", 0}, {"format", 0}, {"manifest", 0}};  // count by group
+  std::size_t datasets = 1;  // the dataset manifest/tensors
   for (const auto& [name, value] : state.values()) {
     const bool dataset = is_dataset(value);
     const std::string_view path = name;
     std::size_t slash = path.rfind('/');
-    if (slash == path.npos) continue;  // rejected by name when it is written
+    if (slash == path.npos) continue;  // write() rejects a name without a group
     attributes[path.substr(0, slash)] += dataset ? 0 : 1;
     datasets += dataset ? 1 : 0;
     while ((slash = path.rfind('/', slash - 1)) != path.npos && slash > 0)
@@ -138,7 +141,7 @@ std::map<std::string, GroupContents> contents_of(const StateDict& state) {
   return contents;
 }
 
-/// Builds the image of one checkpoint.
+/// Builds the bytes of one checkpoint file in memory.
 class ImageWriter {
  public:
   ImageWriter(std::size_t expected_bytes, std::map<std::string, GroupContents> contents)
@@ -352,8 +355,8 @@ std::string hdf5_version() {
 
 namespace {
 
-/// Returns the index of the first element whose exponent bits are all ones, or -1. The inner loop has no branch, so
-/// that the compiler vectorizes it.
+/// Returns the index of the first NaN or infinity, or -1. These have all bits of the mask `exponent` set. The inner
+/// loop has no branch, so that the compiler vectorizes it.
 template <class Bits>
 std::int64_t first_bad(const void* data, std::int64_t count, Bits exponent) {
   const auto* x = static_cast<const Bits*>(data);

@@ -89,13 +89,14 @@ DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std:
 /// Makes the checks of decode_checkpoint() without allocating tensors.
 CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::string& name = "checkpoint");
 
-/// Reads a checkpoint file of an open folder as read_checkpoint_file() does; messages call it `shown`. The rest is read
-/// only if the first bytes identify a checkpoint of the file's length.
+/// Reads the file `name` of an open folder, with the checks and errors of read_checkpoint_file(); error texts call the
+/// file `shown`. Bytes after the user block are read only if it has the magic and the file's length.
 CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit,
                                       const std::string& shown);
 /// Reads a regular file of at most `limit` bytes; a symbolic link is not followed. Throws NoCheckpointError that names
 /// the file, or UnreadableCheckpointError.
 CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limit = std::uint64_t{1} << 40);
+/// Reads and decodes a checkpoint file; throws the errors of read_checkpoint_file() and decode_checkpoint().
 DecodedCheckpoint load_checkpoint(const std::string& path);
 
 /// Describes the first NaN or infinity of a state by entry and index; returns std::nullopt if all numbers are finite.

@@ -39,7 +39,7 @@ std::vector<std::string> newest_first(FileOps& ops, int folder, const std::strin
   const int error = ops.list(folder, names);
   check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", path, error_text(error));
   std::erase_if(names, [](const std::string& n) { return !step_of_file_name(n); });
-  std::reverse(names.begin(), names.end());  // list() sorts, and 12 digits sort as numbers do
+  std::reverse(names.begin(), names.end());  // list() sorts by name, and steps of 12 digits sort as numbers do
   return names;
 }
 
@@ -83,14 +83,14 @@ ManifestReading read_manifest(const FileHandle& folder) {
 
 namespace {
 
-/// Returns the names of files in the order in which they are tried.
+/// Returns the names of checkpoint files in the order in which they should be tried.
 using Listing = std::function<std::vector<std::string>()>;
 
-/// Loads the first intact file of `list`; returns std::nullopt if there is none. `tried` is the number of files.
+/// Loads the first intact file of `list`; returns std::nullopt if there is none. Sets `tried` to the number of files.
 std::optional<LoadedCheckpoint> first_intact(const FileHandle& folder, const Listing& list, const Warn& warn,
                                              std::size_t& tried) {
   FileOps& ops = FileOps::real();
-  // A writer deletes a listed file only after it has committed another one, so list again.
+  // If a listed file has vanished, list again: a writer deletes one only after it has committed another checkpoint.
   for (int round = 0; round < 10; ++round) {
     bool vanished = false;
     const std::vector<std::string> names = list();
@@ -145,29 +145,29 @@ LoadedCheckpoint of_step(const FileHandle& folder, const std::string& path, std:
 }  // namespace
 
 LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn) {
-  return find_checkpoint(folder, {.kind = CheckpointChoice::Kind::kNewest}, warn);
+  return find_checkpoint(folder, {.rule = CheckpointChoice::Rule::kNewest}, warn);
 }
 
 std::optional<CheckpointChoice> checkpoint_choice(std::string_view text) {
-  using enum CheckpointChoice::Kind;
-  if (text == "best") return CheckpointChoice{.kind = kBest};
-  if (text == "newest") return CheckpointChoice{.kind = kNewest};
-  CheckpointChoice choice{.kind = kStep};
+  using enum CheckpointChoice::Rule;
+  if (text == "best") return CheckpointChoice{.rule = kBest};
+  if (text == "newest") return CheckpointChoice{.rule = kNewest};
+  CheckpointChoice choice{.rule = kStep};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), choice.step);
   const bool step = error == std::errc() && end == text.data() + text.size() && choice.step >= 0;
   return step ? std::optional(choice) : std::nullopt;
 }
 
 FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice, const Warn& warn) {
-  using enum CheckpointChoice::Kind;
+  using enum CheckpointChoice::Rule;
   const FileHandle handle = open_checkpoints(folder);
-  if (choice.kind == kStep) return {of_step(handle, folder, choice.step, warn), "as asked for"};
+  if (choice.rule == kStep) return {of_step(handle, folder, choice.step, warn), "as asked for"};
   std::size_t tried = 0;
-  if (choice.kind != kNewest) {
+  if (choice.rule != kNewest) {
     if (auto best = first_intact(
             handle, [&] { return names_best_first(handle); }, warn, tried))
       return {*std::move(best), fmt::format("the best of {} with a score", tried)};
-    check<NoCheckpointError>(choice.kind == kUsual,
+    check<NoCheckpointError>(choice.rule == kBestOrNewest,
                              "checkpoints in {}: {}, so none is the best; use the newest, or give a step", folder,
                              tried == 0 ? "none has the score of an evaluation"
                                         : fmt::format("none of {} with a score could be verified", tried));

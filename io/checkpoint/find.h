@@ -46,13 +46,13 @@ LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& w
 
 /// Selects a checkpoint of a run.
 struct CheckpointChoice {
-  enum class Kind : std::uint8_t {
-    kUsual,   ///< the best, or the newest if none has a score
-    kBest,    ///< the best by the score of its evaluation
-    kNewest,  ///< the newest that is intact
+  enum class Rule : std::uint8_t {
+    kBestOrNewest,   ///< the best, or the newest if none has a score
+    kBest,    ///< the one with the best score
+    kNewest,  ///< the newest intact one
     kStep,    ///< the checkpoint of `step`
   };
-  Kind kind = Kind::kUsual;
+  Rule rule = Rule::kBestOrNewest;
   std::int64_t step = 0;
 };
 /// Parses "best", "newest" or a step ("500"); returns std::nullopt for any other text, which is a file name.
@@ -77,7 +77,7 @@ Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64
 std::vector<std::string> newest_first(FileOps& ops, int folder, const std::string& path);
 /// Opens a folder of checkpoints read-only. Throws NoCheckpointError.
 FileHandle open_checkpoints(const std::string& folder);
-/// Reads MANIFEST of an open folder; returns an empty one that is not whole if it cannot be read.
+/// Reads MANIFEST of an open folder; if it cannot be read, returns an empty one with `whole` = false.
 ManifestReading read_manifest(const FileHandle& folder);
 /// Throws NoCheckpointError saying that none of the `tried` files can be loaded.
 [[noreturn]] void none_left(const std::string& path, std::size_t tried);

@@ -9,12 +9,12 @@
 #include "binade/core/dtype.h"
 #include "binade/core/error.h"
 
-/// Owning handles over HDF5's C API, for the .cpp files of io/ only: no header of Binade's includes hdf5.h elsewhere.
+/// Owning handles over HDF5's C API, for the .cpp files of io/ only. No other header of Binade includes hdf5.h.
 namespace binade::io::hdf5 {
 
-/// Guards every use of the library. Keeps the library from printing its error stack to stderr on this thread (the stack
-/// becomes part of Binade's messages), and keeps Binade's other threads out of the library: not every build has its own
-/// lock, and a child process forked under this guard never inherits a held library lock.
+/// Must exist during every use of the HDF5 library. Keeps the library from printing its error stack to stderr on this
+/// thread (the stack becomes part of Binade's messages), and keeps Binade's other threads out of the library, because
+/// not every build of the library has its own lock, and because a child process must not inherit a held one by fork().
 class QuietErrors {
  public:
   QuietErrors();
@@ -24,8 +24,8 @@ class QuietErrors {
 
  private:
   std::unique_lock<std::recursive_mutex> alone_;
-  H5E_auto2_t function_ = nullptr;
-  void* data_ = nullptr;
+  H5E_auto2_t function_ = nullptr;  // the library's error handler, which the destructor restores
+  void* data_ = nullptr;            // argument of function_
 };
 
 /// Disables the library's plugins. Must be called before a file is opened.
@@ -77,8 +77,8 @@ Result checked(Result result, const std::string& what) {
 }
 
 /// Returns the HDF5 type of a tensor's elements, in the file and in memory: the library never converts values, because
-/// its conversion to 16-bit floats is wrong by a factor of two for some. f16 is IEEE binary16, bf16 a custom float;
-/// bool and u8 are both unsigned bytes.
+/// its conversion to 16-bit floats is wrong by a factor of two for some values. f16 is IEEE binary16, bf16 a custom
+/// float; bool and u8 are both unsigned bytes.
 Handle file_type(DType dtype);
 
 }  // namespace binade::io::hdf5

@@ -16,7 +16,7 @@ namespace binade::io {
 std::uint32_t lookup3(std::span<const std::byte> bytes) {
   const auto length = static_cast<std::uint32_t>(bytes.size());
   std::uint32_t a = 0xdeadbeefu + length, b = a, c = a;
-  const auto add = [&](std::span<const std::byte> block) {  // up to 12 bytes, missing ones are zero
+  const auto add = [&](std::span<const std::byte> block) {  // a block of up to 12 bytes; missing bytes count as zero
     std::uint32_t words[3] = {0, 0, 0};
     std::memcpy(words, block.data(), block.size());
     a += words[0];
@@ -65,7 +65,7 @@ constexpr std::uint64_t kUndefined = ~std::uint64_t{0};
   throw NoCheckpointError(fmt::format("structure at byte {}: {}; the file is not one that Binade wrote", at, what));
 }
 
-/// Reads forward through a span; refuses the file if an item does not fit into it.
+/// Reads the items of a span one after another; refuses the file if an item extends beyond the span.
 class Cursor {
  public:
   Cursor(Bytes bytes, std::uint64_t at) : bytes_(bytes), at_(at) {}
@@ -79,7 +79,7 @@ class Cursor {
     at_ += count;
     return taken;
   }
-  /// Little-endian unsigned integer of 1 to 8 bytes.
+  /// Reads a little-endian unsigned integer of 1 to 8 bytes.
   std::uint64_t number(std::size_t size, std::string_view what) {
     std::uint64_t value = 0;
     std::memcpy(&value, take(size, what).data(), size);
@@ -263,7 +263,8 @@ class Walk {
     std::uint64_t begin, end;
   };
 
-  /// Returns `count` > 0 bytes at a file address (relative to the base) and marks them as used.
+  /// Returns `count` > 0 bytes at an HDF5 address, which is relative to the end of the user block. Records them, so
+  /// that check_disjoint() finds objects on the same bytes.
   Bytes claim(std::uint64_t address, std::uint64_t count, std::string_view what) {
     const std::uint64_t size = image_.size() - base_;
     if (address > size || count > size - address)
@@ -377,7 +378,7 @@ class Walk {
     return object;
   }
 
-  /// Returns bytes as claim() does, but counts them against the budget of headers instead of marking them.
+  /// Returns bytes as claim() does; instead of recording them, it counts them against ProfileLimits::header_bytes.
   Bytes claim_header(std::uint64_t address, std::uint64_t count) {
     const std::uint64_t size = image_.size() - base_;
     if (address > size || count > size - address)
@@ -387,7 +388,8 @@ class Walk {
     return image_.subspan(base_ + address, count);
   }
 
-  /// Reads the messages of one block: a frame of `prefix` bytes, the messages, a checksum of the bytes before it.
+  /// Reads the messages of one block of an object header. The block consists of a prefix of `prefix` bytes, the
+  /// messages, and a checksum of all bytes before the checksum.
   void read_block(std::uint64_t address, std::uint64_t prefix, std::uint64_t size, Object& object,
                   std::deque<Extent>& continuations) {
     const Bytes block = claim_header(address, size);
@@ -413,12 +415,12 @@ class Walk {
       if (taken) refuse(at, fmt::format("two {} messages", what));
     };
     switch (type) {
-      case 0x00: return;  // null: free space in a header
+      case 0x00: return;  // null message: unused space in a header
       case 0x01:
         once(object.shape.has_value(), "dataspace");
         object.shape = read_space(c);
         return c.expect_end("dataspace");
-      case 0x02:  // link info: all links are messages of the header itself
+      case 0x02:  // link info; all links must be messages of the header itself
         once(object.group, "link info");
         object.group = true;
         c.expect(1, 0, "link info version");
@@ -454,7 +456,7 @@ class Walk {
         continuations.push_back({begin, begin + size});
         return c.expect_end("continuation");
       }
-      case 0x15:  // attribute info: all attributes are messages of the header itself
+      case 0x15:  // attribute info; all attributes must be messages of the header itself
         c.expect(1, 0, "attribute info version");
         c.expect(1, 0, "attribute info flags");
         c.expect(8, kUndefined, "fractal heap of attributes");

@@ -33,7 +33,7 @@ struct StoredDataset {
   std::span<const std::byte> bytes{};
   StoredAttributes attributes{};
 
-  std::string_view text() const;  ///< of a scalar text
+  std::string_view text() const;  ///< the text, if the dataset is a single text
 };
 
 /// The groups and datasets of an image by path: "" is the root, "model", "model/head.weight".
@@ -42,13 +42,14 @@ struct StoredTree {
   std::map<std::string, StoredDataset> datasets{};
 };
 
+/// The largest numbers and sizes that the reader accepts in one file.
 struct ProfileLimits {
-  std::size_t objects = 65536;           ///< groups and datasets, and as many links to them
-  std::size_t attributes = 1024;         ///< per object
-  std::size_t all_attributes = 131072;   ///< of all objects together
-  std::size_t path_bytes = 16u << 20;    ///< of all paths together: nested long names multiply
-  std::size_t header_bytes = 16u << 20;  ///< of all object headers together
-  int depth = 6;                         ///< of groups
+  std::size_t objects = 65536;           ///< number of groups and datasets together; also of links to them
+  std::size_t attributes = 1024;         ///< number of attributes of one object
+  std::size_t all_attributes = 131072;   ///< number of attributes of all objects together
+  std::size_t path_bytes = 16u << 20;    ///< length of all paths together, which nested long names multiply
+  std::size_t header_bytes = 16u << 20;  ///< size of all object headers together
+  int depth = 6;                         ///< number of nested groups
 };
 
 /// Reads an HDF5 file image of Binade's strict profile, without the HDF5 library: superblock 3, object headers 2 with

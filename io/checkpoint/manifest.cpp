@@ -17,12 +17,13 @@ namespace {
 constexpr std::string_view kHead = "binade-manifest 1 ";
 constexpr std::string_view kHigher = "higher:";  // prefix of a score if higher is better
 
-/// Appends the CRC and the line break.
+/// Returns the line with its CRC-32C and a line break at the end.
 std::string sealed(const std::string& line) {
   return fmt::format("{} {:08x}\n", line, crc32c(line.data(), line.size()));
 }
 
-/// Returns "-" for no score; a bare number if lower is better, as in a MANIFEST from before scores had a direction.
+/// Returns "-" for no score; a bare number if lower is better, as in older MANIFEST files, whose
+/// scores have no direction.
 std::string score_text(const std::optional<Score>& score) {
   return score ? fmt::format("{}{}", score->higher_is_better ? kHigher : "", score->value) : "-";
 }

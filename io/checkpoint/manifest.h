@@ -10,9 +10,9 @@
 namespace binade::io {
 
 inline constexpr const char* kManifestName = "MANIFEST";
-inline constexpr std::uint64_t kManifestLimit = 16u << 20;  ///< largest size in bytes that is accepted
+inline constexpr std::uint64_t kManifestLimit = 16u << 20;  ///< largest size in bytes of MANIFEST that is read
 
-/// How far a checkpoint is trusted: written to disk; read back and verified; followed by enough clean steps.
+/// How far a checkpoint is trusted: written to disk; read back and verified; followed by enough steps without incident.
 enum class CheckpointStatus : std::uint8_t { kCommitted, kVerified, kGood };
 std::string_view name_of(CheckpointStatus status);
 
@@ -21,7 +21,7 @@ struct Score {
   double value = 0;
   bool higher_is_better = false;
 
-  /// Also false if the two have different directions.
+  /// True if this score is the better one; false if the two have different directions.
   bool better_than(const Score& other) const {
     if (higher_is_better != other.higher_is_better) return false;
     return higher_is_better ? value > other.value : value < other.value;
@@ -36,9 +36,9 @@ struct ManifestEntry {
   std::int64_t step = 0;
   std::string file{};
   std::uint64_t bytes = 0;
-  std::string sha256{};  ///< of the whole file, 64 hex digits
+  std::string sha256{};  ///< SHA-256 of the whole file, 64 hex digits
   CheckpointStatus status = CheckpointStatus::kCommitted;
-  bool finite = true;            ///< true if all numbers are finite
+  bool finite = true;            ///< true if all numbers in the file are finite
   std::optional<Score> score{};  ///< score of the evaluation at this step
 };
 
@@ -58,7 +58,7 @@ std::string to_text(const Manifest& manifest);
 
 struct ManifestReading {
   Manifest manifest{};
-  bool whole = true;  ///< false if lines are missing or damaged; the others are in `manifest`
+  bool whole = true;  ///< false if lines are missing or damaged; the intact ones are in `manifest`
 };
 ManifestReading manifest_from(std::string_view text);
 

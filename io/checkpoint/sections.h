@@ -4,9 +4,8 @@
 
 namespace binade::io {
 
-/// Registers a section of checkpoints that this program can read. A section is the first component of its entries'
-/// names
-/// ("model" of "model/head.weight"). The .cpp that writes a section defines an object at namespace scope:
+/// Registers a section of checkpoints that this program can read. A section is the first component of the names of its
+/// entries ("model" of "model/head.weight"). The .cpp that writes a section defines an object at namespace scope:
 ///
 ///   const io::CheckpointSection kSection = "sched";
 ///
@@ -14,7 +13,7 @@ namespace binade::io {
 /// (CheckpointInfo::left_out). Files of the same or an older version load completely.
 class CheckpointSection {
  public:
-  CheckpointSection(const char* name);  // NOLINT(google-explicit-constructor): a list of names makes a list of sections
+  CheckpointSection(const char* name);  // NOLINT(google-explicit-constructor): names may initialize an array
 };
 
 /// True if a CheckpointSection of this name exists.

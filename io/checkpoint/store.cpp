@@ -14,9 +14,9 @@ namespace binade::io {
 
 namespace {
 
-constexpr int kAttempts = 3;
-constexpr int kAsideNames = 10000;  // numbered names tried before giving up
-constexpr std::size_t kKeptAside = 8;
+constexpr int kAttempts = 3;           // at writing a file
+constexpr int kAsideNames = 10000;     // numbers tried for the new name of a file that is set aside
+constexpr std::size_t kKeptAside = 8;  // damaged files that are kept
 
 std::string temporary_name(const std::string& file) { return "." + file + ".saving"; }
 
@@ -27,7 +27,7 @@ bool is_own_temporary(const std::string& name) {
          step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kEnd.size())).has_value();
 }
 
-/// The components of a name like "ckpt-000000000500.h5.corrupt-2".
+/// The components of the name of a file that was set aside, like "ckpt-000000000500.h5.corrupt-2".
 struct SetAside {
   std::string file, why;
   int number = 0;
@@ -96,13 +96,13 @@ CheckpointStore::~CheckpointStore() {
 void CheckpointStore::reconcile() {
   FileOps& ops = *options_.ops;
   std::vector<std::string> names;
-  // Files of a killed process may be visible and not yet durable: sync before relying on them.
+  // Files that a killed process renamed may be visible but not yet durable, so sync before relying on them.
   must(ops.sync(folder_.get()), path_, "sync", ".");
   must(ops.list(folder_.get(), names), path_, "list", ".");
   std::vector<std::byte> text;
   const int error = read_file(ops, folder_.get(), kManifestName, kManifestLimit, text);
-  // An unreadable MANIFEST is an error, because it holds facts that the files do not: which are good, which is the
-  // best.
+  // An unreadable MANIFEST is an error, because it alone records which checkpoints are good and which one is
+  // the best.
   FileStatus status;
   const bool readable = error == 0 || error == ENOENT || error == EFBIG ||
                         (ops.status_of(folder_.get(), kManifestName, status) == 0 && !status.regular);
@@ -140,7 +140,7 @@ void CheckpointStore::reconcile() {
         check_name_fits(name, verify_checkpoint(image.bytes(), "checkpoint " + name));
         entry.status = CheckpointStatus::kVerified;
       } catch (const CheckpointError&) {
-        // Intact, but of a version that this one cannot read; load_newest() reports it.
+        // The file is intact, but this version of Binade cannot read its format; load_newest() reports that.
       }
       manifest_.entries.push_back(std::move(entry));
     } catch (const UnreadableCheckpointError& e) {
@@ -215,7 +215,7 @@ void CheckpointStore::write_loop() {
   }
 }
 
-/// Reports every exception in `outcome`: nothing above the writer thread could catch it.
+/// Reports every exception in `outcome`, because no function above this one in the writer thread could catch it.
 void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcept {
   constexpr const char* kNoMemory = "out of memory";  // fits into a string without allocation
   const auto begin = std::chrono::steady_clock::now();
@@ -235,7 +235,7 @@ void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcep
     } catch (const std::bad_alloc&) {
       outcome.problem = kNoMemory;
     }
-  } catch (...) {  // thrown by a hook or a test
+  } catch (...) {  // an object of another type, thrown by a function of the request or by a test
     outcome.error = std::current_exception();
     outcome.problem = "unknown error";
   }
@@ -245,7 +245,7 @@ void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcep
 void CheckpointStore::encode_and_commit(SaveRequest& request, SaveOutcome& outcome) {
   check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits",
                        request.step);
-  request.state = on_host(request.state);  // one copy, which frees the device memory
+  request.state = on_host(request.state);  // the assignment frees the tensors on the device
   if (const std::optional<std::string> sick = first_non_finite(request.state))
     throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
   if (request.state_hash.empty() && request.hash) request.state_hash = request.hash(request.state);
@@ -266,7 +266,7 @@ void CheckpointStore::encode_and_commit(SaveRequest& request, SaveOutcome& outco
 
 void CheckpointStore::write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes) {
   FileOps& ops = *options_.ops;
-  if (same_on_disk(image, name)) return sync_folder(name);  // the sync of an earlier attempt may have failed
+  if (same_on_disk(image, name)) return sync_folder(name);  // the file exists, but an earlier sync may have failed
   const std::string temporary = temporary_name(name);
   for (int attempt = 1;; ++attempt) {
     try {
@@ -292,7 +292,8 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
   sync_folder(name);
 }
 
-/// Removes the entry of another file of this name from MANIFEST, which may list it as good. Returns 0 or errno.
+/// Removes the entry of `name` from MANIFEST before another file takes the name, because the entry may describe the old
+/// file as good. Returns 0 or errno.
 int CheckpointStore::remove_from_manifest(const std::string& name) {
   if (!listed_on_disk_.contains(name)) return 0;
   Manifest without;
@@ -306,8 +307,9 @@ int CheckpointStore::remove_from_manifest(const std::string& name) {
   return replace_manifest(without);
 }
 
-/// Replaces an existing file with another state of this step, as after a rollback. The old file keeps a second name,
-/// and the new one takes the name in one rename, so that the step always has a checkpoint. Returns 0 or errno.
+/// Replaces the existing file `name`, which holds another state of the same step (as after a rollback), by `temporary`.
+/// The old file gets a second name, and the new one takes `name` in one rename, so that the step always has a
+/// checkpoint. Returns 0 or errno.
 int CheckpointStore::set_aside_and_rename(const std::string& temporary, const std::string& name) {
   FileOps& ops = *options_.ops;
   std::string aside;
@@ -317,7 +319,7 @@ int CheckpointStore::set_aside_and_rename(const std::string& temporary, const st
     aside = fmt::format("{}.abandoned-{}", name, n);
     error = ops.link(folder_.get(), name, aside);
   }
-  if (error == EPERM || error == ENOSYS || error == ENOTSUP) {  // no hard links: the name is briefly missing
+  if (error == EPERM || error == ENOSYS || error == ENOTSUP) {  // without hard links the name is briefly missing
     aside = set_aside(name, "abandoned");
     error = move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
   } else if (error == 0) {
@@ -399,7 +401,8 @@ std::string CheckpointStore::set_aside(const std::string& name, const std::strin
   return error == 0 ? aside : fmt::format("nowhere ({})", error_text(error));
 }
 
-/// Returns one more than the highest number in use for this name: of two files, the higher number is newer.
+/// Returns the number for the next file that is set aside as "NAME.WHY-number": one more than the highest that exists,
+/// so that a newer file has a higher number.
 int CheckpointStore::next_aside(const std::string& name, const std::string& why) {
   std::vector<std::string> names;
   options_.ops->list(folder_.get(), names);  // if this fails, the caller searches for a free name
@@ -444,7 +447,7 @@ void CheckpointStore::record(ManifestEntry entry) {
       else
         doomed.push_back(entries[i].file);
     now = {.entries = left, .last_trouble = manifest_.last_trouble};
-    manifest_.entries = std::move(left);  // last, because nothing after it can fail
+    manifest_.entries = std::move(left);  // comes last, so that a failed allocation above changes nothing
   }
   write_manifest(now);
   for (const std::string& file : doomed) options_.ops->unlink(folder_.get(), file);
@@ -456,7 +459,7 @@ int CheckpointStore::replace_manifest(const Manifest& manifest) {
   const int error = write_file_atomically(*options_.ops, folder_.get(), kManifestName, bytes_of(to_text(manifest)));
   if (error == 0)
     listed_on_disk_ = std::move(listed);
-  else  // either version may be on disk
+  else  // the old or the new version may be on disk
     listed_on_disk_.merge(listed);
   return error;
 }
@@ -543,7 +546,7 @@ void CheckpointStore::abandon_after(std::int64_t step) {
     std::erase_if(now.entries, is_later);
     std::erase_if(manifest_.entries, is_later);
   }
-  // Newest first, so that a process killed in between leaves a committed checkpoint as the newest.
+  // The newest is renamed first, so that a process killed in between leaves no gap: all checkpoints up to some step.
   for (const std::string& file : std::views::reverse(later)) {
     std::string aside;
     const int error = move_aside(file, "abandoned", aside);

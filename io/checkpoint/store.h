@@ -21,9 +21,9 @@
 namespace binade::io {
 
 struct StoreOptions {
-  int keep = 3;         ///< number of newest files to keep, at least 1; CheckpointStore lists what is kept as well
-  int good_after = 50;  ///< number of clean steps after which a checkpoint is good
-  Warn warn = warn_on_stderr;
+  int keep = 3;         ///< number of newest checkpoints to keep, at least 1; CheckpointStore lists others to keep
+  int good_after = 50;  ///< number of steps without incident after which a checkpoint is good
+  Warn warn = warn_on_stderr;  ///< receives warnings for the user
   FileOps* ops = &FileOps::real();
   std::uint64_t largest_file = kLargestFile;
   std::chrono::milliseconds pause{50};  ///< before the second attempt at a save, twice that before the third
@@ -34,8 +34,8 @@ struct SaveRequest {
   StateDict state{};  ///< must not change during the save (use cloned()); the writer copies tensors to the host
   std::string state_hash{};
   std::optional<Score> score{};  ///< the score that decides which checkpoint is best
-  /// True if an existing checkpoint of this step belongs to the same run and holds less: the new one replaces it
-  /// instead of setting it aside. At every instant one of the two exists.
+  /// True if an existing checkpoint of this step should be replaced instead of set aside, because this run wrote it and
+  /// it holds less (it may precede the evaluation of the step). At every instant one of the two exists.
   bool supersedes = false;
   /// Called by the writer before it changes the folder, to establish what the checkpoint relies on (for example, that a
   /// log is on disk). If it throws, nothing is written. Optional.
@@ -44,13 +44,13 @@ struct SaveRequest {
   std::function<std::string(const StateDict&)> hash{};
 };
 
-/// The result of a save. `problem` is empty if it was committed.
+/// The result of a save. `problem` is empty if the save was committed.
 struct SaveOutcome {
   std::int64_t step = 0;
   bool committed = false;
   std::string file{};
   std::string problem{};
-  std::uint64_t bytes = 0;  ///< size, if committed
+  std::uint64_t bytes = 0;  ///< size of the file, if committed
   double seconds = 0;       ///< duration of the save in the writer
   /// The exception that save() would throw: NumericError, StorageError, OutOfMemoryError or ArgumentError.
   std::exception_ptr error{};
@@ -81,11 +81,12 @@ class CheckpointStore {
   /// Errors of the save, out of memory included, are reported by finished().
   bool start_save(SaveRequest request);
   bool saving() const;
-  /// Returns the outcomes since the last call, in order.
+  /// Returns the outcomes of the saves that ended since the last call, in order.
   std::vector<SaveOutcome> finished();
   /// Waits for the save in flight.
   void wait();
-  /// Saves and waits; throws the error of the save. An existing checkpoint of this step with the same bytes is success.
+  /// Saves and waits; throws the error of the save. If the step already has a checkpoint with the same bytes, the save
+  /// succeeds.
   void save(SaveRequest request);
 
   /// Loads the newest intact checkpoint. A damaged one is renamed "….corrupt-1" with a warning, or "….misnamed-1" if
@@ -101,7 +102,8 @@ class CheckpointStore {
     return load_for_rollback(newest, after);
   }
   /// Sets aside all checkpoints after `step`, to which the run was rolled back; they are renamed, never deleted.
-  /// Durable when it returns. Throws StorageError if a later checkpoint could not be renamed: a resume may find it.
+  /// Durable when it returns. Throws StorageError if a later checkpoint could not be renamed, because a resume might
+  /// load it.
   void abandon_after(std::int64_t step);
 
   /// Record a step without or with an incident, which decides when checkpoints become good. MANIFEST is updated by the
@@ -134,7 +136,7 @@ class CheckpointStore {
   StoreOptions options_;
   std::string path_;
   FileHandle folder_;
-  std::set<std::string> listed_on_disk_;  // files that MANIFEST on disk may list; one thread at a time uses the folder
+  std::set<std::string> listed_on_disk_;  // files that MANIFEST on disk may list; one thread at a time uses it
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
@@ -142,7 +144,7 @@ class CheckpointStore {
   std::optional<SaveRequest> request_;
   bool busy_ = false;  // true while a request waits or is being written
   bool closing_ = false;
-  std::list<SaveOutcome> expected_, finished_;  // expected_ is allocated with the request: reporting needs no memory
+  std::list<SaveOutcome> expected_, finished_;  // expected_ exists before the save, so that a report needs no memory
   std::thread writer_;
 };
 

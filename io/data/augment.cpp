@@ -31,13 +31,13 @@ ImagePair on_host(const ImagePair& pair) {
   return {pair.image.on_host(), pair.mask.defined() ? pair.mask.on_host() : Tensor()};
 }
 
-/// Allocates a pair of another size with the channels of `pair`, and with a mask if `pair` has one.
+/// Allocates a pair of the given size with the channels of `pair`, and with a mask if `pair` has one.
 ImagePair empty_pair(const ImagePair& pair, std::int64_t height, std::int64_t width) {
   return {Tensor::empty({height, width, pair.image.dim(2)}),
           pair.mask.defined() ? Tensor::empty({height, width}, DType::u8) : Tensor()};
 }
 
-/// Copies whole pixels: result (i, j) = source(from(i, j)).
+/// Copies whole pixels, without interpolation: pixel (i, j) of the result is pixel from(i, j) of `pair`.
 template <class From>
 ImagePair move_pixels(const ImagePair& pair, std::int64_t height, std::int64_t width, From from) {
   check_pair(pair);
@@ -73,7 +73,8 @@ std::vector<double> gaussian(double sigma) {
   return weights;
 }
 
-/// Convolves `lines` lines of `length` elements, `step` apart within a line, lines `line_step` apart; zeros outside.
+/// Convolves the `lines` rows (or columns) of an array with `weights`; outside a line the values are 0. A line has
+/// `length` elements, which are `step` apart; the lines are `line_step` apart.
 std::vector<float> smooth_lines(const std::vector<float>& values, const std::vector<double>& weights,
                                 std::int64_t lines, std::int64_t line_step, std::int64_t length, std::int64_t step) {
   const auto radius = static_cast<std::int64_t>(weights.size() / 2);

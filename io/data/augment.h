@@ -27,17 +27,17 @@ ImagePair crop(const ImagePair& pair, std::int64_t y, std::int64_t x, std::int64
 struct CoordinateMap {
   std::int64_t height = 0;
   std::int64_t width = 0;
-  std::vector<float> y{}, x{};  ///< height * width each
+  std::vector<float> y{}, x{};  ///< rows and columns; height * width numbers each
 
-  /// Makes the map of a crop: pixel (i, j) comes from (y + i, x + j).
+  /// Makes the map of a crop, in which pixel (i, j) of the result comes from (y + i, x + j).
   static CoordinateMap window(double y, double x, std::int64_t height, std::int64_t width);
   /// Rotates the result counter-clockwise by `radians` about its center.
   void rotate(double radians);
-  /// Adds a displacement in pixels to every source coordinate; the fields have height * width elements.
+  /// Adds a displacement in pixels to every source coordinate; dy and dx have height * width elements.
   void displace(const std::vector<float>& dy, const std::vector<float>& dx);
 };
 
-/// Samples a pair at the coordinates of a map.
+/// Returns the pair whose pixels are read from `pair` at the coordinates of `map`.
 ImagePair sample(const ImagePair& pair, const CoordinateMap& map);
 
 /// Returns one coordinate of an elastic distortion (Simard, Steinkraus, Platt, "Best practices for convolutional neural
@@ -49,7 +49,7 @@ std::vector<float> elastic_field(const RandomStream& stream, std::int64_t height
 
 struct AugmentOptions {
   bool flip = true;           ///< left-right and up-down, each with probability 1/2
-  bool rotate90 = true;       ///< rotates by 0, 90, 180 or 270 degrees
+  bool rotate90 = true;       ///< rotates by 0, 90, 180 or 270 degrees, at random
   double rotate_degrees = 0;  ///< d: also rotates by an angle drawn from (-d, d)
   /// Displacement in pixels before smoothing, see elastic_field(); 0: none. 200 with sigma 10 displaces by about 3
   /// pixels.
@@ -61,8 +61,8 @@ struct AugmentOptions {
 
 /// Returns an augmented window of size x size at a random position, mirrored if the image is smaller. Size 0 takes the
 /// whole image (an image that is not square is rotated by 0 or 180 degrees only). The result depends on the arguments
-/// only: `stream` identifies the draw (purpose kAugment, step = slot of the loader), so that a replayed or resumed step
-/// uses the same pixels.
+/// only: `stream` gives the random numbers (purpose kAugment, step = slot of the loader), so that a replayed or resumed
+/// step uses the same pixels.
 ImagePair augment(const ImagePair& pair, std::int64_t size, const AugmentOptions& options, RandomStream stream);
 
 /// Pads an image to multiples of `multiple` in both directions by mirroring at the bottom and right borders.

@@ -11,14 +11,14 @@
 namespace binade::io {
 namespace {
 
-/// Returns a uniform number in [0, n) from 64 random bits; the bias is below n / 2^64.
+/// Returns number i of a stream as a uniform integer in [0, n). It uses 64 random bits; the bias is below n / 2^64.
 std::int64_t below(const RandomStream& stream, std::uint64_t i, std::int64_t n) {
   const auto block = stream.block(i);
   const std::uint64_t bits = (std::uint64_t{block[1]} << 32) | block[0];
   return static_cast<std::int64_t>(static_cast<unsigned __int128>(bits) * static_cast<std::uint64_t>(n) >> 64);
 }
 
-/// Returns a random permutation (Fisher-Yates) from the stream (seed, kShuffle, epoch).
+/// Returns a random permutation of 0 … count - 1 (Fisher-Yates), drawn from the stream (seed, kShuffle, epoch).
 std::vector<std::int64_t> permute(std::int64_t count, std::uint64_t seed, std::int64_t epoch) {
   const RandomStream stream{.seed = seed, .purpose = RngPurpose::kShuffle, .step = static_cast<std::uint64_t>(epoch)};
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
@@ -112,7 +112,8 @@ bool BatchOrder::is_quarantined(std::int64_t sample) const {
   return first != quarantined_.end() && *first <= sample + reach;
 }
 
-/// Returns the sample of a slot, or -1 if it is quarantined (a random offset is drawn again up to 64 times).
+/// Returns the sample of a slot, or -1 if the sample is quarantined. For kRandomOffset, up to 64 offsets are drawn to
+/// find one that is not.
 std::int64_t BatchOrder::sample_at(std::uint64_t slot) {
   const auto place = static_cast<std::int64_t>(slot % static_cast<std::uint64_t>(options_.epoch));
   const auto epoch = static_cast<std::int64_t>(slot / static_cast<std::uint64_t>(options_.epoch));

@@ -29,7 +29,7 @@ struct LoaderOptions {
   std::int64_t epoch = 0;    ///< slots per epoch; 0 means `samples`
   std::int64_t width = 1;    ///< kRandomOffset: length of a sample; samples a and b overlap if |a - b| < width
   std::string content{};     ///< content hash of the data set; a resume compares it
-  int prefetch = 2;          ///< batches made ahead by one worker thread; 0: each is made by next()
+  int prefetch = 2;          ///< batches made ahead by one worker thread; 0: next() makes each batch
   /// Returns the samples with the same content as a sample, itself included: they are quarantined together. Optional;
   /// without it only the sample itself is quarantined.
   std::function<std::vector<std::int64_t>(std::int64_t sample)> same_content{};
@@ -37,26 +37,28 @@ struct LoaderOptions {
 
 /// The origin of a batch, from which it can be made again.
 struct BatchOrigin {
-  std::uint64_t begin = 0;              ///< first slot of this batch
-  std::uint64_t end = 0;                ///< slot after its last one; quarantined samples are skipped in between
-  std::int64_t epoch = 0;               ///< epoch of the first slot
+  std::uint64_t begin = 0;  ///< first slot of this batch
+  std::uint64_t end = 0;    ///< slot after the last one; the slots of quarantined samples in between are skipped
+  std::int64_t epoch = 0;   ///< epoch of the first slot
   std::vector<std::int64_t> samples{};  ///< one id per row: index in the data set, or offset of the window
-  std::vector<std::uint64_t> slots{};   ///< one per row, or none: seeds the row's augmentation, also in a replay
+  std::vector<std::uint64_t> slots{};   ///< one per row, to seed its augmentation again in a replay; may be empty
 
   BatchOrigin rows(std::int64_t first, std::int64_t count) const;
-  BatchOrigin without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
+  /// Returns the origin of the batch without some rows; `rows` must be ascending.
+  BatchOrigin without(std::span<const std::int64_t> rows) const;
   StateDict state() const;
   static BatchOrigin from_state(const StateDict& state);  ///< throws CheckpointError
 };
 
-/// Returns a copy without some rows of dimension 0, `rows` ascending. Throws ArgumentError for a row out of range.
+/// Returns a copy without some rows (dimension 0); `rows` must be ascending. Throws ArgumentError for a row out of
+/// range.
 Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows);
 
 /// Returns floor(fraction * size), at least 1: the number of samples to hold out. Throws ArgumentError unless
 /// 0 < fraction < 1.
 std::int64_t held_out_count(std::int64_t size, double fraction);
 
-/// Decides which samples form a batch. Uses no thread and no data; a call takes O(batch), at the start of an epoch
+/// Decides which samples form a batch. Uses no thread and no data. A call takes time O(batch), at the start of an epoch
 /// O(samples).
 class BatchOrder {
  public:
@@ -78,7 +80,7 @@ class BatchOrder {
 
   LoaderOptions options_;
   std::vector<std::int64_t> quarantined_;  // ascending
-  std::int64_t permuted_epoch_ = -1;
+  std::int64_t permuted_epoch_ = -1;       // epoch of permutation_; -1: none yet
   std::vector<std::int64_t> permutation_;
 };
 

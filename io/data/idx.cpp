@@ -24,12 +24,12 @@ constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 34;
 struct ElementType {
   int code;
   std::size_t bytes;
-  DType dtype;  // of the tensor
+  DType dtype;  // of the tensor into which elements of this type are read
 };
 constexpr ElementType kTypes[] = {{0x08, 1, DType::u8},  {0x09, 1, DType::i32}, {0x0B, 2, DType::i32},
                                   {0x0C, 4, DType::i32}, {0x0D, 4, DType::f32}, {0x0E, 8, DType::f64}};
 
-/// Returns a big-endian unsigned number.
+/// Returns the big-endian unsigned number in the `bytes` bytes at `from`.
 std::uint64_t big_endian(const char* from, std::size_t bytes) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < bytes; ++i) value = (value << 8) | static_cast<unsigned char>(from[i]);
@@ -78,7 +78,8 @@ Header read_header(std::string_view file, const std::string& name) {
 
 bool is_gzip(std::string_view file) { return file.starts_with("\x1f\x8b"); }
 
-/// Unpacks a gzip file. Memory is bounded by the size in the IDX header, and that by deflate's largest ratio of 1032.
+/// Unpacks a gzip file. The size in its IDX header bounds the memory; that size may be at most 1032 times the file's,
+/// the largest ratio of deflate.
 std::string gunzip(std::string& file, const std::string& name) {
   check<DataError>(file.size() <= std::numeric_limits<uInt>::max(), "{}: wanted a gzip file of at most 4 GiB", name);
   z_stream stream{};

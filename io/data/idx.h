@@ -18,7 +18,7 @@ Tensor decode_idx(std::string bytes, const std::string& name);
 struct LabeledImages {
   Tensor images{};        ///< (N, H, W) u8
   Tensor labels{};        ///< (N) u8
-  std::string content{};  ///< SHA-256 in hex
+  std::string content{};  ///< SHA-256 of images and labels in hex
 
   std::int64_t size() const { return images.dim(0); }
 };

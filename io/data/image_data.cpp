@@ -21,7 +21,8 @@ std::string lower_extension(const std::string& name) {
   return extension;
 }
 
-/// Returns the names of the PNG files. Throws DataError for another image format; ignores other files.
+/// Returns the names of the PNG files in a folder. Throws DataError for an image in another format; ignores other
+/// files.
 std::vector<std::string> list_pngs(const std::string& folder) {
   static const std::set<std::string> kOther{".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".pgm", ".ppm"};
   std::vector<std::string> names;
@@ -42,7 +43,7 @@ void hash_tensor(Sha256& hash, const Tensor& tensor) {
 
 bool is_colored(const Image& image) { return image.channels >= 3; }
 
-/// Returns the grey value of a pixel; for color the luma.
+/// Returns the grey value of a pixel; for a color its luma (ITU-R BT.601).
 float grey(const std::uint16_t* pixel, int channels) {
   if (channels < 3 || (pixel[0] == pixel[1] && pixel[1] == pixel[2])) return pixel[0];
   return 0.299f * pixel[0] + 0.587f * pixel[1] + 0.114f * pixel[2];
@@ -90,7 +91,7 @@ std::string content_of(const ImagePair& pair) {
 Image read_mask_png(const std::string& path, int classes) {
   const std::string bytes = read_png_bytes(path);
   const Image indexed = decode_png(bytes, path, {.palette_as_index = true});
-  // For binary masks a palette encodes black and white, except in a 1-bit file, whose bit is the label.
+  // In a binary mask the colors of the palette count (black and white), except in a 1-bit file, whose bit is the label.
   return classes > 1 || indexed.depth == 1 ? indexed : decode_png(bytes, path);
 }
 
@@ -224,7 +225,7 @@ ImageBatch ImageBatch::from_state(const StateDict& state) {
 
 namespace {
 
-/// Stacks pairs of one size into a batch.
+/// Stacks images of one size and their masks into a batch.
 ImageBatch stack(const std::vector<ImagePair>& pairs) {
   const auto count = static_cast<std::int64_t>(pairs.size());
   const std::int64_t height = pairs[0].image.dim(0);

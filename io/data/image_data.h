@@ -13,14 +13,14 @@ namespace binade::io {
 
 struct ImageReadOptions {
   int classes = 1;        ///< 1: binary masks; 2 to 256: masks hold class ids 0 … classes - 1
-  int channels = 0;       ///< 1 or 3; 0: as in the files (see ImageSet)
+  int channels = 0;       ///< of the tensors: 1 or 3; 0: as in the files (see ImageSet)
   bool normalize = true;  ///< true: zero mean and unit standard deviation per image over all channels; false: 0 … 1
 };
 
 struct ImageSample {
   std::string name{};     ///< file name, or index in an HDF5 file
   ImagePair pair{};       ///< image (H, W, C) f32, mask (H, W) u8 (0 and 1, or class ids)
-  std::string content{};  ///< SHA-256 in hex of both
+  std::string content{};  ///< SHA-256 of image and mask in hex
 };
 
 /// Images and masks in memory. All images have the same number of channels: 3 if any is in color, otherwise 1.
@@ -34,6 +34,7 @@ struct ImageSet {
   std::string content() const;
   /// Returns the samples with the same content as sample i, itself included.
   std::vector<std::int64_t> same_content(std::int64_t i) const;
+  /// Returns the samples [begin, begin + count).
   ImageSet part(std::int64_t begin, std::int64_t count) const;
 };
 
@@ -56,18 +57,19 @@ ImageSet read_image_file(const std::string& path, const ImageReadOptions& option
 Tensor to_tensor(const Image& image, int channels, bool normalize);
 /// Normalizes an image in place to zero mean and unit standard deviation; a constant image becomes zeros.
 void normalize(Tensor& image);
-/// Returns the SHA-256 in hex of the values of both images.
+/// Returns the SHA-256 in hex of the values of image and mask.
 std::string content_of(const ImagePair& pair);
 /// Converts a mask's pixels to (H, W) u8, see read_image_folder(). `name` is for the error text.
 Tensor to_mask(const Image& image, int classes, const std::string& name);
-/// Reads a mask file for to_mask().
+/// Reads a mask file in the form that to_mask() requires: palette indices or colors, depending on `classes`.
 Image read_mask_png(const std::string& path, int classes);
 
 struct ImageSplit {
   ImageSet train{};
   ImageSet validation{};
 };
-/// Holds out the last floor(fraction * size) images, at least 1. Throws ArgumentError and DataError as split_text().
+/// Holds out the last held_out_count() images. Throws ArgumentError unless 0 < fraction < 1, DataError if no image is
+/// left to train on.
 ImageSplit split_images(const ImageSet& images, double fraction);
 
 /// Images of one size and their masks.
@@ -81,16 +83,17 @@ struct ImageBatch {
     return {images.narrow(begin, count), masks.narrow(begin, count), origin.rows(begin, count)};
   }
   ImageBatch to(Device device) const { return {images.to(device), masks.to(device), origin}; }
-  ImageBatch without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
+  /// Returns the batch without some rows; `rows` must be ascending.
+  ImageBatch without(std::span<const std::int64_t> rows) const;
   /// Returns the whole batch as a state, for a repro bundle.
   StateDict state() const;
-  /// The inverse of state(). Throws CheckpointError.
+  /// Returns the batch that state() stored. Throws CheckpointError.
   static ImageBatch from_state(const StateDict& state);
 };
 
 struct ImageLoaderOptions {
   std::int64_t batch = 1;
-  std::int64_t size = 256;  ///< side of the random training window
+  std::int64_t size = 256;  ///< side of the random training window in pixels
   std::uint64_t seed = 0;
   AugmentOptions augment{};  ///< AugmentOptions::none(): random windows only
   int prefetch = 2;

@@ -16,11 +16,11 @@ struct Dataset {
   hdf5::Handle id;
   std::vector<std::int64_t> dims;
   H5T_class_t kind = H5T_NO_CLASS;
-  std::size_t bytes = 0;  // of one element in the file
+  std::size_t bytes = 0;  // size of one element in the file
 };
 
-/// Resolves a path to one that has hard links only. The library would follow a link into any file, even a FIFO, so the
-/// type of each link is checked first; soft links are replaced by their targets.
+/// Returns the path of the same object through hard links only. The library would follow a link into any file, even a
+/// FIFO, so the type of each link is checked first; soft links are replaced by their targets.
 std::string hard_path(hid_t file, const std::string& name, const std::string& what) {
   constexpr int kMostSoftLinks = 16;
   int soft_links = 0;
@@ -72,19 +72,19 @@ Dataset open_dataset(const hdf5::Handle& file, const std::string& path, const ch
   }
   check<DataError>(elements >= 1, "{}: wanted at least one element, got an empty dataset", what);
   check<DataError>(elements <= kMostElements, "{}: wanted at most 2^36 elements, got {}", what, elements);
-  // Deflate packs at most 1032 bytes into one; otherwise a file of a kilobyte could declare terabytes.
+  // Deflate packs at most 1032 bytes into one. Without this check a file of a kilobyte could declare terabytes.
   const double stored = 1032.0 * static_cast<double>(H5Dget_storage_size(data.id.get()));
   check<DataError>(elements <= stored, "{}: it declares {} elements and holds {} bytes", what, elements,
                    H5Dget_storage_size(data.id.get()));
   const auto type = hdf5::own(H5Dget_type(data.id.get()), H5Tclose, what);
   data.kind = H5Tget_class(type.get());
-  if (data.kind == H5T_ENUM) data.kind = H5T_INTEGER;  // how h5py writes bool
+  if (data.kind == H5T_ENUM) data.kind = H5T_INTEGER;  // h5py writes bool as an enumeration
   data.bytes = H5Tget_size(type.get());
   check<DataError>(data.kind == H5T_INTEGER || data.kind == H5T_FLOAT, "{}: wanted numbers, got another type", what);
   return data;
 }
 
-/// Reads item n of the first dimension; the library converts it to `memory_type`.
+/// Reads item n of a dataset (index n of the first dimension); the library converts its values to `memory_type`.
 template <class T>
 std::vector<T> read_item(const Dataset& data, std::int64_t n, hid_t memory_type, const std::string& what) {
   std::vector<hsize_t> start(data.dims.size(), 0);
@@ -105,7 +105,7 @@ std::vector<T> read_item(const Dataset& data, std::int64_t n, hid_t memory_type,
 /// Header that the child process sends before the values of the two datasets.
 struct Contents {
   std::int64_t count = 0, height = 0, width = 0, channels = 0;
-  std::int64_t image_bytes = 0, mask_bytes = 0;  // of one element in the file
+  std::int64_t image_bytes = 0, mask_bytes = 0;  // sizes of one element in the file
   bool images_are_floats = false;
 
   std::size_t pixels() const { return static_cast<std::size_t>(height * width); }
@@ -169,8 +169,8 @@ void to_class_ids(std::vector<std::int32_t>& ids, int classes, std::int32_t thre
 }
 
 ContainmentLimits limits_for(std::uint64_t file_bytes) {
-  constexpr std::uint64_t kBytesPerSecond = 4u << 20;  // slowest decompression, under a sanitizer
-  constexpr std::uint64_t kSlowestDisk = 1u << 20;     // bytes per second of a busy network disk
+  constexpr std::uint64_t kBytesPerSecond = 4u << 20;  // slowest decompression of file bytes (with a sanitizer)
+  constexpr std::uint64_t kSlowestDisk = 1u << 20;     // bytes per second from a busy network disk
   return {.seconds = 2 + file_bytes / kBytesPerSecond,
           .wall_seconds = 120 + file_bytes / kSlowestDisk,
           .memory = (std::uint64_t{1} << 30) + 8 * file_bytes};

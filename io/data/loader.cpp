@@ -44,12 +44,12 @@ struct LoaderBase::Impl {
   mutable std::mutex mutex;  // guards everything below; `make` runs outside it
   std::condition_variable_any changed;
   BatchOrder order;
-  std::uint64_t consumed = 0;
+  std::uint64_t consumed = 0;  // the cursors of LoaderBase
   std::uint64_t read = 0;
   std::uint64_t ahead = 0;       // first slot of the worker's next batch
   std::uint64_t generation = 0;  // incremented when the batch that the worker is making becomes obsolete
   std::deque<Made> ready;
-  std::exception_ptr failure;  // of the batch after those; the worker pauses until next() has rethrown it
+  std::exception_ptr failure;  // from making the batch after `ready`; the worker waits until next() has rethrown it
   std::jthread worker;
 
   /// Makes a batch without holding the lock; if that throws, the lock stays released.
@@ -81,7 +81,8 @@ struct LoaderBase::Impl {
     }
   }
 
-  /// Discards the batches made from `read` on. The caller must hold the lock.
+  /// Discards the batches that were made but not read; the worker starts again at `read`. The caller must hold the
+  /// lock.
   void restart() {
     ready.clear();
     ahead = read;
@@ -90,14 +91,14 @@ struct LoaderBase::Impl {
     changed.notify_all();
   }
 
-  /// Starts the worker if batches are made ahead; returns true if it runs.
+  /// Starts the worker if LoaderOptions::prefetch > 0; returns true if the worker runs.
   bool start_worker() {
     if (worker.joinable() || order.options().prefetch == 0) return worker.joinable();
     ahead = read;
     try {
       worker = std::jthread([this](const std::stop_token& stop) { work(stop); });
     } catch (const std::system_error&) {
-      return false;  // no thread is available: make this batch here and try again for the next
+      return false;  // no thread is available now; the caller makes this batch itself
     }
     return true;
   }
@@ -198,7 +199,7 @@ void LoaderBase::load_state(const StateDict& state) {
   check<CheckpointError>(static_cast<std::uint64_t>(state.integer("seed")) == wanted.seed,
                          "data: the checkpoint's seed is {}, this loader's {}", state.integer("seed"),
                          static_cast<std::int64_t>(wanted.seed));
-  state.integer("batch");  // may differ: the cursor counts samples
+  state.integer("batch");  // must exist; may differ, because the cursor counts samples
   const std::int64_t epoch = read_count(state, "epoch");
   const std::int64_t position = read_count(state, "position");
   check<CheckpointError>(

@@ -31,7 +31,7 @@ class LoaderBase {
   void rewind();
   /// Sets the consumed and the read cursor (0 starts over; a later slot skips batches after a rollback).
   void seek(std::uint64_t slot);
-  /// Excludes a sample from all batches that are read from now on. Part of the state.
+  /// Excludes a sample from all batches that are read from now on. The quarantine is part of the state.
   void quarantine(std::int64_t sample);
 
   std::uint64_t consumed() const;
@@ -47,7 +47,7 @@ class LoaderBase {
   void load_state(const StateDict& state);
 
  protected:
-  std::shared_ptr<void> next_batch();
+  std::shared_ptr<void> next_batch();  ///< see Loader::next()
 
  private:
   struct Impl;
@@ -73,8 +73,8 @@ class Loader : public LoaderBase {
           return batch;
         }) {}
 
-  /// Returns the next batch, on the runtime's device if it has `to(Device)`. Rethrows an exception of `make` at the
-  /// position of its batch; the next call tries again.
+  /// Returns the next batch, on the runtime's device if `Batch` has a function `to(Device)`. If `make` threw for this
+  /// batch, rethrows its exception; the next call tries the same batch again.
   Batch next() {
     Batch batch = std::move(*std::static_pointer_cast<Batch>(next_batch()));
     if constexpr (requires { batch.to(Device{}); })

@@ -118,7 +118,7 @@ class HeaderText {
 
 struct ElementType {
   std::string_view name;
-  DType dtype;  // of the tensor
+  DType dtype;  // of the tensor into which elements of this type are read
   std::size_t bytes;
 };
 constexpr ElementType kTypes[] = {{"f2", DType::f16, 2},    {"f4", DType::f32, 4}, {"f8", DType::f64, 8},
@@ -164,7 +164,7 @@ void fill(Tensor& to, const ElementType& type, std::span<const std::byte> data, 
   if (!data.empty()) std::memcpy(to.mutable_raw(), data.data(), data.size());
 }
 
-/// Returns the text of the header.
+/// Returns the text of a .npy file's header, the dictionary. Throws DataError.
 std::string_view header_text(std::span<const std::byte> file, const std::string& name) {
   const std::string_view all(reinterpret_cast<const char*>(file.data()), file.size());
   check<DataError>(is_npy(all) && all.size() >= kMagic.size() + 2, "{}: wanted a .npy file, got {}", name,

@@ -24,7 +24,7 @@ struct NpyArray {
 NpyArray decode_npy(std::span<const std::byte> file, const std::string& name);
 NpyArray read_npy(const std::string& path);
 
-/// True if `bytes` begin as a .npy file.
+/// True if `bytes` begin with the magic of a .npy file.
 bool is_npy(std::string_view bytes);
 
 }  // namespace binade::io

@@ -17,7 +17,9 @@ namespace binade::io {
 namespace {
 
 constexpr std::size_t kMessage = 200;
-constexpr std::int64_t kMostSide = 1'000'000;  // libpng's limit for writing; used for reading too, so that masks fit
+// Largest width and height. It is libpng's limit for writing, and also applied to reading, so that a mask of every
+// image can be written.
+constexpr std::int64_t kMostSide = 1'000'000;
 
 struct Source {
   const char* bytes;
@@ -82,7 +84,7 @@ struct Header {
   int depth, color, interlace;
 };
 
-/// Returns false if libpng fails; the reason is in reader.message.
+/// Reads the header of a PNG. Returns false if libpng fails; the reason is in reader.message.
 bool read_header(Reader& reader, Source* source, Header* header) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   png_set_user_limits(reader.png, 0x7fffffff, 0x7fffffff);
@@ -94,7 +96,8 @@ bool read_header(Reader& reader, Source* source, Header* header) {
                       &header->interlace, nullptr, nullptr) != 0;
 }
 
-/// Requests values of one byte or two (host order) each, and palettes as RGB unless indices are wanted.
+/// Requests values of one byte each (two in host byte order for 16 bits), and colors instead of palette indices unless
+/// indices are wanted. Returns false if libpng fails.
 bool prepare_rows(Reader& reader, const Header& header, bool palette_as_index, std::size_t* row_bytes) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   if (header.color == PNG_COLOR_TYPE_PALETTE && !palette_as_index) {
@@ -141,7 +144,8 @@ bool write_all(Writer& writer, std::string* out, const Header& header, png_bytep
 
 /// Throws DataError if a chunk is longer than the file: libpng allocates memory for some chunks before it reads them.
 void check_chunks(const std::string& bytes, const std::string& name) {
-  constexpr std::size_t kSignature = 8, kAround = 12;  // length and type before the data, checksum after it
+  // Bytes of the file's signature; bytes of a chunk besides its data (length and type before, checksum after).
+  constexpr std::size_t kSignature = 8, kAround = 12;
   for (std::size_t at = kSignature; at + kAround <= bytes.size();) {
     std::size_t length = 0;
     for (std::size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(bytes[at + i]);

@@ -16,9 +16,9 @@ namespace binade::io {
 struct Text {
   struct File {
     std::string name{};
-    std::size_t begin = 0;  ///< offset of its first byte in `bytes`
+    std::size_t begin = 0;  ///< offset of the file's first byte in `bytes`
   };
-  std::string path{};  ///< as given by the caller
+  std::string path{};  ///< the argument of read_text()
   std::string bytes{};
   std::vector<File> files{};
   /// SHA-256 in hex, which a resume compares: of a file's bytes, or of the names, lengths and bytes of a folder's
@@ -52,9 +52,9 @@ class TokenSequence {
 
  private:
   friend TokenSequence decode_token_file(const std::string& bytes, const std::string& name, std::int64_t vocabulary);
-  std::shared_ptr<const std::vector<std::uint16_t>> narrow_;
-  std::shared_ptr<const std::vector<std::int32_t>> wide_;
-  std::int64_t begin_ = 0;
+  std::shared_ptr<const std::vector<std::uint16_t>> narrow_;  // tokens of a small vocabulary, otherwise null
+  std::shared_ptr<const std::vector<std::int32_t>> wide_;     // tokens of a large vocabulary, otherwise null
+  std::int64_t begin_ = 0;                                    // index of this part's first token in the storage
   std::int64_t count_ = 0;
   std::int64_t vocabulary_ = 0;
 };
@@ -90,19 +90,20 @@ struct TextBatch {
     return {tokens.narrow(begin, count), targets.narrow(begin, count), origin.rows(begin, count)};
   }
   TextBatch to(Device device) const { return {tokens.to(device), targets.to(device), origin}; }
-  TextBatch without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
+  /// Returns the batch without some rows; `rows` must be ascending.
+  TextBatch without(std::span<const std::int64_t> rows) const;
   /// Returns the whole batch as a state, for a repro bundle.
   StateDict state() const;
-  /// The inverse of state(). Throws CheckpointError.
+  /// Returns the batch that state() stored. Throws CheckpointError.
   static TextBatch from_state(const StateDict& state);
 };
 
 struct TextLoaderOptions {
-  std::int64_t context = 64;  ///< T
-  std::int64_t batch = 12;    ///< B
+  std::int64_t context = 64;  ///< T, the tokens per window
+  std::int64_t batch = 12;    ///< B, the windows per batch
   std::uint64_t seed = 0;
   bool shuffled_windows = false;  ///< true: train on disjoint windows, each once per epoch; false: on random offsets
-  int prefetch = 2;               ///< batches made ahead by one worker thread; 0: each is made by next()
+  int prefetch = 2;               ///< batches made ahead by one worker thread; 0: next() makes each batch
 };
 
 /// Makes a loader of training batches. By default every window begins at a random offset in [0, size - T), as in

@@ -38,7 +38,7 @@ struct Entry {
   std::vector<std::uint64_t> offsets;
 };
 
-/// Truncates a name from the file for messages.
+/// Truncates a name from the file for use in error texts.
 std::string cut(const std::string& text) { return text.substr(0, 80); }
 std::string shown(const Entry& e) { return "tensor \"" + cut(e.name) + "\""; }
 
@@ -139,7 +139,7 @@ Shape shape_of(const Entry& e, std::uint64_t data_bytes) {
   return *shape;
 }
 
-/// Sorts the entries by their bytes; refuses overlap, holes and trailing data.
+/// Sorts the entries by the position of their data; refuses overlap, holes and trailing data.
 void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.offsets < b.offsets; });
   std::uint64_t at = 0;
@@ -163,7 +163,8 @@ std::uint64_t header_length(std::span<const std::byte> begin, std::uint64_t size
   return length;
 }
 
-/// Refuses a file by its first bytes, before the rest is read. System errors are left to the reader.
+/// Refuses a file by its first bytes, before the rest is read. Ignores system errors, which the read of the whole file
+/// reports.
 void check_begin(FileOps& ops, int folder, const std::string& name) {
   int descriptor = -1;
   if (ops.open_read(folder, name, descriptor) != 0) return;

@@ -22,7 +22,7 @@
 namespace binade::io {
 namespace {
 
-constexpr std::size_t kLongestError = 2048;  // fits into any pipe buffer, so that the child never blocks
+constexpr std::size_t kLongestError = 2048;  // bytes; fits into any pipe buffer, so that the child never blocks
 constexpr int kFailed = 1;
 
 bool write_pipe(int file, const void* bytes, std::size_t count) {
@@ -89,7 +89,7 @@ Containment::Containment(std::string what, const ContainmentLimits& limits,
   std::array<int, 2> data{-1, -1}, errors{-1, -1};
   bool ready = ::pipe2(data.data(), O_CLOEXEC) == 0 && ::pipe2(errors.data(), O_CLOEXEC) == 0;
   if (ready) {
-    FileOps::real();  // initialized before the fork, for write_pipe()
+    FileOps::real();  // initialized before the fork, because write_pipe() uses it in the child
     child_ = ::fork();
     if (child_ == 0) run_child(limits, work, data[1], errors[1]);
     ready = child_ > 0;
@@ -127,7 +127,8 @@ void Containment::take(void* to, std::size_t count) {
   }
 }
 
-/// Counts only the time spent here, not the caller's time between two calls of take().
+/// Waits until the child has sent data or has ended. Throws DataError if all waits together exceed wall_seconds_; the
+/// caller's time between two calls of take() does not count.
 void Containment::wait_for_data() {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();

@@ -29,7 +29,8 @@ class Containment {
   /// Called by the work to send bytes to the parent.
   using Send = std::function<void(const void* bytes, std::size_t count)>;
 
-  /// Every error text begins with `what`. Throws OutOfMemoryError if no process can be created.
+  /// Starts `work` in a child process. Every error text begins with `what`. Throws OutOfMemoryError if no process can
+  /// be created.
   Containment(std::string what, const ContainmentLimits& limits, const std::function<void(const Send&)>& work);
   ~Containment();  ///< kills the child
   Containment(const Containment&) = delete;
@@ -47,7 +48,7 @@ class Containment {
   std::uint64_t wall_seconds_;
   std::chrono::nanoseconds time_left_;  // remaining part of wall_seconds_
   pid_t child_ = -1;
-  int data_ = -1;  // pipes from the child
+  int data_ = -1;  // read ends of the two pipes from the child
   int error_ = -1;
 };
 

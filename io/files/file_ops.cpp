@@ -98,7 +98,7 @@ class RealFileOps final : public FileOps {
   }
   int list(int folder, std::vector<std::string>& names) override {
     names.clear();
-    // The stream takes over its descriptor and reads from the current offset, so it gets a new one.
+    // fdopendir() takes over its descriptor and reads from the current offset, so it gets a new descriptor.
     const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (copy < 0) return errno;
     DIR* stream = ::fdopendir(copy);
@@ -130,11 +130,12 @@ FileOps& FileOps::real() {
 
 namespace {
 
-/// Transfers `size` bytes with call(done, count, moved), which may move fewer than `count` bytes. Returns 0 or errno.
+/// Transfers `size` bytes by repeated calls of call(done, count, moved), which moves up to `count` bytes from offset
+/// `done` on and sets `moved` to their number. Returns 0 or errno.
 template <class Call>
 int transfer(std::size_t size, const Call& call) {
   constexpr std::size_t kChunk = std::size_t{64} << 20;  // some kernels transfer at most 2 GiB at once
-  constexpr int kInterruptions = 1000;                   // more in a row are a fault of the system, not signals
+  constexpr int kInterruptions = 1000;                   // in a row; more are a fault of the system, not signals
   int interrupted = 0;
   for (std::size_t done = 0; done < size;) {
     std::size_t moved = 0;

@@ -30,11 +30,11 @@ class FileOps {
   static FileOps& real();
 
   virtual int open_folder(const std::string& path, int& folder) = 0;
-  virtual int create_folder(const std::string& path) = 0;  ///< one level, mode 0777 less the umask; EEXIST if it exists
-  /// Opens a folder inside an open folder; ENOTDIR for a symbolic link.
+  virtual int create_folder(const std::string& path) = 0;  ///< one level, mode 0777 less umask; EEXIST if it exists
+  /// Opens a folder inside an open folder; returns ENOTDIR for a symbolic link.
   virtual int open_folder_in(int folder, const std::string& name, int& opened) = 0;
   virtual int create_folder_in(int folder, const std::string& name) = 0;
-  /// Creates a file for writing, mode 0600. EEXIST if the name exists, as any kind of file.
+  /// Creates a file for writing, mode 0600. Returns EEXIST if the name exists, whatever kind of file it is.
   virtual int create_exclusive(int folder, const std::string& name, int& file) = 0;
   /// Opens a file for reading; never blocks on a FIFO.
   virtual int open_read(int folder, const std::string& name, int& file) = 0;
@@ -42,7 +42,7 @@ class FileOps {
   virtual int open_or_create(int folder, const std::string& name, int& file) = 0;
   /// May write fewer bytes than given; the caller repeats after EINTR.
   virtual int write(int file, std::span<const std::byte> bytes, std::size_t& written) = 0;
-  /// May read fewer bytes than requested; 0 at the end of the file.
+  /// May read fewer bytes than requested; sets `got` to 0 at the end of the file.
   virtual int read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, std::size_t& got) = 0;
   virtual int truncate(int file, std::uint64_t bytes) = 0;
   /// Flushes a file or a folder to the disk. After a failure the file's contents are undefined.
@@ -52,14 +52,14 @@ class FileOps {
   virtual int drop_cache(int file) = 0;
   virtual int status(int file, FileStatus& status) = 0;
   virtual int status_of(int folder, const std::string& name, FileStatus& status) = 0;
-  /// EEXIST if `to` exists; EINVAL, ENOSYS or ENOTSUP if the file system does not support it.
+  /// Returns EEXIST if `to` exists; EINVAL, ENOSYS or ENOTSUP if the file system does not support it.
   virtual int rename_no_replace(int folder, const std::string& from, const std::string& to) = 0;
   virtual int rename_over(int folder, const std::string& from, const std::string& to) = 0;
   virtual int link(int folder, const std::string& from, const std::string& to) = 0;
   virtual int unlink(int folder, const std::string& name) = 0;
   /// Lists all names except "." and "..", sorted.
   virtual int list(int folder, std::vector<std::string>& names) = 0;
-  /// Locks the open file until the process ends. EWOULDBLOCK if another process holds the lock.
+  /// Locks the open file until the process ends. Returns EWOULDBLOCK if another process holds the lock.
   virtual int lock_exclusive(int file) = 0;
 };
 
@@ -105,7 +105,7 @@ int write_file_atomically(FileOps& ops, int folder, const std::string& name, std
 int write_and_rename(FileOps& ops, int folder, FileHandle file, const std::string& temporary, const std::string& name,
                      std::span<const std::byte> bytes);
 
-/// Whether a power cut during a move may lose the file under both names.
+/// Whether a power cut during move_without_replacing() may lose the file under both names.
 enum class Moving { kMayLose, kSafely };
 
 /// Renames without replacing; uses link and unlink if the file system does not support that. Returns 0 or errno.
@@ -127,7 +127,7 @@ int open_checkpoints(FileOps& ops, const std::string& path, int& folder);
 
 /// Returns the name of a step's checkpoint file: "ckpt-000000000500.h5".
 std::string checkpoint_file_name(std::int64_t step);
-/// The inverse; returns std::nullopt for any other name.
+/// Returns the step in the name of a checkpoint file; std::nullopt if the name is not exactly of that form.
 std::optional<std::int64_t> step_of_file_name(std::string_view name);
 
 inline std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }

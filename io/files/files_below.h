@@ -30,7 +30,7 @@ class FilesBelow {
   int descriptor() const { return folder_.get(); }
   FileOps& ops() const { return *ops_; }
 
-  /// True if the name exists, also as a symbolic link.
+  /// True if `name` exists; a symbolic link counts.
   bool holds(const std::string& name) const;
   /// Returns the names in a folder, sorted; none if the folder does not exist.
   std::vector<std::string> names_in(const std::string& folder) const;
@@ -46,13 +46,13 @@ class FilesBelow {
   std::optional<FileHandle> create(const std::string& name) const;
 
  private:
-  enum class Missing { kStays, kIsMade };
+  enum class Missing { kStays, kIsMade };  ///< whether folders that do not exist are created
   struct Location {
     int error = 0;  ///< 0 or errno; if not 0, the other members are incomplete
     FileHandle folder{};
-    std::string name{};  ///< within the folder
+    std::string name{};  ///< last component of the name, within `folder`
   };
-  /// Opens the folder that holds `name`.
+  /// Opens the folder that holds `name`, and creates missing folders if `missing` is kIsMade.
   Location walk(const std::string& name, Missing missing) const;
   [[noreturn]] void refuse(const std::string& name, const char* doing, int error) const;
   std::optional<FileHandle> find_regular(const std::string& name, std::uint64_t& bytes) const;

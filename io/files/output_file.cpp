@@ -13,7 +13,8 @@
 namespace binade::io {
 namespace {
 
-/// Replaces or creates a regular file; `mode` is that of the existing file. Returns 0 or errno.
+/// Replaces or creates a regular file. `mode` is the mode of an existing file, which the new one gets. Returns 0 or
+/// errno.
 int replace(int folder, const std::string& name, std::optional<mode_t> mode, std::span<const std::byte> bytes) {
   FileOps& ops = FileOps::real();
   const std::string temporary = "." + name + ".tmp";

@@ -55,7 +55,7 @@ std::string read_file(const std::string& path, std::uint64_t max_bytes, std::str
 std::vector<std::string> list_files(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<std::pair<bool, std::string>> found;  // (is a link, name): real names sort first
+  std::vector<std::pair<bool, std::string>> found;  // (is a link, name), so that real names sort first
   fs::directory_iterator entries(folder, error);
   check<DataError>(!error, "{}: the folder cannot be read: {}", folder, error.message());
   for (; entries != fs::directory_iterator(); entries.increment(error)) {

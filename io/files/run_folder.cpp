@@ -22,12 +22,13 @@ int create_one(FileOps& ops, const std::string& path) {
   const int open_error = ops.open_folder(split_path(path).first, above);
   const FileHandle handle(ops, open_error == 0 ? above : -1);
   if (error != 0 && error != EEXIST) {
-    int there = -1;  // an existing folder may also fail with another errno, as on a read-only file system
+    int there = -1;  // creating an existing folder may fail with an errno other than EEXIST, as on a read-only disk
     if (ops.open_folder(path, there) != 0) return error;
     ops.close(there);
     return 0;
   }
-  // An existing folder may come from a process that died before it synced, so sync; that may fail without permission.
+  // An existing folder may come from a process that died before it synced, so sync its parent. For an existing folder
+  // errors are ignored, because the user may lack permission to open the parent.
   if (open_error != 0) return error == 0 ? open_error : 0;
   const int sync_error = ops.sync(above);
   return error == 0 ? sync_error : 0;
@@ -40,7 +41,8 @@ int create_all(FileOps& ops, const std::string& path) {
   return create_one(ops, path);
 }
 
-/// Throws StorageError if an error leaves open what the folder holds: a run must not begin on top of another.
+/// Throws StorageError for an errno after which it is unknown whether `path` holds a run, because a run must not begin
+/// on top of another.
 void check_readable(int error, const std::string& path) {
   check<StorageError>(error == 0 || error == ENOENT || error == ENOTDIR || error == ELOOP,
                       "run folder {}: cannot read its contents: {}", path, error_text(error));
@@ -129,7 +131,7 @@ bool RunFolder::holds_a_run(const std::string& path, FileOps& ops) {
 }
 
 bool RunFolder::holds_checkpoints(const std::string& path, FileOps& ops) {
-  // Files that were set aside have the same prefix.
+  // Files that were set aside have the same prefix, and count too.
   return std::ranges::any_of(checkpoint_names(ops, path), [](const std::string& n) { return n.starts_with("ckpt-"); });
 }
 
@@ -186,7 +188,7 @@ namespace {
 
 constexpr const char* kLockName = ".lock";
 
-/// Returns the text that the holder wrote: "pid 1234"; empty if it has not written it yet.
+/// Returns the text that the process that holds the lock wrote to the lock file, "pid 1234"; empty if it has not yet.
 std::string holder(FileOps& ops, int file) {
   std::array<std::byte, 64> bytes{};
   std::size_t got = 0;

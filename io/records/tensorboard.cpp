@@ -57,7 +57,7 @@ std::string double_field(int number, double value) {
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-/// Returns the SummaryMetadata (field 9 of Summary.Value) that names the plugin for the value.
+/// Returns the SummaryMetadata (field 9 of Summary.Value) that names the TensorBoard plugin that displays the value.
 std::string metadata(std::string_view plugin) { return bytes_field(9, bytes_field(1, bytes_field(1, plugin))); }
 
 /// Encodes an Event. Fields: wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7.
@@ -84,13 +84,13 @@ TensorBoardWriter::TensorBoardWriter(const FilesBelow& folder, std::int64_t firs
   event(bytes_field(3, "brain.Event:2"));
   if (first_step > 0)
     event(varint_field(2, static_cast<std::uint64_t>(first_step)) +
-          bytes_field(7, varint_field(1, 1)));  // SessionLog START
+          bytes_field(7, varint_field(1, 1)));  // a SessionLog with status START
 }
 
 TensorBoardWriter::~TensorBoardWriter() {
   try {
     flush();
-  } catch (const StorageError&) {  // a full disk must not end a run that is over
+  } catch (const StorageError&) {  // a full disk must not make a finished run fail
   }
 }
 

@@ -36,9 +36,9 @@ class TensorBoardWriter {
   void event(const std::string& content);
 
   std::string path_;
-  std::string pending_;
+  std::string pending_;  // records that were collected but not written
   FileHandle file_;
-  std::int64_t written_ = 0;
+  std::int64_t written_ = 0;  // size of the file in bytes
   double last_flush_ = 0;
 };
 

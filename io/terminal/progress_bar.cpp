@@ -10,7 +10,8 @@
 namespace binade::io {
 namespace {
 
-/// Columns left unused: a terminal may wrap after its last column, and echoes ^C after the line.
+/// Number of columns at the right that the bar leaves unused, because a terminal may wrap after its last column, and
+/// echoes ^C after the line.
 constexpr int kFree = 3;
 
 double steady_seconds() {

@@ -26,7 +26,7 @@ struct Progress {
   double loss = 0;
   std::optional<double> scale{};                          ///< loss scale, if there is one
   std::vector<std::pair<std::string, double>> metrics{};  ///< further numbers, by name
-  double rate = 0;                                        ///< in ProgressOptions::unit
+  double rate = 0;                                        ///< throughput in ProgressOptions::unit
 };
 
 /// Displays the progress of a training on stderr: on a terminal one line, redrawn at most ten times a second and never
@@ -56,15 +56,15 @@ class ProgressBar {
   Console console_;
   std::function<double()> clock_;
   double start_ = 0;
-  double drawn_at_ = 0;
-  bool on_screen_ = false;
+  double drawn_at_ = 0;     // time of the last draw()
+  bool on_screen_ = false;  // true if the cursor is on the bar's line
   std::optional<Progress> latest_;
-  std::int64_t last_line_ = -1;
+  std::int64_t last_line_ = -1;  // step of the last plain line
 };
 
 /// Returns "1:02:03" or "2:03"; "-" if `seconds` is not finite.
 std::string format_duration(double seconds);
-/// Returns a loss scale as a number, or as a power of two if it is a large or small one: 32, 2^21.
+/// Returns a loss scale as a number, or as a power of two if it is a large or small power of two: 32, 2^21.
 std::string format_scale(double scale);
 /// Returns three digits and a unit prefix: 950, 12.3k, 4.56M.
 std::string format_rate(double rate);

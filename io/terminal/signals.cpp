@@ -17,7 +17,7 @@ std::atomic<int> received{0};
 std::atomic<bool> installed{false};
 static_assert(std::atomic<int>::is_always_lock_free, "the handler may not wait");
 
-/// Calls only what POSIX allows in a handler.
+/// Handles the signals that request a stop. Calls only functions that POSIX allows in a signal handler.
 void on_stop(int signal) {
   const int saved = errno;
   int none = 0;

@@ -110,12 +110,12 @@ class BpeTokenizer : public Tokenizer {
     }
   }
 
-  /// Merges the bytes of one word: always the pair of the lowest rank, of equals the leftmost. Uses a heap of
-  /// candidates over a linked list, so that a word of n bytes takes O(n log n).
+  /// Merges the bytes of one word, always the adjacent pair of the lowest rank (the leftmost of equal ones). Uses a
+  /// heap of candidates over a linked list, so that a word of n bytes takes O(n log n).
   std::vector<std::int32_t> merge_bytes(std::string_view word, std::size_t offset, TextOrigin origin) const {
     struct Part {
       std::int32_t token;
-      std::int64_t previous, next;  // -1: none; token -1: merged into its left neighbor
+      std::int64_t previous, next;  // indices of the neighbors; -1: none. Token -1: merged into its left neighbor
     };
     struct Candidate {
       std::int32_t rank;
@@ -152,7 +152,7 @@ class BpeTokenizer : public Tokenizer {
       Part& left = part(best.left);
       const std::int64_t right = left.next;
       if (left.token != best.left_token || right < 0 || part(right).token != best.right_token)
-        continue;  // outdated: one of them was merged
+        continue;  // the candidate is outdated, because one of its parts was merged
       left.token = best.merged;
       left.next = part(right).next;
       part(right).token = -1;
@@ -166,10 +166,10 @@ class BpeTokenizer : public Tokenizer {
   }
 
   std::string text_;
-  std::vector<std::string> bytes_;  // by token number; empty if the number is unused
+  std::vector<std::string> bytes_;  // bytes of each token by number; empty if the number is unused
   std::array<std::int32_t, 256> byte_tokens_{};
   std::unordered_map<std::uint64_t, Merge> merges_;
-  std::vector<std::pair<std::string, std::int32_t>> added_;  // longest first
+  std::vector<std::pair<std::string, std::int32_t>> added_;  // added tokens and their numbers, longest first
 };
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-/// Returns GPT-2's printable alphabet: printable Latin-1 bytes map to themselves, the others to U+0100, U+0101, ….
+/// Returns GPT-2's printable alphabet, in which each of the 256 bytes is written as one character, as a map from
+/// characters to bytes. Printable Latin-1 bytes are written as themselves, the others as U+0100, U+0101, ….
 std::map<char32_t, unsigned char> byte_alphabet() {
   std::map<char32_t, unsigned char> alphabet;
   char32_t next = 0x100;
@@ -28,7 +29,7 @@ std::map<char32_t, unsigned char> byte_alphabet() {
   return alphabet;
 }
 
-/// Converts a token in that alphabet to bytes; returns false if a character is outside it.
+/// Converts a token in GPT-2's printable alphabet to bytes; returns false if a character is outside the alphabet.
 bool to_bytes(const std::string& token, std::string& bytes) {
   static const std::map<char32_t, unsigned char> kAlphabet = byte_alphabet();
   bytes.clear();
@@ -42,7 +43,7 @@ bool to_bytes(const std::string& token, std::string& bytes) {
   return !bytes.empty();
 }
 
-/// Returns member `key` of an object, or null.
+/// Returns member `key` of a JSON object, or JSON null if there is none.
 const json& member(const json& object, const char* key) {
   static const json kNull;
   const auto found = object.is_object() ? object.find(key) : object.end();
@@ -117,7 +118,7 @@ json from_vocab_and_merges(json vocab, const std::string& merges) {
   return canonical;
 }
 
-/// Returns the vocabulary as text after checking that it parses.
+/// Returns the canonical vocabulary as text, after checking that parse_bpe_vocabulary() accepts it.
 std::string validated(const json& canonical, const std::string& name) {
   std::string text = canonical.dump();
   try {

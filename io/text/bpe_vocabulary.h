@@ -7,10 +7,10 @@
 
 namespace binade::io {
 
-/// A byte-level BPE vocabulary in plain bytes.
+/// A byte-level BPE vocabulary, with tokens as plain bytes.
 struct BpeVocabulary {
   std::vector<std::pair<std::string, std::int32_t>> tokens{};  ///< bytes and number, ascending by number
-  std::vector<std::pair<std::string, std::string>> merges{};   ///< bytes of both sides, in order of priority
+  std::vector<std::pair<std::string, std::string>> merges{};   ///< bytes of the two parts, in order of priority
   std::vector<std::pair<std::string, std::int32_t>> added{};   ///< special tokens, recognized verbatim in text
 };
 

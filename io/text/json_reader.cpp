@@ -39,7 +39,7 @@ void check_text(std::string_view text, const std::string& name, const JsonLimits
   }
 }
 
-/// The keys of the enclosing objects, innermost last; refuses duplicates.
+/// Remembers the keys that were read in each enclosing object, innermost last, and refuses duplicates.
 class OpenObjects {
  public:
   OpenObjects(const std::string& name, const JsonLimits& limits) : name_(name), limits_(limits) {}
@@ -67,7 +67,7 @@ class Forwarder final : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(number_unsigned_t value) override { return events_.natural(value), true; }
   bool number_float(number_float_t value, const string_t&) override { return events_.fraction(value), true; }
   bool string(string_t& value) override { return events_.text(value), true; }
-  bool binary(binary_t&) override { return false; }  // JSON has none
+  bool binary(binary_t&) override { return false; }  // JSON text has no binary values
   bool key(string_t& value) override { return events_.key(value), true; }
   bool start_object(std::size_t) override { return events_.begin_object(), true; }
   bool end_object() override { return events_.end_object(), true; }

@@ -9,8 +9,9 @@ namespace binade::io {
 
 struct JsonLimits {
   std::uint64_t bytes = std::uint64_t{64} << 20;
-  int depth = 32;
-  /// Largest number of members of one object. ordered_json compares each member with all earlier ones.
+  int depth = 32;  ///< of nested objects and arrays
+  /// Largest number of members of one object. It bounds the time, because nlohmann::ordered_json compares each
+  /// member with all earlier ones.
   std::size_t members = 1u << 20;
 };
 
@@ -27,9 +28,9 @@ struct JsonEvents {
   virtual ~JsonEvents() = default;
   virtual void null() = 0;
   virtual void boolean(bool value) = 0;
-  virtual void negative(std::int64_t value) = 0;
-  virtual void natural(std::uint64_t value) = 0;
-  virtual void fraction(double value) = 0;
+  virtual void negative(std::int64_t value) = 0;  ///< a negative integer
+  virtual void natural(std::uint64_t value) = 0;  ///< an integer >= 0
+  virtual void fraction(double value) = 0;        ///< any other number
   virtual void text(const std::string& value) = 0;
   virtual void key(const std::string& value) = 0;
   virtual void begin_object() = 0;

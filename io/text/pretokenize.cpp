@@ -28,14 +28,14 @@ std::size_t end_of_run(std::string_view text, std::size_t at, Class kind) {
   return at;
 }
 
-/// Returns the length of an English contraction at `at`, or 0.
+/// Returns the length of an English contraction ("'s", "'ll") that begins at `at`, or 0.
 std::size_t contraction(std::string_view text, std::size_t at) {
   for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
     if (text.substr(at).starts_with(ending)) return ending.size();
   return 0;
 }
 
-/// Returns the end of the part that begins at `at`.
+/// Returns the offset after the part that begins at offset `at`.
 std::size_t part_end(std::string_view text, std::size_t at) {
   if (const std::size_t length = contraction(text, at)) return at + length;
 

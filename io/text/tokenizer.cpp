@@ -46,7 +46,7 @@ std::string not_utf8_text(std::string_view text, std::size_t at) {
 
 class CharTokenizer : public Tokenizer {
  public:
-  /// `characters` ascending, without repeats.
+  /// `characters` must be ascending, without repeats.
   explicit CharTokenizer(std::vector<char32_t> characters) : characters_(std::move(characters)) {}
 
   std::string kind() const override { return "char"; }

@@ -14,7 +14,7 @@ namespace binade::io {
 /// The source of a text, which decides the error for text that has no token: DataError (exit 40) for data,
 /// ArgumentError (exit 20) for a prompt that the user typed.
 enum class TextOrigin { kData, kPrompt };
-/// Throws the error for text of that origin which cannot be encoded.
+/// Throws the error for text of this origin that cannot be encoded, with the error text `text`.
 [[noreturn]] void throw_encoding_error(TextOrigin origin, const std::string& text);
 
 /// Converts text to token numbers 0 … vocabulary_size() - 1 and back. Immutable, so that threads may share it.

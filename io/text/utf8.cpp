@@ -12,7 +12,7 @@ CodePoint decode_utf8(std::string_view text, std::size_t offset) {
 
   std::size_t length = 0;
   char32_t value = 0;
-  unsigned second_low = 0x80;  // table 3-7 narrows the second byte after some lead bytes
+  unsigned second_low = 0x80;  // Unicode's table 3-7 narrows this range after some lead bytes
   unsigned second_high = 0xBF;
   if (lead >= 0xC2 && lead <= 0xDF) {
     length = 2;
@@ -55,7 +55,7 @@ std::size_t find_bad_utf8(std::string_view text) {
 std::size_t whole_utf8(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0) == 0x80) continue;  // continuation byte of an earlier character
+    if ((byte & 0xC0) == 0x80) continue;  // a continuation byte; its character begins earlier
     const std::size_t wanted = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
     return back < wanted ? text.size() - back : text.size();
   }

@@ -11,7 +11,7 @@ namespace binade::io {
 struct CodePoint {
   char32_t value = 0;
   std::size_t end = 0;
-  /// False if no well-formed sequence begins at the offset; `end` is then one byte further.
+  /// False if no well-formed sequence begins at the offset; `end` is then the offset + 1.
   bool valid = false;
 };
 

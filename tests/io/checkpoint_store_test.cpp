@@ -75,13 +75,13 @@ class CheckpointStoreTest : public ::testing::Test {
 using Steps = std::vector<std::int64_t>;
 
 TEST_F(CheckpointStoreTest, TheBestTheNewestOrOneOfAStepIsFound) {
-  using enum CheckpointChoice::Kind;
+  using enum CheckpointChoice::Rule;
   CheckpointStore store(folder_, options());
   const auto warn = [this](const std::string& line) { warnings_.push_back(line); };
   const auto found = [&](CheckpointChoice choice) { return find_checkpoint(folder_, choice, warn); };
   store.save(request(10));
   expect_state(found({}), 10);
-  EXPECT_THROW(found({.kind = kBest}), NoCheckpointError) << "there is no score yet";
+  EXPECT_THROW(found({.rule = kBest}), NoCheckpointError) << "there is no score yet";
 
   store.save(request(20, Score{0.2}));
   store.save(request(30, Score{0.5}));
@@ -89,13 +89,13 @@ TEST_F(CheckpointStoreTest, TheBestTheNewestOrOneOfAStepIsFound) {
   store.save(request(50));
   EXPECT_EQ(steps_on_disk(), (Steps{10, 20, 30, 40, 50}));
   expect_state(found({}), 20);
-  expect_state(found({.kind = kBest}), 20);
-  EXPECT_EQ(found({.kind = kBest}).why, "the best of 3 with a score");
-  expect_state(found({.kind = kNewest}), 50);
-  expect_state(found({.kind = kStep, .step = 40}), 40);
+  expect_state(found({.rule = kBest}), 20);
+  EXPECT_EQ(found({.rule = kBest}).why, "the best of 3 with a score");
+  expect_state(found({.rule = kNewest}), 50);
+  expect_state(found({.rule = kStep, .step = 40}), 40);
   EXPECT_EQ(warnings_.size(), 0u);
   try {
-    found({.kind = kStep, .step = 7});
+    found({.rule = kStep, .step = 7});
     FAIL() << "there is none of step 7";
   } catch (const NoCheckpointError& e) {
     EXPECT_NE(std::string(e.what()).find("10, 20, 30, 40, 50"), std::string::npos) << e.what();
@@ -105,18 +105,18 @@ TEST_F(CheckpointStoreTest, TheBestTheNewestOrOneOfAStepIsFound) {
   expect_state(found({}), 30);
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_NE(warnings_[0].find("ckpt-000000000020.h5"), std::string::npos);
-  EXPECT_THROW(found({.kind = kStep, .step = 20}), NoCheckpointError);
+  EXPECT_THROW(found({.rule = kStep, .step = 20}), NoCheckpointError);
   damage(30);
   damage(40);
   expect_state(found({}), 50);
-  EXPECT_THROW(found({.kind = kBest}), NoCheckpointError);
+  EXPECT_THROW(found({.rule = kBest}), NoCheckpointError);
   EXPECT_EQ(steps_on_disk(), (Steps{10, 20, 30, 40, 50})) << "it only reads";
 }
 
 TEST_F(CheckpointStoreTest, AWordANumberOrTheNameOfAFile) {
-  using enum CheckpointChoice::Kind;
-  EXPECT_EQ(checkpoint_choice("best").value().kind, kBest);
-  EXPECT_EQ(checkpoint_choice("newest").value().kind, kNewest);
+  using enum CheckpointChoice::Rule;
+  EXPECT_EQ(checkpoint_choice("best").value().rule, kBest);
+  EXPECT_EQ(checkpoint_choice("newest").value().rule, kNewest);
   EXPECT_EQ(checkpoint_choice("500").value().step, 500);
   for (const char* file : {"", "ckpt.h5", "./best", "./500", "-5", "5x", "99999999999999999999"})
     EXPECT_FALSE(checkpoint_choice(file).has_value()) << file;

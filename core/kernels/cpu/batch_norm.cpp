@@ -10,7 +10,7 @@ const C* values(const void* p) {
   return static_cast<const C*>(p);
 }
 
-/// The columns with the scale rstd weight.
+/// Returns the columns of `a` with the scale rstd, which the loops multiply by the weight.
 template <class Call>
 ColumnBlocks scaled_columns(const Call& a) {
   ColumnBlocks columns = column_blocks(columns_of(a));

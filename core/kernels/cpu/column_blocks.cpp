@@ -10,10 +10,11 @@ namespace {
 
 /// Values of a block: 128 KiB of f32, which stay in the L2 cache for a second pass.
 constexpr std::int64_t kBlockValues = 1 << 15;
-/// Most rows summed in f32 before the sums continue in double.
+/// Most rows of a block: the sums of a block are f32, and are combined in double.
 constexpr std::int64_t kBlockRows = 512;
 
-/// Runs a reduction and calls add(result, rows, first, second) for each channel of each block, in block order.
+/// Runs `reduce`, which gives two values per channel and block, and calls add(result, rows, first, second) for each
+/// channel of each block, in block order.
 template <class C, class Result, class Add>
 std::vector<Result> reduced(ColumnBlocks a, void (*reduce)(const ColumnBlocks&), Add&& add) {
   Tensor partial = Tensor::empty(Shape{a.samples, a.blocks(), 2, a.cols}, accumulate_dtype(a.dtype));

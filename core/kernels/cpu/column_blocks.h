@@ -12,7 +12,7 @@ ColumnBlocks column_blocks(const Columns& columns);
 /// Mean of `count` values, and the sum of their squared deviations from it.
 struct RunningMoments {
   double count = 0, mean = 0, squares = 0;
-  /// Adds another set (Chan, Golub, LeVeque, 1983).
+  /// Merges the moments of another set of values (Chan, Golub, LeVeque, 1983).
   void add(double other_count, double other_mean, double other_squares) {
     if (other_count == 0) return;
     const double total = count + other_count, delta = other_mean - mean;
@@ -22,7 +22,7 @@ struct RunningMoments {
   }
 };
 struct GradientSums {
-  double sum = 0, product = 0;  ///< sum of gy', sum of gy' (x - mean)
+  double sum = 0, product = 0;  ///< sum of gy', sum of gy' (x - mean), where gy' is gy after the ReLU's mask
 };
 
 /// Return (samples, cols) results. Sums blocks in C, the computing type of columns.dtype, and combines them in double

@@ -36,8 +36,8 @@ std::int64_t rows_grain(std::int64_t classes) {
   return std::max<std::int64_t>(1, (1 << 13) / std::max<std::int64_t>(classes, 1));
 }
 
-/// Returns a row's loss from its statistics: the maximum, the sum of exponentials and, for smoothing, the sum of
-/// distances below the maximum.
+/// Returns a row's loss from its statistics `three`: the maximum, the sum of exp(x - maximum) and, for smoothing, the
+/// sum of distances below the maximum.
 template <class C>
 C row_loss(const C* three, C target_logit, std::int64_t classes, C smoothing) {
   const C nll = std::log(three[1]) - (1 - smoothing) * (target_logit - three[0]);

@@ -19,7 +19,7 @@ struct Lookups {
 Lookups group(const EmbeddingGradientArgs& a) {
   Lookups result{std::vector<std::int64_t>(static_cast<std::size_t>(a.rows) + 2, 0),
                  std::vector<std::int64_t>(static_cast<std::size_t>(a.count))};
-  // Position of the row's next token; in the end, the begin of the row after it.
+  // next[row] is the position in `tokens` for the row's next token. In the end it is begin[row + 1].
   std::int64_t* next = result.begin.data() + 1;
   for (std::int64_t i = 0; i < a.count; ++i) ++next[a.indices[i] + 1];
   for (std::int64_t row = 0; row < a.rows; ++row) next[row + 1] += next[row];

@@ -15,7 +15,7 @@ void each_channel(const ChannelNorm& a, F&& f) {
       f(c, static_cast<std::size_t>(sample * a.cols + c), static_cast<std::size_t>(sample * a.groups + c / width));
 }
 
-/// Mean and 1 / deviation of each group as vectors (samples, cols).
+/// Mean and 1 / sqrt(variance + eps) of each group, repeated for its channels: vectors (samples, cols).
 template <class C>
 struct GroupVectors {
   std::vector<C> mean{}, rstd{};
@@ -74,7 +74,8 @@ void backward_typed(const GroupNormBackward& a) {
   }
   if (a.gx == nullptr && a.gresidual == nullptr) return;
   const double count = static_cast<double>(a.rows) * static_cast<double>(a.cols / a.groups);
-  // rstd (gy weight - avg(g)), split at the channel's own average of gy, so that terms cancel before they are scaled.
+  // gx contains rstd (gy weight - avg(g)). It is computed as scale (gy - center) + constant, where center is the
+  // channel's own average of gy, so that terms cancel before they are scaled.
   each_channel(a, [&](std::int64_t c, std::size_t at, std::size_t group) {
     const double r = rstd[group], own = sums[at].sum / static_cast<double>(a.rows);
     center[at] = static_cast<C>(own);

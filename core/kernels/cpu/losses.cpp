@@ -16,8 +16,8 @@ double one(In x) {
                         [&]<class T>(TypeTag<T>) { return static_cast<double>(load(*static_cast<const T*>(x.data))); });
 }
 
-/// to (width) = the sum over all blocks of the results of sum(begin, count, results), added in a tree, divided by
-/// `divisor`.
+/// Calls sum(begin, n, results) for each block of kGrain of the `count` elements, adds the blocks' `width` results in a
+/// tree, divides them by `divisor` and stores them in `to`.
 template <class F>
 void add_blocks(std::int64_t count, std::int64_t width, DType dtype, double divisor, Out to, F&& sum) {
   const std::int64_t blocks = (count + kGrain - 1) / kGrain;

@@ -10,7 +10,7 @@
 namespace binade {
 namespace cpu {
 
-// Blocks are cut by size alone and each writes its own result, so the thread count cannot show.
+// Blocks depend on the size alone and each writes its own result, so the number of threads does not change any bits.
 void run_scan(const ScanArguments& a) {
   const OptimizerBlockKernels& kernels = level().optimizer;
   parallel_blocks(static_cast<std::int64_t>(a.blocks.size()), [&](std::int64_t b) {

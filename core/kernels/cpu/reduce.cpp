@@ -11,11 +11,11 @@
 namespace binade::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 14;    // elements of a serial chunk
+constexpr std::int64_t kGrain = 1 << 14;    // elements that one thread reduces in sequence
 constexpr std::int64_t kColumns = 1 << 12;  // columns of a chunk, kept in cache
 constexpr std::int64_t kLeastRows = 32;     // fewest rows of a chunk, so that partial results stay few
 
-/// A contiguous tensor as (outer, reduced, inner).
+/// Extents of a contiguous tensor seen as (outer, reduced, inner).
 struct View {
   std::int64_t outer, reduced, inner;
 };
@@ -46,7 +46,7 @@ Tensor combined(Tensor& partial, const View& v, std::int64_t chunks, const Reduc
   return total;
 }
 
-/// Reduces x (outer, reduced) along memory to (outer, 1), in the accumulate dtype.
+/// Reduces x (outer, reduced), whose rows are contiguous, to (outer, 1), in the accumulate dtype.
 Tensor reduce_rows(In x, const View& v, const ReduceLoops& loops) {
   const std::int64_t chunks = std::max<std::int64_t>(1, (v.reduced + kGrain - 1) / kGrain);
   const std::int64_t together = chunks > 1 ? 1
@@ -85,7 +85,7 @@ struct Group {
   bool reduced;
 };
 
-/// Returns the groups of a dense x, outermost first; neighbors of one kind are merged.
+/// Returns the groups of a dense x, outermost first; neighbors that are both reduced or both kept are merged.
 std::vector<Group> groups_of(const ReduceArgs& a) {
   std::vector<Group> groups;
   for (int g = 0; g < a.groups; ++g) {

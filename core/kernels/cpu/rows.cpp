@@ -22,7 +22,7 @@ void run_softmax(const SoftmaxArgs& a) {
   });
 }
 
-/// In blocks of 16384 elements; element i uses word i.
+/// Works in blocks of 16384 elements; element i uses word i of the random stream.
 void run_dropout(const DropoutArgs& a) {
   parallel_for(a.count, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
     level().rows->dropout(a.x.at(begin), a.y.at(begin), end - begin, a.stream, begin, a.drop, a.scale);

@@ -9,7 +9,7 @@
 namespace binade {
 namespace cpu {
 
-// Kernels that the level's loops implement completely.
+// Kernels that the level's loops implement completely, including the division among threads.
 void run_gemm(const GemmArgs& a) { level().gemm.gemm(a); }
 void run_column_sums(const ColumnSumsArgs& a) { level().gemm.column_sums(a); }
 void run_activation_backward(const ActivationBackwardArgs& a) { level().gemm.activation_backward(a); }

@@ -10,8 +10,8 @@ namespace binade::cpu {
 
 using Offsets = std::array<std::int64_t, Walk::kMaxOperands>;
 
-/// Calls body(offsets, count) in parallel for chunks that together cover the walk; operand i starts at element
-/// offsets[i]. The chunks depend on the shapes alone.
+/// Calls body(offsets, count) in parallel for chunks of `count` elements that together cover the walk; operand i of a
+/// chunk begins at element offsets[i]. The chunks depend on the shapes alone.
 template <class F>
 void for_each_chunk(const Walk& walk, F&& body) {
   constexpr std::int64_t kGrain = 1 << 14;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kThirds[] = {"query", "key", "value"};
 
-/// Names of a module in both models; `transposed` is true if the weights are transposed.
+/// Names of a module in Hugging Face's model and in Binade's. `transposed` is true if one has the transposed weights of
+/// the other.
 struct Pair {
   std::string theirs, ours;
   bool transposed;

@@ -16,7 +16,8 @@ namespace binade::io {
 /// masks (h.N.attn.bias, masked_bias) are dropped, and so is lm_head.weight if it equals wte.weight, as GPT-2 ties
 /// them. Throws DataError that lists missing and unknown names.
 TensorMap gpt2_from_hugging_face(const TensorMap& theirs);
-/// The inverse. `rows` > 0 truncates the token table to that many rows, which removes the padding of a vocabulary.
+/// Converts weights in Binade's names and layouts to Hugging Face's. `rows` > 0 truncates the token table to that many
+/// rows, which removes the padding of a vocabulary.
 TensorMap gpt2_to_hugging_face(const TensorMap& ours, std::int64_t rows = 0);
 
 }  // namespace binade::io

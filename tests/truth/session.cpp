@@ -1,0 +1,136 @@
+#include "tests/truth/session.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace binade::truth {
+
+namespace {
+
+std::unique_ptr<optim::Optimizer> optimizer_of(const SessionOptions& o, nn::Module& net, double lr) {
+  std::vector<optim::NamedParameter> trained;
+  for (optim::NamedParameter& one : optim::parameters_of(net)) {
+    const bool frozen = std::any_of(o.frozen.begin(), o.frozen.end(),
+                                    [&](const std::string& prefix) { return one.name.starts_with(prefix); });
+    if (!frozen) trained.push_back(std::move(one));
+  }
+  if (o.sgd) return std::make_unique<optim::Sgd>(std::move(trained), optim::SgdOptions{.lr = lr});
+  return std::make_unique<optim::AdamW>(std::move(trained), optim::AdamWOptions{.lr = lr});
+}
+
+std::string bytes_of(const StateDict::Value& value) {
+  const auto raw = [](const void* from, std::size_t size) { return std::string(static_cast<const char*>(from), size); };
+  if (const auto* t = std::get_if<Tensor>(&value)) {
+    if (!t->defined()) return {};
+    const Tensor flat = t->contiguous_copy();
+    return raw(flat.raw(), flat.bytes());
+  }
+  if (const auto* i = std::get_if<std::int64_t>(&value)) return raw(i, sizeof *i);
+  if (const auto* d = std::get_if<double>(&value)) return raw(d, sizeof *d);
+  if (const auto* s = std::get_if<std::string>(&value)) return *s;
+  if (const auto* v = std::get_if<StateDict::Integers>(&value)) return raw(v->data(), v->size() * sizeof v->front());
+  const auto& numbers = std::get<StateDict::Numbers>(value);
+  return raw(numbers.data(), numbers.size() * sizeof(double));
+}
+
+}  // namespace
+
+const amp::Incident* Outcome::incident() const {
+  for (const amp::StepResult& r : attempts)
+    if (r.incident) return &*r.incident;
+  return nullptr;
+}
+
+Session::Session(const SessionOptions& options)
+    : options_(options), entry_(model_named(options.model)), runtime_({.seed = options.seed, .threads = 1}) {
+  options_.task.seed = options.seed;
+  task_ = entry_.make(options_.task);
+  if (nn::Module* outside = task_->outside()) nn::assign_paths(*outside, "outside");
+  optimizer_ = optimizer_of(options_, task_->net(), options.lr > 0 ? options.lr : entry_.lr);
+  amp::TrainerOptions trainer{.precision = policy()};
+  trainer.loss_scale = options.loss_scale;
+  trainer.schedule = options.schedule;
+  trainer.clip_norm = options.clip_norm;
+  trainer.on_nan = options.on_nan;
+  if (options.ema) trainer.ema = optim::EmaOptions{.decay = 0.95};
+  trainer_ = std::make_unique<amp::Trainer>(runtime_, task_->net(), *optimizer_, trainer);
+  loader_ = std::make_unique<io::Loader<Batch>>(
+      io::LoaderOptions{.batch = options.batch, .seed = options.seed, .samples = options.samples, .prefetch = 0},
+      [this](const io::BatchOrigin& origin) {
+        Batch batch = task_->batch(origin);
+        for (std::size_t row = 0; row < origin.samples.size(); ++row)
+          if (spoiled_.contains(origin.samples[row])) damage_(batch, static_cast<std::int64_t>(row));
+        return batch;
+      });
+  trainer_->attach(*loader_);
+  trainer_->set_recovery([this](std::int64_t newest, std::int64_t after) -> std::optional<amp::RecoveryPoint> {
+    for (auto point = points_.rbegin(); point != points_.rend(); ++point)
+      if (point->step > after && point->step <= newest) return *point;
+    return std::nullopt;
+  });
+}
+
+double Session::scale() const { return trainer_->scaler().scale(); }
+
+Batch Session::held_out_batch() const {
+  io::BatchOrigin origin;
+  for (std::int64_t i = 0; i < 32; ++i) origin.samples.push_back(1'000'000 + i);
+  return task_->batch(origin);
+}
+
+Outcome Session::step(const Batch& batch) {
+  Outcome outcome;
+  const auto fail = [&](const char* type, const std::exception& error) {
+    outcome.thrown = type;
+    outcome.error = error.what();
+  };
+  try {
+    trainer_->step(batch, [this](const Batch& b) { return task_->run(b); });
+  } catch (const NumericError& error) {
+    fail("NumericError", error);
+  } catch (const DataError& error) {
+    fail("DataError", error);
+  } catch (const Error& error) {
+    fail("Error", error);
+  }
+  outcome.attempts = trainer_->finished();
+  return outcome;
+}
+
+std::optional<Outcome> Session::train(std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i)
+    if (Outcome outcome = step(next()); outcome.alarmed()) return outcome;
+  return std::nullopt;
+}
+
+double Session::held_out() {
+  if (options_.ema) return trainer_->evaluate([this] { return task_->run(held_out_batch()).item(); });
+  const NoGradGuard no_grad;
+  const PolicyScope scope(amp::Policy::fp32());
+  task_->net().eval();
+  const double loss = task_->run(held_out_batch()).item();
+  task_->net().train();
+  return loss;
+}
+
+void Session::spoil(Batch& batch, std::int64_t row, const Damage& damage) {
+  damage(batch, row);
+  damage_ = damage;
+  spoiled_.insert(batch.origin.samples[static_cast<std::size_t>(row)]);
+}
+
+void Session::keep_recovery_point() {
+  const std::int64_t step = trainer_->steps();
+  points_.push_back({step, "step " + std::to_string(step), trainer_->state()});
+}
+
+std::map<std::string, std::string> Session::state_bytes() {
+  std::map<std::string, std::string> bytes;
+  // An abort lowers the loss scale and is counted; nothing else may change.
+  const StateDict state = trainer_->state();
+  for (const auto& [name, value] : state.values())
+    if (!name.starts_with("amp/") && !name.starts_with("progress/")) bytes[name] = bytes_of(value);
+  return bytes;
+}
+
+}  // namespace binade::truth

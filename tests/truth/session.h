@@ -1,0 +1,86 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/truth/draw.h"
+#include "tests/truth/task.h"
+
+namespace binade::truth {
+
+struct SessionOptions {
+  std::string model{}, precision = "fp32";
+  std::uint64_t seed = 0;
+  TaskOptions task{};
+  amp::OnNan on_nan = amp::OnNan::kRemedy;
+  double lr = 0;  ///< 0: the model's
+  std::optional<amp::LossScaleOptions> loss_scale{};
+  std::optional<optim::Schedule> schedule{};
+  bool ema = false;
+  bool sgd = false;  ///< plain SGD instead of AdamW
+  double clip_norm = 0;
+  std::vector<std::string> frozen{};  ///< parameters whose path begins so are not given to the optimizer
+  std::int64_t batch = 8, samples = 64;
+};
+
+/// What one call of Trainer::step led to.
+struct Outcome {
+  std::vector<amp::StepResult> attempts{};  ///< all that ended, in order
+  std::string error{};                      ///< text of what was thrown
+  std::string thrown{};                     ///< its type: "NumericError", "DataError", "Error"; empty: nothing
+  bool committed() const { return thrown.empty() && !attempts.empty() && attempts.back().committed; }
+  const amp::Incident* incident() const;  ///< the first one
+  bool alarmed() const { return incident() != nullptr || !thrown.empty(); }
+};
+
+/// A training of one model, as a user sets it up: runtime, model, optimizer, trainer, loader, recovery points.
+class Session {
+ public:
+  /// Changes one sample of a batch.
+  using Damage = std::function<void(Batch& batch, std::int64_t row)>;
+
+  explicit Session(const SessionOptions& options);
+
+  Task& task() { return *task_; }
+  amp::Trainer& trainer() { return *trainer_; }
+  io::Loader<Batch>& loader() { return *loader_; }
+  const SessionOptions& options() const { return options_; }
+  const ModelEntry& entry() const { return entry_; }
+  amp::Policy policy() const { return amp::Policy::by_name(options_.precision); }
+  /// The loss scale of the next attempt.
+  double scale() const;
+
+  Batch next() { return loader_->next(); }
+  /// The batch of samples that the training never sees.
+  Batch held_out_batch() const;
+  Outcome step(const Batch& batch);
+  /// Takes `count` ordinary steps. The first outcome with an incident or an error, if there is one.
+  std::optional<Outcome> train(std::int64_t count);
+  /// The loss of samples that the training never sees, in evaluation mode: in f32, or, where there
+  /// are averaged weights, as Trainer::evaluate computes it.
+  double held_out();
+  /// Damages a row of `batch`, and its sample whenever it is loaded again.
+  void spoil(Batch& batch, std::int64_t row, const Damage& damage);
+  /// Keeps the state as a checkpoint that a rollback may return to.
+  void keep_recovery_point();
+  /// Everything that outlives a step and that an abort must not change, as bytes by name.
+  std::map<std::string, std::string> state_bytes();
+
+ private:
+  SessionOptions options_;
+  const ModelEntry& entry_;
+  Runtime runtime_;
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<amp::Trainer> trainer_;
+  std::unique_ptr<io::Loader<Batch>> loader_;
+  std::set<std::int64_t> spoiled_;
+  Damage damage_;
+  std::vector<amp::RecoveryPoint> points_;
+};
+
+}  // namespace binade::truth

@@ -99,11 +99,12 @@ void PositionSort::sort(std::uint32_t largest_key) {
   const auto grid = static_cast<unsigned>(tiles_);
   int shift = 0;
   do {
-    launch(count_digits, grid, kThreads, 0, keys_[at_].data(), count_, shift, starts_.data());
+    launch(count_digits, grid, kThreads, 0, keys_[sorted_index_].data(), count_, shift, starts_.data());
     launch(scan, 1, kScanThreads, 0, starts_.data(), tiles_ * kDigits);
-    launch(scatter, grid, kThreads, 0, keys_[at_].data(), shift == 0 ? nullptr : positions_[at_].data(), count_, shift,
-           starts_.data(), keys_[1 - at_].data(), positions_[1 - at_].data());
-    at_ = 1 - at_;
+    launch(scatter, grid, kThreads, 0, keys_[sorted_index_].data(),
+           shift == 0 ? nullptr : positions_[sorted_index_].data(), count_, shift, starts_.data(),
+           keys_[1 - sorted_index_].data(), positions_[1 - sorted_index_].data());
+    sorted_index_ = 1 - sorted_index_;
     shift += kBits;
   } while (shift < 32 && largest_key >> shift != 0);
 }

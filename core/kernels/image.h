@@ -38,8 +38,9 @@ struct Image {
   std::int64_t pitch = 0;
 };
 
-/// Copies rows [y, y + rows) and columns [x, x + columns) as (rows, columns, pixel_lanes): group g begins at lane g *
-/// ceil(channels / kDepth). Pixels outside the image are 0; lanes after the last group are not written.
+/// Copies rows [y, y + rows) and columns [x, x + columns) as (rows, columns, pixel_lanes). The channels of convolution
+/// group g begin at lane g * ceil(channels / kDepth), where `channels` counts those of one group. Pixels outside the
+/// image are 0; lanes after the last group are not written.
 template <class Lane, class T>
 void copy_with_border(const Image<T>& image, std::int64_t y, std::int64_t rows, std::int64_t x, std::int64_t columns,
                       std::int64_t pixel_lanes, typename Lane::Stored* to) {

@@ -27,8 +27,9 @@ struct Context {
 
   FaultNote fault;  ///< the first data for which an op had no result
 
-  /// In device memory: steps since the step in which the running kernels were submitted or captured; 0 while the host
-  /// submits ops itself (cuda/device/live_stream.cuh).
+  /// A number in device memory: by how many steps the running step is later than the one whose number the kernels got
+  /// as an argument. A captured graph runs in later steps; in eager steps the number is 0
+  /// (cuda/device/live_stream.cuh).
   std::int64_t* step_offset = nullptr;
 
   std::atomic<std::uint64_t> waits{0};  ///< number of times the host has waited

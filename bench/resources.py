@@ -9,7 +9,9 @@ installation): the cubins of its fat binaries, unpacked with libzstd where they 
 are not chosen at compile time. Both are traffic to memory. `threads` is how many may run on a multiprocessor of Hopper as far as
 registers go (65536, of 2048 threads).
 
-Prints the kernels with local memory (--all: every one) and a summary. Exits 1 when one has that COLD does not name.
+Prints the kernels with local memory (--all: every one) and a summary. Exits 1 when one has that COLD does not name, or when one has a
+trap instruction: Binade's kernels have none, but nvcc compiles a function into one whose behavior it finds undefined on the device (such
+as a reference to a static constexpr member, which has an address on the host alone), and says nothing.
 """
 import argparse
 import ctypes
@@ -27,6 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLD = {r"\bdouble\b": "checks only", r"^conv_elements<": "groups of fewer than 16 channels", r"^forward_rows<\w+, 1, 0>": "rows too wide to keep, not in packs"}
 FAT_MAGIC, ELF_KIND = 0xBA55ED50, 2
 PACKED_ZSTD = 0x8000
+TRAP = 0x95C  # BPT.TRAP: the low 12 bits of a 16-byte instruction of sm_70 and later
 FRAME_SIZE, MAX_THREADS, REGISTERS, MIN_STACK = 0x11, 0x05, 0x2F, 0x12
 
 
@@ -101,14 +104,21 @@ def attributes(info):
             at += 4
 
 
+def traps(code):
+    """How many trap instructions the code of one kernel has."""
+    return sum(low & 0xFFF == TRAP for low, _ in struct.iter_unpack("<QQ", code))
+
+
 def kernels(image):
     """{mangled name: its resources} of one cubin. Functions that kernels call count with their frames in `stack`."""
     found, symbols = sections(image)
     entries = {name[len(".nv.info."):] for name, *_ in found if name.startswith(".nv.info.")}
-    out = {name: {"registers": 0, "local": 0, "stack": 0, "shared": 0} for name in entries}
+    out = {name: {"registers": 0, "local": 0, "stack": 0, "shared": 0, "traps": 0} for name in entries}
     for name, kind, content, length, _ in found:
         if name.startswith(".nv.shared.") and name[len(".nv.shared."):] in out:
             out[name[len(".nv.shared."):]]["shared"] = length
+        if name.startswith(".text.") and name[len(".text."):] in out:
+            out[name[len(".text."):]]["traps"] = traps(content)
         if name != ".nv.info":
             continue
         for attribute, value in attributes(content):
@@ -163,7 +173,10 @@ def main():
     spilled = [r for r in rows if r["local"] or r["stack"]]
     hot = [r for r in spilled if not r["cold"]]
     print(f"{len(rows)} kernels, {len(spilled)} with local memory, {len(hot)} of them hot; registers at most {max(r['registers'] for r in rows)}")
-    return 1 if hot else 0
+    trapped = [r["kernel"] for r in rows if r["traps"]]
+    for kernel in trapped:
+        print(f"a trap is compiled into {kernel}: what does it use that the device does not have?")
+    return 1 if hot or trapped else 0
 
 
 if __name__ == "__main__":

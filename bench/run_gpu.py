@@ -35,7 +35,7 @@ import sysconfig
 import tempfile
 import time
 
-from gpu import bench
+from gpu import bench, first_light
 
 HERE = pathlib.Path(__file__).resolve().parent
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -167,7 +167,8 @@ def test(folder, args, report):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["test", "bench", "env"], help="test: everything; bench: how long it takes; env: what is there")
+    parser.add_argument("what", choices=["test", "bench", "first-light", "env"],
+                        help="test: everything; bench: how long it takes; first-light: what a new card says in minutes; env: what is there")
     parser.add_argument("--build", type=pathlib.Path, default=HERE, help="a bundle or a build folder (default: where this lies)")
     parser.add_argument("--emulated", action="store_true", help="on the emulated device")
     parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
@@ -181,6 +182,10 @@ def main():
     timing.add_argument("--precisions", default="", help="bf16,fp16,tf32,fp32; bf16 of Binade always runs")
     timing.add_argument("--modes", default="", help="eager,default,reduce-overhead,max-autotune")
     timing.add_argument("--parts", default="", help="ceilings,gpt2,unet,products,ops,peer,overhead,checkpoint,kernels; all else")
+    first = parser.add_argument_group("first-light")
+    first.add_argument("--tests-seconds", type=float, default=200, help="time for the tests")
+    first.add_argument("--bench-seconds", type=float, default=240, help="time for the timings")
+    first.add_argument("--ops", default="*", help="a GoogleTest filter of the conformance suite")
     args = parser.parse_args()
     folder = Folder(args.build.resolve())
     if args.what == "env":
@@ -189,6 +194,8 @@ def main():
         return status
     if args.what == "bench":
         return bench.run(HERE, folder, environment(folder, args.emulated, args.torch or os.environ.get("BINADE_TORCH_PYTHON")), args)
+    if args.what == "first-light":
+        return first_light.run(HERE, folder, environment(folder, args.emulated, args.torch or os.environ.get("BINADE_TORCH_PYTHON")), args)
     report = Report()
     test(folder, args, report)
     now = datetime.datetime.now(datetime.timezone.utc)

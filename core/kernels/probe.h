@@ -14,11 +14,12 @@ namespace binade {
 struct ZeroSample {
   static constexpr std::int64_t kRuns = 128, kRun = 32;
 
-  explicit constexpr ZeroSample(std::int64_t n) : count(n), stride(std::max(kRun, n / kRuns)) {}
+  explicit constexpr ZeroSample(std::int64_t n) : count(n), stride(n / kRuns > kRun ? n / kRuns : kRun) {}
   /// First element and length of a run; length 0 if it begins past the end.
   constexpr std::int64_t begin(std::int64_t run) const { return run * stride; }
   constexpr std::int64_t length(std::int64_t run) const {
-    return std::max<std::int64_t>(0, std::min(kRun, count - begin(run)));
+    const std::int64_t left = count - begin(run);
+    return left < 0 ? 0 : left < kRun ? left : kRun;
   }
   constexpr std::int64_t size() const {
     std::int64_t all = 0;

@@ -92,9 +92,10 @@ __device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64
   C* const x_stage = stage;
   C* const y_stage = stage + kDepth * kPitch;
 #pragma unroll
-  for (int i = 0; i < kSide; ++i)
+  for (int i = 0; i < kSide; ++i) {
 #pragma unroll
     for (int j = 0; j < kSide; ++j) sums[i][j] = 0;
+  }
   for (std::int64_t d0 = 0; d0 < depth; d0 += kDepth) {
     __syncthreads();
 #pragma unroll
@@ -110,9 +111,10 @@ __device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64
       const auto& a = *reinterpret_cast<const Quad<C>*>(x_stage + d * kPitch + own_row());
       const auto& b = *reinterpret_cast<const Quad<C>*>(y_stage + d * kPitch + own_column());
 #pragma unroll
-      for (int i = 0; i < kSide; ++i)
+      for (int i = 0; i < kSide; ++i) {
 #pragma unroll
         for (int j = 0; j < kSide; ++j) sums[i][j] += a.value[i] * b.value[j];
+      }
     }
   }
 }
@@ -131,11 +133,13 @@ struct Results {
   template <class F>
   __device__ __forceinline__ void for_each(F&& f) {
 #pragma unroll
-    for (int i = 0; i < kSide; ++i)
+    for (int i = 0; i < kSide; ++i) {
 #pragma unroll
-      for (int g = 0; g < kGroups; ++g)
+      for (int g = 0; g < kGroups; ++g) {
 #pragma unroll
         for (int j = 0; j < kSide; ++j) f(value[i][g][j], i, own_column() + g * kTile + j);
+      }
+    }
   }
 
   /// Adds the tile times the vectors of y that belong to its columns; element (row, column) of the tile is at [column *
@@ -173,12 +177,13 @@ struct Results {
       for (int g = 0; g < kGroups; ++g) {
         const auto& v = *reinterpret_cast<const Quad<C>*>(stage + c * kColumns + own_column() + g * kTile);
 #pragma unroll
-        for (int i = 0; i < kSide; ++i)
+        for (int i = 0; i < kSide; ++i) {
 #pragma unroll
           for (int j = 0; j < kSide; ++j) {
             const C sum = value[i][g][j] + p.value[i] * v.value[j];
             value[i][g][j] = reads[i] ? sum : value[i][g][j];
           }
+        }
       }
     }
   }

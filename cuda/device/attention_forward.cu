@@ -75,9 +75,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
         row.largest = largest;
         row.sum = row.sum * factor + fold_row(sum, [](C x, C y) { return x + y; });
 #pragma unroll
-        for (int c = 0; c < Results<C, kColumns>::kGroups; ++c)
+        for (int c = 0; c < Results<C, kColumns>::kGroups; ++c) {
 #pragma unroll
           for (int j = 0; j < kSide; ++j) results.value[i][c][j] *= factor;
+        }
       }
       results.add(tile, v, s0, cut * kColumns, a.depth, stage, s0 + kTile > own.all_see,
                   [&](int i, int column) { return s0 + column < visible(a, first + own_row() + i); });

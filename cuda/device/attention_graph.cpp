@@ -123,8 +123,8 @@ class Composer {
     reduce(CUDNN_REDUCE_TENSOR_ADD, multiply(x, y, each), to);
   }
 
-  OperationGraph finish() {
-    graph_.finalize(operations_);
+  OperationGraph finish(cudnnHandle_t handle) {
+    graph_.finalize(operations_, handle);
     return std::move(graph_);
   }
 
@@ -160,7 +160,7 @@ class Composer {
   std::vector<Raw> operations_;
 };
 
-OperationGraph forward(const AttentionKey& key) {
+OperationGraph forward(const AttentionKey& key, cudnnHandle_t handle) {
   Composer c(key);
   const Raw q = c.half(kAttentionQ, c.queries(key.q)), k = c.half(kAttentionK, c.keys(key.k).transposed());
   const Raw v = c.half(kAttentionV, c.keys(key.v)), y = c.half(kAttentionY, c.queries(key.y));
@@ -174,10 +174,10 @@ OperationGraph forward(const AttentionKey& key) {
   c.pointwise(CUDNN_POINTWISE_ADD, largest, c.pointwise(CUDNN_POINTWISE_LOG, sum, nullptr, c.inner(c.rows())), lse);
   x = c.pointwise(CUDNN_POINTWISE_DIV, x, sum, c.inner_half(c.logits()));
   c.multiply(x, v, y);
-  return c.finish();
+  return c.finish(handle);
 }
 
-OperationGraph backward(const AttentionKey& key) {
+OperationGraph backward(const AttentionKey& key, cudnnHandle_t handle) {
   Composer c(key);
   const Raw q = c.half(kAttentionQ, c.queries(key.q)), k = c.half(kAttentionK, c.keys(key.k).transposed());
   const Raw v = c.half(kAttentionV, c.keys(key.v).transposed()), y = c.half(kAttentionY, c.queries(key.y));
@@ -202,7 +202,7 @@ OperationGraph backward(const AttentionKey& key) {
   const Raw gp = c.pointwise(CUDNN_POINTWISE_MUL, c.pointwise(CUDNN_POINTWISE_MUL, x, p), scale);
   c.gradient_of_keys(c.by_keys(gp), q, kAttentionGk, key.gk);
   c.multiply(gp, c.reshape(k, c.inner_half(c.keys(key.k))), gq);
-  return c.finish();
+  return c.finish(handle);
 }
 
 }  // namespace
@@ -215,8 +215,8 @@ bool has_tensor(const AttentionKey& key, AttentionTensor id) {
   return (id == kAttentionKeyCount || id == kAttentionQueryCount) && shifted;
 }
 
-OperationGraph attention_graph(const AttentionKey& key) {
-  return key.pass == AttentionPass::kForward ? forward(key) : backward(key);
+OperationGraph attention_graph(const AttentionKey& key, cudnnHandle_t handle) {
+  return key.pass == AttentionPass::kForward ? forward(key, handle) : backward(key, handle);
 }
 
 namespace {
@@ -226,13 +226,13 @@ EngineRequirements terms_of(const AttentionKey& key) {
 }  // namespace
 
 std::vector<EngineChoice> propose_attention(const AttentionKey& key, const EngineTarget& target) {
-  return proposed_engines(attention_graph(key), kComposed, terms_of(key), target);
+  return proposed_engines(attention_graph(key, target.handle), kComposed, terms_of(key), target);
 }
 
 std::optional<EnginePlan> restore_attention_plan(const AttentionKey& key, const EngineChoice& choice,
                                                  const EngineTarget& target) {
   if (choice.form != kComposed) return {};
-  return restore_engine(attention_graph(key), choice, terms_of(key), target);
+  return restore_engine(attention_graph(key, target.handle), choice, terms_of(key), target);
 }
 
 }  // namespace binade::cuda

@@ -31,11 +31,11 @@ enum AttentionTensor : std::int64_t {
 /// Returns true if the graph of `key` has tensor `id`.
 bool has_tensor(const AttentionKey& key, AttentionTensor id);
 
-/// Returns the operation graph of a key. Logits, softmax and sums are f32; probabilities and gradients of logits are
-/// rounded to the key's dtype before the next product. The log-sum-exp is that of AttentionForward. Backward writes gq
-/// as one product, not as sums that blocks add as they finish: the same bits every time. Throws Failure if cuDNN does
-/// not support the graph.
-OperationGraph attention_graph(const AttentionKey& key);
+/// Returns the operation graph of a key, for the device of `handle` (null: a described device). Logits, softmax and
+/// sums are f32; probabilities and gradients of logits are rounded to the key's dtype before the next product. The
+/// log-sum-exp is that of AttentionForward. Backward writes gq as one product, not as sums that blocks add as they
+/// finish: the same bits every time. Throws Failure if cuDNN does not support the graph.
+OperationGraph attention_graph(const AttentionKey& key, cudnnHandle_t handle = nullptr);
 
 std::vector<EngineChoice> propose_attention(const AttentionKey& key, const EngineTarget& target);
 std::optional<EnginePlan> restore_attention_plan(const AttentionKey& key, const EngineChoice& choice,

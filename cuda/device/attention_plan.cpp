@@ -58,6 +58,19 @@ double bytes_of_a_sample(const AttentionKey& key) {
   return 2 * heads * (logits + (key.heads == key.key_heads ? 0 : 2 * keys));
 }
 
+/// Returns the known fault of cuDNN's kernels (up to 9.25 on Hopper) that a key would meet; empty if there is none.
+std::string known_fault_of(const AttentionKey& key) {
+  constexpr std::int64_t kTile = 128;
+  if (key.pass != AttentionPass::kBackward) return {};
+  const std::int64_t rest = key.keys % kTile;
+  if (!key.causal && rest > 0 && rest <= kTile / 2)
+    return "cuDNN's backward pass can give NaN if at most 64 keys are left for the last tile of 128 "
+           "(github.com/NVIDIA/cudnn-frontend/issues/628)";
+  if (key.queries == 1)
+    return "cuDNN's backward pass can give NaN for a single query (github.com/NVIDIA/cudnn-frontend/issues/1072)";
+  return {};
+}
+
 }  // namespace
 
 std::array<std::int64_t, AttentionKey::kNumbers> AttentionKey::numbers() const {
@@ -107,10 +120,9 @@ std::string no_library_for(const AttentionKey& key, std::size_t version, int arc
   if (key.depth % kVector != 0 || key.depth > kMostDepth) return "its depth is not a multiple of 8 up to 128";
   if (key.batch * key.heads * key.queries * key.keys == 0) return "it has no elements";
   if (key.causal && key.keys < key.queries) return "its first queries have no visible key";
-  if (key.pass == AttentionPass::kBackward && key.queries == 1 && key.keys == 1) return "it has one query and one key";
   if (!key.aligned || !in_vectors({key.q, key.k, key.v, key.y, key.gy, key.gq, key.gk, key.gv}))
     return "its vectors are not aligned to 16 bytes";
-  return {};
+  return known_fault_of(key);
 }
 
 AttentionKey at_once(const AttentionKey& key, std::int64_t most_workspace) {

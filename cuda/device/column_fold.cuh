@@ -20,13 +20,15 @@ __device__ void fold(C (&x)[n]) {
   __shared__ C shared[n][kWarps][kColumns];
   const int warp = static_cast<int>(threadIdx.y) * kColumns / 32, column = static_cast<int>(threadIdx.x);
 #pragma unroll
-  for (int i = 0; i < n; ++i)
+  for (int i = 0; i < n; ++i) {
 #pragma unroll
     for (int apart = 16; apart >= kColumns; apart /= 2) x[i] += __shfl_xor_sync(0xffffffffu, x[i], apart);
+  }
   __syncthreads();  // threads of the previous call have read `shared`
-  if (static_cast<int>(threadIdx.y) % (32 / kColumns) == 0)
+  if (static_cast<int>(threadIdx.y) % (32 / kColumns) == 0) {
 #pragma unroll
     for (int i = 0; i < n; ++i) shared[i][warp][column] = x[i];
+  }
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < n; ++i) {

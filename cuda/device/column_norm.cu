@@ -46,9 +46,10 @@ struct Channels {
   __device__ Channels(const void* vector, std::int64_t at, C otherwise) {
     if (vector != nullptr)
       load_vector<C>(vector, at, v);
-    else
+    else {
 #pragma unroll
       for (int e = 0; e < V; ++e) v[e] = otherwise;
+    }
   }
   /// The scale, multiplied by the weight unless that is null.
   __device__ Channels(const Columns& a, const ThreadRange<V>& at) : Channels(a.scale, at.vector, C(1)) {
@@ -215,9 +216,10 @@ struct Masked {
     C y[V];
     if (a.y != nullptr)
       load_vector<T>(a.y, row * a.y_pitch + c, y);
-    else
+    else {
 #pragma unroll
       for (int e = 0; e < V; ++e) y[e] = centered[e] * scale[e] + bias[e];
+    }
 #pragma unroll
     for (int e = 0; e < V; ++e) gy[e] = y[e] <= C(0) ? C(0) : gy[e];
   }

@@ -55,7 +55,7 @@ __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, s
   };
   const double about = c < cols ? part(0, 0) + part(0, 1) : 0;
   double sums[2] = {};
-  if (c < cols)
+  if (c < cols) {
 #pragma unroll 4
     for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows) {
       const std::int64_t left = rows - s * cut.rows_each;
@@ -64,6 +64,7 @@ __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, s
       sums[0] += count * apart;
       sums[1] += part(s, 2) + count * apart * apart;
     }
+  }
   fold(sums);
   const double off = sums[0] / static_cast<double>(rows);
   return {about + off, sums[1] - sums[0] * off};
@@ -71,12 +72,13 @@ __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, s
 template <class C>
 __device__ ChannelTotals combine_sums(const C* parts, const ColumnCut& cut, std::int64_t cols, std::int64_t c) {
   double sums[2] = {};
-  if (c < cols)
+  if (c < cols) {
 #pragma unroll 4
     for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows) {
       sums[0] += static_cast<double>(parts[s * 2 * cols + c]);
       sums[1] += static_cast<double>(parts[(s * 2 + 1) * cols + c]);
     }
+  }
   fold(sums);
   return {sums[0], sums[1]};
 }

@@ -115,9 +115,10 @@ __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) 
     for (int k = 0; k < kPack; ++k) shared[threadIdx.x][k] = sums[k];
     for (int apart = down / 2; apart > 0; apart /= 2) {
       __syncthreads();
-      if (first_row < apart)
+      if (first_row < apart) {
 #pragma unroll
         for (int k = 0; k < kPack; ++k) shared[threadIdx.x][k] += shared[threadIdx.x + apart * c.across][k];
+      }
     }
     __syncthreads();
     // One column per thread, so that neighboring threads write neighboring addresses.

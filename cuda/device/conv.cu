@@ -210,17 +210,19 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
     };
     const auto put = [&](int half) {
 #pragma unroll
-      for (int i = 0; i < kALoads; ++i)
+      for (int i = 0; i < kALoads; ++i) {
 #pragma unroll
         for (int e = 0; e < kPer; ++e)
           a[half][thread % kAcross * kPer + e][thread / kAcross + i * (kThreads / kAcross)] = next_a[i][e];
+      }
 #pragma unroll
-      for (int i = 0; i < kBLoads; ++i)
+      for (int i = 0; i < kBLoads; ++i) {
 #pragma unroll
         for (int e = 0; e < kPer; ++e) {
           const int across = thread % kBAcross * kPer + e, along = thread / kBAcross + i * (kThreads / kBAcross);
           b[half][kTransposed ? along : across][kTransposed ? across : along] = next_b[i][e];
         }
+      }
     };
 
     C sums[kRows][kColumns] = {};

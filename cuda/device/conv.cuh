@@ -75,9 +75,10 @@ __device__ __forceinline__ void multiply(const C (&a)[kDepth][kM], const C (&b)[
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) y[j] = b[k][column + j];
 #pragma unroll
-    for (int i = 0; i < kRows; ++i)
+    for (int i = 0; i < kRows; ++i) {
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) sums[i][j] += x[i] * y[j];
+    }
   }
 }
 

@@ -112,7 +112,7 @@ std::vector<ConvForm> forms_of(const ConvKey& key) {
 
 }  // namespace
 
-OperationGraph conv_graph(const ConvKey& key, ConvForm form) {
+OperationGraph conv_graph(const ConvKey& key, ConvForm form, cudnnHandle_t handle) {
   const TensorFacts x = x_facts(key, key.pass == ConvPass::kDataGradient ? key.out : key.in);
   const TensorFacts w = w_facts(key, key.pass == ConvPass::kWeightGradient ? key.out : key.in);
   const TensorFacts y = y_facts(key, key.pass == ConvPass::kForward ? key.out : key.in);
@@ -125,8 +125,9 @@ OperationGraph conv_graph(const ConvKey& key, ConvForm form) {
 
   const Operation names = operation_of(key.pass);
   Descriptor operation(names.type);
-  operation.set_one(names.alpha, CUDNN_TYPE_DOUBLE, 1.0);
-  operation.set_one(names.beta, CUDNN_TYPE_DOUBLE, 0.0);
+  // Factors of the type of the sums: engines that read f32 factors take the first half of a double, which is 0 for 1.0.
+  operation.set_one(names.alpha, CUDNN_TYPE_FLOAT, 1.0f);
+  operation.set_one(names.beta, CUDNN_TYPE_FLOAT, 0.0f);
   operation.set(names.convolution, g.keep(convolution(key.shape)));
   operation.set(names.x, tx == to ? sums : tx);
   operation.set(names.w, tw == to ? sums : tw);
@@ -153,15 +154,15 @@ OperationGraph conv_graph(const ConvKey& key, ConvForm form) {
     pointwise.finalize();
     operations.push_back(g.keep(std::move(pointwise)));
   }
-  g.finalize(operations);
+  g.finalize(operations, handle);
   return g;
 }
 
 std::vector<EngineChoice> propose_conv(const ConvKey& key, const EngineTarget& target) {
   std::vector<EngineChoice> all;
   for (const ConvForm form : forms_of(key)) {
-    const std::vector<EngineChoice> more = proposed_engines(conv_graph(key, form), form, terms_of(key, form, target),
-                                                            target);
+    const std::vector<EngineChoice> more = proposed_engines(conv_graph(key, form, target.handle), form,
+                                                            terms_of(key, form, target), target);
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
@@ -172,7 +173,7 @@ std::optional<EnginePlan> restore_conv_plan(const ConvKey& key, const EngineChoi
   const std::vector<ConvForm> forms = forms_of(key);
   const auto form = static_cast<ConvForm>(choice.form);
   if (std::find(forms.begin(), forms.end(), form) == forms.end()) return {};
-  return restore_engine(conv_graph(key, form), choice, terms_of(key, form, target), target);
+  return restore_engine(conv_graph(key, form, target.handle), choice, terms_of(key, form, target), target);
 }
 
 }  // namespace binade::cuda

@@ -9,9 +9,9 @@ namespace binade::cuda {
 /// Ids of the tensors in a convolution's graph.
 enum ConvTensor : std::int64_t { kTensorX = 1, kTensorW, kTensorY, kTensorBias, kTensorSums };
 
-/// Returns the operation graph of a key. Throws Failure if cuDNN does not support it. REQUIRES kThroughFloat if the key
-/// has a bias.
-OperationGraph conv_graph(const ConvKey& key, ConvForm form);
+/// Returns the operation graph of a key, for the device of `handle` (null: a described device). Throws Failure if cuDNN
+/// does not support it. REQUIRES kThroughFloat if the key has a bias.
+OperationGraph conv_graph(const ConvKey& key, ConvForm form, cudnnHandle_t handle = nullptr);
 
 /// Returns the engines for all forms of a key, as proposed_engines does.
 std::vector<EngineChoice> propose_conv(const ConvKey& key, const EngineTarget& target);

@@ -126,12 +126,13 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
     };
     const auto put = [&](int half) {
 #pragma unroll
-      for (int i = 0; i < kLoads; ++i)
+      for (int i = 0; i < kLoads; ++i) {
 #pragma unroll
         for (int e = 0; e < kPer; ++e) {
           a[half][along + i * (kThreads / kAcross)][across + e] = next_a[i][e];
           b[half][along + i * (kThreads / kAcross)][across + e] = next_b[i][e];
         }
+      }
     };
 
     C sums[kEach][kEach] = {};
@@ -152,11 +153,12 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
 
     C* const rows = to + (run * s.filters + group * p.filters) * p.columns;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i)
+    for (int i = 0; i < kEach; ++i) {
 #pragma unroll
       for (int j = 0; j < kEach; ++j)
         if (first_row + row + i < p.filters && first_column + column + j < p.columns)
           rows[(first_row + row + i) * p.columns + first_column + column + j] = sums[i][j];
+    }
   }
 }
 

@@ -78,9 +78,10 @@ struct Running {
     }
 #pragma unroll
     for (int e = 0; e < V; ++e) exponentials += math::exp(x[e] - reference);
-    if (smoothing)
+    if (smoothing) {
 #pragma unroll
       for (int e = 0; e < V; ++e) below += x[e] - reference;
+    }
     count += C(V);
   }
 };

@@ -31,6 +31,17 @@ bool keeps_guarantees(const Descriptor& engine, const EngineRequirements& terms,
   return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_guarantee(note, terms, target); });
 }
 
+/// Returns true if the engine's kernel is compiled when a plan is made, false if cuDNN contains it.
+bool is_compiled(const Descriptor& engine) {
+  std::array<cudnnBackendBehaviorNote_t, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT> notes{};
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                 static_cast<std::int64_t>(notes.size()), &count, notes.data()),
+        "an engine's notes");
+  return std::find(notes.begin(), notes.begin() + count, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) !=
+         notes.begin() + count;
+}
+
 /// Fills the descriptors in `to`, which cuDNN requires to exist beforehand. Returns how many were filled.
 std::int64_t get_descriptors(const Descriptor& from, cudnnBackendAttributeName_t name, std::vector<Descriptor>& to) {
   std::vector<cudnnBackendDescriptor_t> raw;
@@ -67,8 +78,11 @@ std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_
 
 /// Returns the engine of a configuration as number and knobs (tuning parameters).
 EngineChoice choice_of(const Descriptor& engine, const Descriptor& config, int form) {
-  EngineChoice choice{
-      .library = true, .form = form, .engine = engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), .knobs = {}};
+  EngineChoice choice{.library = true,
+                      .form = form,
+                      .engine = engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
+                      .knobs = {},
+                      .is_compiled = is_compiled(engine)};
   std::vector<Descriptor> knobs = make(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS);
   const std::int64_t count = get_descriptors(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -157,8 +171,11 @@ void add_sliced(const OperationGraph& graph, int form, const EngineRequirements&
     const std::optional<Descriptor> engine = engine_of(graph, index, terms, target);
     if (!engine || !has_knob(*engine, CUDNN_KNOB_TYPE_SPLIT_K_SLC)) continue;
     for (const std::optional<std::int64_t> kernel : kKernels) {
-      EngineChoice choice{
-          .library = true, .form = form, .engine = index, .knobs = {{CUDNN_KNOB_TYPE_SPLIT_K_SLC, terms.slices}}};
+      EngineChoice choice{.library = true,
+                          .form = form,
+                          .engine = index,
+                          .knobs = {{CUDNN_KNOB_TYPE_SPLIT_K_SLC, terms.slices}},
+                          .is_compiled = is_compiled(*engine)};
       if (kernel) choice.knobs.emplace_back(CUDNN_KNOB_TYPE_KERNEL_CFG, *kernel);
       if (config_of(*engine, choice.knobs)) all.push_back(choice);
     }

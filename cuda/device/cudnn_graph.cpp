@@ -89,7 +89,8 @@ Descriptor tensor(const TensorFacts& facts) {
   return t;
 }
 
-void OperationGraph::finalize(const std::vector<cudnnBackendDescriptor_t>& operations) {
+void OperationGraph::finalize(const std::vector<cudnnBackendDescriptor_t>& operations, cudnnHandle_t handle) {
+  if (handle != nullptr) graph.set_one(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(operations.size()),
             operations.data());
   graph.finalize();

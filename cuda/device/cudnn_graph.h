@@ -75,8 +75,9 @@ struct OperationGraph {
   Descriptor graph{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
 
   cudnnBackendDescriptor_t keep(Descriptor&& part) { return parts.emplace_back(std::move(part)).raw(); }
-  /// REQUIRES that `operations` are among the parts.
-  void finalize(const std::vector<cudnnBackendDescriptor_t>& operations);
+  /// REQUIRES that `operations` are among the parts. `handle`: the device of the graph; without it cuDNN would take the
+  /// device to have no properties at all (null if the engines are for a described device).
+  void finalize(const std::vector<cudnnBackendDescriptor_t>& operations, cudnnHandle_t handle);
 };
 
 /// The device for which engines are chosen: that of a handle, or one of which only a description exists.

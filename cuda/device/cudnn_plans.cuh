@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <string>
@@ -42,14 +43,22 @@ class PlanCache {
  public:
   explicit PlanCache(const Planner<Key>& planner) : planner_(planner) {}
 
-  /// Calls use(plan) and returns true if cuDNN has a plan for `key`, otherwise returns false. For a new key whose plan
-  /// is chosen by time, use(plan) is called with several plans: it must write all of its results and not read them.
+  /// Calls use(plan) and returns true if cuDNN has a plan for `key`, otherwise returns false. use(plan) may be called
+  /// with several plans, because a plan is chosen by time or because cuDNN made a plan that it cannot run: it must
+  /// write all of its results and not read them.
   template <class Use>
   bool with_plan(const Key& key, Use&& use) {
     const std::lock_guard lock(cudnn_mutex());
-    const std::optional<EnginePlan>& plan = plan_of(key, use);
-    if (plan) use(*plan);
-    return plan.has_value();
+    while (const std::optional<EnginePlan>& plan = plan_of(key, use)) {
+      try {
+        use(*plan);
+        return true;
+      } catch (const Failure& failure) {
+        if (failure.status() != Status::kUnsupported) throw;
+        refuse(key, plan->choice, failure.what());
+      }
+    }
+    return false;
   }
   /// Returns true if cuDNN has a plan for `key`.
   bool has_plan(const Key& key) {
@@ -89,14 +98,14 @@ class PlanCache {
     plans_.clear();
     open_.clear();
     taken_over_.clear();
+    refused_.clear();
   }
 
  private:
   struct Hash {
     std::size_t operator()(const Key& key) const { return hash_of(key.numbers()); }
   };
-  /// Most plans timed for one key: compiling an engine takes some tenths of a second.
-  static constexpr std::size_t kMostTimed = 12;
+  static constexpr std::size_t kMostTimed = 12;  ///< most plans timed for one key
   /// A plan with more bytes of workspace is not timed once another plan has worked.
   static constexpr std::int64_t kMostTried = std::int64_t{256} << 20;
 
@@ -119,6 +128,20 @@ class PlanCache {
     require_no_capture((std::string(planner_.what) + " of new sizes (run the step once before)").c_str());
   }
 
+  /// Drops the plan of a key, which is then chosen again among the other engines.
+  void refuse(const Key& key, const EngineChoice& choice, const char* why) {
+    const std::string line = engine_line(key.text(), choice);
+    add_note(line + ": cuDNN made this plan and cannot run it: " + why);
+    refused_.insert(line);
+    plans_.erase(key);
+  }
+  bool is_refused(const Key& key, const EngineChoice& choice) const {
+    return !refused_.empty() && refused_.contains(engine_line(key.text(), choice));
+  }
+  std::optional<EnginePlan> restored(const Key& key, const EngineChoice& choice) const {
+    return is_refused(key, choice) ? std::nullopt : planner_.restore(key, choice, target());
+  }
+
   template <class Use>
   const std::optional<EnginePlan>& plan_of(const Key& key, Use&& use) {
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
@@ -133,7 +156,8 @@ class PlanCache {
       return {};
     }
     std::vector<EngineChoice> all = planner_.propose(key, target());
-    std::erase_if(all, [](const EngineChoice& choice) { return !choice.library; });
+    std::erase_if(all, [&](const EngineChoice& choice) { return !choice.library || is_refused(key, choice); });
+    std::ranges::stable_partition(all, [](const EngineChoice& choice) { return !choice.is_compiled; });
     if (all.empty()) note_own(key.text(), "cuDNN has no engine for it");
     return all;
   }
@@ -147,7 +171,7 @@ class PlanCache {
         note_own(name, "it was when the run began");
         return {};
       }
-      if (std::optional<EnginePlan> plan = planner_.restore(key, earlier.mapped(), target())) return plan;
+      if (std::optional<EnginePlan> plan = restored(key, earlier.mapped())) return plan;
       add_note(name + ": cuDNN no longer has the engine of an earlier run and chooses again");
     }
     const auto open = open_.extract(key);
@@ -164,11 +188,11 @@ class PlanCache {
     PlanChooser::Selection selection(plan_chooser(), name);
     if (const std::optional<std::string> line = selection.line())
       if (const std::optional<EngineLine> kept = parse(*line); kept && kept->key == name && kept->choice.library)
-        if (std::optional<EnginePlan> plan = planner_.restore(key, kept->choice, target())) return plan;
+        if (std::optional<EnginePlan> plan = restored(key, kept->choice)) return plan;
     std::vector<std::optional<EnginePlan>> plans(all.size());
     const auto planned = [&](std::size_t i) {
       plans[i].reset();
-      if (std::optional<EnginePlan> plan = planner_.restore(key, all[i], target())) plans[i].emplace(std::move(*plan));
+      if (std::optional<EnginePlan> plan = restored(key, all[i])) plans[i].emplace(std::move(*plan));
       return plans[i].has_value();
     };
     double best = 0;
@@ -177,8 +201,14 @@ class PlanCache {
       if (!planned(i) || (best > 0 && plans[i]->workspace > kMostTried)) return {};
       return seconds_of([&] { use(*plans[i]); }, best);
     };
-    const std::optional<std::size_t> found = selection.fastest(all.size() < kMostTimed ? all.size() : kMostTimed, time,
-                                                               planned);
+    // Engines that cuDNN must compile are a last resort, and only the first of them is: a plan of one takes about a
+    // second, in every process.
+    const auto contained = static_cast<std::size_t>(
+        std::ranges::count_if(all, [](const EngineChoice& choice) { return !choice.is_compiled; }));
+    std::optional<std::size_t> found = selection.fastest(contained < kMostTimed ? contained : kMostTimed, time,
+                                                         planned);
+    for (std::size_t i = contained; !found && i < all.size(); ++i)
+      if (planned(i)) found = i;
     if (!found) return {};
     selection.keep(engine_line(name, all[*found]));
     return std::move(*plans[*found]);
@@ -191,6 +221,7 @@ class PlanCache {
   Planner<Key> planner_;
   std::unordered_map<Key, std::optional<EnginePlan>, Hash> plans_;
   std::unordered_map<Key, std::vector<EngineChoice>, Hash> open_;  // proposals for keys that were not used yet
+  std::set<std::string> refused_;                                  // lines of engines whose plans could not be run
   std::unordered_map<std::string, EngineChoice> taken_over_;  // choices from use(), by their key's text, until used
 };
 

@@ -21,8 +21,11 @@ struct EngineChoice {
   int form = 0;          ///< which of the graphs that compute the key
   std::int64_t engine = 0;
   Knobs knobs;
+  bool is_compiled = false;  ///< its kernel is compiled when a plan is made (about a second); no part of the text
 
-  bool operator==(const EngineChoice&) const = default;
+  bool operator==(const EngineChoice& other) const {
+    return library == other.library && form == other.form && engine == other.engine && knobs == other.knobs;
+  }
 };
 
 /// Returns "KEY = form 0 engine 38 knobs 2:5 13:1", or "KEY = own" if our own kernel computes the key.

@@ -121,16 +121,18 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
         const auto& x = *reinterpret_cast<const Quad<C>*>(&a_tile[buffer].at[step][row]);
         const auto& y = *reinterpret_cast<const Quad<C>*>(&b_tile[buffer].at[step][column]);
 #pragma unroll
-        for (int i = 0; i < kSide; ++i)
+        for (int i = 0; i < kSide; ++i) {
 #pragma unroll
           for (int j = 0; j < kSide; ++j) sums[i][j] += x.value[i] * y.value[j];
+        }
       }
     }
     __syncthreads();  // all have read their tiles
 #pragma unroll
-    for (int i = 0; i < kSide; ++i)
+    for (int i = 0; i < kSide; ++i) {
 #pragma unroll
       for (int j = 0; j < kSide; ++j) results[(row + i) * kResults + column + j] = sums[i][j];
+    }
     __syncthreads();
     // Neighboring threads store neighboring elements.
 #pragma unroll 1

@@ -47,12 +47,14 @@ __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
       for (int k = 0; k < kPack; ++k) x[k] += more[k];
     }
     const bool of_rounded = is_of_rounded(f);
-    if (f.z != nullptr || f.sums_are_kept || of_rounded)
+    if (f.z != nullptr || f.sums_are_kept || of_rounded) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) amax.add(x[k]);
-    if (of_rounded)
+    }
+    if (of_rounded) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) x[k] = as_z(f.y.dtype, x[k]);
+    }
     if (f.z != nullptr) store_pack(f.z, f.y.dtype, at, x);
     if (f.accumulate) {
       load_pack(f.y.data, f.y.dtype, at, more);

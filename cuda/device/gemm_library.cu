@@ -108,7 +108,7 @@ class Library {
       set_pointer(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
     }
     const Buffer<char> workspace(kWorkspace);
-    const float alpha = 1, beta = key.accumulate ? 1.0f : 0.0f;
+    const float alpha = 1, beta = g.accumulate ? 1.0f : 0.0f;
     return cublasLtMatmul(handle_, d.operation.get(), &alpha, g.b, d.first.get(), g.a, d.second.get(), &beta, result,
                           d.result.get(), result, d.result.get(), &algorithm, workspace.data(), kWorkspace,
                           context().stream);
@@ -143,8 +143,8 @@ class Library {
     return all;
   }
 
-  /// Chooses an algorithm for a new key. Timing computes and overwrites g's result several times; a result that is
-  /// added to is not timed.
+  /// Chooses an algorithm for a new key. Timing computes and overwrites g's result several times; where
+  /// g adds to its result, timing adds to scratch memory instead.
   std::optional<cublasLtMatmulAlgo_t> choose(const GemmArgs& g, const PlanKey& key, const Plan& plan) const {
     PlanChooser::Selection selection(plan_chooser(), PlanStore::key_of(plan_line(key, {})));
     if (const std::optional<std::string> line = selection.line())
@@ -154,8 +154,8 @@ class Library {
       }
     const bool timed = plan_chooser().settings().timed;
     const Proposals all = proposals(key, plan.descriptors, timed ? kMostTimed : 1);
-    const Scratch scratch(timed && key.accumulate && all.count > 1 ? bytes_of_result(key) : 0);
-    void* const result = key.accumulate ? scratch.data() : g.c;
+    const Scratch scratch(timed && g.accumulate && all.count > 1 ? bytes_of_result(key) : 0);
+    void* const result = g.accumulate ? scratch.data() : g.c;
     double best = 0;
     const auto time = [&](std::size_t i) -> std::optional<double> {
       return seconds_of(

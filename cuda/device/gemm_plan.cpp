@@ -157,7 +157,6 @@ void for_each_member(Key& key, F&& f) {
   f("b", key.b);
   f("c", key.c);
   f("bias", key.bias);
-  f("accumulate", key.accumulate);
   f("tf32", key.tf32);
   f.optional("epilogue", key.epilogue, PlanEpilogue::none);
 }
@@ -204,9 +203,9 @@ struct Reader {
 
 std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
   const PlanOperand &a = key.a, &b = key.b, &c = key.c;
-  return hash_of(numbers_of(key.in, key.out, key.m, key.n, key.k, key.batch, key.bias, key.accumulate, key.tf32,
-                            key.epilogue, a.transposed, a.leading, a.batch, a.alignment, b.transposed, b.leading,
-                            b.batch, b.alignment, c.transposed, c.leading, c.batch, c.alignment));
+  return hash_of(numbers_of(key.in, key.out, key.m, key.n, key.k, key.batch, key.bias, key.tf32, key.epilogue,
+                            a.transposed, a.leading, a.batch, a.alignment, b.transposed, b.leading, b.batch,
+                            b.alignment, c.transposed, c.leading, c.batch, c.alignment));
 }
 
 /// Returns true if cuBLASLt can multiply codes of this key: both operands must be K-major, and all addresses multiples
@@ -262,7 +261,6 @@ std::optional<PlanKey> plan_key(const GemmArgs& g) {
   // The second operand of cuBLASLt, our a, is (k, m) in its order: contiguous k means not transposed.
   key.a.transposed = !key.a.transposed;
   key.bias = g.bias != nullptr;
-  key.accumulate = g.accumulate;
   key.tf32 = g.tf32 && g.in == DType::f32;
   key.epilogue = *epilogue;
   if (key.epilogue != PlanEpilogue::none) {
@@ -343,8 +341,10 @@ PreferenceOwner plan_preference(const PlanKey& key, std::size_t workspace) {
   PreferenceOwner owner(preference);
   const auto alignment = [](const PlanOperand& x) { return static_cast<std::uint32_t>(x.alignment); };
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace});
-  // Partial sums are added in f32, never in the result's dtype.
-  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  // Partial sums are added in f32, never in the result's dtype, and an epilogue reads what was not rounded.
+  const bool rounded_first = is_half(key.out) && library_epilogue(key) != CUBLASLT_EPILOGUE_DEFAULT;
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      std::uint32_t{rounded_first ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(key.b));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(key.a));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(key.c));

@@ -36,13 +36,15 @@ enum class PlanEpilogue : int {
   dgelu,     ///< times the derivative of that GELU at a stored input, laid out like the result
 };
 
-/// Everything that the choice of an algorithm depends on; equal keys get equal algorithms.
+/// Everything that the choice of an algorithm depends on; equal keys get equal algorithms. A product that is added to
+/// its result has the key of one that is stored: so a gradient that is accumulated in place has the bits of one that is
+/// computed first and added then.
 struct PlanKey {
   PlanInput in = PlanInput::f32;
   DType out = DType::f32;
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   PlanOperand a, b, c;
-  bool bias = false, accumulate = false;
+  bool bias = false;
   bool tf32 = false;  ///< f32 inputs are rounded to TF32
   PlanEpilogue epilogue = PlanEpilogue::none;
   bool operator==(const PlanKey&) const = default;
@@ -90,8 +92,9 @@ struct PlanDescriptors {
 };
 PlanDescriptors plan_descriptors(const PlanKey& key);
 
-/// Limits the algorithms that the heuristics propose: sums are reduced in the computing type or not at all, in at most
-/// `workspace` bytes.
+/// Limits the algorithms that the heuristics propose, to `workspace` bytes and to sums that are reduced in the
+/// computing type; not at all if an epilogue follows and the result is 16 bits wide, because cuBLASLt rounds reduced
+/// sums to the result's dtype before the epilogue reads them (seen on an H200, cuBLASLt 13.1).
 PreferenceOwner plan_preference(const PlanKey& key, std::size_t workspace);
 
 /// Throws the matching Failure unless `status` is success.

@@ -120,9 +120,10 @@ __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
     for (int k = 0; k < kInputs; ++k) {
       if (vectors.steps[k] != 0)
         unpack(raw[k], inputs.in[k].dtype, x[k]);
-      else
+      else {
 #pragma unroll
         for (int e = 0; e < kPack; ++e) x[k][e] = std::bit_cast<float>(raw[k].low.word[0]);
+      }
     }
 #pragma unroll
     for (int e = 0; e < kPack; ++e) {

@@ -171,7 +171,7 @@ std::optional<std::size_t> PlanChooser::Selection::least(const std::vector<std::
 }
 
 void PlanChooser::Selection::keep(const std::string& line) {
-  chooser_.spent_ += seconds_since(begun_);
+  if (has_timed_) chooser_.spent_ += seconds_since(begun_);
   if (locked_ && !chooser_.store_->add(line))
     chooser_.report_once(
         fmt::format("{}: {}; another run may choose otherwise", chooser_.settings_.file, chooser_.store_->why()));

@@ -79,7 +79,8 @@ class PlanChooser {
     /// left, returns the first for which runs(i) is true. Returns std::nullopt if there is none.
     template <class MeasureTime, class CanRun>
     std::optional<std::size_t> fastest(std::size_t count, MeasureTime&& time, CanRun&& runs);
-    /// Stores the plan line of the choice, if the choice was made by timing here and a file is used.
+    /// Stores the plan line of the choice if a file is used, and counts the time since construction if plans were
+    /// timed.
     void keep(const std::string& line);
 
    private:
@@ -90,6 +91,7 @@ class PlanChooser {
     std::string key_;
     bool locked_ = false;
     std::chrono::steady_clock::time_point begun_;
+    bool has_timed_ = false;
   };
 
  private:
@@ -107,6 +109,7 @@ std::optional<std::size_t> PlanChooser::Selection::fastest(std::size_t count, Me
   if (locked_ && count > 1 && may_go_on()) {
     chooser_.report_once("plans of libraries are timed once on this machine and kept in " + chooser_.settings_.file);
     std::vector<std::optional<double>> times;
+    has_timed_ = true;
     while (times.size() < count && (times.empty() || may_go_on())) times.push_back(time(times.size()));
     if (const std::optional<std::size_t> found = least(times)) return found;
   }

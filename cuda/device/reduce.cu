@@ -80,9 +80,10 @@ __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int c
   }
   for (int i = whole * kTogether + t; i < count; i += threads) sum[0] = R::combine(sum[0], load_at<C>(x, start + i));
 #pragma unroll
-  for (int apart = kTogether / 2; apart > 0; apart /= 2)
+  for (int apart = kTogether / 2; apart > 0; apart /= 2) {
 #pragma unroll
     for (int k = 0; k < apart; ++k) sum[k] = R::combine(sum[k], sum[k + apart]);
+  }
   return sum[0];
 }
 
@@ -131,13 +132,14 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t 
     C sum[kTogether], next[kTogether];
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) sum[k] = R::template kStart<C>;
-    if (i < v.inner)
+    if (i < v.inner) {
 #pragma unroll 4
       for (std::int64_t r = first + y; r < end; r += high) {
         load_vector(v.x, o * v.outer_stride + r * v.stride + i, next);
 #pragma unroll
         for (int k = 0; k < kTogether; ++k) sum[k] = R::combine(sum[k], next[k]);
       }
+    }
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) partial[(y * kTogether + k) * static_cast<int>(blockDim.x) + x] = sum[k];
     for (int apart = high / 2; apart > 0; apart /= 2) {

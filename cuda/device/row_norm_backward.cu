@@ -103,12 +103,13 @@ __global__ void __launch_bounds__(H == 0   ? 1024
       if constexpr (H == 0) fetch(c, k);
       C xhat[V], g[V];
       normalized(k, xhat, g);
-      if constexpr (H > 0)
+      if constexpr (H > 0) {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
           gw[k][e] += g[e] * xhat[e];
           gb[k][e] += g[e];
         }
+      }
       weigh(c, g);
 #pragma unroll
       for (int e = 0; e < V; ++e) {
@@ -172,9 +173,10 @@ template <class C>
 __global__ void combine(const C* parts, std::int64_t stripes, std::int64_t cols, C* gw, C* gb) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
   C sum[1] = {};
-  if (c < 2 * cols)
+  if (c < 2 * cols) {
 #pragma unroll 4
     for (std::int64_t s = threadIdx.y; s < stripes; s += kFoldRows) sum[0] += parts[s * 2 * cols + c];
+  }
   fold(sum);
   if (c >= 2 * cols || threadIdx.y != 0) return;
   C* to = c < cols ? gw : gb;

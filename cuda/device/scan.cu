@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kFlatThreads)
   constexpr int kRuns = kFlatBlock / (kFlatThreads * kPack);
   float held[kRuns][kPack] = {};
   std::uint32_t largest = 0;
-  if (x != nullptr)
+  if (x != nullptr) {
 #pragma unroll
     for (int r = 0; r < kRuns; ++r) {
       const int i = (r * kFlatThreads + static_cast<int>(threadIdx.x)) * kPack;
@@ -29,6 +29,7 @@ __global__ void __launch_bounds__(kFlatThreads)
       for (int k = 0; k < kPack; ++k)
         largest = LargerWord::combine(largest, std::bit_cast<std::uint32_t>(held[r][k]) & kMagnitude);
     }
+  }
   largest = fold_block<LargerWord, kFlatThreads>(largest);
   BlockScan result{largest, 0};
   if (largest != 0 && largest < kInfinity) {
@@ -38,12 +39,13 @@ __global__ void __launch_bounds__(kFlatThreads)
     const float factor = std::bit_cast<float>(static_cast<std::uint32_t>(127 - exponent) << 23);
     float sum = 0;
 #pragma unroll
-    for (int r = 0; r < kRuns; ++r)
+    for (int r = 0; r < kRuns; ++r) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
         const float scaled = held[r][k] * factor;
         sum += scaled * scaled;
       }
+    }
     sum = fold_block<Adding, kFlatThreads>(sum);
     result.sum_squares = sum * std::bit_cast<double>(static_cast<std::uint64_t>(1023 + 2 * exponent) << 52);
   }

@@ -101,7 +101,9 @@ __global__ void commit(StepAddresses p, const MemoryCopy* chunks) {
 
 }  // namespace
 
-void run_begin_step(const BeginStepArgs& call) { launch(begin_step, 1u, 256u, 0, call.addresses, context().step_offset); }
+void run_begin_step(const BeginStepArgs& call) {
+  launch(begin_step, 1u, 256u, 0, call.addresses, context().step_offset);
+}
 
 void run_decide(const DecideArgs& a) {
   const auto slices = static_cast<std::int64_t>(a.values.size()), count = static_cast<std::int64_t>(a.blocks.size());
@@ -113,8 +115,8 @@ void run_decide(const DecideArgs& a) {
   std::int64_t of_gradients = 0;
   while (of_gradients < count && a.blocks[static_cast<std::size_t>(of_gradients)].slice < a.addresses.parameters)
     ++of_gradients;
-  launch(decide, 1u, static_cast<unsigned>(kThreads), 0, a.addresses, results.data(), of_gradients, words.data(), slices,
-         context().fault.first);
+  launch(decide, 1u, static_cast<unsigned>(kThreads), 0, a.addresses, results.data(), of_gradients, words.data(),
+         slices, context().fault.first);
 }
 
 void run_commit(const CommitArgs& call) {

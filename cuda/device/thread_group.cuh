@@ -51,9 +51,10 @@ class ThreadGroup {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     C* sums = scratch_ + turn_ * kWarpsMost * kMost;  // two sets, used alternately: one barrier per sum is enough
     turn_ ^= 1;
-    if (lane == 0)
+    if (lane == 0) {
 #pragma unroll
       for (int i = 0; i < n; ++i) sums[warp * kMost + i] = x[i];
+    }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < n; ++i)

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "binade/core/dtype.h"
 #include "binade/core/ops/op.h"
@@ -38,5 +42,28 @@ inline bool agrees(double got, double exact, double bound, DType dtype) {
   if (std::isinf(got)) return (got > 0) == (exact > 0) && std::abs(exact) + bound >= overflow_of(dtype);
   return std::abs(got - exact) <= bound;
 }
+
+/// The largest error of one comparison as a share of what is allowed. Where BINADE_ERROR_SIZES is set, the destructor
+/// prints it: "error size OP DTYPE SHARE".
+class ErrorSize {
+ public:
+  ErrorSize(std::string_view op, DType dtype) : op_(op), dtype_(dtype) {}
+  ~ErrorSize() {
+    static const bool is_wanted = std::getenv("BINADE_ERROR_SIZES") != nullptr;
+    if (is_wanted) fmt::print("error size {} {} {:.3g}\n", op_, name_of(dtype_), share_);
+  }
+  ErrorSize(const ErrorSize&) = delete;
+  ErrorSize& operator=(const ErrorSize&) = delete;
+
+  void add(double got, double exact, double bound) {
+    const double error = std::abs(got - exact);
+    if (std::isfinite(error) && error > 0) share_ = std::max(share_, bound > 0 ? error / bound : HUGE_VAL);
+  }
+
+ private:
+  std::string_view op_;
+  DType dtype_;
+  double share_ = 0;
+};
 
 }  // namespace binade::conformance

@@ -64,6 +64,7 @@ class Conformance : public testing::TestWithParam<const Case*> {
   void compare(const Tensor& got, const Expected& exact, const std::string& what) const {
     ASSERT_EQ(static_cast<std::size_t>(got.numel()), exact.values.size()) << what;
     const std::vector<double> values = got.to_vector<double>();
+    ErrorSize largest(c().info->name, got.dtype());
     for (std::size_t k = 0; k < values.size(); ++k) {
       const double terms = exact.terms.empty() ? 0 : exact.terms[k],
                    magnitude = exact.magnitude.empty() ? 0 : exact.magnitude[k];
@@ -72,6 +73,7 @@ class Conformance : public testing::TestWithParam<const Case*> {
                                 : 0;
       const double bound = bound_of(c().info->numerics, got.dtype(), exact.values[k], terms, magnitude) + halves;
       if (!exact.open.empty() && exact.open[k] && std::isnan(values[k])) continue;
+      largest.add(values[k], exact.values[k], bound);
       ASSERT_TRUE(agrees(values[k], exact.values[k], bound, got.dtype()))
           << what << ", element " << k << ": got " << values[k] << ", exact " << exact.values[k] << ", allowed "
           << bound;

@@ -25,17 +25,14 @@ struct Sizes {
   const char* name;
   std::int64_t batch, queries, keys, heads, key_heads, depth;
   bool causal = false;
+  bool meets_a_fault = false;  ///< of cuDNN's backward pass
 };
 const Sizes kSizes[] = {
-    {"gpt", 8, 1024, 1024, 12, 12, 64, true},
-    {"open", 2, 256, 256, 4, 4, 128},
-    {"grouped", 2, 200, 200, 8, 2, 72, true},
-    {"shared_by_all", 2, 64, 64, 6, 1, 64},
-    {"cached", 2, 100, 200, 4, 4, 64, true},
-    {"odd_lengths", 3, 77, 131, 3, 3, 40},
-    {"few_queries", 2, 1, 100, 4, 4, 64, true},
-    {"more_queries", 2, 300, 100, 4, 4, 32},
-    {"small", 1, 5, 7, 1, 1, 8},
+    {"gpt", 8, 1024, 1024, 12, 12, 64, true},         {"open", 2, 256, 256, 4, 4, 128},
+    {"grouped", 2, 200, 200, 8, 2, 72, true},         {"shared_by_all", 2, 64, 64, 6, 1, 64, false, true},
+    {"cached", 2, 100, 200, 4, 4, 64, true},          {"odd_lengths", 3, 77, 131, 3, 3, 40, false, true},
+    {"few_queries", 2, 1, 100, 4, 4, 64, true, true}, {"more_queries", 2, 300, 100, 4, 4, 32},
+    {"small", 1, 5, 7, 1, 1, 8, false, true},
 };
 
 /// Queries, keys and values are slices of one projection.
@@ -152,8 +149,8 @@ TEST(AttentionKey, NoTwoAreAlike) {
 TEST(AttentionKey, SomeAreNotForALibrary) {
   for (const AttentionPass pass : kPasses) {
     for (const Sizes& s : kSizes)
-      EXPECT_EQ(no_library_for(key_of(s, pass), kVersion, kHopper),
-                s.causal && s.keys < s.queries ? "its first queries see no key" : "")
+      EXPECT_EQ(no_library_for(key_of(s, pass), kVersion, kHopper).empty(),
+                pass == AttentionPass::kForward || !s.meets_a_fault)
           << s.name;
     EXPECT_EQ(no_library_for(key_of(kGpt, pass, DType::f16), kVersion, kHopper), "");
     const Change changes[] = {

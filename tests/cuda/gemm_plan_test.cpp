@@ -95,7 +95,9 @@ TEST(GemmPlan, AWeightsGradientTakesRowsAsLines) {
   g.accumulate = true;
   const std::optional<PlanKey> key = plan_key(g);
   ASSERT_TRUE(key);
-  EXPECT_TRUE(key->accumulate);
+  GemmArgs stored = g;
+  stored.accumulate = false;
+  EXPECT_TRUE(*key == *plan_key(stored)) << "one algorithm, so that sums in place have the bits of sums beside it";
   const PlanDescriptors plan = plan_descriptors(*key);
   EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSA), CUBLAS_OP_N);
   EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_T);
@@ -277,6 +279,21 @@ TEST(GemmPlan, AlignmentIsThatOfEveryColumn) {
             std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
 }
 
+TEST(GemmPlan, ASumThatIsCutIsNotRoundedBeforeItsEpilogue) {
+  const auto scheme = [](const GemmArgs& g) {
+    const PreferenceOwner preference = plan_preference(*plan_key(g), 1 << 20);
+    return attribute<std::uint32_t>(preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
+  };
+  GemmArgs g = linear(24, 5, 3, DType::bf16);
+  EXPECT_EQ(scheme(g), std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  g.bias = place;
+  g.low_bias = true;
+  EXPECT_EQ(scheme(g), std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE});
+  g.low_bias = false;
+  g.out = DType::f32;
+  EXPECT_EQ(scheme(g), std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}) << "f32 is not rounded in between";
+}
+
 TEST(GemmPlan, Tf32IsForF32ThatMayBeRounded) {
   const auto compute_type = [](const PlanKey& key) {
     return attribute<std::int32_t>(plan_descriptors(key).operation.get(), CUBLASLT_MATMUL_DESC_COMPUTE_TYPE);
@@ -382,7 +399,7 @@ TEST(GemmPlan, LinesOfCodesNameTheFormatOfTheFirstOperand) {
   const PlanKey key = *plan_key(codes(96, 48, 32));
   const std::string line = plan_line(key, {});
   EXPECT_EQ(line,
-            "gemm in=e5m2 out=bf16 m=96 n=48 k=32 batch=1 a=n:32:0:16 b=t:32:0:16 c=n:48:0:16 bias=0 accumulate=0 "
+            "gemm in=e5m2 out=bf16 m=96 n=48 k=32 batch=1 a=n:32:0:16 b=t:32:0:16 c=n:48:0:16 bias=0 "
             "tf32=0 algorithm=none");
   ASSERT_TRUE(parse_plan_line(line));
   EXPECT_EQ(parse_plan_line(line)->key, key);
@@ -403,7 +420,7 @@ TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
   for (std::size_t i = 0; i < std::size(algorithm.data); ++i) algorithm.data[i] = 0xfedcba9876543210u + i;
   const std::string line = plan_line(key, algorithm);
   EXPECT_EQ(line,
-            "gemm in=bf16 out=f32 m=8 n=16 k=24 batch=1 a=n:24:0:16 b=t:24:0:16 c=n:16:0:16 bias=1 accumulate=0 tf32=0 "
+            "gemm in=bf16 out=f32 m=8 n=16 k=24 batch=1 a=n:24:0:16 b=t:24:0:16 c=n:16:0:16 bias=1 tf32=0 "
             "algorithm=fedcba9876543210fedcba9876543211fedcba9876543212fedcba9876543213fedcba9876543214"
             "fedcba9876543215fedcba9876543216fedcba9876543217");
   const std::optional<PlanLine> plan = parse_plan_line(line);

@@ -355,6 +355,13 @@ def nan_blind(tree):
             yield path, line_of(code, match.start()), f"{match[1]}() swallows NaN: compare so that NaN stays, !(x <= best)"
 
 
+def unroll_in_a_block(tree):
+    """nvcc drops the statement behind `if constexpr (false) #pragma unroll for (...)`, and compiles what is left without a word."""
+    for path, text in tree.cpp("core", "cuda"):
+        for match in re.finditer(r"^[ \t]*(?:\} )?(?:if|else|for|while)\b(?:[^\n]*[^{;\s])?[ \t]*\n[ \t]*#pragma unroll", code_only(text), re.MULTILINE):
+            yield path, line_of(text, match.end()), "#pragma unroll begins the body of a statement: give that body braces"
+
+
 def op_identity(tree):
     """Which op one is, is asked by `&Op::info`, or by what the op states: a user's op may bear any name."""
     ops = {name for path, text in tree.files.items() if path.startswith("core/ops/") and path.endswith(".h")
@@ -391,7 +398,8 @@ def built(tree):
 
 RULES = (floors, rooms, rooted_includes, ops_and_kernels, one_source_per_class, third_party_places, own_header_first, one_policy_reader,
          policy_readers, named_files_exist, page_links, one_json_reader, one_way_out, file_size, names, spelling,
-         finished, macros, header_guards, no_sudden_death, nan_blind, op_identity, built)
+         finished, macros, header_guards, no_sudden_death, nan_blind, unroll_in_a_block, op_identity,
+         built)
 
 
 def violations(root):

@@ -98,6 +98,10 @@ PLANTED = {
     "header_guards": [("nn/loss.h", "int f();\n")],
     "no_sudden_death": [("nn/loss.h", HEADER + "inline void f(int x) { assert(x); }\n"), ("nn/loss.h", HEADER + "inline void f() { std::abort(); }\n")],
     "nan_blind": [("core/relu.h", HEADER + "inline float f(float x) { return std::fmax(x, 0.f); }\n")],
+    "unroll_in_a_block": [
+        ("cuda/device/norm.cuh", HEADER + "inline void f(float* x) {\n  if (x != nullptr)\n#pragma unroll\n    for (int i = 0; i < 8; ++i) x[i] = 0;\n}\n"),
+        ("cuda/device/norm.cuh", HEADER + "inline void f(float* x) {\n  if (x == nullptr) {\n  } else\n#pragma unroll\n    for (int i = 0; i < 8; ++i) x[i] = 0;\n}\n"),
+    ],
     "op_identity": [
         ("amp/judge.h", HEADER + 'inline bool f(std::string_view op) { return op == "sub"; }\n'),
         ("amp/judge.h", HEADER + 'inline bool f(const char* op) { return std::string_view("sub") != op; }\n'),

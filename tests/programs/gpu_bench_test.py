@@ -182,6 +182,11 @@ class Parsing(unittest.TestCase):
         finally:
             sys.argv = argv
         self.assertGreater(len(out.getvalue().splitlines()), 100)
+        self.assertNotIn("a trap is compiled into", out.getvalue())
+
+    def test_a_trap_is_seen(self):
+        trap, exit_ = bytes.fromhex("5c79000004000000000030000020fe000"[:32]), bytes.fromhex("4d790000000000000000800300ea0f00")
+        self.assertEqual([resources.traps(code) for code in (exit_, trap + exit_, b"")], [0, 1, 0])
 
 
 class Arithmetic(unittest.TestCase):

@@ -3,6 +3,7 @@
 
     ./run-gpu test                 in a bundle (`./dev bundle` makes it), on a machine with a GPU
     ./run-gpu bench [--quick]      times it beside PyTorch and the card's own ceilings, against the goals of docs/performance-gpu.md
+    ./run-gpu first-light          what a card that is there for minutes should be asked first, within 540 seconds (gpu/first_light.py)
     bench/run_gpu.py test --build build --emulated --quick      the same, dry, where there is none
 
 What `test` runs, each as a line of the table: `binade-doctor env`; the tests of the backend; the conformance suite, every op on the device;

@@ -94,7 +94,9 @@ class Tests:
         """Runs `names` until the process ends. Returns (those that it has not reached, whether it ended by itself)."""
         flags = self.log.folder / f"{self.name.replace(' ', '-')}-{index}.flags"
         flags.write_text("--gtest_filter=" + ":".join(names) + "\n", encoding="utf-8")
-        process = subprocess.Popen([str(self.program), f"--gtest_flagfile={flags}", "--gtest_color=no"], env=self.env, stdout=subprocess.PIPE,
+        # A cache of its own, because processes that share one wait for each other's timings.
+        env = {**self.env, "XDG_CACHE_HOME": str(self.log.folder / "cache" / f"{self.name.replace(' ', '-')}-{index}")}
+        process = subprocess.Popen([str(self.program), f"--gtest_flagfile={flags}", "--gtest_color=no"], env=env, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace")
         lines = queue.Queue()
         threading.Thread(target=lambda: [lines.put(line) for line in process.stdout] + [lines.put(None)], daemon=True).start()

@@ -185,10 +185,14 @@ class PlanCache {
   template <class Use>
   std::optional<EnginePlan> choose(const Key& key, const std::string& name, const std::vector<EngineChoice>& all,
                                    Use&& use) {
-    PlanChooser::Selection selection(plan_chooser(), name);
-    if (const std::optional<std::string> line = selection.line())
-      if (const std::optional<EngineLine> kept = parse(*line); kept && kept->key == name && kept->choice.library)
-        if (std::optional<EnginePlan> plan = restored(key, kept->choice)) return plan;
+    const auto kept_choice = [&](const PlanChooser::Selection& selection) -> std::optional<EngineChoice> {
+      const std::optional<std::string> line = selection.line();
+      const std::optional<EngineLine> kept = line ? parse(*line) : std::nullopt;
+      if (!kept || kept->key != name || !kept->choice.library) return {};
+      return kept->choice;
+    };
+    if (const auto kept = kept_choice(PlanChooser::Selection(plan_chooser(), name)))
+      if (std::optional<EnginePlan> plan = restored(key, *kept)) return plan;
     std::vector<std::optional<EnginePlan>> plans(all.size());
     const auto planned = [&](std::size_t i) {
       plans[i].reset();
@@ -205,8 +209,14 @@ class PlanCache {
     // second, in every process.
     const auto contained = static_cast<std::size_t>(
         std::ranges::count_if(all, [](const EngineChoice& choice) { return !choice.is_compiled; }));
-    std::optional<std::size_t> found = selection.fastest(contained < kMostTimed ? contained : kMostTimed, time,
-                                                         planned);
+    std::optional<std::size_t> found;
+    if (contained == 0)  // before the lock is taken: other processes need not wait for what is compiled here
+      for (std::size_t i = 0; !found && i < all.size(); ++i)
+        if (planned(i)) found = i;
+    PlanChooser::Selection selection(plan_chooser(), name);
+    if (const auto kept = kept_choice(selection))  // another process chose meanwhile
+      if (std::optional<EnginePlan> plan = restored(key, *kept)) return plan;
+    if (contained > 0) found = selection.fastest(contained < kMostTimed ? contained : kMostTimed, time, planned);
     for (std::size_t i = contained; !found && i < all.size(); ++i)
       if (planned(i)) found = i;
     if (!found) return {};

@@ -22,6 +22,14 @@ inline std::string override_target(std::string_view op, std::string_view module)
   return fmt::format("{}{}{}", module, module.empty() ? "" : "/", op);
 }
 
+/// Returns a list for people: "a, b, c and 4 more".
+inline std::string abbreviated(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min<std::size_t>(names.size(), 3);
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > shown ? fmt::format("{} and {} more", text, names.size() - shown) : text;
+}
+
 /// Splits a text into its lines.
 inline std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;

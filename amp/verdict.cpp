@@ -1,9 +1,8 @@
 #include "binade/amp/verdict.h"
 
-#include <fmt/ranges.h>
-
 #include <cmath>
 
+#include "binade/amp/text.h"
 #include "binade/core/observation.h"
 
 namespace binade::amp {
@@ -12,13 +11,6 @@ namespace {
 /// Clears the sign of a NaN, so that it is printed as "nan" and not as "-nan".
 double without_sign_of_nan(double x) { return std::isnan(x) ? std::abs(x) : x; }
 
-/// Returns a list for people: "a, b, c and 4 more".
-std::string listed(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min<std::size_t>(names.size(), 3);
-  std::string text = fmt::format("{}", fmt::join(std::span(names).first(shown), ", "));
-  return names.size() > shown ? fmt::format("{} and {} more", text, names.size() - shown) : text;
-}
-
 std::string describe_gradients(const Attempt& attempt, const optim::FlatParameters& parameters) {
   std::vector<std::string> with_nan, with_inf;
   for (std::size_t i = 0; i < attempt.scan.words.size(); ++i) {
@@ -26,8 +18,9 @@ std::string describe_gradients(const Attempt& attempt, const optim::FlatParamete
     if (attempt.scan.words[i] == 0x7f800000u) with_inf.push_back(parameters.slices()[i].name);
   }
   std::string text;
-  if (!with_nan.empty()) text += fmt::format("gradients are nan in {}", listed(with_nan));
-  if (!with_inf.empty()) text += fmt::format("{}gradients are inf in {}", text.empty() ? "" : "; ", listed(with_inf));
+  if (!with_nan.empty()) text += fmt::format("gradients are nan in {}", abbreviated(with_nan));
+  if (!with_inf.empty())
+    text += fmt::format("{}gradients are inf in {}", text.empty() ? "" : "; ", abbreviated(with_inf));
   return text;
 }
 
@@ -35,7 +28,7 @@ std::string bad_weights(const optim::FlatParameters& parameters) {
   std::vector<std::string> names;
   for (const optim::FlatParameters::Slice& slice : parameters.slices())
     if (!all_finite(slice.variable.value())) names.push_back(slice.name);
-  return names.empty() ? "" : fmt::format("; weights are not finite in {}", listed(names));
+  return names.empty() ? "" : fmt::format("; weights are not finite in {}", abbreviated(names));
 }
 
 }  // namespace

@@ -210,6 +210,7 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                            .input = input,
                            .loss = attempt.loss,
                            .grad_norm = attempt.grad_norm,
+                           .largest_gradients = attempt.scan.words,
                            .loss_scale = attempt.loss_scale,
                            .min_scale = scaler.adjustable() ? scaler.options().floor : attempt.loss_scale,
                            .stochastic = options_.precision.stochastic_rounding,

@@ -96,6 +96,15 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
   return warning;
 }
 
+void Stagnation::find_zero_rate(const CommittedStep& step, std::vector<Warning>& found) {
+  steps_at_zero_lr_ = step.input.lr == 0 ? std::min(steps_at_zero_lr_ + 1, kStepsAtZeroLr + 1) : 0;
+  if (steps_at_zero_lr_ != kStepsAtZeroLr) return;
+  Warning warning{.kind = WarningKind::kStagnation, .step = step.step, .direction = "optimizer", .dtype = "f32"};
+  warning.what = fmt::format("has had a learning rate of 0 for {} steps: no weight changes", kStepsAtZeroLr);
+  warning.advice = "set a learning rate; if a schedule is to blame, let it begin above 0 and end with the run";
+  found.push_back(std::move(warning));
+}
+
 StateDict Stagnation::state() const {
   StateDict state;
   StateDict::Integers checks, reported;
@@ -106,6 +115,7 @@ StateDict Stagnation::state() const {
   state.put("looks", checks);
   state.put("told", reported);
   state.put("largest_lr", largest_lr_);
+  state.put("steps_at_zero_lr", steps_at_zero_lr_);
   return state;
 }
 
@@ -117,6 +127,7 @@ void Stagnation::load_state(const StateDict& state) {
                            "stagnation: wanted {} groups, the checkpoint holds {}", groups_.size(), checks.size());
     for (std::size_t i = 0; i < groups_.size(); ++i) loaded.groups_[i] = {checks[i], reported[i]};
     loaded.largest_lr_ = state.number("largest_lr");
+    if (state.contains("steps_at_zero_lr")) loaded.steps_at_zero_lr_ = read_count(state, "steps_at_zero_lr");
   }
   *this = loaded;
 }

@@ -18,11 +18,15 @@ namespace binade::amp {
 /// nonzero gradient keep their bits in three checks in a row (100 steps), reports it once per dtype and run, with the
 /// learning rate that would change half of them. Ignores weights that are rounded stochastically, because they change
 /// on average, and steps whose learning rate is 100 times below the largest so far, because schedules end near 0.
+///
+/// A learning rate of exactly 0 in 20 steps in a row is reported too: a schedule has this rate in its first or last
+/// step at most.
 class Stagnation {
  public:
   static constexpr const char* kSection = "stagnation";
   static constexpr std::int64_t kStepsBetweenChecks = 50;  ///< steps between checks
   static constexpr int kChecksInARow = 3;                  ///< checks in a row without changes that lead to a warning
+  static constexpr std::int64_t kStepsAtZeroLr = 20;       ///< steps in a row at a learning rate of 0 that do so too
 
   bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
   /// Samples the weights before the update of a step that is due.
@@ -32,6 +36,7 @@ class Stagnation {
   std::optional<Warning> after_update(std::int64_t step, const optim::Optimizer& optimizer,
                                       const optim::StepInput& input, bool stochastic);
   void find(const CommittedStep& step, std::vector<Warning>& found) {
+    find_zero_rate(step, found);
     if (!due(step.step)) return;
     if (auto warning = after_update(step.step, step.optimizer, step.input, step.stochastic))
       found.push_back(std::move(*warning));
@@ -44,6 +49,7 @@ class Stagnation {
   void load_state(const StateDict& state);
 
  private:
+  void find_zero_rate(const CommittedStep& step, std::vector<Warning>& found);
   struct Weight {
     std::size_t slice{};         // index of the parameter in FlatParameters::slices()
     std::int64_t index{};        // index of the element in the parameter
@@ -59,6 +65,7 @@ class Stagnation {
   std::vector<Weight> sample_;   // filled by before_update(), cleared by after_update()
   std::array<Group, 3> groups_;  // by dtype: f32, f16, bf16
   double largest_lr_ = 0;
+  std::int64_t steps_at_zero_lr_ = 0;
   double update_rms_ = 0;
 };
 

@@ -7,13 +7,15 @@
 namespace binade::amp {
 
 enum class WarningKind : std::uint8_t {
-  kOverflow,     ///< a tensor will leave the range of its dtype
-  kSingularity,  ///< an operand will reach a singularity of its op
-  kCollapse,     ///< attention concentrates on single keys
-  kDivergence,   ///< the loss is far above the run's first loss
-  kGradients,    ///< gradients are larger than the run's history explains
-  kUnderflow,    ///< values become 0 when they are rounded to 16 bits
-  kStagnation,   ///< updates are too small to change the weights
+  kOverflow,             ///< a tensor will leave the range of its dtype
+  kSingularity,          ///< an operand will reach a singularity of its op
+  kCollapse,             ///< attention concentrates on single keys
+  kDivergence,           ///< the loss is far above the run's first loss
+  kGradients,            ///< gradients are larger than the run's history explains
+  kUnderflow,            ///< values become 0 when they are rounded to 16 bits
+  kStagnation,           ///< updates are too small to change the weights
+  kSwallowedOverflow,    ///< an op stores infinities that a later op makes finite
+  kUntrainedParameters,  ///< parameters get no gradient, or one of exactly 0
   kPole [[deprecated("use kSingularity")]] = kSingularity,
 };
 constexpr std::string_view name_of(WarningKind kind) {
@@ -25,6 +27,8 @@ constexpr std::string_view name_of(WarningKind kind) {
     case WarningKind::kGradients: return "gradients grow";
     case WarningKind::kUnderflow: return "silent underflow";
     case WarningKind::kStagnation: return "stagnation";
+    case WarningKind::kSwallowedOverflow: return "swallowed overflow";
+    case WarningKind::kUntrainedParameters: return "untrained parameters";
   }
   return "";
 }

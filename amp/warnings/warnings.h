@@ -12,6 +12,8 @@
 #include "binade/amp/warnings/limits.h"
 #include "binade/amp/warnings/silent_underflow.h"
 #include "binade/amp/warnings/stagnation.h"
+#include "binade/amp/warnings/swallowed_overflow.h"
+#include "binade/amp/warnings/untrained_parameters.h"
 #include "binade/core/state_dict.h"
 
 namespace binade::amp {
@@ -67,7 +69,8 @@ class Warnings {
     std::string target{};  // "PATH/op"
   };
   // In the order in which the warnings of a step are reported.
-  std::tuple<Divergence, GradientHistory, OverflowAhead, SingularityAhead, CollapseAhead, SilentUnderflow, Stagnation>
+  std::tuple<Divergence, GradientHistory, OverflowAhead, SingularityAhead, CollapseAhead, SwallowedOverflow,
+             UntrainedParameters, SilentUnderflow, Stagnation>
       detectors_;
   std::vector<Promotion> planned_;
 };

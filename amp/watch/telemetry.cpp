@@ -47,6 +47,10 @@ double headroom_of(const Observation& amax, DType half) {
   return std::min(headroom_in_binades(amax.low, half), headroom_in_binades(amax.wide, DType::f32));
 }
 
+bool overflowed(const Observation& amax, DType half) { return headroom_of(amax, half) == kOverflowed; }
+
+bool only_zeros(const Observation& amax) { return amax.any() && std::max(amax.low, amax.wide) <= kZeros; }
+
 bool all_underflow(const Observation& amax, DType half) {
   return amax.low > kZeros && amax.low <= underflow_word(half);
 }
@@ -60,8 +64,10 @@ void Telemetry::begin(const Probes& probes) {
     tape->length = 0;
     for (OpRecord& record : tape->records) {
       std::string module = std::move(record.module);  // reuses its memory
+      std::vector<std::int64_t> producers = std::move(record.producers);
       module.clear();
-      record = {.module = std::move(module)};
+      producers.clear();
+      record = {.module = std::move(module), .producers = std::move(producers)};
     }
   }
 }
@@ -74,6 +80,7 @@ Telemetry::OpRecord& Telemetry::record(const OpCall& call, std::span<const Tenso
   OpRecord& record = tape.records[index];
   if (record.module != call.module_path) record.module = call.module_path;
   record.op = call.info.name;
+  record.info = &call.info;
   const bool probes = probes_.zeros && call.direction == Direction::kBackward;
   for (const Tensor& result : results) {
     if (!result.defined() || !is_floating(result.dtype()) || size_of(result.dtype()) != 2) continue;
@@ -89,7 +96,34 @@ Telemetry::OpRecord& Telemetry::record(const OpCall& call, std::span<const Tenso
   return record;
 }
 
-void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors&) {
+/// Finds the ops whose results the running op reads. A parameter has no producer, and neither has a tensor from outside
+/// of the tape, such as the batch.
+void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& read) {
+  producers_.clear();
+  reads_outside_ = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Variable& x = inputs[i];
+    if (!x.defined() || !is_floating(x.dtype()) || (x.is_leaf() && x.requires_grad())) continue;
+    const Node* node = x.state()->node.get();
+    // A cast by the policy comes between the input and the tensor that is read.
+    const bool cast = read[i].raw() != x.value().raw();
+    const std::int64_t producer = node != nullptr && !cast ? node->tape_index() : producer_of(read[i].raw());
+    if (producer >= 0)
+      producers_.push_back(producer);
+    else
+      reads_outside_ = true;
+  }
+}
+
+/// Returns the tape index of the newest op that stored `operand`; -1 if there is none.
+std::int64_t Telemetry::producer_of(const void* operand) const {
+  for (auto i = static_cast<std::int64_t>(forward_.length) - 1; i >= 0; --i)
+    if (forward_.records[static_cast<std::size_t>(i)].result == operand) return i;
+  return -1;
+}
+
+void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
+  if (probes_.limits) find_producers(inputs, read);
   mask_operands_.clear();
   reads_scores_ = false;
   if (call.info.numerics.non_finite != NonFinite::kMasks) return;
@@ -103,7 +137,14 @@ void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inp
 
 void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                               const Observation& amax) {
+  const auto index = static_cast<std::size_t>(call.tape_index);
+  // Later micro-batches and recomputed segments call the same ops with other addresses.
+  const bool first = index >= forward_.length || forward_.records[index].op == nullptr;
   OpRecord& stored = record(call, outputs, amax);
+  if (probes_.limits && first) {
+    stored.producers.swap(producers_);
+    stored.reads_outside = reads_outside_;
+  }
   if (probes_.limits) probe_limits(call, read, stored);
   stored.result = outputs.empty() || !outputs.front().defined() ? nullptr : outputs.front().raw();
   if (mask_operands_.empty()) return;
@@ -204,7 +245,7 @@ void Telemetry::merge_probes(std::span<const double> probed) {
 /// tape index of the op; `amax`: magnitude of its result; `operands`: addresses.
 void Telemetry::ignore_masks(std::int64_t reader, const Observation& amax, std::span<const void* const> operands) {
   const DType half = forward_.records[static_cast<std::size_t>(reader)].half_dtype;
-  if (headroom_of(amax, half) == kOverflowed) return;
+  if (overflowed(amax, half)) return;
   for (const void* operand : operands) ignore_infinities(reader, operand);
 }
 
@@ -214,7 +255,8 @@ void Telemetry::ignore_infinities(std::int64_t before, const void* operand) {
   for (std::int64_t i = before - 1; i >= 0; --i) {
     OpRecord& record = forward_.records[static_cast<std::size_t>(i)];
     if (record.result != operand) continue;
-    if (record.amax.any() && headroom_of(record.amax, record.half_dtype) != kOverflowed) return;
+    if (record.amax.any() && !overflowed(record.amax, record.half_dtype)) return;
+    record.masked = record.masked || record.amax.any();
     record.amax = {};
   }
 }

@@ -24,7 +24,7 @@ class Telemetry final : public TapeObserver {
   /// Additional measurements of one step.
   struct Probes {
     bool zeros = false;      ///< counts zeros in a sample of the 16-bit gradients
-    bool limits = false;     ///< measures distances to singularities, and attention entropy
+    bool limits = false;     ///< measures distances to singularities and attention entropy, and finds producers
     bool libraries = false;  ///< captured steps read results of GPU libraries again, to measure their headroom
   };
   /// Starts an attempt: clears all records.
@@ -52,14 +52,19 @@ class Telemetry final : public TapeObserver {
   /// The measurements of one op call. Micro-batches are merged.
   struct OpRecord {
     std::string module{};
-    const char* op = nullptr;                          ///< name of the op; null if no call has this tape index
-    DType half_dtype = DType::f16;                     ///< the 16-bit dtype of `amax.low`
-    Observation amax{};                                ///< largest magnitudes that were stored
-    std::vector<std::int64_t> pending{};               ///< Observation::pending of the micro-batches after the first
-    std::int64_t sampled = 0;                          ///< number of gradient elements that were probed for zeros
-    std::int64_t zeros = 0;                            ///< number of zeros among the `sampled` elements
-    bool is_attention_scores = false;                  ///< forward: query times key, the logits of a softmax
-    const void* result = nullptr;                      ///< forward: address of the first result
+    const char* op = nullptr;             ///< name of the op; null if no call has this tape index
+    const OpInfo* info = nullptr;         ///< description of the op; null if `op` is null
+    DType half_dtype = DType::f16;        ///< the 16-bit dtype of `amax.low`
+    Observation amax{};                   ///< largest magnitudes that were stored
+    std::vector<std::int64_t> pending{};  ///< Observation::pending of the micro-batches after the first
+    std::int64_t sampled = 0;             ///< number of gradient elements that were probed for zeros
+    std::int64_t zeros = 0;               ///< number of zeros among the `sampled` elements
+    bool is_attention_scores = false;     ///< forward: query times key, the logits of a softmax
+    const void* result = nullptr;         ///< forward: address of the first result
+    /// Forward, with Probes::limits: tape indices of the ops whose results the op read
+    std::vector<std::int64_t> producers{};
+    bool reads_outside = false;  ///< forward, with Probes::limits: the op read a tensor of no op and no parameter
+    bool masked = false;         ///< forward: `amax` was cleared, because its infinities belong to a mask
     std::optional<SingularityDistance> singularity{};  ///< forward of a singular op, with Probes::limits
     std::optional<double> entropy{};                   ///< smallest attention_entropy(), with Probes::limits
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
@@ -97,6 +102,8 @@ class Telemetry final : public TapeObserver {
   template <class F>
   void resolve_pending(F&& resolved);
   OpRecord& record(const OpCall& call, std::span<const Tensor> results, const Observation& amax);
+  void find_producers(std::span<const Variable> inputs, const Tensors& read);
+  std::int64_t producer_of(const void* operand) const;
   void ignore_masks(std::int64_t reader, const Observation& amax, std::span<const void* const> operands);
   void ignore_infinities(std::int64_t before, const void* operand);
   void probe_limits(const OpCall& call, std::span<const Tensor> read, OpRecord& record);
@@ -110,6 +117,8 @@ class Telemetry final : public TapeObserver {
   };
   Tape forward_, backward_;
   std::vector<const void*> mask_operands_;  // operands of the running op, if it accepts -inf
+  std::vector<std::int64_t> producers_;     // of the running op: as OpRecord::producers
+  bool reads_outside_ = false;              // of the running op: as OpRecord::reads_outside
   std::vector<MaskReader> mask_readers_;
   std::vector<PendingProbe> pending_probes_;
   bool reads_scores_ = false;  // the running op is the softmax of a composed attention
@@ -119,6 +128,12 @@ class Telemetry final : public TapeObserver {
 
 /// Returns the headroom of an observation whose 16-bit values have dtype `half`.
 double headroom_of(const Observation& amax, DType half);
+
+/// True if an infinity or a NaN was stored.
+bool overflowed(const Observation& amax, DType half);
+
+/// True if values were stored, and all of them were 0.
+bool only_zeros(const Observation& amax);
 
 /// True if nonzero values were stored in the 16-bit dtype `half`, and all of them round to 0 there.
 bool all_underflow(const Observation& amax, DType half);

@@ -241,6 +241,21 @@ TEST(Warnings, GradientsThatTheirHistoryDoesNotExplainAreTold) {
   EXPECT_EQ(run.warnings[1].direction, "backward");
 }
 
+TEST(Warnings, ALearningRateOfZeroIsReportedUnlessAScheduleOnlyPassesIt) {
+  const auto warnings = [](const optim::Schedule& schedule, std::int64_t steps) {
+    SequenceRun run({.precision = Policy::fp32(), .schedule = schedule});
+    run.to(steps);
+    return run.warnings;
+  };
+  const std::vector<Warning> never = warnings(optim::Schedule::constant(0), 60);
+  ASSERT_EQ(never.size(), 1u);
+  EXPECT_EQ(never[0].kind, WarningKind::kStagnation);
+  EXPECT_EQ(never[0].step, 20);
+  EXPECT_NE(never[0].what.find("learning rate of 0"), std::string::npos);
+  EXPECT_TRUE(warnings(optim::Schedule::linear(1e-3, 50, 0, 10), 60).empty());
+  EXPECT_EQ(warnings(optim::Schedule::linear(1e-3, 30, 0, 10), 60).size(), 1u) << "the schedule ended before the run";
+}
+
 TEST(Warnings, TheChangeOfWeightsIsToldEvery50Steps) {
   SequenceRun run({.precision = Policy::fp32()});
   run.to(100);

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "binade/amp/warnings/committed_step.h"
+#include "binade/amp/warnings/warning.h"
+#include "binade/core/state_dict.h"
+
+namespace binade::amp {
+
+/// Detects infinities and NaNs that ops store in steps that commit, because a later op swallows them: tanh, sigmoid,
+/// clamp or a denominator makes finite numbers of infinities. The values are lost, and no loss shows it.
+///
+/// Reads the telemetry of every 4th step (find_swallowed_infinities). An op that stored such a value in 3 of these
+/// steps is reported, once per op and module.
+class SwallowedOverflow {
+ public:
+  static constexpr const char* kSection = "swallowed_overflow";
+  static constexpr std::int64_t kStepsBetweenChecks = 4;
+  static constexpr std::int64_t kChecks = 3;  ///< checks with an infinity that lead to a warning
+
+  bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
+  void find(const CommittedStep& step, std::vector<Warning>& found);
+
+  StateDict state() const;
+  /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.
+  void load_state(const StateDict& state);
+
+ private:
+  struct Place {
+    std::string target{};     // "PATH/op"
+    std::int64_t checks = 0;  // number of checks with an infinity
+    std::int64_t last = 0;    // step of the last one
+  };
+  std::vector<Place> places_;
+};
+
+}  // namespace binade::amp

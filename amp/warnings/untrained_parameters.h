@@ -1,0 +1,47 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "binade/amp/warnings/committed_step.h"
+#include "binade/amp/warnings/warning.h"
+#include "binade/core/state_dict.h"
+
+namespace binade::amp {
+
+/// Detects parameters that are not trained, because they get no gradient, or one of exactly 0, step after step: their
+/// module is never called, its results are detached, or something behind it makes the gradient 0 (dead ReLUs, a
+/// saturated gate, a factor of 0).
+///
+/// Counts the committed steps in a row in which the largest gradient of a parameter is 0. A step with a loss of 0 and
+/// gradients of 0 does not count, because such a loss asks for no change (a hinge, a sparse reward). A module is
+/// reported, once per run, after 100 steps, or 8 times the longest such stretch that ended before, if that is more.
+/// Only matrices are judged, and the vectors of modules without matrices: a bias can be redundant in a healthy model.
+/// The telemetry of the step tells the reason; it is read in every 4th step. Gradients that 16 bits round to 0 are left
+/// to SilentUnderflow.
+class UntrainedParameters {
+ public:
+  static constexpr const char* kSection = "untrained_parameters";
+  static constexpr std::int64_t kStepsBetweenReports = 4;
+  static constexpr std::int64_t kSteps = 100;     ///< least number of steps without a gradient that leads to a warning
+  static constexpr std::int64_t kLongerThan = 8;  ///< ... and as a multiple of the longest earlier stretch
+
+  void find(const CommittedStep& step, std::vector<Warning>& found);
+
+  StateDict state() const;
+  /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.
+  void load_state(const StateDict& state);
+
+ private:
+  struct Stretch {
+    std::int64_t steps = 0;     // steps in a row without a gradient
+    std::int64_t longest = 0;   // longest such stretch that ended
+    std::int64_t reported = 0;  // 1 after the warning
+    bool is_due() const { return steps >= std::max(kSteps, kLongerThan * longest); }
+  };
+  void count(const CommittedStep& step);
+  std::vector<Stretch> stretches_;  // by the index of the parameter in FlatParameters::slices()
+};
+
+}  // namespace binade::amp

@@ -81,6 +81,29 @@ TEST(RecordedSteps, SeeTheSignsThatOpByOpTheyShow) {
     EXPECT_THAT(all, testing::Contains(name_of(kind)));
 }
 
+TEST(RecordedSteps, SeeTheSilentDefectsThatOpByOpTheyShow) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  // A ReLU that is dead, and an infinity that tanh swallows.
+  const auto loss = [](Net& net, const io::ImageBatch& b) {
+    Tensor target = Tensor::empty(b.images.shape(), DType::f32, b.images.device());
+    target.copy_from(b.masks.reshape(b.images.shape()));
+    const Variable h = net.norm(net.first(Variable(b.images)));
+    return bce_with_logits(net.last(relu(h - 1e4) + tanh((h.detach() + 1.0) * 1e6)), Variable(target));
+  };
+  const auto steps = [&](Training& run, std::vector<StepResult>& results) {
+    for (std::uint32_t k = 0; k < 104; ++k)
+      results.push_back(run.trainer->step(batch(k, 2, 4), [&](const io::ImageBatch& b) { return loss(run.net, b); }));
+  };
+  const Setting fp16{"fp16", {.precision = Policy::fp16()}};
+  const Trace recorded = trace(fp16, true, steps);
+  expect_equal(recorded, trace(fp16, false, steps));
+  std::vector<std::string> all;
+  for (const StepResult& result : recorded.results)
+    for (const Warning& warning : result.warnings)
+      all.push_back(fmt::format("{} {}", warning.op.empty() ? warning.module : warning.op, name_of(warning.kind)));
+  EXPECT_THAT(all, testing::ElementsAre("mul_scalar swallowed overflow", "first untrained parameters"));
+}
+
 TEST(RecordedSteps, RunTheClosureOnlyWhenTheyAreRecorded) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   Training run({"fp32"}, true);

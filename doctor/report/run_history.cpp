@@ -21,10 +21,8 @@ constexpr std::int64_t kPixelLimit = 1 << 24;
 
 bool is_held(const std::string& folder) {
   io::FileOps& ops = io::FileOps::real();
-  int descriptor = -1;
-  if (ops.open_folder(folder, descriptor) != 0) return false;
-  const io::FileHandle handle(ops, descriptor);
-  return io::RunLock::is_held(ops, descriptor);
+  const auto [error, handle] = io::try_open(ops, &io::FileOps::open_folder, folder);
+  return error == 0 && io::RunLock::is_held(ops, handle.get());
 }
 
 void read_checkpoints(RunHistory& history) {

@@ -28,6 +28,19 @@ struct Argument {
 Command add_command(CLI::App& program, const char* name, const char* help, const std::shared_ptr<Settings>& table,
                     std::function<int()> body, const Argument& argument = {});
 
+/// Declares the sub-command `name`, whose settings are a `Setup`: `add_settings` adds them to the command's table, and
+/// `body` gets the table and the settings.
+template <class Setup>
+Command add_command(CLI::App& program, const char* name, const char* help,
+                    const std::function<void(Settings&, Setup&)>& add_settings,
+                    std::function<int(Settings&, Setup&)> body, const Argument& argument = {}) {
+  auto setup = std::make_shared<Setup>();
+  auto table = std::make_shared<Settings>();
+  add_settings(*table, *setup);
+  return add_command(
+      program, name, help, table, [=] { return body(*table, *setup); }, argument);
+}
+
 /// Implements main(): declares the commands with `declare`, parses the command line, runs the command that was given
 /// and returns the exit code.
 int run_program(const char* name, const char* about, int argc, const char* const* argv,

@@ -102,16 +102,13 @@ int train(Settings& table, typename Task::Setup& s, Purpose purpose, const std::
 
 template <class Task>
 Command add_train(CLI::App& program, const char* name, const char* help, Purpose purpose) {
-  auto setup = std::make_shared<typename Task::Setup>();
-  auto table = std::make_shared<Settings>();
-  Task::add_setup(*table, *setup);
   Argument to;
   if (purpose == Purpose::kInit) to = {"file", "safetensors file to write", std::make_shared<std::string>()};
-  const auto body = [setup, table, purpose, to] {
-    return run_training(*table, setup->train, Task::texts.run,
-                        [&] { return train<Task>(*table, *setup, purpose, to.value ? *to.value : ""); });
+  const auto body = [purpose, to](Settings& table, typename Task::Setup& s) {
+    return run_training(table, s.train, Task::texts.run,
+                        [&] { return train<Task>(table, s, purpose, to.value ? *to.value : ""); });
   };
-  return add_command(program, name, help, table, body, to);
+  return add_command<typename Task::Setup>(program, name, help, Task::add_setup, body, to);
 }
 
 /// Evaluates the model of a checkpoint on the held-out data; prints one JSON object.
@@ -134,33 +131,26 @@ int eval(Settings& table, typename Task::EvalSetup& s) {
   return 0;
 }
 
+/// Settings of `modules`: a model with so many inputs.
 template <class Task>
-Command add_eval(CLI::App& program) {
-  auto setup = std::make_shared<typename Task::EvalSetup>();
-  auto table = std::make_shared<Settings>();
-  Task::add_eval_setup(*table, *setup);
-  return add_command(program, "eval", Task::texts.eval, table, [=] { return eval<Task>(*table, *setup); });
-}
+struct ModulesSetup {
+  typename Task::Setup model{};
+  std::int64_t inputs = Task::inputs.usual;
+
+  static void add(Settings& table, ModulesSetup& s) {
+    Task::add_setup(table, s.model);
+    table.add(Task::inputs.name, &s.inputs, Task::inputs.help, {.low = 1, .high = Task::inputs.most});
+  }
+};
 
 template <class Task>
-int modules(Settings& table, typename Task::Setup& s, std::int64_t inputs) {
+int modules(Settings& table, ModulesSetup<Task>& s) {
   table.apply_flags();
-  Task::complete(s);
+  Task::complete(s.model);
   Runtime runtime;
-  typename Task::Model model(Task::model_options(s, inputs));
-  io::print(describe_modules(model, Task::probe(s, model)));
+  typename Task::Model model(Task::model_options(s.model, s.inputs));
+  io::print(describe_modules(model, Task::probe(s.model, model)));
   return 0;
-}
-
-template <class Task>
-Command add_modules(CLI::App& program) {
-  auto setup = std::make_shared<typename Task::Setup>();
-  auto inputs = std::make_shared<std::int64_t>(Task::inputs.usual);
-  auto table = std::make_shared<Settings>();
-  Task::add_setup(*table, *setup);
-  table->add(Task::inputs.name, inputs.get(), Task::inputs.help, {.low = 1, .high = Task::inputs.most});
-  return add_command(program, "modules", "Prints every module path, parameter and op of a model", table,
-                     [=] { return modules<Task>(*table, *setup, *inputs); });
 }
 
 template <class Task>
@@ -177,14 +167,6 @@ int bench(Settings& table, BenchSettings& s) {
   const typename Task::Batch batch = timed.batch.to(runtime.device());
   return run_bench(s, trainer, nn::count_parameters(model),
                    [&] { trainer.step(batch, [&](const typename Task::Batch& b) { return timed.loss(model, b); }); });
-}
-
-template <class Task>
-Command add_bench(CLI::App& program) {
-  auto settings = std::make_shared<BenchSettings>();
-  auto table = std::make_shared<Settings>();
-  add_bench_settings(*table, *settings, Task::workloads());
-  return add_command(program, "bench", Task::texts.bench, table, [=] { return bench<Task>(*table, *settings); });
 }
 
 /// Runs the failed attempt of a repro bundle again.
@@ -226,9 +208,12 @@ int run_task(int argc, const char* const* argv, const std::vector<AddCommand>& o
         add_train<Task>(app, "preflight", "Lists the risks of a training before its first step", Purpose::kPreflight),
         add_train<Task>(app, "init", "Writes the weights that a training with these settings would start from",
                         Purpose::kInit),
-        add_eval<Task>(app),
-        add_modules<Task>(app),
-        add_bench<Task>(app),
+        add_command<typename Task::EvalSetup>(app, "eval", Task::texts.eval, Task::add_eval_setup, eval<Task>),
+        add_command<ModulesSetup<Task>>(app, "modules", "Prints every module path, parameter and op of a model",
+                                        ModulesSetup<Task>::add, modules<Task>),
+        add_command<BenchSettings>(
+            app, "bench", Task::texts.bench,
+            [](Settings& table, BenchSettings& s) { add_bench_settings(table, s, Task::workloads()); }, bench<Task>),
         add_replay<Task>(app)};
     for (const AddCommand add : own) commands.push_back(add(app));
     return commands;

@@ -1,6 +1,7 @@
 #include "binade/io/terminal/console.h"
 #include "binade/io/text/utf8.h"
-#include "examples/transformer/gpt_task.h"
+#include "examples/common/model_file.h"
+#include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/sampling.h"
 
 namespace binade::examples {
@@ -47,19 +48,20 @@ int sample_text(Settings& table, SampleSettings& s) {
   return 0;
 }
 
+void add_sample_settings(Settings& table, SampleSettings& s) {
+  add_model_settings(table, s.model);
+  table.add("prompt", &s.prompt, "text to continue");
+  table.add("tokens", &s.tokens, "number of tokens to add", {.low = 0, .high = 1e9});
+  table.add("temperature", &s.temperature, "0: always the most likely token", {.low = 0, .high = 1000});
+  table.add("top-k", &s.top_k, "draw from the k most likely tokens (0: all)", {.low = 0, .high = 1e9});
+  table.add("seed", &s.seed, "seed of the draws", {.low = 0, .high = 1e15});
+  table.add("cache", &s.cache, "keep keys and values between tokens (on|off)");
+}
+
 }  // namespace
 
 Command add_sample(CLI::App& program) {
-  auto s = std::make_shared<SampleSettings>();
-  auto table = std::make_shared<Settings>();
-  add_model_settings(*table, s->model);
-  table->add("prompt", &s->prompt, "text to continue");
-  table->add("tokens", &s->tokens, "number of tokens to add", {.low = 0, .high = 1e9});
-  table->add("temperature", &s->temperature, "0: always the most likely token", {.low = 0, .high = 1000});
-  table->add("top-k", &s->top_k, "draw from the k most likely tokens (0: all)", {.low = 0, .high = 1e9});
-  table->add("seed", &s->seed, "seed of the draws", {.low = 0, .high = 1e15});
-  table->add("cache", &s->cache, "keep keys and values between tokens (on|off)");
-  return add_command(program, "sample", "Continues a prompt", table, [s, table] { return sample_text(*table, *s); });
+  return add_command<SampleSettings>(program, "sample", "Continues a prompt", add_sample_settings, sample_text);
 }
 
 }  // namespace binade::examples

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "examples/common/command.h"
 #include "examples/transformer/gpt.h"
 
 namespace binade::examples {
@@ -25,5 +26,8 @@ std::vector<std::int32_t> sample(Gpt& model, std::vector<std::int32_t> prompt, c
 /// Draws from softmax(logits / temperature) restricted to the top_k most likely tokens, by inverting the distribution
 /// at u in [0, 1). Throws NumericError if no logit is finite.
 std::int32_t draw_token(std::vector<float> logits, double temperature, std::int64_t top_k, double u);
+
+/// Declares the command `sample`, which continues a prompt.
+Command add_sample(CLI::App& program);
 
 }  // namespace binade::examples

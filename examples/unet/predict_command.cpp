@@ -3,8 +3,9 @@
 #include "binade/io/data/image_data.h"
 #include "binade/io/files/read_file.h"
 #include "binade/io/terminal/console.h"
+#include "examples/common/model_file.h"
 #include "examples/unet/prediction.h"
-#include "examples/unet/unet_task.h"
+#include "examples/unet/unet_settings.h"
 
 namespace binade::examples {
 namespace {
@@ -65,16 +66,17 @@ int predict(Settings& table, PredictSettings& s) {
   return 0;
 }
 
+void add_predict_settings(Settings& table, PredictSettings& s) {
+  add_model_settings(table, s.model);
+  table.add("input", &s.input, "a PNG file, or a folder of PNG files");
+  table.add("output", &s.output, "file of the mask, or folder of the masks");
+}
+
 }  // namespace
 
 Command add_predict(CLI::App& program) {
-  auto s = std::make_shared<PredictSettings>();
-  auto table = std::make_shared<Settings>();
-  add_model_settings(*table, s->model);
-  table->add("input", &s->input, "a PNG file, or a folder of PNG files");
-  table->add("output", &s->output, "file of the mask, or folder of the masks");
-  return add_command(program, "predict", "Writes a mask for each image", table,
-                     [s, table] { return predict(*table, *s); });
+  return add_command<PredictSettings>(program, "predict", "Writes a mask for each image", add_predict_settings,
+                                      predict);
 }
 
 }  // namespace binade::examples

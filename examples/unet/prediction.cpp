@@ -1,25 +1,11 @@
 #include "examples/unet/prediction.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "binade/core/runtime.h"
 #include "binade/io/data/augment.h"
 
 namespace binade::examples {
-namespace {
-
-/// Returns the upper left part, `height` x `width`, of one image (1, H, W, C), f32.
-Tensor crop(const Tensor& image, std::int64_t height, std::int64_t width) {
-  const std::int64_t w = image.dim(2), c = image.dim(3);
-  Tensor result = Tensor::empty({1, height, width, c}, DType::f32);
-  for (std::int64_t y = 0; y < height; ++y)
-    std::memcpy(result.mutable_data<float>() + y * width * c, image.data<float>() + y * w * c,
-                static_cast<std::size_t>(width * c) * sizeof(float));
-  return result;
-}
-
-}  // namespace
 
 Tensor predict_logits(UNet& model, const Tensor& image) {
   check<ShapeError>(image.rank() == 4 && image.dim(0) == 1, "predict: wanted one image (1, H, W, C), got {}",
@@ -29,7 +15,9 @@ Tensor predict_logits(UNet& model, const Tensor& image) {
   const Tensor padded = io::pad_to_multiple(image.on_host().reshape({height, width, channels}), model.multiple());
   const Variable logits = model(
       padded.reshape({1, padded.dim(0), padded.dim(1), channels}).to(Runtime::current_device()));
-  return crop(logits.value().to(DType::f32).on_host(), height, width);
+  const Tensor whole = logits.value().to(DType::f32).on_host();
+  const Tensor part = io::crop({whole.reshape({whole.dim(1), whole.dim(2), whole.dim(3)})}, 0, 0, height, width).image;
+  return part.reshape({1, height, width, whole.dim(3)});
 }
 
 Tensor classes_of(const Tensor& logits) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "examples/common/command.h"
 #include "examples/unet/unet.h"
 
 namespace binade::examples {
@@ -27,5 +28,8 @@ class Overlap {
   std::uint8_t which_;
   std::int64_t both_ = 0, predicted_ = 0, truth_ = 0;
 };
+
+/// Declares the command `predict`, which segments images from files.
+Command add_predict(CLI::App& program);
 
 }  // namespace binade::examples

@@ -243,11 +243,9 @@ CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::strin
   const auto must = [&](int error) {
     check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", shown, error_text(error));
   };
-  int descriptor = -1;
-  const int error = ops.open_read(folder, name, descriptor);
+  const auto [error, file] = try_open(ops, &FileOps::open_read, folder, name);
   check<NoCheckpointError>(error != ELOOP, "checkpoint {}: a symbolic link, wanted a regular file", shown);
   must(error);
-  const FileHandle file(ops, descriptor);
   FileStatus before, after;
   must(ops.status(file.get(), before));
   check<NoCheckpointError>(before.regular, "checkpoint {}: wanted a regular file", shown);
@@ -271,11 +269,9 @@ CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::strin
 CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limit) {
   FileOps& ops = FileOps::real();
   const auto [folder_path, name] = split_path(path);
-  int folder = -1;
-  int error = ops.open_folder(folder_path, folder);
+  const auto [error, folder] = try_open(ops, &FileOps::open_folder, folder_path);
   check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", path, error_text(error));
-  const FileHandle folder_handle(ops, folder);
-  return read_checkpoint_image(ops, folder, name, limit, path);
+  return read_checkpoint_image(ops, folder.get(), name, limit, path);
 }
 
 DecodedCheckpoint load_checkpoint(const std::string& path) {

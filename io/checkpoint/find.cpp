@@ -69,10 +69,9 @@ void warn_about_left_out(const CheckpointInfo& info, const std::string& file, co
 }
 
 FileHandle open_checkpoints(const std::string& folder) {
-  int descriptor = -1;
-  const int error = open_checkpoints(FileOps::real(), folder, descriptor);
+  auto [error, handle] = open_checkpoints(FileOps::real(), folder);
   check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, error_text(error));
-  return {FileOps::real(), descriptor};
+  return std::move(handle);
 }
 
 ManifestReading read_manifest(const FileHandle& folder) {

@@ -47,10 +47,10 @@ LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& w
 /// Selects a checkpoint of a run.
 struct CheckpointChoice {
   enum class Rule : std::uint8_t {
-    kBestOrNewest,   ///< the best, or the newest if none has a score
-    kBest,    ///< the one with the best score
-    kNewest,  ///< the newest intact one
-    kStep,    ///< the checkpoint of `step`
+    kBestOrNewest,  ///< the best, or the newest if none has a score
+    kBest,          ///< the one with the best score
+    kNewest,        ///< the newest intact one
+    kStep,          ///< the checkpoint of `step`
   };
   Rule rule = Rule::kBestOrNewest;
   std::int64_t step = 0;

@@ -60,19 +60,18 @@ void must(int error, const std::string& path, const char* doing, const std::stri
            error_text(error));
 }
 
-FileHandle opened(FileOps& ops, const std::string& path) {
-  int descriptor = -1;
-  const int error = open_checkpoints(ops, path, descriptor);
+FileHandle open_to_write(FileOps& ops, const std::string& path) {
+  auto [error, folder] = open_checkpoints(ops, path);
   check<StorageError>(error == 0,
                       "open folder {}: {}; wanted a folder that can be read and written, and no link to one", path,
                       error_text(error));
-  return FileHandle(ops, descriptor);
+  return std::move(folder);
 }
 
 }  // namespace
 
 CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options)
-    : options_(std::move(options)), path_(folder), folder_(opened(*options_.ops, folder)) {
+    : options_(std::move(options)), path_(folder), folder_(open_to_write(*options_.ops, folder)) {
   check<ArgumentError>(options_.keep >= 1, "checkpoint store: wanted keep >= 1, got {}", options_.keep);
   reconcile();
   try {
@@ -292,19 +291,35 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
   sync_folder(name);
 }
 
+/// Removes the entries for which `is_gone` returns true from manifest_. Returns a copy of the rest, to be written.
+template <class F>
+Manifest CheckpointStore::without(const F& is_gone) {
+  const std::scoped_lock lock(mutex_);
+  Manifest now = manifest_;  // comes first, so that a failed allocation changes nothing
+  std::erase_if(now.entries, is_gone);
+  std::erase_if(manifest_.entries, is_gone);
+  return now;
+}
+
 /// Removes the entry of `name` from MANIFEST before another file takes the name, because the entry may describe the old
 /// file as good. Returns 0 or errno.
 int CheckpointStore::remove_from_manifest(const std::string& name) {
   if (!listed_on_disk_.contains(name)) return 0;
-  Manifest without;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto is_it = [&](const ManifestEntry& e) { return e.file == name; };
-    without = manifest_;
-    std::erase_if(without.entries, is_it);
-    std::erase_if(manifest_.entries, is_it);
+  return replace_manifest(without([&](const ManifestEntry& e) { return e.file == name; }));
+}
+
+/// Sets `aside` to names under which a file can be set aside, one after another, until `move` to such a name returns
+/// another result than EEXIST. Returns that result, 0 or errno.
+template <class F>
+int CheckpointStore::with_name_aside(const std::string& name, const std::string& why, std::string& aside,
+                                     const F& move) {
+  int error = EEXIST;
+  const int first = next_aside(name, why);
+  for (int n = first; error == EEXIST && n < first + kAsideNames; ++n) {
+    aside = fmt::format("{}.{}-{}", name, why, n);
+    error = move();
   }
-  return replace_manifest(without);
+  return error;
 }
 
 /// Replaces the existing file `name`, which holds another state of the same step (as after a rollback), by `temporary`.
@@ -313,12 +328,7 @@ int CheckpointStore::remove_from_manifest(const std::string& name) {
 int CheckpointStore::set_aside_and_rename(const std::string& temporary, const std::string& name) {
   FileOps& ops = *options_.ops;
   std::string aside;
-  int error = EEXIST;
-  const int first = next_aside(name, "abandoned");
-  for (int n = first; error == EEXIST && n < first + kAsideNames; ++n) {
-    aside = fmt::format("{}.abandoned-{}", name, n);
-    error = ops.link(folder_.get(), name, aside);
-  }
+  int error = with_name_aside(name, "abandoned", aside, [&] { return ops.link(folder_.get(), name, aside); });
   if (error == EPERM || error == ENOSYS || error == ENOTSUP) {  // without hard links the name is briefly missing
     aside = set_aside(name, "abandoned");
     error = move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
@@ -340,14 +350,13 @@ void CheckpointStore::sync_folder(const std::string& name) {
 
 void CheckpointStore::write_temporary(const CheckpointImage& image, const std::string& temporary) {
   FileOps& ops = *options_.ops;
-  int descriptor = -1;
-  int error = ops.create_exclusive(folder_.get(), temporary, descriptor);
-  if (error == EEXIST) {
+  Opened opened = try_open(ops, &FileOps::create_exclusive, folder_.get(), temporary);
+  if (opened.error == EEXIST) {
     must(ops.unlink(folder_.get(), temporary), path_, "remove a stale file", temporary);
-    error = ops.create_exclusive(folder_.get(), temporary, descriptor);
+    opened = try_open(ops, &FileOps::create_exclusive, folder_.get(), temporary);
   }
-  must(error, path_, "create", temporary);
-  FileHandle file(ops, descriptor);
+  must(opened.error, path_, "create", temporary);
+  FileHandle& file = opened.handle;
   must(write_all(ops, file.get(), image.bytes()), path_, "write", temporary);
   must<Retry>(ops.sync(file.get()), path_, "sync", temporary);
   ops.drop_cache(file.get());
@@ -357,9 +366,8 @@ void CheckpointStore::write_temporary(const CheckpointImage& image, const std::s
 
 void CheckpointStore::compare_with_disk(const CheckpointImage& image, const std::string& name) {
   FileOps& ops = *options_.ops;
-  int descriptor = -1;
-  must<Retry>(ops.open_read(folder_.get(), name, descriptor), path_, "open to read back", name);
-  const FileHandle file(ops, descriptor);
+  const auto [error, file] = try_open(ops, &FileOps::open_read, folder_.get(), name);
+  must<Retry>(error, path_, "open to read back", name);
   FileStatus status;
   must<Retry>(ops.status(file.get(), status), path_, "read back", name);
   bool same = status.regular && status.bytes == image.bytes().size();
@@ -386,13 +394,8 @@ bool CheckpointStore::same_on_disk(const CheckpointImage& image, const std::stri
 }
 
 int CheckpointStore::move_aside(const std::string& name, const std::string& why, std::string& aside) {
-  int error = EEXIST;
-  const int first = next_aside(name, why);
-  for (int n = first; error == EEXIST && n < first + kAsideNames; ++n) {
-    aside = fmt::format("{}.{}-{}", name, why, n);
-    error = move_without_replacing(*options_.ops, folder_.get(), name, aside);
-  }
-  return error;
+  return with_name_aside(name, why, aside,
+                         [&] { return move_without_replacing(*options_.ops, folder_.get(), name, aside); });
 }
 
 std::string CheckpointStore::set_aside(const std::string& name, const std::string& why) {
@@ -500,14 +503,7 @@ LoadedCheckpoint CheckpointStore::load_newest() {
     options_.warn(why + "; trying the one before");
   }
   if (!lost.empty()) {
-    Manifest now;
-    {
-      const std::scoped_lock lock(mutex_);
-      std::erase_if(manifest_.entries,
-                    [&](const ManifestEntry& e) { return std::find(lost.begin(), lost.end(), e.file) != lost.end(); });
-      now = manifest_;
-    }
-    write_manifest(now);
+    write_manifest(without([&](const ManifestEntry& e) { return std::ranges::find(lost, e.file) != lost.end(); }));
     prune_corrupt();
   }
   if (loaded.file.empty()) none_left(path_, names.size());
@@ -535,17 +531,10 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_for_rollback(std::int64_t 
 
 void CheckpointStore::abandon_after(std::int64_t step) {
   wait();
-  Manifest now;
   std::vector<std::string> later;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto is_later = [&](const ManifestEntry& e) { return e.step > step; };
-    for (const ManifestEntry& e : manifest_.entries)
-      if (is_later(e)) later.push_back(e.file);
-    now = manifest_;
-    std::erase_if(now.entries, is_later);
-    std::erase_if(manifest_.entries, is_later);
-  }
+  for (const ManifestEntry& e : entries())
+    if (e.step > step) later.push_back(e.file);
+  const Manifest now = without([&](const ManifestEntry& e) { return e.step > step; });
   // The newest is renamed first, so that a process killed in between leaves no gap: all checkpoints up to some step.
   for (const std::string& file : std::views::reverse(later)) {
     std::string aside;

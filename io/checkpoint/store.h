@@ -119,7 +119,11 @@ class CheckpointStore {
   void commit(SaveRequest& request, SaveOutcome& outcome) noexcept;
   void encode_and_commit(SaveRequest& request, SaveOutcome& outcome);
   void write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes);
+  template <class F>
+  Manifest without(const F& is_gone);
   int remove_from_manifest(const std::string& name);
+  template <class F>
+  int with_name_aside(const std::string& name, const std::string& why, std::string& aside, const F& move);
   int set_aside_and_rename(const std::string& temporary, const std::string& name);
   void sync_folder(const std::string& name);
   void write_temporary(const CheckpointImage& image, const std::string& temporary);

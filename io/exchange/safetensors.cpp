@@ -166,14 +166,12 @@ std::uint64_t header_length(std::span<const std::byte> begin, std::uint64_t size
 /// Refuses a file by its first bytes, before the rest is read. Ignores system errors, which the read of the whole file
 /// reports.
 void check_begin(FileOps& ops, int folder, const std::string& name) {
-  int descriptor = -1;
-  if (ops.open_read(folder, name, descriptor) != 0) return;
-  const FileHandle file(ops, descriptor);
+  const auto [error, file] = try_open(ops, &FileOps::open_read, folder, name);
   FileStatus status;
-  if (ops.status(descriptor, status) != 0 || !status.regular) return;
+  if (error != 0 || ops.status(file.get(), status) != 0 || !status.regular) return;
   std::array<std::byte, sizeof(std::uint64_t) + 1> begin{};
   const auto first = std::span(begin).first(std::min<std::size_t>(begin.size(), status.bytes));
-  if (read_exactly(ops, descriptor, 0, first) == 0) header_length(first, status.bytes);
+  if (read_exactly(ops, file.get(), 0, first) == 0) header_length(first, status.bytes);
 }
 
 const char* type_name(DType dtype) {
@@ -248,14 +246,12 @@ std::vector<std::byte> encode_safetensors(const Safetensors& content) {
 Safetensors read_safetensors(const std::string& path, std::uint64_t limit) {
   const auto [folder_path, name] = split_path(path);
   FileOps& ops = FileOps::real();
-  int descriptor = -1;
-  int error = ops.open_folder(folder_path, descriptor);
-  check<DataError>(error == 0, "{}: {}", path, error_text(error));
-  const FileHandle folder(ops, descriptor);
+  const auto [open_error, folder] = try_open(ops, &FileOps::open_folder, folder_path);
+  check<DataError>(open_error == 0, "{}: {}", path, error_text(open_error));
   std::vector<std::byte> bytes;
   try {
     check_begin(ops, folder.get(), name);
-    error = read_file(ops, folder.get(), name, limit, bytes);
+    const int error = read_file(ops, folder.get(), name, limit, bytes);
     check<DataError>(error == 0, "{}", error_text(error));
     return decode_safetensors(bytes);
   } catch (const DataError& e) {

@@ -164,9 +164,8 @@ int read_exactly(FileOps& ops, int file, std::uint64_t offset, std::span<std::by
 }
 
 int read_file(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, std::vector<std::byte>& bytes) {
-  int descriptor = -1;
-  if (const int error = ops.open_read(folder, name, descriptor)) return error;
-  FileHandle file(ops, descriptor);
+  const auto [open_error, file] = try_open(ops, &FileOps::open_read, folder, name);
+  if (open_error != 0) return open_error;
   FileStatus before;
   if (const int error = ops.status(file.get(), before)) return error;
   if (!before.regular) return before.folder ? EISDIR : EINVAL;
@@ -180,14 +179,13 @@ int read_file(FileOps& ops, int folder, const std::string& name, std::uint64_t l
 
 int write_file_atomically(FileOps& ops, int folder, const std::string& name, std::span<const std::byte> bytes) {
   const std::string temporary = "." + name + ".tmp";
-  int descriptor = -1;
-  int error = ops.create_exclusive(folder, temporary, descriptor);
-  if (error == EEXIST) {  // left by a process that died
-    if ((error = ops.unlink(folder, temporary)) != 0) return error;
-    error = ops.create_exclusive(folder, temporary, descriptor);
+  Opened file = try_open(ops, &FileOps::create_exclusive, folder, temporary);
+  if (file.error == EEXIST) {  // left by a process that died
+    if (const int error = ops.unlink(folder, temporary)) return error;
+    file = try_open(ops, &FileOps::create_exclusive, folder, temporary);
   }
-  if (error != 0) return error;
-  return write_and_rename(ops, folder, FileHandle(ops, descriptor), temporary, name, bytes);
+  if (file.error != 0) return file.error;
+  return write_and_rename(ops, folder, std::move(file.handle), temporary, name, bytes);
 }
 
 int write_and_rename(FileOps& ops, int folder, FileHandle file, const std::string& temporary, const std::string& name,
@@ -225,13 +223,11 @@ std::pair<std::string, std::string> split_path(const std::string& path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-int open_checkpoints(FileOps& ops, const std::string& path, int& folder) {
+Opened open_checkpoints(FileOps& ops, const std::string& path) {
   const std::size_t last = path.find_last_not_of('/');
   const auto [run, name] = split_path(last == path.npos ? path : path.substr(0, last + 1));
-  int above = -1;
-  if (const int error = ops.open_folder(run, above)) return error;
-  const FileHandle handle(ops, above);
-  return ops.open_folder_in(above, name, folder);
+  Opened above = try_open(ops, &FileOps::open_folder, run);
+  return above.error != 0 ? std::move(above) : try_open(ops, &FileOps::open_folder_in, above.handle.get(), name);
 }
 
 std::string checkpoint_file_name(std::int64_t step) { return fmt::format("ckpt-{:012}.h5", step); }
@@ -248,11 +244,10 @@ std::optional<std::int64_t> step_of_file_name(std::string_view name) {
 }
 
 FileHandle open_folder(FileOps& ops, const std::string& path) {
-  int descriptor = -1;
-  const int error = ops.open_folder(path, descriptor);
+  auto [error, folder] = try_open(ops, &FileOps::open_folder, path);
   check<StorageError>(error == 0, "open folder {}: {}; wanted a folder that can be read and written", path,
                       error_text(error));
-  return FileHandle(ops, descriptor);
+  return std::move(folder);
 }
 
 }  // namespace binade::io

@@ -88,6 +88,19 @@ class FileHandle {
   int descriptor_ = -1;
 };
 
+/// A file or folder, or the errno value of the failure to open it.
+struct Opened {
+  int error = 0;
+  FileHandle handle{};
+};
+/// Opens a file or folder by a member of FileOps: try_open(ops, &FileOps::open_read, folder, name).
+template <class... Parameters, class... Arguments>
+Opened try_open(FileOps& ops, int (FileOps::*member)(Parameters...), const Arguments&... arguments) {
+  int descriptor = -1;
+  const int error = (ops.*member)(arguments..., descriptor);
+  return {error, error == 0 ? FileHandle(ops, descriptor) : FileHandle()};
+}
+
 /// Writes all bytes; repeats short writes and interrupted calls. Returns 0 or errno.
 int write_all(FileOps& ops, int file, std::span<const std::byte> bytes);
 /// Fills `bytes`; returns 0 or errno, EIO if the file is shorter.
@@ -122,8 +135,8 @@ std::pair<std::string, std::string> split_path(const std::string& path);
 FileHandle open_folder(FileOps& ops, const std::string& path);
 
 /// Opens the folder of checkpoints, "RUN/checkpoints". Symbolic links in the path of the run are followed, but
-/// `checkpoints` itself must not be a link. Returns 0 or errno.
-int open_checkpoints(FileOps& ops, const std::string& path, int& folder);
+/// `checkpoints` itself must not be a link.
+Opened open_checkpoints(FileOps& ops, const std::string& path);
 
 /// Returns the name of a step's checkpoint file: "ckpt-000000000500.h5".
 std::string checkpoint_file_name(std::int64_t step);

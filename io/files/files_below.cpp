@@ -13,19 +13,17 @@ FilesBelow::FilesBelow(const std::string& path, FileOps& ops)
     : path_(path), folder_(open_folder(ops, path)), ops_(&ops) {}
 
 FilesBelow::Location FilesBelow::walk(const std::string& name, Missing missing) const {
-  int opened = -1;
-  if (const int error = ops_->open_folder_in(folder_.get(), ".", opened)) return {error};
-  FileHandle folder(*ops_, opened);
+  Opened folder = try_open(*ops_, &FileOps::open_folder_in, folder_.get(), ".");
   std::size_t begin = 0;
-  for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', begin)) {
+  for (std::size_t slash = name.find('/'); folder.error == 0 && slash != name.npos; slash = name.find('/', begin)) {
     const std::string part = name.substr(begin, slash - begin);
     begin = slash + 1;
     if (missing == Missing::kIsMade)
-      if (const int error = ops_->create_folder_in(folder.get(), part); error != 0 && error != EEXIST) return {error};
-    if (const int error = ops_->open_folder_in(folder.get(), part, opened)) return {error};
-    folder = FileHandle(*ops_, opened);
+      if (const int error = ops_->create_folder_in(folder.handle.get(), part); error != 0 && error != EEXIST)
+        return {error};
+    folder = try_open(*ops_, &FileOps::open_folder_in, folder.handle.get(), part);
   }
-  return {0, std::move(folder), name.substr(begin)};
+  return {folder.error, std::move(folder.handle), name.substr(begin)};
 }
 
 void FilesBelow::refuse(const std::string& name, const char* doing, int error) const {
@@ -55,19 +53,16 @@ std::vector<std::string> FilesBelow::names_in(const std::string& folder_name) co
 }
 
 std::optional<FileHandle> FilesBelow::find_regular(const std::string& name, std::uint64_t& bytes) const {
-  int descriptor = -1;
   const Location at = walk(name, Missing::kStays);
-  int error = at.error;
-  if (error == 0) error = ops_->open_read(at.folder.get(), at.name, descriptor);
-  if (error == ENOENT) return std::nullopt;
-  if (error != 0) refuse(name, "read", error);
-  FileHandle file(*ops_, descriptor);
+  Opened file{at.error};
+  if (at.error == 0) file = try_open(*ops_, &FileOps::open_read, at.folder.get(), at.name);
+  if (file.error == ENOENT) return std::nullopt;
   FileStatus status;
-  error = ops_->status(descriptor, status);
-  if (error == 0 && !status.regular) error = status.folder ? EISDIR : EINVAL;
-  if (error != 0) refuse(name, "read", error);
+  if (file.error == 0) file.error = ops_->status(file.handle.get(), status);
+  if (file.error == 0 && !status.regular) file.error = status.folder ? EISDIR : EINVAL;
+  if (file.error != 0) refuse(name, "read", file.error);
   bytes = status.bytes;
-  return file;
+  return std::move(file.handle);
 }
 
 std::optional<std::string> FilesBelow::read(const std::string& name, std::uint64_t limit) const {
@@ -116,13 +111,12 @@ FileHandle FilesBelow::append_to(const std::string& name) const {
 }
 
 std::optional<FileHandle> FilesBelow::create(const std::string& name) const {
-  int descriptor = -1;
   const Location at = walk(name, Missing::kIsMade);
-  int error = at.error;
-  if (error == 0) error = ops_->create_exclusive(at.folder.get(), at.name, descriptor);
-  if (error == EEXIST) return std::nullopt;
-  if (error != 0) refuse(name, "created", error);
-  return FileHandle(*ops_, descriptor);
+  Opened file{at.error};
+  if (at.error == 0) file = try_open(*ops_, &FileOps::create_exclusive, at.folder.get(), at.name);
+  if (file.error == EEXIST) return std::nullopt;
+  if (file.error != 0) refuse(name, "created", file.error);
+  return std::move(file.handle);
 }
 
 }  // namespace binade::io

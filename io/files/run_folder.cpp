@@ -17,20 +17,14 @@ constexpr std::uint64_t kConfigLimit = 16u << 20;
 
 /// Creates one folder if it does not exist, and syncs its parent. Returns 0 or errno.
 int create_one(FileOps& ops, const std::string& path) {
-  int above = -1;
   const int error = ops.create_folder(path);
-  const int open_error = ops.open_folder(split_path(path).first, above);
-  const FileHandle handle(ops, open_error == 0 ? above : -1);
-  if (error != 0 && error != EEXIST) {
-    int there = -1;  // creating an existing folder may fail with an errno other than EEXIST, as on a read-only disk
-    if (ops.open_folder(path, there) != 0) return error;
-    ops.close(there);
-    return 0;
-  }
+  const auto [open_error, above] = try_open(ops, &FileOps::open_folder, split_path(path).first);
+  // Creating an existing folder may fail with an errno other than EEXIST, as on a read-only disk.
+  if (error != 0 && error != EEXIST) return try_open(ops, &FileOps::open_folder, path).error == 0 ? 0 : error;
   // An existing folder may come from a process that died before it synced, so sync its parent. For an existing folder
   // errors are ignored, because the user may lack permission to open the parent.
   if (open_error != 0) return error == 0 ? open_error : 0;
-  const int sync_error = ops.sync(above);
+  const int sync_error = ops.sync(above.get());
   return error == 0 ? sync_error : 0;
 }
 
@@ -50,10 +44,9 @@ void check_readable(int error, const std::string& path) {
 
 /// Opens a folder; returns a closed handle if it does not exist.
 FileHandle open_if_exists(FileOps& ops, const std::string& path) {
-  int descriptor = -1;
-  const int error = ops.open_folder(path, descriptor);
+  auto [error, folder] = try_open(ops, &FileOps::open_folder, path);
   check_readable(error, path);
-  return {ops, error == 0 ? descriptor : -1};
+  return std::move(folder);
 }
 
 bool exists(FileOps& ops, int folder, const std::string& path, const std::string& name) {
@@ -64,13 +57,10 @@ bool exists(FileOps& ops, int folder, const std::string& path, const std::string
 }
 
 std::vector<std::string> checkpoint_names(FileOps& ops, const std::string& path) {
-  int descriptor = -1;
-  const int error = open_checkpoints(ops, path + "/checkpoints", descriptor);
+  const auto [error, checkpoints] = open_checkpoints(ops, path + "/checkpoints");
   check_readable(error, path);
-  if (error != 0) return {};
-  const FileHandle checkpoints(ops, descriptor);
   std::vector<std::string> names;
-  check_readable(ops.list(descriptor, names), path);
+  if (error == 0) check_readable(ops.list(checkpoints.get(), names), path);
   return names;
 }
 
@@ -109,17 +99,15 @@ RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
 }
 
 RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
-  int descriptor = -1;
-  int error = ops.open_folder(path, descriptor);
-  check<NoCheckpointError>(error == 0,
+  auto [open_error, folder] = try_open(ops, &FileOps::open_folder, path);
+  check<NoCheckpointError>(open_error == 0,
                            "run folder {}: {}; there is nothing to resume; --resume auto begins a run there", path,
-                           error_text(error));
-  FileHandle folder(ops, descriptor);
-  check<NoCheckpointError>(contains_run(ops, descriptor, path),
+                           error_text(open_error));
+  check<NoCheckpointError>(contains_run(ops, folder.get(), path),
                            "run folder {}: it holds no run; there is nothing to resume; --resume auto begins one",
                            path);
-  RunLock lock(ops, descriptor, path);
-  error = ops.create_folder(path + "/checkpoints");
+  RunLock lock(ops, folder.get(), path);
+  const int error = ops.create_folder(path + "/checkpoints");
   check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot create checkpoints/ in it: {}", path,
                       error_text(error));
   return RunFolder(FilesBelow(path, std::move(folder), ops), std::move(lock));
@@ -141,24 +129,20 @@ bool RunFolder::holds_config(const std::string& path, FileOps& ops) {
 }
 
 std::string RunFolder::next_free(const std::string& parent, const std::string& name, FileOps& ops) {
-  int descriptor = -1;
-  const int error = ops.open_folder(parent, descriptor);
+  const auto [error, folder] = try_open(ops, &FileOps::open_folder, parent);
   check<StorageError>(error == 0 || error == ENOENT, "folder of runs {}: cannot read its contents: {}", parent,
                       error_text(error));
-  const FileHandle folder(ops, error == 0 ? descriptor : -1);
   for (int n = 1;; ++n) {
     const std::string candidate = fmt::format("{}-{}", name, n);
-    if (!folder.open() || !exists(ops, descriptor, parent, candidate)) return parent + "/" + candidate;
+    if (!folder.open() || !exists(ops, folder.get(), parent, candidate)) return parent + "/" + candidate;
   }
 }
 
 void RunFolder::check_not_moved() const {
-  int descriptor = -1;
-  const int error = files_.ops().open_folder(path(), descriptor);
-  const FileHandle found(files_.ops(), error == 0 ? descriptor : -1);
+  const auto [error, found] = try_open(files_.ops(), &FileOps::open_folder, path());
   FileStatus opened, now;
   const bool compared = error == 0 && files_.ops().status(files_.descriptor(), opened) == 0 &&
-                        files_.ops().status(descriptor, now) == 0;
+                        files_.ops().status(found.get(), now) == 0;
   const bool gone = error == ENOENT || error == ENOTDIR || error == ELOOP ||
                     (compared && (opened.device != now.device || opened.inode != now.inode));
   check<StorageError>(!gone,
@@ -177,11 +161,9 @@ void RunFolder::write_text(const std::string& name, const std::string& text) con
 std::string RunFolder::read_config() const { return config_in(files_.ops(), files_.descriptor(), path()); }
 
 std::string read_run_config(const std::string& path, FileOps& ops) {
-  int descriptor = -1;
-  const int error = ops.open_folder(path, descriptor);
+  const auto [error, folder] = try_open(ops, &FileOps::open_folder, path);
   check<NoCheckpointError>(error == 0, "run folder {}: {}", path, error_text(error));
-  const FileHandle folder(ops, descriptor);
-  return config_in(ops, descriptor, path);
+  return config_in(ops, folder.get(), path);
 }
 
 namespace {
@@ -205,29 +187,26 @@ std::string holder(FileOps& ops, int file) {
 }  // namespace
 
 RunLock::RunLock(FileOps& ops, int folder, const std::string& path) {
-  int descriptor = -1;
-  int error = ops.open_or_create(folder, kLockName, descriptor);
-  check<StorageError>(error == 0, "run folder {}: cannot write to it: {}", path, error_text(error));
-  file_ = FileHandle(ops, descriptor);
-  error = ops.lock_exclusive(descriptor);
+  Opened opened = try_open(ops, &FileOps::open_or_create, folder, kLockName);
+  check<StorageError>(opened.error == 0, "run folder {}: cannot write to it: {}", path, error_text(opened.error));
+  file_ = std::move(opened.handle);
+  int error = ops.lock_exclusive(file_.get());
   if (error == EWOULDBLOCK) {
-    const std::string who = holder(ops, descriptor);
+    const std::string who = holder(ops, file_.get());
     throw LockError(
         fmt::format("run folder {}: another process{} is writing to it; wait for it, end it, or use another --run",
                     path, who.empty() ? "" : " (" + who + ")"));
   }
   check<StorageError>(error == 0, "run folder {}: its file system cannot lock a file: {}; use a local one", path,
                       error_text(error));
-  error = ops.truncate(descriptor, 0);
-  if (error == 0) error = write_all(ops, descriptor, bytes_of(fmt::format("pid {}\n", ::getpid())));
+  error = ops.truncate(file_.get(), 0);
+  if (error == 0) error = write_all(ops, file_.get(), bytes_of(fmt::format("pid {}\n", ::getpid())));
   check<StorageError>(error == 0, "run folder {}: cannot write to it: {}", path, error_text(error));
 }
 
 bool RunLock::is_held(FileOps& ops, int folder) {
-  int descriptor = -1;
-  if (ops.open_read(folder, kLockName, descriptor) != 0) return false;
-  const FileHandle file(ops, descriptor);
-  return ops.lock_exclusive(descriptor) == EWOULDBLOCK;
+  const auto [error, file] = try_open(ops, &FileOps::open_read, folder, kLockName);
+  return error == 0 && ops.lock_exclusive(file.get()) == EWOULDBLOCK;
 }
 
 }  // namespace binade::io

@@ -1,7 +1,9 @@
-"""Prints io/text/unicode_classes.cpp from the Unicode data of this Python: python3 make_unicode_classes.py > unicode_classes.cpp
+"""Writes unicode_letters.txt and unicode_numbers.txt beside this file: the code points of the general categories L and N,
+a range per line, from the Unicode data of this Python: python3 make_unicode_classes.py
 
-The table in the repository is of Unicode 16.0.0 (Python 3.14), which is what Hugging Face's tokenizers and tiktoken use.
+The files in the repository are of Unicode 16.0.0 (Python 3.14), which is what Hugging Face's tokenizers and tiktoken use.
 """
+import pathlib
 import unicodedata
 
 
@@ -16,55 +18,10 @@ def ranges(kind):
             start = None
 
 
-def table(name, kind):
-    entries = ["{0x%X, 0x%X}" % pair for pair in ranges(kind)]
-    lines, line = [], "   "
-    for entry in entries:
-        if len(line) + len(entry) + 2 > 120:
-            lines.append(line)
-            line = "   "
-        line += " " + entry + ","
-    return "constexpr Range %s[] = {\n%s\n};" % (name, "\n".join(lines + [line]))
-
-
 def main():
-    print(f"""// Made by io/text/make_unicode_classes.py from Unicode {unicodedata.unidata_version}.
-#include "binade/io/text/unicode_classes.h"
-
-#include <algorithm>
-#include <iterator>
-
-namespace binade::io {{
-namespace {{
-
-struct Range {{
-  char32_t first, last;
-}};
-
-// clang-format off
-{table("kLetters", "L")}
-
-{table("kNumbers", "N")}
-// clang-format on
-
-template <std::size_t n>
-bool contains(const Range (&ranges)[n], char32_t c) {{
-  const auto* after = std::upper_bound(std::begin(ranges), std::end(ranges), c, [](char32_t x, const Range& r) {{ return x < r.first; }});
-  return after != std::begin(ranges) && c <= std::prev(after)->last;
-}}
-
-}}  // namespace
-
-bool is_letter(char32_t c) {{ return c < 0x80 ? (c | 0x20) >= 'a' && (c | 0x20) <= 'z' : contains(kLetters, c); }}
-
-bool is_number(char32_t c) {{ return c < 0x80 ? c >= '0' && c <= '9' : contains(kNumbers, c); }}
-
-bool is_space(char32_t c) {{
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
-         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}}
-
-}}  // namespace binade::io""")
+    for kind, name in ("L", "letters"), ("N", "numbers"):
+        lines = ["%X..%X\n" % pair for pair in ranges(kind)]
+        pathlib.Path(__file__).with_name(f"unicode_{name}.txt").write_text("".join(lines))
 
 
 if __name__ == "__main__":

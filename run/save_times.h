@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -19,14 +20,25 @@ class SaveTimes {
     double seconds = 0;            ///< longest interval between saves; 0: no saves by the clock
     bool saved_before = false;     ///< true if the run has a checkpoint; then no save follows its first step
   };
-  SaveTimes(const Options& options, double now);
+  SaveTimes(const Options& options, double now) : options_(options) {
+    if (options_.saved_before)
+      save_started(now);
+    else if (options_.seconds > 0)
+      next_ = now;
+  }
 
   bool due_at_step(std::int64_t step) const { return options_.every_steps > 0 && step % options_.every_steps == 0; }
   bool due_by_clock(double now) const { return now >= next_; }
   /// Call when any save starts.
-  void save_started(double now);
+  void save_started(double now) {
+    next_ = options_.seconds > 0 ? now + std::min(interval_, options_.seconds) : kNever;
+    interval_ = std::min(2 * interval_, options_.seconds);
+  }
   /// Call when the save failed.
-  void save_failed(double now);
+  void save_failed(double now) {
+    next_ = std::min(next_, now + retry_);
+    retry_ = std::min(2 * retry_, kMaxRetry);
+  }
   /// Call when the save was committed.
   void save_committed() { retry_ = kFirstRetry; }
 

@@ -8,18 +8,12 @@ namespace binade::doctor::report {
 
 namespace {
 
-bool is_readable(char32_t c) {
-  if (c == '\n' || c == '\t') return true;
-  if (c < 0x20 || (c >= 0x7F && c < 0xA0)) return false;
-  return !(c >= 0x202A && c <= 0x202E) && !(c >= 0x2066 && c <= 0x2069);  // these ranges change the text's direction
-}
-
 std::string escaped(std::string_view plain) {
   std::string html;
   html.reserve(plain.size());
   for (std::size_t at = 0; at < plain.size();) {
     const io::CodePoint point = io::decode_utf8(plain, at);
-    switch (point.valid && is_readable(point.value) ? point.value : 0xFFFD) {
+    switch (point.valid && io::is_displayable(point.value) ? point.value : 0xFFFD) {
       case '&': html += "&amp;"; break;
       case '<': html += "&lt;"; break;
       case '>': html += "&gt;"; break;

@@ -31,9 +31,10 @@ double peak_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
+/// Times the steps of a trainer.
 class Timer {
  public:
-  explicit Timer(const Workload& workload) : workload_(workload) {}
+  Timer(amp::Trainer& trainer, std::function<void()> step) : trainer_(trainer), step_(std::move(step)) {}
 
   /// Runs `count` steps and returns their mean time; the device is idle before the first and after the last.
   double milliseconds(int count = 1) {
@@ -41,10 +42,10 @@ class Timer {
     device.synchronize({});
     const auto before = std::chrono::steady_clock::now();
     for (int i = 0; i < count; ++i) {
-      workload_.step();
-      if (!first_loss_) first_loss_ = workload_.loss();
+      step_();
+      if (!first_loss_) first_loss_ = wait_for_loss();
     }
-    loss_ = workload_.loss();
+    wait_for_loss();
     device.synchronize({});
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - before).count() / count;
   }
@@ -61,7 +62,15 @@ class Timer {
   }
 
  private:
-  const Workload& workload_;
+  /// Waits for the last step; returns its loss.
+  double wait_for_loss() {
+    trainer_.synchronize();
+    for (const StepStats& one : trainer_.finished()) loss_ = one.loss;
+    return loss_;
+  }
+
+  amp::Trainer& trainer_;
+  std::function<void()> step_;
   double loss_ = 0;
   std::optional<double> first_loss_;
 };
@@ -78,19 +87,16 @@ std::optional<int> requested(std::string_view line) {
   return count;
 }
 
-}  // namespace
-
-int serve_steps(const Workload& workload, bool interactive, int steps) {
-  Timer timer(workload);
+int serve_steps(const BenchSettings& s, Timer& timer, std::int64_t parameters) {
   io::JsonObject about;
   about.add("ready", true)
       .add("backend", "binade " + std::string(version()))
-      .add("workload", workload.name)
-      .add("precision", workload.precision)
+      .add("workload", s.workload)
+      .add("precision", s.train.precision)
       .add("device", Runtime::current_device().to_string())
       .add("threads", num_threads())
-      .add("parameters", workload.parameters);
-  if (interactive) {
+      .add("parameters", parameters);
+  if (s.interactive) {
     say(about);
     for (std::string line; std::getline(std::cin, line) && line != "quit";) {
       const std::optional<int> count = requested(line);
@@ -102,25 +108,25 @@ int serve_steps(const Workload& workload, bool interactive, int steps) {
   }
   for (int i = 0; i < kWarmUp; ++i) timer.milliseconds();
   std::vector<double> times;
-  for (int i = 0; i < steps; ++i) times.push_back(timer.milliseconds());
+  for (int i = 0; i < s.steps; ++i) times.push_back(timer.milliseconds());
   std::ranges::sort(times);
-  say(timer.answer(steps, times[times.size() / 2])
+  say(timer.answer(static_cast<int>(s.steps), times[times.size() / 2])
           .add("ms_min", times.front())
           .add("ms_max", times.back())
-          .add("workload", workload.name)
-          .add("precision", workload.precision));
+          .add("workload", s.workload)
+          .add("precision", s.train.precision));
   return 0;
 }
 
-int measure_overhead(const Workload& workload, int pairs) {
-  Timer timer(workload);
+int measure_overhead(const BenchSettings& s, Timer& timer, amp::Trainer& trainer) {
+  const int pairs = static_cast<int>(s.overhead);
   for (int i = 0; i < kWarmUp; ++i) timer.milliseconds();
   const RandomStream order{1, RngPurpose::kData, 0, 0, 7};
   std::vector<double> on, off, ratios;
   for (int pair = 0; pair < pairs; ++pair) {
     const bool on_first = order.uniform(static_cast<std::uint64_t>(pair)) < 0.5;
     for (const bool watched : {on_first, !on_first}) {
-      workload.set_telemetry(watched);
+      trainer.set_telemetry(watched);
       (watched ? on : off).push_back(timer.milliseconds());
     }
     ratios.push_back(on.back() / off.back());
@@ -130,8 +136,8 @@ int measure_overhead(const Workload& workload, int pairs) {
   // Half of the 95 % interval of the median, in ranks: 1.96 sqrt(pairs / 4).
   const auto spread = static_cast<std::size_t>(0.98 * std::sqrt(static_cast<double>(pairs)));
   say(io::JsonObject()
-          .add("workload", workload.name)
-          .add("precision", workload.precision)
+          .add("workload", s.workload)
+          .add("precision", s.train.precision)
           .add("pairs", pairs)
           .add("on_ms", on[half])
           .add("off_ms", off[half])
@@ -140,6 +146,8 @@ int measure_overhead(const Workload& workload, int pairs) {
           .add("high", ratios[std::min(ratios.size() - 1, half + spread)]));
   return 0;
 }
+
+}  // namespace
 
 void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std::string>& workloads) {
   s.workload = workloads.front();
@@ -161,19 +169,8 @@ void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std
 }
 
 int run_bench(const BenchSettings& s, amp::Trainer& trainer, std::int64_t parameters, std::function<void()> step) {
-  const auto loss = [&trainer, last = 0.0]() mutable {
-    trainer.synchronize();
-    for (const StepStats& one : trainer.finished()) last = one.loss;
-    return last;
-  };
-  const Workload workload{.name = s.workload,
-                          .precision = s.train.precision,
-                          .parameters = parameters,
-                          .step = std::move(step),
-                          .loss = loss,
-                          .set_telemetry = [&trainer](bool on) { trainer.set_telemetry(on); }};
-  if (s.overhead > 0) return measure_overhead(workload, static_cast<int>(s.overhead));
-  return serve_steps(workload, s.interactive, static_cast<int>(s.steps));
+  Timer timer(trainer, std::move(step));
+  return s.overhead > 0 ? measure_overhead(s, timer, trainer) : serve_steps(s, timer, parameters);
 }
 
 }  // namespace binade::examples

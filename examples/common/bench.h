@@ -11,39 +11,25 @@
 
 namespace binade::examples {
 
-/// The training step to time.
-struct Workload {
-  std::string name{}, precision{};
-  std::int64_t parameters = 0;
-  std::function<void()> step{};               ///< submits one training step
-  std::function<double()> loss{};             ///< returns the loss of the last step, after waiting for it
-  std::function<void(bool)> set_telemetry{};  ///< switches the telemetry of the steps on or off
-};
-
-/// Times steps. If `interactive`, serves the protocol of bench/run.py on stdin and stdout (on a GPU the answers contain
-/// `device_peak_mib`), so that a script can interleave steps of several processes; otherwise times `steps` steps after
-/// two warm-up steps and prints one JSON object. Returns the exit code.
-int serve_steps(const Workload& workload, bool interactive, int steps);
-
-/// Measures the cost of telemetry with `pairs` of steps, one with and one without telemetry, in random order. Prints
-/// the medians, and the median of the pairs' ratios with its 95 % interval (of order statistics). Returns the exit
-/// code.
-int measure_overhead(const Workload& workload, int pairs);
-
 /// Settings of a `bench` command.
 struct BenchSettings {
   TrainSettings train{};
   std::string workload{};
-  bool interactive = false, record = true;  ///< see serve_steps(); true: captured graphs on a GPU
-  std::int64_t batch = 0;                   ///< samples per step; 0: the workload's default
-  std::int64_t overhead = 0;                ///< pairs of steps for measure_overhead(); 0: times steps instead
-  std::int64_t steps = 10;                  ///< steps to time if not interactive
+  bool interactive = false;   ///< true: serve the protocol of bench/run.py on stdin and stdout
+  bool record = true;         ///< true: captured graphs on a GPU
+  std::int64_t batch = 0;     ///< samples per step; 0: the workload's default
+  std::int64_t overhead = 0;  ///< pairs of steps that measure the cost of telemetry; 0: times steps instead
+  std::int64_t steps = 10;    ///< steps to time if not interactive
 };
 
 /// Adds the settings of `bench`; the first of `workloads` is the default.
 void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std::string>& workloads);
 
-/// Times `step`, which makes one of the trainer's steps. Returns the exit code.
+/// Times `step`, which makes one of the trainer's steps. Returns the exit code. If `interactive`, serves the protocol
+/// of bench/run.py (on a GPU the answers contain `device_peak_mib`), so that a script can interleave steps of several
+/// processes; otherwise times `steps` steps after two warm-up steps and prints one JSON object. With `overhead`,
+/// measures the cost of telemetry instead, with pairs of steps, one with and one without telemetry, in random order:
+/// prints the medians, and the median of the pairs' ratios with its 95 % interval (of order statistics).
 int run_bench(const BenchSettings& s, amp::Trainer& trainer, std::int64_t parameters, std::function<void()> step);
 
 }  // namespace binade::examples

@@ -41,17 +41,12 @@ std::string bytes_field(int number, std::string_view bytes) {
   return out;
 }
 
-std::string float_field(int number, float value) {
+/// A float or double as its bits.
+template <class Bits>
+std::string fixed_field(int number, Bits bits) {
   std::string out;
-  put_varint(out, (static_cast<std::uint64_t>(number) << 3) | 5);
-  put_little_endian(out, std::bit_cast<std::uint32_t>(value));
-  return out;
-}
-
-std::string double_field(int number, double value) {
-  std::string out;
-  put_varint(out, (static_cast<std::uint64_t>(number) << 3) | 1);
-  put_little_endian(out, std::bit_cast<std::uint64_t>(value));
+  put_varint(out, (static_cast<std::uint64_t>(number) << 3) | (sizeof(Bits) == 4 ? 5 : 1));
+  put_little_endian(out, bits);
   return out;
 }
 
@@ -96,7 +91,7 @@ TensorBoardWriter::~TensorBoardWriter() {
 
 void TensorBoardWriter::event(const std::string& content) {
   const double time = now();
-  const std::string data = double_field(1, time) + content;
+  const std::string data = fixed_field(1, std::bit_cast<std::uint64_t>(time)) + content;
   std::string length;
   put_little_endian(length, static_cast<std::uint64_t>(data.size()));
   pending_ += length;
@@ -119,7 +114,7 @@ void TensorBoardWriter::flush() {
 }
 
 void TensorBoardWriter::scalar(std::string_view tag, std::int64_t step, float value) {
-  event(summary_event(step, tag, float_field(2, value)));
+  event(summary_event(step, tag, fixed_field(2, std::bit_cast<std::uint32_t>(value))));
 }
 
 void TensorBoardWriter::image(std::string_view tag, std::int64_t step, const Image& picture) {

@@ -28,22 +28,14 @@ std::string Console::paint(std::string_view text, Color which) const {
   return color ? fmt::format("\x1b[{}m{}\x1b[0m", which == Color::kRed ? 31 : 32, text) : std::string(text);
 }
 
-namespace {
-
-/// True for directional overrides and isolates, which display text in another order than its bytes.
-bool changes_direction(char32_t c) { return (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069); }
-
-}  // namespace
-
 std::string printable(std::string_view text) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
     const CodePoint point = decode_utf8(text, at);
     const char32_t c = point.value;
-    const bool ends_line = text.substr(at, 2) == "\r\n";
     if (!point.valid)
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
-    else if (c == '\n' || c == '\t' || ends_line || (c >= 0x20 && c < 0x7F) || (c >= 0xA0 && !changes_direction(c)))
+    else if (is_displayable(c) || text.substr(at, 2) == "\r\n")
       append_utf8(result, c);
     else
       result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));

@@ -25,6 +25,13 @@ std::size_t find_bad_utf8(std::string_view text);
 /// Returns the length of `text` in bytes without an incomplete sequence at its end that more bytes could complete.
 std::size_t whole_utf8(std::string_view text);
 
+/// True for characters that only display themselves, newline and tab included. Other control characters (C0 and C1)
+/// could control a terminal; directional overrides and isolates display text in another order than its bytes.
+inline bool is_displayable(char32_t c) {
+  return c == '\n' || c == '\t' || (c >= 0x20 && c < 0x7F) ||
+         (c >= 0xA0 && !(c >= 0x202A && c <= 0x202E) && !(c >= 0x2066 && c <= 0x2069));
+}
+
 /// Appends `code_point` (a scalar value) in UTF-8.
 void append_utf8(std::string& text, char32_t code_point);
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "binade/core/tensor.h"
+#include "binade/io/exchange/safetensors.h"
 
 namespace binade::io {
 
@@ -28,6 +28,13 @@ inline Tensor permuted(const Tensor& t, const std::array<int, 4>& order) {
                       from + static_cast<std::size_t>(a * moved[0] + b * moved[1] + c * moved[2] + d * moved[3]) * size,
                       size);
   return result;
+}
+
+/// Permutes the axes of all tensors of rank 4; the others are unchanged.
+inline TensorMap permuted(TensorMap tensors, const std::array<int, 4>& order) {
+  for (auto& [name, tensor] : tensors)
+    if (tensor.rank() == 4) tensor = permuted(tensor, order);
+  return tensors;
 }
 
 /// Transposes a matrix.

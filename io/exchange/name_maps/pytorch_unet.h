@@ -1,6 +1,6 @@
 #pragma once
 
-#include "binade/io/exchange/safetensors.h"
+#include "binade/io/exchange/name_maps/axes.h"
 
 namespace binade::io {
 
@@ -11,7 +11,7 @@ namespace binade::io {
 ///     ConvTranspose2d.weight  (C, K, R, S)   <->  (C, R, S, K)
 ///
 /// Every tensor of rank 4 is one of the two, and in both cases axis 1 becomes the last. Other tensors are unchanged.
-TensorMap unet_from_pytorch(const TensorMap& theirs);
-TensorMap unet_to_pytorch(const TensorMap& ours);
+inline TensorMap unet_from_pytorch(const TensorMap& theirs) { return permuted(theirs, {0, 2, 3, 1}); }
+inline TensorMap unet_to_pytorch(const TensorMap& ours) { return permuted(ours, {0, 3, 1, 2}); }
 
 }  // namespace binade::io

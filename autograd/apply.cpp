@@ -47,6 +47,8 @@ std::optional<OpContext::Recomputable> recomputable_from(const Variable& x, int 
 
 bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
 
+thread_local TrainedScope* trained_scope = nullptr;
+
 }  // namespace
 
 Observation observed(const OpInfo& info, ObservationScope& observation, std::span<const Tensor> results) {
@@ -111,10 +113,6 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
   tape_index_ = step_context().tape_index++;
   context_.rng = random_stream(RngPurpose::kDropout, tape_index_);
 }
-
-namespace {
-thread_local TrainedScope* trained_scope = nullptr;
-}  // namespace
 
 TrainedScope::TrainedScope() : outer_(std::exchange(trained_scope, this)) {}
 

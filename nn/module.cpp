@@ -83,6 +83,38 @@ std::string differences(const std::map<std::string, Tensor>& wanted, const State
   return text;
 }
 
+/// Returns the path that ops of `module` get. `named`: true if the module has a path of its own. A module that no
+/// visit() reaches has none, and its ops get the path of the calling module.
+std::string path_on_entry(Module& module, bool named, const std::string& path) {
+  if (module_depth == 0 && !named) {
+    assign_paths(module);
+    return {};
+  }
+  return named ? path : step_context().module_path;
+}
+
+/// Returns all parts of `root` that Walk passes to `callback`, with their paths.
+template <class Part>
+std::vector<std::pair<std::string, Part*>> collect(Module& root,
+                                                   std::function<void(const std::string&, Part&)> Walk::*callback) {
+  std::vector<std::pair<std::string, Part*>> found;
+  Walk walk("");
+  walk.*callback = [&found](const std::string& path, Part& part) { found.emplace_back(path, &part); };
+  root.visit(walk);
+  return found;
+}
+
+std::map<std::string, Tensor> tensors_for(Module& root, const StateDict& state) {
+  std::map<std::string, Tensor> tensors = tensors_of(root);
+  const std::string problems = differences(tensors, state);
+  check<CheckpointError>(
+      problems.empty(),
+      "load_state_dict: wanted the parameters and buffers of this model, got a state that differs; {}; "
+      "build the model with the settings it was saved with",
+      problems);
+  return tensors;
+}
+
 }  // namespace
 
 Tensor& Buffer::writable() {
@@ -127,20 +159,6 @@ void Module::train(bool on) {
   visit(walk);
 }
 
-namespace {
-
-/// Returns the path that ops of `module` get. `named`: true if the module has a path of its own. A module that no
-/// visit() reaches has none, and its ops get the path of the calling module.
-std::string path_on_entry(Module& module, bool named, const std::string& path) {
-  if (module_depth == 0 && !named) {
-    assign_paths(module);
-    return {};
-  }
-  return named ? path : step_context().module_path;
-}
-
-}  // namespace
-
 ModuleScope::ModuleScope(Module& module) : path_(path_on_entry(module, module.named_, module.path_)) { ++module_depth; }
 ModuleScope::~ModuleScope() { --module_depth; }
 
@@ -158,21 +176,6 @@ void assign_paths(Module& root, const std::string& prefix) {
   };
   root.visit(walk);
 }
-
-namespace {
-
-/// Returns all parts of `root` that Walk passes to `callback`, with their paths.
-template <class Part>
-std::vector<std::pair<std::string, Part*>> collect(Module& root,
-                                                   std::function<void(const std::string&, Part&)> Walk::*callback) {
-  std::vector<std::pair<std::string, Part*>> found;
-  Walk walk("");
-  walk.*callback = [&found](const std::string& path, Part& part) { found.emplace_back(path, &part); };
-  root.visit(walk);
-  return found;
-}
-
-}  // namespace
 
 std::vector<std::pair<std::string, Parameter*>> named_parameters(Module& root) {
   auto found = collect(root, &Walk::on_parameter);
@@ -194,21 +197,6 @@ StateDict state_dict(Module& root) {
   for (auto& [name, tensor] : tensors_of(root)) state.put(name, tensor);
   return state;
 }
-
-namespace {
-
-std::map<std::string, Tensor> tensors_for(Module& root, const StateDict& state) {
-  std::map<std::string, Tensor> tensors = tensors_of(root);
-  const std::string problems = differences(tensors, state);
-  check<CheckpointError>(
-      problems.empty(),
-      "load_state_dict: wanted the parameters and buffers of this model, got a state that differs; {}; "
-      "build the model with the settings it was saved with",
-      problems);
-  return tensors;
-}
-
-}  // namespace
 
 void check_state_dict(Module& root, const StateDict& state) { tensors_for(root, state); }
 

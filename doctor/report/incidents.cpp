@@ -122,6 +122,20 @@ Markup overview_table(const RunHistory& history) {
   return element("table", {{"class", "list"}}, rows);
 }
 
+constexpr std::size_t kMostEvents = 400;
+
+/// Returns the time of day: "2026-11-22T03:45:06Z" -> "03:45:06". The head of the page shows the date.
+std::string time_of_day(const std::string& time) {
+  return time.size() == 20 && time[10] == 'T' ? time.substr(11, 8) : time;
+}
+
+/// Returns the text of an event; the text of an incident links to its card.
+Markup what_of(const RunHistory& history, const EventRecord& event) {
+  const IncidentRecord* incident = event.kind == "incident" ? history.incident_at(event.step) : nullptr;
+  const std::string anchor = incident == nullptr ? "" : anchor_of(history, *incident);
+  return anchor.empty() ? text(event.what) : element("a", {{"href", anchor}}, text(event.what));
+}
+
 }  // namespace
 
 std::string anchor_of(const RunHistory& history, const IncidentRecord& incident) {
@@ -154,24 +168,6 @@ Markup incidents_section(const RunHistory& history) {
                                              count_text(std::ssize(history.incidents)))));
   return section("Incidents", content);
 }
-
-namespace {
-
-constexpr std::size_t kMostEvents = 400;
-
-/// Returns the time of day: "2026-11-22T03:45:06Z" -> "03:45:06". The head of the page shows the date.
-std::string time_of_day(const std::string& time) {
-  return time.size() == 20 && time[10] == 'T' ? time.substr(11, 8) : time;
-}
-
-/// Returns the text of an event; the text of an incident links to its card.
-Markup what_of(const RunHistory& history, const EventRecord& event) {
-  const IncidentRecord* incident = event.kind == "incident" ? history.incident_at(event.step) : nullptr;
-  const std::string anchor = incident == nullptr ? "" : anchor_of(history, *incident);
-  return anchor.empty() ? text(event.what) : element("a", {{"href", anchor}}, text(event.what));
-}
-
-}  // namespace
 
 Markup events_section(const RunHistory& history) {
   if (history.events.empty()) return {};

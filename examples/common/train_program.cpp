@@ -60,6 +60,12 @@ amp::OnNan on_nan_of(const std::string& name) {
   return name == "stop" ? amp::OnNan::kStop : amp::OnNan::kRemedy;
 }
 
+DType dtype_of(const std::string& precision) {
+  if (precision == "fp16") return DType::f16;
+  if (precision == "bf16") return DType::bf16;
+  return DType::f32;
+}
+
 }  // namespace
 
 void resolve_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
@@ -187,16 +193,6 @@ int report_replay(const amp::ReproReplay& replay) {
             "\n");
   return 0;
 }
-
-namespace {
-
-DType dtype_of(const std::string& precision) {
-  if (precision == "fp16") return DType::f16;
-  if (precision == "bf16") return DType::bf16;
-  return DType::f32;
-}
-
-}  // namespace
 
 std::string config_text(const std::string& program, const Settings& table, const Runtime& runtime) {
   io::JsonObject environment;

@@ -224,6 +224,13 @@ auto with_name(const std::string& name, F&& read) {
   }
 }
 
+/// Returns the names of all sections that were registered. The set is constructed on first use, because the order of
+/// construction across files is undefined.
+std::set<std::string>& known() {
+  static std::set<std::string> names;
+  return names;
+}
+
 }  // namespace
 
 DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std::string& name) {
@@ -280,17 +287,6 @@ DecodedCheckpoint load_checkpoint(const std::string& path) {
   warn_about_left_out(decoded.info, path, warn_on_stderr);
   return decoded;
 }
-
-namespace {
-
-/// Returns the names of all sections that were registered. The set is constructed on first use, because the order of
-/// construction across files is undefined.
-std::set<std::string>& known() {
-  static std::set<std::string> names;
-  return names;
-}
-
-}  // namespace
 
 CheckpointSection::CheckpointSection(const char* name) { known().emplace(name); }
 

@@ -84,61 +84,65 @@ Handle space_of(std::span<const std::int64_t> dims) {
   return own<Error>(H5Screate_simple(static_cast<int>(dims.size()), extents, nullptr), H5Sclose, "space");
 }
 
+/// Returns the number of bytes of a value in the file.
+template <class T>
+std::size_t stored_bytes(const T& value) {
+  if constexpr (std::is_same_v<T, Tensor>)
+    return value.bytes();
+  else if constexpr (std::is_same_v<T, std::string>)
+    return value.size() + 1;
+  else if constexpr (std::is_arithmetic_v<T>)
+    return sizeof value;
+  else
+    return value.size() * sizeof value[0];
+}
+
 /// True if a value is stored as a dataset, false if as an attribute of its group.
-bool is_dataset(const StateDict::Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return text->size() + 1 > layout::kAttributeBytes;
-  if (const auto* list = std::get_if<StateDict::Integers>(&value)) return list->size() * 8 > layout::kAttributeBytes;
-  if (const auto* list = std::get_if<StateDict::Numbers>(&value)) return list->size() * 8 > layout::kAttributeBytes;
-  return std::holds_alternative<Tensor>(value);
+template <class T>
+bool is_dataset(const T& value) {
+  return std::is_same_v<T, Tensor> || stored_bytes(value) > layout::kAttributeBytes;
 }
 
-/// Throws ArgumentError if the state has more entries than the reader accepts, before the library spends minutes on it.
-void check_counts(const StateDict& state) {
-  constexpr ProfileLimits kLimits;
-  std::map<std::string_view, std::size_t> attributes{{"", 0}, {"format", 0}, {"manifest", 0}};  // count by group
-  std::size_t datasets = 1;  // the dataset manifest/tensors
-  for (const auto& [name, value] : state.values()) {
-    const bool dataset = is_dataset(value);
-    const std::string_view path = name;
-    std::size_t slash = path.rfind('/');
-    if (slash == path.npos) continue;  // write() rejects a name without a group
-    attributes[path.substr(0, slash)] += dataset ? 0 : 1;
-    datasets += dataset ? 1 : 0;
-    while ((slash = path.rfind('/', slash - 1)) != path.npos && slash > 0)
-      attributes.try_emplace(path.substr(0, slash));
-  }
-  const std::size_t objects = datasets + attributes.size();
-  check<ArgumentError>(objects <= kLimits.objects, "checkpoint: wanted tensors and groups at most {}, got {}",
-                       kLimits.objects, objects);
-  for (const auto& [group, count] : attributes)
-    check<ArgumentError>(count <= kLimits.attributes,
-                         "checkpoint group \"{}\": wanted values that are no tensors at most {}, got {}", group,
-                         kLimits.attributes, count);
-}
-
-/// The number and the longest name of a group's links. With these hints the library allocates the group's header at
-/// once; growing it link by link takes time quadratic in the number of links.
+/// The contents of a group.
 struct GroupContents {
-  unsigned links = 0;
-  std::size_t longest = 0;
+  std::size_t attributes = 0;
+  unsigned links = 0;       // to tensors
+  std::size_t longest = 0;  // bytes of the longest name of a link
 
+  /// With these hints the library allocates the group's header at once; growing it link by link takes time quadratic in
+  /// the number of links.
   void add_hints(hid_t creation_list) const {
+    if (links == 0) return;
     checked<Error>(H5Pset_est_link_info(creation_list, std::min(links, kMostCompact), static_cast<unsigned>(longest)),
                    "group");
   }
 };
 
+/// Returns the contents of every group of a checkpoint. Throws ArgumentError if the state has more entries than the
+/// reader accepts, before the library spends minutes on it.
 std::map<std::string, GroupContents> contents_of(const StateDict& state) {
-  std::map<std::string, GroupContents> contents;
+  constexpr ProfileLimits kLimits;
+  std::map<std::string, GroupContents> groups{{"", {}}, {"format", {}}, {"manifest", {}}};
+  std::size_t datasets = 1;  // the dataset manifest/tensors
   for (const auto& [name, value] : state.values()) {
-    if (!std::holds_alternative<Tensor>(value)) continue;
-    const std::size_t slash = name.rfind('/');
-    if (slash == std::string::npos) continue;
-    GroupContents& group = contents[name.substr(0, slash)];
-    ++group.links;
-    group.longest = std::max(group.longest, std::min<std::size_t>(name.size() - slash - 1, 255));
+    std::size_t slash = name.rfind('/');
+    if (slash == name.npos) continue;  // write() rejects a name without a group
+    GroupContents& group = groups[name.substr(0, slash)];
+    std::visit([](const auto& v) { return is_dataset(v); }, value) ? ++datasets : ++group.attributes;
+    if (std::holds_alternative<Tensor>(value)) {
+      ++group.links;
+      group.longest = std::max(group.longest, std::min<std::size_t>(name.size() - slash - 1, 255));
+    }
+    while ((slash = name.rfind('/', slash - 1)) != name.npos && slash > 0) groups.try_emplace(name.substr(0, slash));
   }
-  return contents;
+  check<ArgumentError>(datasets + groups.size() <= kLimits.objects,
+                       "checkpoint: wanted tensors and groups at most {}, got {}", kLimits.objects,
+                       datasets + groups.size());
+  for (const auto& [name, group] : groups)
+    check<ArgumentError>(group.attributes <= kLimits.attributes,
+                         "checkpoint group \"{}\": wanted values that are no tensors at most {}, got {}", name,
+                         kLimits.attributes, group.attributes);
+  return groups;
 }
 
 /// Builds the bytes of one checkpoint file in memory.
@@ -162,34 +166,35 @@ class ImageWriter {
     groups_.emplace("", own<Error>(H5Gopen2(file_.get(), "/", H5P_DEFAULT), H5Gclose, "root group"));
   }
 
-  void tensor(const std::string& name, const Tensor& t) {
-    dataset(name, hdf5::file_type(t.dtype()).get(), t.shape().dims(), t.raw(), t.bytes(), name_of(t.dtype()));
+  void put(const std::string& name, const Tensor& t) {
+    const Tensor host = t.on_host();
+    const std::span<const std::byte> bytes(host.bytes() == 0 ? nullptr : static_cast<const std::byte*>(host.raw()),
+                                           host.bytes());
+    dataset(name, hdf5::file_type(host.dtype()).get(), host.shape().dims(), host.raw(), bytes.size(),
+            name_of(host.dtype()));
+    manifest_ += layout::manifest_line(name, host.dtype(), host.shape(), bytes);
   }
-  void scalar(const std::string& name, std::int64_t value) { attribute(name, H5T_STD_I64LE, {}, &value); }
-  void scalar(const std::string& name, double value) { attribute(name, H5T_IEEE_F64LE, {}, &value); }
-  void text(const std::string& name, const std::string& value, bool as_dataset = false) {
-    const Handle type = text_type(value.size() + 1);
-    if (as_dataset)
-      dataset(name, type.get(), {}, value.c_str(), value.size() + 1, layout::kTextKind);
-    else
-      attribute(name, type.get(), {}, value.c_str());
-  }
+  void put(const std::string& name, std::int64_t value) { attribute(name, H5T_STD_I64LE, {}, &value); }
+  void put(const std::string& name, double value) { attribute(name, H5T_IEEE_F64LE, {}, &value); }
+  void put(const std::string& name, const std::string& value) { text(name, value, is_dataset(value)); }
   template <class T>
-  void list(const std::string& name, const std::vector<T>& values, bool as_dataset) {
+  void put(const std::string& name, const std::vector<T>& values) {
     constexpr bool integers = std::is_same_v<T, std::int64_t>;
     const hid_t type = integers ? H5T_STD_I64LE : H5T_IEEE_F64LE;
     const std::int64_t count = static_cast<std::int64_t>(values.size());
-    const std::size_t bytes = values.size() * sizeof(T);
-    if (as_dataset)
-      dataset(name, type, {&count, 1}, values.data(), bytes, integers ? layout::kIntegersKind : layout::kNumbersKind);
+    if (is_dataset(values))
+      dataset(name, type, {&count, 1}, values.data(), stored_bytes(values),
+              integers ? layout::kIntegersKind : layout::kNumbersKind);
     else
       attribute(name, type, {&count, 1}, values.data());
   }
 
   bool exhausted() const { return owner_.exhausted; }
 
-  /// Closes the file and returns its bytes, with the user block filled in.
-  CheckpointImage finish() {
+  /// Adds the group /manifest, closes the file and returns its bytes, with the user block filled in.
+  CheckpointImage finish(const std::string& state_hash) {
+    text("manifest/tensors", manifest_, true);
+    put("manifest/state_hash", state_hash);
     groups_.clear();
     checked<Error>(H5Fclose(file_.release()), "close checkpoint");
     // The superblock holds the file's size; the buffer may be larger.
@@ -207,6 +212,14 @@ class ImageWriter {
   }
 
  private:
+  void text(const std::string& name, const std::string& value, bool as_dataset) {
+    const Handle type = text_type(value.size() + 1);
+    if (as_dataset)
+      dataset(name, type.get(), {}, value.c_str(), value.size() + 1, layout::kTextKind);
+    else
+      attribute(name, type.get(), {}, value.c_str());
+  }
+
   static void fill_user_block(std::span<std::byte> image) {
     std::byte* block = image.data();
     std::memset(block, 0, kUserBlockBytes);
@@ -279,81 +292,32 @@ class ImageWriter {
   std::map<std::string, GroupContents> contents_;
   std::map<std::string, Handle> groups_;
   std::set<std::string> taken_;
+  std::string manifest_;  // a line for each tensor
 };
-
-std::span<const std::byte> bytes_of(const Tensor& t) {
-  return {t.bytes() == 0 ? nullptr : static_cast<const std::byte*>(t.raw()), t.bytes()};
-}
 
 std::size_t expected_size(const StateDict& state) {
   std::size_t bytes = std::size_t{1} << 16;
-  for (const auto& [name, value] : state.values()) {
-    bytes += 1024 + 2 * name.size();
-    if (const auto* t = std::get_if<Tensor>(&value)) bytes += t->bytes();
-    if (const auto* t = std::get_if<std::string>(&value)) bytes += t->size();
-    if (const auto* t = std::get_if<StateDict::Integers>(&value)) bytes += t->size() * 8;
-    if (const auto* t = std::get_if<StateDict::Numbers>(&value)) bytes += t->size() * 8;
-  }
+  for (const auto& [name, value] : state.values())
+    bytes += 1024 + 2 * name.size() + std::visit([](const auto& v) { return stored_bytes(v); }, value);
   return bytes;
 }
 
 CheckpointImage write(ImageWriter& writer, const StateDict& state, const std::string& state_hash) {
-  writer.text("format/name", std::string(layout::kFormatName));
-  writer.scalar("format/major", kCheckpointMajor);
-  writer.scalar("format/minor", kCheckpointMinor);
-  writer.scalar("format/required_features", std::int64_t{0});
-  writer.scalar("format/optional_features", std::int64_t{0});
-  writer.text("format/writer", "binade " + std::string(version()));
-  std::string manifest;
+  writer.put("format/name", std::string(layout::kFormatName));
+  writer.put("format/major", kCheckpointMajor);
+  writer.put("format/minor", kCheckpointMinor);
+  writer.put("format/required_features", std::int64_t{0});
+  writer.put("format/optional_features", std::int64_t{0});
+  writer.put("format/writer", "binade " + std::string(version()));
   for (const auto& [name, value] : state.values()) {
     const std::string top = name.substr(0, name.find('/'));
     check<ArgumentError>(
         !top.empty() && top != name && top != "format" && top != "manifest",
         "checkpoint entry \"{}\": wanted \"group/name\", where the groups format and manifest are Binade's own", name);
-    if (const auto* tensor = std::get_if<Tensor>(&value)) {
-      const Tensor host = tensor->on_host();
-      writer.tensor(name, host);
-      manifest += layout::manifest_line(name, host.dtype(), host.shape(), bytes_of(host));
-    } else if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-      writer.scalar(name, *integer);
-    } else if (const auto* number = std::get_if<double>(&value)) {
-      writer.scalar(name, *number);
-    } else if (const auto* text = std::get_if<std::string>(&value)) {
-      writer.text(name, *text, is_dataset(value));
-    } else if (const auto* integers = std::get_if<StateDict::Integers>(&value)) {
-      writer.list(name, *integers, is_dataset(value));
-    } else {
-      writer.list(name, std::get<StateDict::Numbers>(value), is_dataset(value));
-    }
+    std::visit([&writer, &entry = name](const auto& v) { writer.put(entry, v); }, value);
   }
-  writer.text("manifest/tensors", manifest, true);
-  writer.text("manifest/state_hash", state_hash);
-  return writer.finish();
+  return writer.finish(state_hash);
 }
-
-}  // namespace
-
-CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash) {
-  check_counts(state);
-  ImageWriter writer(expected_size(state), contents_of(state));
-  try {
-    return write(writer, state, state_hash);
-  } catch (const Error&) {
-    check<OutOfMemoryError>(!writer.exhausted(), "checkpoint: no memory to build its {} bytes", expected_size(state));
-    throw;
-  }
-}
-
-std::string hdf5_version() {
-  unsigned major = 0, minor = 0, release = 0;
-  hbool_t threadsafe = false;
-  H5get_libversion(&major, &minor, &release);
-  H5is_library_threadsafe(&threadsafe);
-  return fmt::format("{}.{}.{} (built against {}.{}.{}{})", major, minor, release, H5_VERS_MAJOR, H5_VERS_MINOR,
-                     H5_VERS_RELEASE, threadsafe ? ", thread-safe" : "");
-}
-
-namespace {
 
 /// Returns the index of the first NaN or infinity, or -1. These have all bits of the mask `exponent` set. The inner
 /// loop has no branch, so that the compiler vectorizes it.
@@ -384,6 +348,25 @@ std::int64_t first_bad(const Tensor& t) {
 }
 
 }  // namespace
+
+CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash) {
+  ImageWriter writer(expected_size(state), contents_of(state));
+  try {
+    return write(writer, state, state_hash);
+  } catch (const Error&) {
+    check<OutOfMemoryError>(!writer.exhausted(), "checkpoint: no memory to build its {} bytes", expected_size(state));
+    throw;
+  }
+}
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  hbool_t threadsafe = false;
+  H5get_libversion(&major, &minor, &release);
+  H5is_library_threadsafe(&threadsafe);
+  return fmt::format("{}.{}.{} (built against {}.{}.{}{})", major, minor, release, H5_VERS_MAJOR, H5_VERS_MINOR,
+                     H5_VERS_RELEASE, threadsafe ? ", thread-safe" : "");
+}
 
 std::optional<std::string> first_non_finite(const StateDict& state) {
   for (const auto& [name, value] : state.values()) {

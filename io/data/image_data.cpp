@@ -49,6 +49,25 @@ float grey(const std::uint16_t* pixel, int channels) {
   return 0.299f * pixel[0] + 0.587f * pixel[1] + 0.114f * pixel[2];
 }
 
+/// Stacks images of one size and their masks into a batch.
+ImageBatch stack(const std::vector<ImagePair>& pairs) {
+  const auto count = static_cast<std::int64_t>(pairs.size());
+  const std::int64_t height = pairs[0].image.dim(0);
+  const std::int64_t width = pairs[0].image.dim(1);
+  const std::int64_t channels = pairs[0].image.dim(2);
+  ImageBatch batch;
+  batch.images = Tensor::empty({count, height, width, channels});
+  batch.masks = Tensor::empty({count, height, width}, DType::u8);
+  for (std::int64_t n = 0; n < count; ++n) {
+    const ImagePair& pair = pairs[static_cast<std::size_t>(n)];
+    std::copy_n(pair.image.data<float>(), pair.image.numel(),
+                batch.images.mutable_data<float>() + n * pair.image.numel());
+    std::copy_n(pair.mask.data<std::uint8_t>(), pair.mask.numel(),
+                batch.masks.mutable_data<std::uint8_t>() + n * pair.mask.numel());
+  }
+  return batch;
+}
+
 }  // namespace
 
 void normalize(Tensor& image) {
@@ -222,29 +241,6 @@ ImageBatch ImageBatch::from_state(const StateDict& state) {
       name_of(images.dtype()), images.shape(), name_of(masks.dtype()), masks.shape(), origin.samples.size());
   return {images, masks, std::move(origin)};
 }
-
-namespace {
-
-/// Stacks images of one size and their masks into a batch.
-ImageBatch stack(const std::vector<ImagePair>& pairs) {
-  const auto count = static_cast<std::int64_t>(pairs.size());
-  const std::int64_t height = pairs[0].image.dim(0);
-  const std::int64_t width = pairs[0].image.dim(1);
-  const std::int64_t channels = pairs[0].image.dim(2);
-  ImageBatch batch;
-  batch.images = Tensor::empty({count, height, width, channels});
-  batch.masks = Tensor::empty({count, height, width}, DType::u8);
-  for (std::int64_t n = 0; n < count; ++n) {
-    const ImagePair& pair = pairs[static_cast<std::size_t>(n)];
-    std::copy_n(pair.image.data<float>(), pair.image.numel(),
-                batch.images.mutable_data<float>() + n * pair.image.numel());
-    std::copy_n(pair.mask.data<std::uint8_t>(), pair.mask.numel(),
-                batch.masks.mutable_data<std::uint8_t>() + n * pair.mask.numel());
-  }
-  return batch;
-}
-
-}  // namespace
 
 Loader<ImageBatch> training_batches(const ImageSet& images, const ImageLoaderOptions& options) {
   check<ArgumentError>(options.size >= 1, "image loader: wanted a window of at least 1 pixel, got {}", options.size);

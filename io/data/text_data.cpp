@@ -48,6 +48,64 @@ Text read_folder(const std::string& folder) {
   return text;
 }
 
+TokenSequence tokens_of_array(const std::string& bytes, const std::string& name, std::int64_t vocabulary) {
+  const Tensor values = decode_npy(std::as_bytes(std::span(bytes)), name).values;
+  check<DataError>(values.rank() == 1 && values.numel() > 0 && !is_floating(values.dtype()),
+                   "{}: wanted tokens as whole numbers in one dimension, got {} {}", name, name_of(values.dtype()),
+                   values.shape());
+  const std::vector<std::int64_t> wide = values.to_vector<std::int64_t>();
+  std::vector<std::int32_t> tokens(wide.size());
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    check<DataError>(wide[i] >= 0 && wide[i] < vocabulary, "{}: token {} at index {} is outside the vocabulary of {}",
+                     name, wide[i], i, vocabulary);
+    tokens[i] = static_cast<std::int32_t>(wide[i]);
+  }
+  return TokenSequence(tokens, vocabulary);
+}
+
+TextBatch windows_at(const TokenSequence& text, const std::vector<std::int64_t>& offsets, std::int64_t context) {
+  const auto rows = static_cast<std::int64_t>(offsets.size());
+  TextBatch batch;
+  batch.tokens = Tensor::empty({rows, context}, DType::i32);
+  batch.targets = Tensor::empty({rows, context}, DType::i32);
+  auto* tokens = batch.tokens.mutable_data<std::int32_t>();
+  auto* targets = batch.targets.mutable_data<std::int32_t>();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t t = 0; t < context; ++t) {
+      const std::int64_t at = offsets[static_cast<std::size_t>(row)] + t;
+      const bool has_next = at + 1 < text.size();
+      tokens[row * context + t] = has_next ? text[at] : 0;
+      targets[row * context + t] = has_next ? text[at + 1] : kIgnoredTarget;
+    }
+  }
+  return batch;
+}
+
+/// Returns a function that makes batches of windows at multiples of `context`.
+auto disjoint_windows(const TokenSequence& text, std::int64_t context) {
+  return [text, context](const BatchOrigin& origin) {
+    std::vector<std::int64_t> offsets = origin.samples;
+    for (std::int64_t& offset : offsets) offset *= context;
+    return windows_at(text, offsets, context);
+  };
+}
+
+std::string content_of(const TokenSequence& text) {
+  Sha256 hash;
+  std::vector<std::int32_t> chunk;
+  for (std::int64_t begin = 0; begin < text.size(); begin += 1 << 16) {
+    chunk.clear();
+    for (std::int64_t i = begin; i < std::min<std::int64_t>(text.size(), begin + (1 << 16)); ++i)
+      chunk.push_back(text[i]);
+    hash.update(chunk.data(), chunk.size() * sizeof(chunk[0]));
+  }
+  return to_hex(hash.digest());
+}
+
+void check_context(std::int64_t context) {
+  check<ArgumentError>(context >= 1, "text loader: wanted a context of at least 1, got {}", context);
+}
+
 }  // namespace
 
 Text read_text(const std::string& path) {
@@ -107,25 +165,6 @@ TokenSequence TokenSequence::part(std::int64_t begin, std::int64_t count) const 
   result.count_ = count;
   return result;
 }
-
-namespace {
-
-TokenSequence tokens_of_array(const std::string& bytes, const std::string& name, std::int64_t vocabulary) {
-  const Tensor values = decode_npy(std::as_bytes(std::span(bytes)), name).values;
-  check<DataError>(values.rank() == 1 && values.numel() > 0 && !is_floating(values.dtype()),
-                   "{}: wanted tokens as whole numbers in one dimension, got {} {}", name, name_of(values.dtype()),
-                   values.shape());
-  const std::vector<std::int64_t> wide = values.to_vector<std::int64_t>();
-  std::vector<std::int32_t> tokens(wide.size());
-  for (std::size_t i = 0; i < wide.size(); ++i) {
-    check<DataError>(wide[i] >= 0 && wide[i] < vocabulary, "{}: token {} at index {} is outside the vocabulary of {}",
-                     name, wide[i], i, vocabulary);
-    tokens[i] = static_cast<std::int32_t>(wide[i]);
-  }
-  return TokenSequence(tokens, vocabulary);
-}
-
-}  // namespace
 
 TokenSequence decode_token_file(const std::string& bytes, const std::string& name, std::int64_t vocabulary) {
   constexpr std::size_t kHeader = 1024;
@@ -195,53 +234,6 @@ TextBatch TextBatch::from_state(const StateDict& state) {
                          origin.samples.size());
   return {tokens, targets, std::move(origin)};
 }
-
-namespace {
-
-TextBatch windows_at(const TokenSequence& text, const std::vector<std::int64_t>& offsets, std::int64_t context) {
-  const auto rows = static_cast<std::int64_t>(offsets.size());
-  TextBatch batch;
-  batch.tokens = Tensor::empty({rows, context}, DType::i32);
-  batch.targets = Tensor::empty({rows, context}, DType::i32);
-  auto* tokens = batch.tokens.mutable_data<std::int32_t>();
-  auto* targets = batch.targets.mutable_data<std::int32_t>();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t t = 0; t < context; ++t) {
-      const std::int64_t at = offsets[static_cast<std::size_t>(row)] + t;
-      const bool has_next = at + 1 < text.size();
-      tokens[row * context + t] = has_next ? text[at] : 0;
-      targets[row * context + t] = has_next ? text[at + 1] : kIgnoredTarget;
-    }
-  }
-  return batch;
-}
-
-/// Returns a function that makes batches of windows at multiples of `context`.
-auto disjoint_windows(const TokenSequence& text, std::int64_t context) {
-  return [text, context](const BatchOrigin& origin) {
-    std::vector<std::int64_t> offsets = origin.samples;
-    for (std::int64_t& offset : offsets) offset *= context;
-    return windows_at(text, offsets, context);
-  };
-}
-
-std::string content_of(const TokenSequence& text) {
-  Sha256 hash;
-  std::vector<std::int32_t> chunk;
-  for (std::int64_t begin = 0; begin < text.size(); begin += 1 << 16) {
-    chunk.clear();
-    for (std::int64_t i = begin; i < std::min<std::int64_t>(text.size(), begin + (1 << 16)); ++i)
-      chunk.push_back(text[i]);
-    hash.update(chunk.data(), chunk.size() * sizeof(chunk[0]));
-  }
-  return to_hex(hash.digest());
-}
-
-void check_context(std::int64_t context) {
-  check<ArgumentError>(context >= 1, "text loader: wanted a context of at least 1, got {}", context);
-}
-
-}  // namespace
 
 Loader<TextBatch> training_batches(const TokenSequence& text, const TextLoaderOptions& options) {
   check_context(options.context);

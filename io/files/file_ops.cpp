@@ -121,15 +121,6 @@ class RealFileOps final : public FileOps {
   int lock_exclusive(int file) override { return ::flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno; }
 };
 
-}  // namespace
-
-FileOps& FileOps::real() {
-  static RealFileOps ops;
-  return ops;
-}
-
-namespace {
-
 /// Transfers `size` bytes by repeated calls of call(done, count, moved), which moves up to `count` bytes from offset
 /// `done` on and sets `moved` to their number. Returns 0 or errno.
 template <class Call>
@@ -150,6 +141,11 @@ int transfer(std::size_t size, const Call& call) {
 }
 
 }  // namespace
+
+FileOps& FileOps::real() {
+  static RealFileOps ops;
+  return ops;
+}
 
 int write_all(FileOps& ops, int file, std::span<const std::byte> bytes) {
   return transfer(bytes.size(), [&](std::size_t done, std::size_t count, std::size_t& moved) {

@@ -77,6 +77,22 @@ std::string config_in(FileOps& ops, int folder, const std::string& path) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+constexpr const char* kLockName = ".lock";
+
+/// Returns the text that the process that holds the lock wrote to the lock file, "pid 1234"; empty if it has not yet.
+std::string holder(FileOps& ops, int file) {
+  std::array<std::byte, 64> bytes{};
+  std::size_t got = 0;
+  if (ops.read_at(file, 0, bytes, got) != 0) return "";
+  std::string text;
+  for (std::size_t i = 0; i < got; ++i) {
+    const char c = static_cast<char>(bytes[i]);
+    if (c < ' ' || c > '~') break;
+    text += c;
+  }
+  return text;
+}
+
 }  // namespace
 
 RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
@@ -165,26 +181,6 @@ std::string read_run_config(const std::string& path, FileOps& ops) {
   check<NoCheckpointError>(error == 0, "run folder {}: {}", path, error_text(error));
   return config_in(ops, folder.get(), path);
 }
-
-namespace {
-
-constexpr const char* kLockName = ".lock";
-
-/// Returns the text that the process that holds the lock wrote to the lock file, "pid 1234"; empty if it has not yet.
-std::string holder(FileOps& ops, int file) {
-  std::array<std::byte, 64> bytes{};
-  std::size_t got = 0;
-  if (ops.read_at(file, 0, bytes, got) != 0) return "";
-  std::string text;
-  for (std::size_t i = 0; i < got; ++i) {
-    const char c = static_cast<char>(bytes[i]);
-    if (c < ' ' || c > '~') break;
-    text += c;
-  }
-  return text;
-}
-
-}  // namespace
 
 RunLock::RunLock(FileOps& ops, int folder, const std::string& path) {
   Opened opened = try_open(ops, &FileOps::open_or_create, folder, kLockName);

@@ -131,7 +131,11 @@ void throw_no_memory(const OpInfo& info, std::string_view module_path) {
 }
 
 OpCall Application::call() const {
-  return {.info = info_, .module_path = step_context().module_path, .tape_index = tape_index_, .params = params_};
+  return {.info = info_,
+          .module_path = step_context().module_path,
+          .tape_index = tape_index_,
+          .params = params_,
+          .function_of = function_of_};
 }
 
 double Application::eps(double given) const {

@@ -43,11 +43,12 @@ class Application {
     if constexpr (requires { params.smooth; }) params.smooth = eps(params.smooth);
     return params;
   }
-  /// Calls the op's forward with `params` and notifies the observers of this thread.
+  /// Calls the op's forward with `params` and notifies the observers of this thread. `function_of`: as in OpCall.
   template <class Params, class Forward>
-  Tensors run(const Params& params, Forward&& forward) try {
+  Tensors run(const Params& params, OpFunction (*function_of)(const void*), Forward&& forward) try {
     if (tape_observers().empty()) return forward();
     params_ = &params;
+    function_of_ = function_of;
     ObservationScope observation;
     before();
     Tensors outputs = forward();
@@ -70,6 +71,7 @@ class Application {
   const OpInfo& info_;
   std::span<const Variable> inputs_;
   const void* params_ = nullptr;
+  OpFunction (*function_of_)(const void*) = nullptr;
   std::int64_t tape_index_;
   std::vector<Edge> edges_;
   Tensors tensors_;
@@ -87,6 +89,10 @@ class OpNode final : public Node {
   typename Op::Params params_;
 };
 
+/// OpCall::function_of of `Op`.
+template <OpUnit Op>
+OpFunction function_of(const void* params);
+
 }  // namespace detail
 
 /// Runs an op on variables: casts the inputs to the dtypes of the precision policy, calls the op's forward, and records
@@ -96,7 +102,7 @@ template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& given, std::span<const Variable> inputs) {
   detail::Application application(Op::info, inputs);
   typename Op::Params params = application.adjusted(given);
-  Tensors outputs = application.run(params,
+  Tensors outputs = application.run(params, &detail::function_of<Op>,
                                     [&] { return Op::forward(application.context(), application.tensors(), params); });
   const std::uint32_t non_differentiable = application.context().non_differentiable_outputs;
   std::shared_ptr<Node> node;
@@ -108,6 +114,12 @@ std::vector<Variable> apply(const typename Op::Params& given, std::span<const Va
 template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& params, std::initializer_list<Variable> inputs) {
   return apply<Op>(params, std::span(inputs.begin(), inputs.size()));
+}
+template <OpUnit Op>
+OpFunction detail::function_of(const void* params) {
+  return [copy = *static_cast<const typename Op::Params*>(params)](std::span<const Variable> inputs) {
+    return apply<Op>(copy, inputs);
+  };
 }
 /// Like apply(), but returns the first output only.
 template <OpUnit Op>

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "binade/autograd/variable.h"
 #include "binade/core/observation.h"
@@ -12,6 +14,9 @@ namespace binade {
 
 enum class Direction : std::uint8_t { kForward, kBackward };
 
+/// Applies an op with stored parameters to inputs, and records it on the tape.
+using OpFunction = std::function<std::vector<Variable>(std::span<const Variable> inputs)>;
+
 /// An op call that observers are notified of.
 struct OpCall {
   const OpInfo& info;
@@ -20,6 +25,8 @@ struct OpCall {
       0;  ///< number of the op on the tape, the same in every step of a static model and in backward
   Direction direction = Direction::kForward;
   const void* params = nullptr;  ///< parameters of forward, read through params_of(); null in backward
+  /// Returns the op with a copy of `params`, to run it again on other inputs; null in backward.
+  OpFunction (*function_of)(const void* params) = nullptr;
 
   /// Returns the parameters of a forward call of `Op`; null for every other call.
   template <class Op>

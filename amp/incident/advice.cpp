@@ -9,6 +9,15 @@ namespace {
 
 std::string location_of(const FirstBad& bad) { return quoted_op(bad.op, bad.module); }
 
+/// Names the numbers that a 16-bit dtype does not have; of both dtypes if `dtype` is another one.
+std::string gaps_of(std::string_view dtype) {
+  const std::string_view f16 = "f16 has no number between 0 and 6e-8, nor between 1 and 1.001",
+                         bf16 = "bf16 has no number between 1 and 1.008";
+  if (dtype == name_of(DType::f16)) return std::string(f16);
+  if (dtype == name_of(DType::bf16)) return std::string(bf16);
+  return fmt::format("{}, and {}", f16, bf16);
+}
+
 std::string advise_on_range(const Diagnosis& d, const FirstBad& bad) {
   const auto helps = [&](std::string_view variant) {
     return std::ranges::any_of(d.proof, [&](const Proof& p) { return p.variant == variant && p.finite; });
@@ -65,6 +74,11 @@ std::string advise(const Diagnosis& d) {
     case CauseClass::kLossFunctionSingularity:
       return fmt::format("{} was evaluated at a singularity: use the form on logits (bce_with_logits, cross_entropy)",
                          location_of(bad));
+    case CauseClass::kRoundedConstant:
+      return fmt::format(
+          "{} is at a singularity in 16 bits only, because its operand was rounded: {}; choose a larger eps, floor or "
+          "bound, or compute the operand in f32",
+          location_of(bad), gaps_of(bad.dtype));
     case CauseClass::kOptimizerUnderflow: return "raise the optimizer's eps";
     case CauseClass::kBadInput: return "the batch holds a NaN or an infinity: check this sample, or leave it out";
     case CauseClass::kCorruptedState:

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "binade/amp/incident/hypotheses.h"
+#include "binade/amp/incident/sample_search.h"
 #include "binade/amp/incident/singularity_guard.h"
 #include "binade/core/ops/cast.h"
 
@@ -24,37 +26,43 @@ struct Finding {
   Confidence confidence = Confidence::kNotProven;
 };
 
-/// Returns the cause of a value that f32 can hold and the op's own dtype cannot. Gradients are not multiplied by a loss
-/// scale here, because the replays that found this had a loss scale of 1.
-CauseClass out_of_range(const FirstBad& bad) {
-  if (bad.direction == "backward") return CauseClass::kGradientExplosion;
-  if (is(bad, OpFamily::kReduction)) return CauseClass::kReductionOverflow;
-  if (bad.is_attention_scores) return CauseClass::kAttentionLogitOverflow;
-  return CauseClass::kActivationOverflow;
-}
-
-/// Returns the cause if a raised guard made the step finite.
-CauseClass singularity_cause(const FirstBad& bad) {
-  if (takes_masks(bad)) return CauseClass::kFullyMaskedRow;
-  if (is(bad, OpFamily::kNorm)) return CauseClass::kNormalizationSingularity;
-  return is_loss(bad) || bad.in_loss ? CauseClass::kLossFunctionSingularity : CauseClass::kArithmeticSingularity;
-}
-
-/// Returns the cause of a value that exceeds the range of every dtype.
+/// Returns the cause of a value beyond the range of its dtype.
 CauseClass overflow_cause(const FirstBad& bad) {
-  return bad.direction == "backward" ? CauseClass::kGradientExplosion : CauseClass::kActivationOverflow;
+  if (bad.direction == "backward") return CauseClass::kGradientExplosion;
+  if (bad.is_attention_scores || is(bad, OpFamily::kAttention)) return CauseClass::kAttentionLogitOverflow;
+  return is(bad, OpFamily::kReduction) ? CauseClass::kReductionOverflow : CauseClass::kActivationOverflow;
 }
 
-/// Returns the likely cause, by the kind of op and value alone, for the case that no replay proves a cause.
+/// Returns the cause of a value that the op does not have at its operands, by what the op is.
+CauseClass singularity_cause(const FirstBad& bad) {
+  if (is(bad, OpFamily::kNorm)) return CauseClass::kNormalizationSingularity;
+  return is_loss(bad) ? CauseClass::kLossFunctionSingularity : CauseClass::kArithmeticSingularity;
+}
+
+CauseClass cause_of(Hypothesis hypothesis, const FirstBad& bad) {
+  switch (hypothesis) {
+    case Hypothesis::kLossScale: return CauseClass::kLossScaleOverflow;
+    case Hypothesis::kOverflow: return overflow_cause(bad);
+    case Hypothesis::kSingularity: return singularity_cause(bad);
+    case Hypothesis::kRoundedConstant: return CauseClass::kRoundedConstant;
+    case Hypothesis::kFullyMaskedRow: return CauseClass::kFullyMaskedRow;
+    case Hypothesis::kNone: break;
+  }
+  return CauseClass::kNotProven;
+}
+
+/// True if finite numbers alone explain the bad value: a sum of gradients, a cast, or the 16-bit copy of a weight.
+bool can_only_overflow(const FirstBad& bad) {
+  return bad.is<ops::Cast>() || bad.tensor.starts_with("16-bit copy") || bad.tensor.ends_with("summed over its uses");
+}
+
+/// Returns the likely cause, by the kind of op and value alone, for the case that the op cannot be computed in f64.
 Finding likely_cause(const FirstBad& bad) {
-  if (is(bad, OpFamily::kAttention)) return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
   if (bad.of_mask) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
-  if (takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad) || bad.at_singularity)
-    return {singularity_cause(bad), Confidence::kLikely};
-  if (is(bad, OpFamily::kReduction)) return {CauseClass::kReductionOverflow, Confidence::kLikely};
+  if (is(bad, OpFamily::kNorm) || bad.at_singularity) return {singularity_cause(bad), Confidence::kLikely};
   // A product of finite operands is NaN only if partial sums overflowed to both infinities. For other ops away from
   // singularities, no overflow explains a NaN.
-  if (bad.value == "nan" && !is_product(bad.info->family)) return {};
+  if (bad.value == "nan" && !is_product(bad.info->family) && !can_only_overflow(bad)) return {};
   return {overflow_cause(bad), Confidence::kLikely};
 }
 
@@ -84,8 +92,13 @@ class CauseSearch {
   }
 
  private:
-  static constexpr int kMaxReplays = 30;
+  static constexpr int kMaxReplays = 16;
   static constexpr int kMaxPromotions = 6;
+
+  /// True if no number of the attempt is bad: a loss that is absurdly high is finite.
+  bool is_finite(const Attempt& attempt) const {
+    return attempt.commits() || (attempt.cause == AbortCause::kSpike && failed_.cause != AbortCause::kSpike);
+  }
 
   Attempt run(const Variant& variant, TapeObserver* observer = nullptr) {
     ++d_.replays;
@@ -93,7 +106,7 @@ class CauseSearch {
   }
   bool finite(const Variant& variant, TapeObserver* observer = nullptr) {
     if (d_.replays >= kMaxReplays) return false;
-    const bool finite = run(variant, observer).commits();
+    const bool finite = is_finite(run(variant, observer));
     d_.proof.push_back({variant.name, finite});
     return finite;
   }
@@ -102,6 +115,7 @@ class CauseSearch {
     FirstBadSearch search(experiments_.batch, experiments_.stride);
     const Attempt again = run({}, &search);
     d_.first_bad = search.found();
+    call_ = search.call();
     d_.reproducible = same_outcome(failed_, again);
     if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
     if (failed_.cause == AbortCause::kSpike) return judge_spike();
@@ -121,15 +135,12 @@ class CauseSearch {
   }
 
   Finding judge_op(const FirstBad& bad) {
-    const bool by_scale = failed_.loss_scale != 1 && finite({.name = "scale-1", .scale = 1.0});
-    if (by_scale && !bad.at_singularity) return {CauseClass::kLossScaleOverflow, Confidence::kProven};
-    if (!by_scale && precision_helps(bad)) return {out_of_range(bad), Confidence::kProven};
-    Finding finding = likely_cause(bad);
-    const bool singular = bad.at_singularity || takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad);
-    if (singular && raised_guards_help(bad))
-      finding = {singularity_cause(bad), Confidence::kProven};
-    else if (by_scale)
-      return {CauseClass::kLossScaleOverflow, Confidence::kProven};
+    const Evidence evidence = experiment_with(bad);
+    const Conclusion conclusion = best_hypothesis(evidence);
+    Finding finding = {cause_of(conclusion.hypothesis, bad),
+                       conclusion.is_proven ? Confidence::kProven : Confidence::kLikely};
+    if (finding.cause == CauseClass::kNotProven) finding = likely_cause(bad);
+    if (finding.cause == CauseClass::kLossScaleOverflow) return finding;
     if (leaving_out_helps() || !earlier_weights_help()) return finding;
     // A committed update never brings a weight beyond the range of its 16-bit copy.
     if (bad.parameter.empty()) return finding;
@@ -137,6 +148,39 @@ class CauseSearch {
     --d_.first_bad->step;
     return {CauseClass::kCorruptedState, Confidence::kProven};
   }
+
+  /// Makes the experiments that tell the hypotheses apart. An experiment whose outcome is certain is not made.
+  Evidence experiment_with(const FirstBad& bad) {
+    Evidence evidence;
+    if (can_only_overflow(bad)) {
+      evidence.singular = Outcome::kNo;
+      evidence.beyond_range = Outcome::kYes;
+    } else {
+      const ResultInDouble result = result_in_double(bad.direction == "backward" ? recorded(bad) : call_);
+      const bool known = result == ResultInDouble::kNotFinite || result == ResultInDouble::kBeyondRange;
+      // At a distance from a stated singularity at which f64 has a value and f32 has none, the singularity is to blame.
+      if (known) evidence.singular = outcome_of(result == ResultInDouble::kNotFinite || bad.at_singularity);
+      if (known) evidence.beyond_range = outcome_of(evidence.singular == Outcome::kNo);
+    }
+    evidence.lower_scale_helps = outcome_of(failed_.loss_scale != 1 && finite({.name = "scale-1", .scale = 1.0}));
+    if (evidence.lower_scale_helps == Outcome::kYes && evidence.singular != Outcome::kYes) return evidence;
+    evidence.f32_helps = outcome_of(experiments_.is_mixed && precision_helps(bad));
+    evidence.unmasking_helps = outcome_of(takes_masks(bad) && bad.of_mask && raised_guards_help(bad));
+    if (evidence.singular == Outcome::kYes && evidence.unmasking_helps == Outcome::kNo && is_guarded(bad))
+      raised_guards_help(bad);
+    return evidence;
+  }
+
+  /// Returns the call of an op whose gradient is bad, by one more replay.
+  RecordedCall recorded(const FirstBad& bad) {
+    if (d_.replays >= kMaxReplays) return {};
+    CallRecorder recorder(bad.micro_batch, bad.tape_index);
+    run({.name = "recorded"}, &recorder);
+    return recorder.recorded();
+  }
+
+  /// True if SingularityGuard can protect the op.
+  static bool is_guarded(const FirstBad& bad) { return bad.at_singularity || is(bad, OpFamily::kNorm) || is_loss(bad); }
 
   /// True if raised guards of the bad op, or of all ops of the same type, make the step finite. All ops are tried
   /// because modules often share a mask or an eps.
@@ -149,9 +193,9 @@ class CauseSearch {
   /// True if the step is finite with ops in f32. Replays at a loss scale of 1, so that gradients do not overflow once
   /// the forward pass is finite.
   bool precision_helps(const FirstBad& bad) {
-    if (bad.dtype != "f16" && bad.dtype != "bf16") return false;
     std::vector<std::string> targets{target_of(bad)};
-    if (finite({.name = "op-fp32", .promote = in_f32(targets), .scale = 1.0})) {
+    const bool is_half = bad.dtype == "f16" || bad.dtype == "bf16";
+    if (is_half && finite({.name = "op-fp32", .promote = in_f32(targets), .scale = 1.0})) {
       d_.promote = targets;
       return true;
     }
@@ -161,7 +205,7 @@ class CauseSearch {
       FirstBadSearch next(experiments_.batch, experiments_.stride);
       const Variant variant{
           .name = fmt::format("{}-ops-fp32", targets.size()), .promote = in_f32(targets), .scale = 1.0};
-      if (run(variant, &next).commits()) {
+      if (is_finite(run(variant, &next))) {
         d_.proof.push_back({variant.name, true});
         d_.promote = targets;
         break;
@@ -212,52 +256,36 @@ class CauseSearch {
     return d_.earlier_weights;
   }
 
-  /// Searches for samples without which the step is finite: the samples in the bad rows of the first bad tensor or, by
-  /// bisection, a single sample. Returns true if there are such samples.
+  /// Searches for samples without which the step is finite. Returns true if there are any.
   bool leaving_out_helps() {
-    const std::size_t all = experiments_.rows.size();
-    if (all < 2) return false;
-    const std::vector<std::int64_t> suspects_of_tensor = d_.first_bad ? d_.first_bad->samples
-                                                                      : std::vector<std::int64_t>{};
-    if (!suspects_of_tensor.empty() && suspects_of_tensor.size() <= all / 2 && finite_without(suspects_of_tensor))
-      d_.samples = suspects_of_tensor;
-    else if (suspects_of_tensor.size() != 1)
-      bisect();
-    if (d_.first_bad && d_.samples.size() == 1) d_.first_bad->sample = d_.samples.front();
+    const SampleSearch search(experiments_.rows, [&](const SampleSearch::Rows& rows) {
+      return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .without = rows});
+    });
+    d_.samples = search.find(d_.first_bad ? d_.first_bad->possible_samples : std::vector<SampleSearch::Rows>{});
+    if (!d_.first_bad) return !d_.samples.empty();
+    // Where rows cannot be left out, the position in the tensor counts if only one layout is possible.
+    FirstBad& bad = *d_.first_bad;
+    const bool can_test = experiments_.rows.size() > 1;
+    if (can_test || bad.possible_samples.size() != 1) bad.samples = d_.samples;
+    bad.sample.reset();
+    if (bad.samples.size() == 1) bad.sample = bad.samples.front();
     return !d_.samples.empty();
-  }
-  bool finite_without(std::vector<std::int64_t> rows) {
-    const std::string name = rows.size() == 1 ? "sample-removed" : "samples-removed";
-    return finite({.name = name, .without = std::move(rows)});
-  }
-  void bisect() {
-    std::vector<std::int64_t> suspects = experiments_.rows;
-    while (suspects.size() > 1) {
-      const auto middle = suspects.begin() + static_cast<std::ptrdiff_t>(suspects.size() / 2);
-      const std::vector<std::int64_t> first(suspects.begin(), middle), second(middle, suspects.end());
-      if (finite_without(first))
-        suspects = first;
-      else if (suspects.size() < experiments_.rows.size() || finite_without(second))
-        suspects = second;
-      else
-        return;  // both halves fail: no single sample is to blame
-    }
-    if (finite_without(suspects)) d_.samples = suspects;
   }
 
   const Attempt& failed_;
   const Experiments& experiments_;
+  RecordedCall call_;  // of the first bad op, if its forward is to blame
   Diagnosis d_;
 };
 
 }  // namespace
 
 std::string_view name_of(CauseClass cause) {
-  static constexpr std::array<std::string_view, 15> kNames = {
+  static constexpr std::array<std::string_view, 16> kNames = {
       "loss-scale-overflow", "gradient-explosion", "activation-overflow", "attention-logit-overflow",
       "fully-masked-row",    "normalisation-pole", "arithmetic-pole",     "loss-function-pole",
       "optimizer-underflow", "bad-input",          "corrupted-state",     "reduction-overflow",
-      "silent-underflow",    "not-reproducible",   "not-proven"};
+      "silent-underflow",    "not-reproducible",   "not-proven",          "rounded-constant"};
   return kNames[static_cast<std::size_t>(cause)];
 }
 
@@ -280,6 +308,7 @@ Incident diagnose_evaluation(std::int64_t step, const std::string& what, const F
     FirstBad& bad = *d.first_bad;
     bad.sample.reset();  // rows of an evaluation batch are no training samples
     bad.samples.clear();
+    bad.possible_samples.clear();
     if (bad.direction == "state" && averaged) bad.tensor = "average of " + bad.parameter;
     for (const auto& [name, buffer] : nn::named_buffers(model))
       if (bad.direction == "input" && name.starts_with(bad.module + ".") && !all_finite(buffer->committed())) {

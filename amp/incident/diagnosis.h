@@ -29,6 +29,7 @@ struct Experiments {
   std::int64_t stride = 0;           ///< `rows` numbers row r of micro-batch m as m * stride + r
   std::vector<std::int64_t> rows{};  ///< rows that can be left out; empty if none can
   bool earlier_weights = false;      ///< true if Variant::earlier_weights is possible
+  bool is_mixed = false;             ///< true if some ops compute in 16 bits
   /// `damage` finds damage in the state before the step (find_damage()). Called if there is no first bad op, or if the
   /// update was not finite. `bad_gradient` finds a non-finite gradient (find_bad_gradient()). Called if no other place
   /// is found.
@@ -36,9 +37,8 @@ struct Experiments {
   static std::optional<FirstBad> none() { return std::nullopt; }
 };
 
-/// Finds the first bad op and the cause of a failed attempt by at most 30 replays: one with observation, then with one
-/// change each. The smallest change that makes the step finite shows the cause. If both a lower loss scale and a raised
-/// guard make it finite, the cause is the singularity if an operand was in its range, and otherwise the loss scale.
+/// Finds the first bad op and the cause of a failed attempt by at most 16 replays: one with observation, then with one
+/// change each. The outcomes, and the op's result in f64, are compared with what each cause predicts (hypotheses.h).
 Diagnosis diagnose(const Attempt& failed, const Experiments& experiments);
 
 /// Diagnoses an evaluation with a non-finite result. `what`: description of the result; `search`: has observed a

@@ -43,14 +43,19 @@ NonFiniteScan scan_non_finite(const Tensor& tensor) {
   NonFiniteScan scan;
   if (!tensor.defined() || !is_floating(tensor.dtype()) || largest_word(tensor) < kInfinity) return scan;
   const Tensor flat = tensor.on_host();
-  const std::int64_t row = flat.rank() > 0 && flat.dim(0) > 0 ? flat.numel() / flat.dim(0) : 1;
+  std::vector<std::vector<char>> has_bad;  // per dimension and index
+  for (int d = 0; d < flat.rank(); ++d) has_bad.emplace_back(static_cast<std::size_t>(flat.dim(d)), 0);
   std::int64_t first_nan = -1;
   dispatch_float(flat.dtype(), "finite check", [&]<class T>(TypeTag<T>) {
     const T* x = flat.data<T>();
     for (std::int64_t i = 0; i < flat.numel(); ++i) {
       const double value = load(x[i]);
       if (std::isfinite(value)) continue;
-      if (scan.rows.empty() || scan.rows.back() != i / row) scan.rows.push_back(i / row);
+      std::int64_t rest = i;
+      for (int d = flat.rank() - 1; d >= 0; --d) {
+        has_bad[static_cast<std::size_t>(d)][static_cast<std::size_t>(rest % flat.dim(d))] = 1;
+        rest /= flat.dim(d);
+      }
       if (std::isnan(value)) {
         scan.nan = true;
         if (first_nan < 0) first_nan = i;
@@ -61,6 +66,11 @@ NonFiniteScan scan_non_finite(const Tensor& tensor) {
     }
   });
   if (scan.position < 0) scan.position = first_nan;
+  for (const std::vector<char>& flags : has_bad) {
+    std::vector<std::int64_t>& indices = scan.indices.emplace_back();
+    for (std::size_t i = 0; i < flags.size(); ++i)
+      if (flags[i] != 0) indices.push_back(static_cast<std::int64_t>(i));
+  }
   return scan;
 }
 
@@ -124,16 +134,26 @@ bool FirstBadSearch::leads_to_weight(std::int64_t tape_index) const {
   return false;
 }
 
-/// Returns the samples with a non-finite element, as rows of the step's whole batch; empty if they are unknown.
-std::vector<std::int64_t> FirstBadSearch::samples_of(const Tensor& tensor, const NonFiniteScan& scan) const {
-  std::vector<std::int64_t> samples;
-  if (batch_ < 1 || tensor.rank() < 1 || tensor.dim(0) < batch_ || tensor.dim(0) % batch_ != 0) return samples;
-  const std::int64_t rows = tensor.dim(0) / batch_;  // per sample: heads or windows folded into the first dimension
-  for (const std::int64_t row : scan.rows) {
-    const std::int64_t sample = step_context().micro_batch * (stride_ > 0 ? stride_ : batch_) + row / rows;
-    if (samples.empty() || samples.back() != sample) samples.push_back(sample);
+/// Returns FirstBad::possible_samples, as rows of the step's whole batch.
+std::vector<std::vector<std::int64_t>> FirstBadSearch::possible_samples_of(const Tensor& tensor,
+                                                                           const NonFiniteScan& scan) const {
+  std::vector<std::vector<std::int64_t>> layouts;
+  if (batch_ < 1) return layouts;
+  const std::int64_t first = step_context().micro_batch * (stride_ > 0 ? stride_ : batch_);
+  const auto add = [&](int dimension, auto&& row_of) {
+    std::set<std::int64_t> rows;
+    for (const std::int64_t i : scan.indices[static_cast<std::size_t>(dimension)]) rows.insert(first + row_of(i));
+    std::vector<std::int64_t> layout(rows.begin(), rows.end());
+    if (std::ranges::find(layouts, layout) == layouts.end()) layouts.push_back(std::move(layout));
+  };
+  for (int d = 0; d < tensor.rank(); ++d) {
+    const std::int64_t extent = tensor.dim(d);
+    if (extent < batch_ || extent % batch_ != 0) continue;
+    const std::int64_t each = extent / batch_;  // per sample: heads, windows, views or times in the same dimension
+    add(d, [&](std::int64_t i) { return i / each; });
+    if (each > 1) add(d, [&](std::int64_t i) { return i % batch_; });
   }
-  return samples;
+  return layouts;
 }
 
 FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
@@ -148,7 +168,8 @@ FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, cons
   bad.step = static_cast<std::int64_t>(step_context().step);
   bad.micro_batch = step_context().micro_batch;
   bad.tape_index = call.tape_index;
-  bad.samples = samples_of(tensor, scan);
+  bad.possible_samples = possible_samples_of(tensor, scan);
+  if (!bad.possible_samples.empty()) bad.samples = bad.possible_samples.front();
   if (bad.samples.size() == 1) bad.sample = bad.samples.front();
   for (const Tensor& operand : operands)
     if (operand.defined() && is_floating(operand.dtype())) bad.operand_max.push_back(largest_of(operand));
@@ -198,6 +219,7 @@ FirstBad FirstBadSearch::from_weight(const OpCall& call, const Tensor& tensor, c
   FirstBad bad = describe(call, tensor, scan, {});
   bad.tensor = bad.parameter = name;
   bad.samples.clear();  // rows of a weight are no samples
+  bad.possible_samples.clear();
   bad.sample.reset();
   return bad;
 }
@@ -258,14 +280,21 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
                          bad.is<ops::Cast>();  // a cast of the batch, which exceeds the range of the dtype
     if (moves || narrows) bad.direction = "input";
     if (out.only_negative()) {
-      if (!masked && !negative_) negative_ = std::move(bad);
+      if (!masked && !negative_) {
+        negative_ = std::move(bad);
+        negative_call_ = record_forward(call, read, output.dtype());
+      }
       return;
     }
     found_ = std::move(bad);
+    found_call_ = record_forward(call, read, output.dtype());
     if (!masked) return;
-    found_->of_mask = true;
-    if (call.info.numerics.non_finite == NonFinite::kMasks) return;
+    // A -inf that an op without any relation to masks computed from finite operands is no mask.
+    const bool of_mask = !negative_ || negative_->info->carries_masks;
+    found_->of_mask = of_mask;
+    if (call.info.numerics.non_finite == NonFinite::kMasks && of_mask) return;
     // A -inf that is multiplied, normalized or read by a loss is no mask.
+    if (negative_) found_call_ = negative_call_;
     if (negative_)
       found_ = negative_;
     else if (const OpFamily f = call.info.family; mask_ && (is_product(f) || is_loss(f) || f == OpFamily::kNorm))

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binade/amp/incident/incident.h"
+#include "binade/amp/incident/op_probe.h"
 #include "binade/autograd/observer.h"
 #include "binade/core/tensor.h"
 
@@ -17,8 +18,8 @@ namespace binade::amp {
 /// The non-finite elements of a tensor.
 struct NonFiniteScan {
   bool nan = false, positive = false, negative = false;  ///< true if there is a NaN, an inf, a -inf
-  std::int64_t position = -1;        ///< row-major position of the first infinity, or else of the first NaN; -1: none
-  std::vector<std::int64_t> rows{};  ///< indices along dimension 0 with a non-finite element, ascending
+  std::int64_t position = -1;  ///< row-major position of the first infinity, or else of the first NaN; -1: none
+  std::vector<std::vector<std::int64_t>> indices{};  ///< per dimension: those with a non-finite element, ascending
 
   bool finite() const { return position < 0; }
   bool only_negative() const { return negative && !nan && !positive; }  ///< true for a mask
@@ -51,6 +52,8 @@ class FirstBadSearch final : public TapeObserver {
 
   /// Returns the first bad op of the run that was observed.
   std::optional<FirstBad> found() const;
+  /// Returns the call of that op, if its forward is to blame.
+  const RecordedCall& call() const { return found_ ? found_call_ : negative_call_; }
   /// Returns module path and name of the first op that read `parameter`; if no op did, the parameter's module and an
   /// empty name.
   std::pair<std::string, std::string> reader_of(const std::string& parameter) const;
@@ -61,7 +64,7 @@ class FirstBadSearch final : public TapeObserver {
   FirstBad from_batch(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan) const;
   FirstBad from_weight(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
                        const std::string& name) const;
-  std::vector<std::int64_t> samples_of(const Tensor& tensor, const NonFiniteScan& scan) const;
+  std::vector<std::vector<std::int64_t>> possible_samples_of(const Tensor& tensor, const NonFiniteScan& scan) const;
   void note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read);
 
   /// A submodule whose parameters an op of its caller reads. The op's result has the channels of all such submodules
@@ -94,6 +97,7 @@ class FirstBadSearch final : public TapeObserver {
   std::optional<FirstBad> found_;     // the first bad op; if it is empty, found() returns negative_
   std::optional<FirstBad> negative_;  // the first -inf that an op computed from finite operands
   std::optional<FirstBad> mask_;      // the first -inf of the batch
+  RecordedCall found_call_, negative_call_;
 };
 
 }  // namespace binade::amp

@@ -30,7 +30,10 @@ struct FirstBad {
   std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, if exactly one is affected
   std::optional<std::int64_t> sample_id{};  ///< number of that sample in the data set
   std::vector<std::int64_t> samples{};      ///< all affected rows, if known
-  std::vector<double> operand_max{};        ///< largest magnitude of each operand
+  /// The rows that the bad elements belong to if the tensor has samples in its first dimension, view by view in its
+  /// first dimension, or in another dimension: one set for each layout that its shape allows.
+  std::vector<std::vector<std::int64_t>> possible_samples{};
+  std::vector<double> operand_max{};  ///< largest magnitude of each operand
   std::int64_t step = 0;  ///< the step that failed; for "state" the step before, which committed the bad state
   std::int64_t micro_batch = 0;
   std::int64_t tape_index = -1;
@@ -65,6 +68,7 @@ enum class CauseClass : std::uint8_t {
   kSilentUnderflow,           ///< values become 0 when they are rounded
   kNotReproducible,           ///< a replay gave different bits: a race, or the hardware
   kNotProven,
+  kRoundedConstant,  ///< rounding to 16 bits put an operand on a singularity: an eps, a floor or a bound became nothing
   kNormalizationPole [[deprecated("use kNormalizationSingularity")]] = kNormalizationSingularity,
   kArithmeticPole [[deprecated("use kArithmeticSingularity")]] = kArithmeticSingularity,
   kLossFunctionPole [[deprecated("use kLossFunctionSingularity")]] = kLossFunctionSingularity,

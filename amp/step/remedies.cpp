@@ -21,6 +21,11 @@ std::string listed(const std::vector<T>& items) {
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
+bool computes_in_halves(const PrecisionPolicy& policy) {
+  return is_half(policy.low) ||
+         std::ranges::any_of(policy.overrides, [](const PrecisionPolicy::Override& o) { return is_half(o.dtype); });
+}
+
 }  // namespace
 
 Next Remedies::handle_abort(const Attempt& attempt, OngoingStep& ongoing, StepResult& result) {
@@ -137,6 +142,7 @@ Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
                                 .stride = samples,
                                 .rows = ongoing.removable_samples(),
                                 .earlier_weights = can_go_back,
+                                .is_mixed = computes_in_halves(plan.policy),
                                 .damage = [&] { return find_damage(transaction_.model(), optimizer, attempt.step); },
                                 .bad_gradient = [&] { return find_bad_gradient(attempt, optimizer.parameters()); }};
   Diagnosis diagnosis = diagnose(attempt, experiments);

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "binade/autograd/observer.h"
+
+namespace binade::amp {
+
+/// A call of an op with what it read, kept to compute it again.
+struct RecordedCall {
+  OpFunction function{};     ///< empty: nothing was recorded
+  Tensors operands{};        ///< as the op read them, after casts
+  Tensors gradients{};       ///< of its outputs, if backward is to be computed; an undefined one counts as 0
+  DType dtype = DType::f32;  ///< of the bad tensor
+};
+
+/// Records one call of an op, forward and backward, in one run of a step.
+class CallRecorder final : public TapeObserver {
+ public:
+  CallRecorder(std::int64_t micro_batch, std::int64_t tape_index)
+      : micro_batch_(micro_batch), tape_index_(tape_index) {}
+
+  void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
+  void before_backward(const OpCall& call, Tensors& gy) override;
+  const RecordedCall& recorded() const { return recorded_; }
+
+ private:
+  bool concerns(const OpCall& call) const;
+
+  std::int64_t micro_batch_, tape_index_;
+  RecordedCall recorded_;
+};
+
+/// Returns the forward call of an op as a RecordedCall without gradients.
+RecordedCall record_forward(const OpCall& call, std::span<const Tensor> read, DType dtype);
+
+/// The result of a call in f64, on the same operands.
+enum class ResultInDouble : std::uint8_t {
+  kUnknown,      ///< the op cannot be computed in f64, or was not recorded
+  kInRange,      ///< finite, and the dtype of the bad tensor can hold it
+  kBeyondRange,  ///< finite, and beyond the range of that dtype
+  kNotFinite     ///< the operands are at a singularity, or outside of the op's domain
+};
+/// Computes a recorded call in f64 on the CPU: its outputs, or the gradients of its inputs if it has `gradients`.
+ResultInDouble result_in_double(const RecordedCall& call);
+
+}  // namespace binade::amp

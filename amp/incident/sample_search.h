@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace binade::amp {
+
+/// Finds the samples that make a step non-finite, by replays without some of its rows. A row is named only if the step
+/// is finite without the rows named, and not without fewer of them.
+class SampleSearch {
+ public:
+  using Rows = std::vector<std::int64_t>;
+  /// Returns true if the step is finite without these rows; false also if no further replay is allowed.
+  using FiniteWithout = std::function<bool(const Rows& rows)>;
+
+  SampleSearch(Rows all, FiniteWithout finite_without)
+      : all_(std::move(all)), finite_without_(std::move(finite_without)) {}
+
+  /// `suspects`: sets of rows to try first. Returns an empty set if no rows, or more than half of them, are to blame.
+  Rows find(const std::vector<Rows>& suspects) const;
+
+ private:
+  Rows smallest_of(const Rows& rows, const Rows& others) const;
+  bool some_row_is_finite() const;
+
+  Rows all_;
+  FiniteWithout finite_without_;
+};
+
+}  // namespace binade::amp

@@ -21,6 +21,8 @@ bool same_outcome(const Attempt& a, const Attempt& b) {
          a.scan.words == b.scan.words && a.bad_buffer == b.bad_buffer;
 }
 
+constexpr std::string_view kHalfCopy = "16-bit copy of ";
+
 struct Finding {
   CauseClass cause = CauseClass::kNotProven;
   Confidence confidence = Confidence::kNotProven;
@@ -51,9 +53,9 @@ CauseClass cause_of(Hypothesis hypothesis, const FirstBad& bad) {
   return CauseClass::kNotProven;
 }
 
-/// True if finite numbers alone explain the bad value: a sum of gradients, a cast, or the 16-bit copy of a weight.
+/// True if finite numbers alone explain the bad value: a sum of gradients, or a cast.
 bool can_only_overflow(const FirstBad& bad) {
-  return bad.is<ops::Cast>() || bad.tensor.starts_with("16-bit copy") || bad.tensor.ends_with("summed over its uses");
+  return bad.is<ops::Cast>() || bad.tensor.ends_with("summed over its uses");
 }
 
 /// Returns the likely cause, by the kind of op and value alone, for the case that the op cannot be computed in f64.
@@ -92,8 +94,8 @@ class CauseSearch {
   }
 
  private:
-  static constexpr int kMaxReplays = 16;
-  static constexpr int kMaxPromotions = 6;
+  static constexpr int kMaxReplays = 12;
+  static constexpr int kMaxPromotions = 4;
 
   /// True if no number of the attempt is bad: a loss that is absurdly high is finite.
   bool is_finite(const Attempt& attempt) const {
@@ -127,6 +129,12 @@ class CauseSearch {
       earlier_weights_help();
       return {CauseClass::kCorruptedState, Confidence::kProven};
     }
+    if (bad.direction == "input")
+      if (const std::optional<FirstBad> damaged = experiments_.damage()) {  // a buffer looks like a part of the batch
+        d_.first_bad = damaged;
+        earlier_weights_help();
+        return {CauseClass::kCorruptedState, Confidence::kProven};
+      }
     if (bad.direction == "input") {
       const bool finite_value = !bad.operand_max.empty();  // finite in the batch, but not in a 16-bit dtype
       if (leaving_out_helps() || !finite_value) return {CauseClass::kBadInput, Confidence::kProven};
@@ -135,18 +143,22 @@ class CauseSearch {
   }
 
   Finding judge_op(const FirstBad& bad) {
+    // A committed update never brings a weight beyond the range of its 16-bit copy.
+    if (bad.tensor.starts_with(kHalfCopy)) {
+      d_.first_bad->direction = "state";
+      --d_.first_bad->step;
+      if (!earlier_weights_help()) precision_helps(bad);
+      return {CauseClass::kCorruptedState, Confidence::kProven};
+    }
     const Evidence evidence = experiment_with(bad);
     const Conclusion conclusion = best_hypothesis(evidence);
     Finding finding = {cause_of(conclusion.hypothesis, bad),
                        conclusion.is_proven ? Confidence::kProven : Confidence::kLikely};
     if (finding.cause == CauseClass::kNotProven) finding = likely_cause(bad);
     if (finding.cause == CauseClass::kLossScaleOverflow) return finding;
-    if (leaving_out_helps() || !earlier_weights_help()) return finding;
-    // A committed update never brings a weight beyond the range of its 16-bit copy.
-    if (bad.parameter.empty()) return finding;
-    d_.first_bad->direction = "state";
-    --d_.first_bad->step;
-    return {CauseClass::kCorruptedState, Confidence::kProven};
+    if (!leaving_out_helps()) earlier_weights_help();
+    narrow_promotion(bad);
+    return finding;
   }
 
   /// Makes the experiments that tell the hypotheses apart. An experiment whose outcome is certain is not made.
@@ -166,8 +178,8 @@ class CauseSearch {
     if (evidence.lower_scale_helps == Outcome::kYes && evidence.singular != Outcome::kYes) return evidence;
     evidence.f32_helps = outcome_of(experiments_.is_mixed && precision_helps(bad));
     evidence.unmasking_helps = outcome_of(takes_masks(bad) && bad.of_mask && raised_guards_help(bad));
-    if (evidence.singular == Outcome::kYes && evidence.unmasking_helps == Outcome::kNo && is_guarded(bad))
-      raised_guards_help(bad);
+    const bool is_open = evidence.f32_helps == Outcome::kNo && evidence.unmasking_helps == Outcome::kNo;
+    if (evidence.singular == Outcome::kYes && is_open && is_guarded(bad)) raised_guards_help(bad);
     return evidence;
   }
 
@@ -193,7 +205,7 @@ class CauseSearch {
   /// True if the step is finite with ops in f32. Replays at a loss scale of 1, so that gradients do not overflow once
   /// the forward pass is finite.
   bool precision_helps(const FirstBad& bad) {
-    std::vector<std::string> targets{target_of(bad)};
+    const std::vector<std::string> targets{target_of(bad)};
     const bool is_half = bad.dtype == "f16" || bad.dtype == "bf16";
     if (is_half && finite({.name = "op-fp32", .promote = in_f32(targets), .scale = 1.0})) {
       d_.promote = targets;
@@ -201,6 +213,14 @@ class CauseSearch {
     }
     if (!finite({.name = "all-fp32", .promote = in_f32({"*"}), .scale = 1.0})) return false;
     d_.promote = {"*"};
+    return true;
+  }
+
+  /// If the step is finite with all ops in f32, looks for fewer ops that suffice: the bad op, and the op that is bad
+  /// once the others are in f32.
+  void narrow_promotion(const FirstBad& bad) {
+    if (d_.promote != std::vector<std::string>{"*"}) return;
+    std::vector<std::string> targets{target_of(bad)};
     while (static_cast<int>(targets.size()) < kMaxPromotions && d_.replays < kMaxReplays) {
       FirstBadSearch next(experiments_.batch, experiments_.stride);
       const Variant variant{
@@ -208,13 +228,12 @@ class CauseSearch {
       if (is_finite(run(variant, &next))) {
         d_.proof.push_back({variant.name, true});
         d_.promote = targets;
-        break;
+        return;
       }
       const std::optional<FirstBad> further = next.found();
-      if (!further || std::ranges::count(targets, target_of(*further)) > 0) break;
+      if (!further || std::ranges::count(targets, target_of(*further)) > 0) return;
       targets.push_back(target_of(*further));
     }
-    return true;
   }
 
   Finding judge_update() {
@@ -258,7 +277,8 @@ class CauseSearch {
 
   /// Searches for samples without which the step is finite. Returns true if there are any.
   bool leaving_out_helps() {
-    const SampleSearch search(experiments_.rows, [&](const SampleSearch::Rows& rows) {
+    SampleSearch search(experiments_.rows, [&](const SampleSearch::Rows& rows) -> std::optional<bool> {
+      if (d_.replays >= kMaxReplays - 1) return {};  // one is left for earlier weights
       return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .without = rows});
     });
     d_.samples = search.find(d_.first_bad ? d_.first_bad->possible_samples : std::vector<SampleSearch::Rows>{});

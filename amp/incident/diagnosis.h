@@ -37,7 +37,7 @@ struct Experiments {
   static std::optional<FirstBad> none() { return std::nullopt; }
 };
 
-/// Finds the first bad op and the cause of a failed attempt by at most 16 replays: one with observation, then with one
+/// Finds the first bad op and the cause of a failed attempt by at most 12 replays: one with observation, then with one
 /// change each. The outcomes, and the op's result in f64, are compared with what each cause predicts (hypotheses.h).
 Diagnosis diagnose(const Attempt& failed, const Experiments& experiments);
 

@@ -23,7 +23,20 @@ Rows united(const Rows& a, const Rows& b) {
 
 }  // namespace
 
-Rows SampleSearch::find(const std::vector<Rows>& suspects) const {
+bool SampleSearch::is_finite_without(const Rows& rows) {
+  if (is_exhausted_) return false;
+  const std::optional<bool> finite = finite_without_(rows);
+  is_exhausted_ = !finite;
+  return finite.value_or(false);
+}
+
+Rows SampleSearch::find(const std::vector<Rows>& suspects) {
+  Rows found = search(suspects);
+  if (is_exhausted_) found.clear();
+  return found;
+}
+
+Rows SampleSearch::search(const std::vector<Rows>& suspects) {
   constexpr std::size_t kMostSuspects = 3;
   if (all_.size() < 2) return {};
   std::vector<Rows> sets;
@@ -31,36 +44,35 @@ Rows SampleSearch::find(const std::vector<Rows>& suspects) const {
     if (!rows.empty() && rows.size() <= all_.size() / 2 &&
         std::ranges::all_of(rows, [&](std::int64_t row) { return std::ranges::find(all_, row) != all_.end(); }))
       sets.push_back(rows);
-  std::ranges::stable_sort(sets, {}, &Rows::size);
   if (sets.size() > kMostSuspects) sets.resize(kMostSuspects);
   for (const Rows& rows : sets)
-    if (finite_without_(rows)) return smallest_of(rows, {});
+    if (is_finite_without(rows)) return smallest_of(rows, {});
 
   const auto [first, second] = halves_of(all_);
-  if (finite_without_(first)) return smallest_of(first, {});
-  if (finite_without_(second)) return smallest_of(second, {});
+  if (is_finite_without(first)) return smallest_of(first, {});
+  if (is_finite_without(second)) return smallest_of(second, {});
   if (all_.size() < 4 || !some_row_is_finite()) return {};
   const Rows of_first = smallest_of(first, second), found = united(of_first, smallest_of(second, of_first));
-  return found.size() <= all_.size() / 2 && finite_without_(found) ? found : Rows{};
+  return found.size() <= all_.size() / 2 && is_finite_without(found) ? found : Rows{};
 }
 
 /// Returns the smallest part of `rows` without which, and without `others`, the step is finite. REQUIRES that it is
 /// finite without all of them.
-Rows SampleSearch::smallest_of(const Rows& rows, const Rows& others) const {
+Rows SampleSearch::smallest_of(const Rows& rows, const Rows& others) {
   if (rows.size() < 2) return rows;
   const auto [first, second] = halves_of(rows);
-  if (finite_without_(united(first, others))) return smallest_of(first, others);
-  if (finite_without_(united(second, others))) return smallest_of(second, others);
+  if (is_finite_without(united(first, others))) return smallest_of(first, others);
+  if (is_finite_without(united(second, others))) return smallest_of(second, others);
   const Rows of_first = smallest_of(first, united(second, others));
   return united(of_first, smallest_of(second, united(of_first, others)));
 }
 
 /// Tells whether any row is without blame: if the step fails with either of two rows alone, samples are not the cause.
-bool SampleSearch::some_row_is_finite() const {
+bool SampleSearch::some_row_is_finite() {
   for (const std::int64_t kept : {all_.front(), all_.back()}) {
     Rows others = all_;
     std::erase(others, kept);
-    if (finite_without_(others)) return true;
+    if (is_finite_without(others)) return true;
   }
   return false;
 }

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace binade::amp {
@@ -11,21 +13,25 @@ namespace binade::amp {
 class SampleSearch {
  public:
   using Rows = std::vector<std::int64_t>;
-  /// Returns true if the step is finite without these rows; false also if no further replay is allowed.
-  using FiniteWithout = std::function<bool(const Rows& rows)>;
+  /// Returns true if the step is finite without these rows; std::nullopt if no further replay is allowed.
+  using FiniteWithout = std::function<std::optional<bool>(const Rows& rows)>;
 
   SampleSearch(Rows all, FiniteWithout finite_without)
       : all_(std::move(all)), finite_without_(std::move(finite_without)) {}
 
-  /// `suspects`: sets of rows to try first. Returns an empty set if no rows, or more than half of them, are to blame.
-  Rows find(const std::vector<Rows>& suspects) const;
+  /// `suspects`: sets of rows to try first. Returns an empty set if no rows, or more than half of them, are to blame,
+  /// or if the replays did not suffice.
+  Rows find(const std::vector<Rows>& suspects);
 
  private:
-  Rows smallest_of(const Rows& rows, const Rows& others) const;
-  bool some_row_is_finite() const;
+  bool is_finite_without(const Rows& rows);
+  Rows search(const std::vector<Rows>& suspects);
+  Rows smallest_of(const Rows& rows, const Rows& others);
+  bool some_row_is_finite();
 
   Rows all_;
   FiniteWithout finite_without_;
+  bool is_exhausted_ = false;
 };
 
 }  // namespace binade::amp

@@ -53,6 +53,12 @@ CauseClass cause_of(Hypothesis hypothesis, const FirstBad& bad) {
   return CauseClass::kNotProven;
 }
 
+DType dtype_named(std::string_view name) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f64})
+    if (name_of(dtype) == name) return dtype;
+  return DType::f32;
+}
+
 /// True if finite numbers alone explain the bad value: a sum of gradients, or a cast.
 bool can_only_overflow(const FirstBad& bad) {
   return bad.is<ops::Cast>() || bad.tensor.ends_with("summed over its uses");
@@ -60,7 +66,7 @@ bool can_only_overflow(const FirstBad& bad) {
 
 /// Returns the likely cause, by the kind of op and value alone, for the case that the op cannot be computed in f64.
 Finding likely_cause(const FirstBad& bad) {
-  if (bad.of_mask) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
+  if (bad.of_masked_row) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
   if (is(bad, OpFamily::kNorm) || bad.at_singularity) return {singularity_cause(bad), Confidence::kLikely};
   // A product of finite operands is NaN only if partial sums overflowed to both infinities. For other ops away from
   // singularities, no overflow explains a NaN.
@@ -95,7 +101,7 @@ class CauseSearch {
 
  private:
   static constexpr int kMaxReplays = 12;
-  static constexpr int kMaxPromotions = 4;
+  static constexpr int kMaxPromotions = 2;
 
   /// True if no number of the attempt is bad: a loss that is absurdly high is finite.
   bool is_finite(const Attempt& attempt) const {
@@ -155,9 +161,11 @@ class CauseSearch {
     Finding finding = {cause_of(conclusion.hypothesis, bad),
                        conclusion.is_proven ? Confidence::kProven : Confidence::kLikely};
     if (finding.cause == CauseClass::kNotProven) finding = likely_cause(bad);
+    // An op that states no singularity, and has no finite value beside its operands either, may simply be wrong.
+    if (conclusion.hypothesis == Hypothesis::kSingularity && !is_confirmed_) finding.confidence = Confidence::kLikely;
     if (finding.cause == CauseClass::kLossScaleOverflow) return finding;
-    if (!leaving_out_helps()) earlier_weights_help();
     narrow_promotion(bad);
+    if (!leaving_out_helps()) earlier_weights_help();
     return finding;
   }
 
@@ -168,16 +176,25 @@ class CauseSearch {
       evidence.singular = Outcome::kNo;
       evidence.beyond_range = Outcome::kYes;
     } else {
-      const ResultInDouble result = result_in_double(bad.direction == "backward" ? recorded(bad) : call_);
-      const bool known = result == ResultInDouble::kNotFinite || result == ResultInDouble::kBeyondRange;
-      // At a distance from a stated singularity at which f64 has a value and f32 has none, the singularity is to blame.
-      if (known) evidence.singular = outcome_of(result == ResultInDouble::kNotFinite || bad.at_singularity);
-      if (known) evidence.beyond_range = outcome_of(evidence.singular == Outcome::kNo);
+      RecordedCall call = bad.direction == "backward" ? recorded(bad) : call_;
+      call.dtype = dtype_named(bad.dtype);
+      if (const ResultInDouble result = result_in_double(call); result != ResultInDouble::kUnknown) {
+        // At a distance from a stated singularity at which f64 has a value and f32 has none, the singularity is to
+        // blame.
+        const bool is_singular = result == ResultInDouble::kSingular || result == ResultInDouble::kNotFinite ||
+                                 bad.at_singularity;
+        is_confirmed_ = result == ResultInDouble::kSingular || bad.info->singular() || takes_masks(bad) ||
+                        is(bad, OpFamily::kNorm) || is_loss(bad);
+        evidence.singular = outcome_of(is_singular);
+        evidence.beyond_range = outcome_of(!is_singular && result == ResultInDouble::kBeyondRange);
+      }
     }
     evidence.lower_scale_helps = outcome_of(failed_.loss_scale != 1 && finite({.name = "scale-1", .scale = 1.0}));
     if (evidence.lower_scale_helps == Outcome::kYes && evidence.singular != Outcome::kYes) return evidence;
     evidence.f32_helps = outcome_of(experiments_.is_mixed && precision_helps(bad));
-    evidence.unmasking_helps = outcome_of(takes_masks(bad) && bad.of_mask && raised_guards_help(bad));
+    evidence.operand_is_masked = outcome_of(bad.of_masked_row);
+    if (!bad.of_masked_row || takes_masks(bad))  // the guard unmasks the operands of such ops alone
+      evidence.unmasking_helps = outcome_of(bad.of_masked_row && raised_guards_help(bad));
     const bool is_open = evidence.f32_helps == Outcome::kNo && evidence.unmasking_helps == Outcome::kNo;
     if (evidence.singular == Outcome::kYes && is_open && is_guarded(bad)) raised_guards_help(bad);
     return evidence;
@@ -221,7 +238,7 @@ class CauseSearch {
   void narrow_promotion(const FirstBad& bad) {
     if (d_.promote != std::vector<std::string>{"*"}) return;
     std::vector<std::string> targets{target_of(bad)};
-    while (static_cast<int>(targets.size()) < kMaxPromotions && d_.replays < kMaxReplays) {
+    for (int tried = 0; tried < kMaxPromotions; ++tried) {
       FirstBadSearch next(experiments_.batch, experiments_.stride);
       const Variant variant{
           .name = fmt::format("{}-ops-fp32", targets.size()), .promote = in_f32(targets), .scale = 1.0};
@@ -275,18 +292,25 @@ class CauseSearch {
     return d_.earlier_weights;
   }
 
+  /// True if most rows of the bad tensor are bad, whatever its layout: then no particular samples are to blame.
+  bool concerns_most_rows() const {
+    if (!d_.first_bad || d_.first_bad->possible_samples.empty()) return false;
+    return std::ranges::all_of(d_.first_bad->possible_samples, [&](const SampleSearch::Rows& rows) {
+      return rows.size() > (experiments_.rows.size() + 1) / 2;
+    });
+  }
+
   /// Searches for samples without which the step is finite. Returns true if there are any.
   bool leaving_out_helps() {
+    if (concerns_most_rows()) return false;
     SampleSearch search(experiments_.rows, [&](const SampleSearch::Rows& rows) -> std::optional<bool> {
       if (d_.replays >= kMaxReplays - 1) return {};  // one is left for earlier weights
       return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .without = rows});
     });
     d_.samples = search.find(d_.first_bad ? d_.first_bad->possible_samples : std::vector<SampleSearch::Rows>{});
     if (!d_.first_bad) return !d_.samples.empty();
-    // Where rows cannot be left out, the position in the tensor counts if only one layout is possible.
     FirstBad& bad = *d_.first_bad;
-    const bool can_test = experiments_.rows.size() > 1;
-    if (can_test || bad.possible_samples.size() != 1) bad.samples = d_.samples;
+    if (experiments_.rows.size() > 1) bad.samples = d_.samples;  // otherwise the position in the tensor counts
     bad.sample.reset();
     if (bad.samples.size() == 1) bad.sample = bad.samples.front();
     return !d_.samples.empty();
@@ -294,7 +318,8 @@ class CauseSearch {
 
   const Attempt& failed_;
   const Experiments& experiments_;
-  RecordedCall call_;  // of the first bad op, if its forward is to blame
+  RecordedCall call_;          // of the first bad op, if its forward is to blame
+  bool is_confirmed_ = false;  // true if a singularity was seen, or is stated by the op
   Diagnosis d_;
 };
 

@@ -30,6 +30,16 @@ std::vector<std::int64_t> index_of(const Shape& shape, std::int64_t position) {
   return index;
 }
 
+/// True if a row along the last dimension holds nothing but -inf.
+bool has_masked_row(const Tensor& tensor) {
+  if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.rank() < 1 || tensor.numel() == 0) return false;
+  const std::int64_t width = tensor.dim(tensor.rank() - 1);
+  const std::vector<double> values = tensor.on_host().to_vector<double>();
+  for (auto row = values.begin(); row != values.end(); row += width)
+    if (std::all_of(row, row + width, [](double x) { return std::isinf(x) && x < 0; })) return true;
+  return false;
+}
+
 std::string text_of(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
 
 }  // namespace
@@ -169,7 +179,7 @@ FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, cons
   bad.micro_batch = step_context().micro_batch;
   bad.tape_index = call.tape_index;
   bad.possible_samples = possible_samples_of(tensor, scan);
-  if (!bad.possible_samples.empty()) bad.samples = bad.possible_samples.front();
+  if (tensor.rank() > 0 && tensor.dim(0) == batch_ && batch_ > 0) bad.samples = bad.possible_samples.front();
   if (bad.samples.size() == 1) bad.sample = bad.samples.front();
   for (const Tensor& operand : operands)
     if (operand.defined() && is_floating(operand.dtype())) bad.operand_max.push_back(largest_of(operand));
@@ -292,6 +302,7 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     // A -inf that an op without any relation to masks computed from finite operands is no mask.
     const bool of_mask = !negative_ || negative_->info->carries_masks;
     found_->of_mask = of_mask;
+    found_->of_masked_row = of_mask && std::ranges::any_of(read, has_masked_row);
     if (call.info.numerics.non_finite == NonFinite::kMasks && of_mask) return;
     // A -inf that is multiplied, normalized or read by a loss is no mask.
     if (negative_) found_call_ = negative_call_;

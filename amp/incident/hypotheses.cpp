@@ -7,26 +7,24 @@ namespace {
 
 constexpr Outcome kYes = Outcome::kYes, kNo = Outcome::kNo, kAny = Outcome::kNotMade;
 
-/// The outcomes that a hypothesis predicts (kAny: it predicts none), and its own test: the experiment that must have
-/// come out for a proof.
+/// The outcomes that a hypothesis predicts; kAny: it predicts none.
 struct Prediction {
   Hypothesis hypothesis;
   Evidence outcomes;
-  Outcome Evidence::*test;
 };
 
-// Columns: singular, beyond_range, lower_scale_helps, f32_helps, unmasking_helps.
+// Columns: singular, beyond_range, lower_scale_helps, f32_helps, operand_is_masked, unmasking_helps.
 constexpr std::array kPredictions = {
-    Prediction{Hypothesis::kLossScale, {kNo, kAny, kYes, kAny, kAny}, &Evidence::lower_scale_helps},
-    Prediction{Hypothesis::kFullyMaskedRow, {kYes, kNo, kAny, kNo, kYes}, &Evidence::unmasking_helps},
-    Prediction{Hypothesis::kRoundedConstant, {kYes, kNo, kAny, kYes, kNo}, &Evidence::f32_helps},
-    Prediction{Hypothesis::kSingularity, {kYes, kNo, kAny, kNo, kNo}, &Evidence::singular},
-    Prediction{Hypothesis::kOverflow, {kNo, kYes, kNo, kAny, kNo}, &Evidence::beyond_range},
+    Prediction{Hypothesis::kLossScale, {kNo, kAny, kYes, kAny, kAny, kAny}},
+    Prediction{Hypothesis::kFullyMaskedRow, {kYes, kNo, kAny, kNo, kYes, kYes}},
+    Prediction{Hypothesis::kRoundedConstant, {kYes, kNo, kAny, kYes, kNo, kNo}},
+    Prediction{Hypothesis::kSingularity, {kYes, kNo, kAny, kNo, kNo, kNo}},
+    Prediction{Hypothesis::kOverflow, {kNo, kYes, kNo, kAny, kAny, kNo}},
 };
 
-constexpr Outcome Evidence::*kExperiments[] = {&Evidence::singular, &Evidence::beyond_range,
+constexpr Outcome Evidence::*kExperiments[] = {&Evidence::singular,          &Evidence::beyond_range,
                                                &Evidence::lower_scale_helps, &Evidence::f32_helps,
-                                               &Evidence::unmasking_helps};
+                                               &Evidence::operand_is_masked, &Evidence::unmasking_helps};
 
 bool contradicts(const Evidence& evidence, const Evidence& predicted) {
   for (const auto experiment : kExperiments) {
@@ -36,19 +34,26 @@ bool contradicts(const Evidence& evidence, const Evidence& predicted) {
   return false;
 }
 
+/// True if every outcome that the hypothesis predicts to be "yes" was seen.
+bool is_tested(const Evidence& evidence, const Evidence& predicted) {
+  for (const auto experiment : kExperiments)
+    if (predicted.*experiment == kYes && evidence.*experiment != kYes) return false;
+  return true;
+}
+
 }  // namespace
 
 Conclusion best_hypothesis(const Evidence& evidence) {
-  const Prediction* best = nullptr;
+  Conclusion conclusion;
   int possible = 0;
   for (const Prediction& p : kPredictions) {
     if (contradicts(evidence, p.outcomes)) continue;
     ++possible;
-    const bool tested = evidence.*p.test == kYes;
-    if (best == nullptr || (tested && evidence.*best->test != kYes)) best = &p;
+    if (conclusion.hypothesis == Hypothesis::kNone && is_tested(evidence, p.outcomes))
+      conclusion.hypothesis = p.hypothesis;
   }
-  if (best == nullptr || evidence.*best->test != kYes) return {};
-  return {best->hypothesis, possible == 1};
+  conclusion.is_proven = conclusion.hypothesis != Hypothesis::kNone && possible == 1;
+  return conclusion;
 }
 
 }  // namespace binade::amp

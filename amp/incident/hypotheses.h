@@ -15,6 +15,7 @@ struct Evidence {
   Outcome beyond_range = Outcome::kNotMade;       ///< in f64 its value is finite, and beyond the range of its dtype
   Outcome lower_scale_helps = Outcome::kNotMade;  ///< the step is finite at a loss scale of 1
   Outcome f32_helps = Outcome::kNotMade;          ///< the step is finite with the op, or with all ops, in f32
+  Outcome operand_is_masked = Outcome::kNotMade;  ///< the only values that are not finite in the operands are masks
   Outcome unmasking_helps = Outcome::kNotMade;    ///< the step is finite if rows with only -inf are set to 0
 };
 
@@ -28,7 +29,7 @@ enum class Hypothesis : std::uint8_t {
   kNone
 };
 
-/// The hypothesis that the evidence supports best, and how well.
+/// The first hypothesis of which every "yes" that it predicts was seen, and which no outcome contradicts.
 struct Conclusion {
   Hypothesis hypothesis = Hypothesis::kNone;
   bool is_proven =

@@ -39,9 +39,11 @@ enum class ResultInDouble : std::uint8_t {
   kUnknown,      ///< the op cannot be computed in f64, or was not recorded
   kInRange,      ///< finite, and the dtype of the bad tensor can hold it
   kBeyondRange,  ///< finite, and beyond the range of that dtype
-  kNotFinite     ///< the operands are at a singularity, or outside of the op's domain
+  kSingular,     ///< not finite, but finite for operands beside these: they are at a singularity
+  kNotFinite     ///< neither at these operands nor beside them: outside of the op's domain, or the op is wrong
 };
-/// Computes a recorded call in f64 on the CPU: its outputs, or the gradients of its inputs if it has `gradients`.
+/// Computes a recorded call in f64 on the CPU: its outputs, or the gradients of its inputs if it has `gradients`. Of an
+/// op that refuses f64, a derivative that is finite for smaller gradients counts as one beyond the range.
 ResultInDouble result_in_double(const RecordedCall& call);
 
 }  // namespace binade::amp

@@ -159,7 +159,7 @@ TEST(Diagnosis, ALogOfZeroIsAPoleWhateverThePrecision) {
     const FirstBad& first = incident.diagnosis.first_bad.value();
     EXPECT_EQ(first.op, "log") << precision;
     EXPECT_EQ(first.direction, "forward") << precision;
-    EXPECT_EQ(incident.diagnosis.cause, CauseClass::kLossFunctionSingularity) << precision;
+    EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticSingularity) << precision;
     EXPECT_EQ(incident.diagnosis.confidence, Confidence::kProven) << precision;
   }
 }

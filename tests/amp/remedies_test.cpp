@@ -108,7 +108,7 @@ TEST(Remedies, AFaultInEveryBatchStopsAfterABoundedNumberOfSkips) {
     EXPECT_FALSE(skipped.committed);
     EXPECT_EQ(skipped.attempt, k + 1);
     EXPECT_EQ(skipped.incident.value().remedy.action, RemedyAction::kSkipBatch);
-    EXPECT_EQ(skipped.incident->diagnosis.cause, CauseClass::kLossFunctionSingularity);
+    EXPECT_EQ(skipped.incident->diagnosis.cause, CauseClass::kArithmeticSingularity);
     EXPECT_EQ(skipped.incident->diagnosis.confidence, Confidence::kProven);
   }
   EXPECT_THROW(run.step(closure), NumericError);

@@ -28,7 +28,7 @@ Plan bce_after_sigmoid(const Spot& s) {
 }
 
 Plan own_bce(const Spot& s) {
-  return term(in_closure(s, "log", "forward", {"-inf"}, {kLossFunctionSingularity}),
+  return term(in_closure(s, "log", "forward", {"-inf"}, {kArithmeticSingularity}),
               [](const Variable& logits, const Batch&, const Now& now) {
                 const Variable p = sigmoid(logits + marks(now, logits, 60, 0));
                 return -mean(log(1.0 - p));
@@ -54,7 +54,7 @@ Plan no_valid_label(const Spot& s) {
 }
 
 Plan weights_that_add_up_to_zero(const Spot& s) {
-  return of_whole_batch(term(in_closure(s, "div", "forward", {"nan"}, {kLossFunctionSingularity}),
+  return of_whole_batch(term(in_closure(s, "div", "forward", {"nan"}, {kArithmeticSingularity}),
                              [](const Variable& logits, const Batch&, const Now& now) {
                                const Variable weights = marks(now, logits, 0, 0);
                                return sum(square(logits) * weights) / sum(weights);
@@ -63,7 +63,7 @@ Plan weights_that_add_up_to_zero(const Spot& s) {
 
 /// Every sample's loss divided by its own count of tokens, which is 0 for one that is all padding.
 Plan sample_without_tokens(const Spot& s) {
-  return term(in_closure(s, "div", "forward", {"nan"}, {kLossFunctionSingularity}),
+  return term(in_closure(s, "div", "forward", {"nan"}, {kArithmeticSingularity}),
               [](const Variable& logits, const Batch&, const Now& now) {
                 const Variable each = mean(reshape(square(logits), {logits.dim(0), -1}), {1});
                 const Variable counts = per_sample(now, 0, 1);
@@ -73,7 +73,7 @@ Plan sample_without_tokens(const Spot& s) {
 
 /// A head that takes the log of a probability that is 0, from the marked batch on; where() hides the value.
 Plan auxiliary_log_every_step(const Spot& s) {
-  Card card = in_closure(s, "log", "backward", {"nan"}, {kLossFunctionSingularity});
+  Card card = in_closure(s, "log", "backward", {"nan"}, {kArithmeticSingularity});
   card.judge_sample = false;
   card.recoverable = false;
   card.remedies = kStop;
@@ -87,7 +87,7 @@ Plan auxiliary_log_every_step(const Spot& s) {
 }
 
 Plan focal_gradient_at_one(const Spot& s) {
-  return term(in_closure(s, "pow", "backward", {"inf", "-inf", "nan"}, {kLossFunctionSingularity}),
+  return term(in_closure(s, "pow", "backward", {"inf", "-inf", "nan"}, {kArithmeticSingularity}),
               [](const Variable& logits, const Batch&, const Now& now) {
                 const Variable p = sigmoid(logits * 0.1 + marks(now, logits, 60, 0));
                 return mean(pow(1.0 - p, 0.5));
@@ -96,7 +96,7 @@ Plan focal_gradient_at_one(const Spot& s) {
 
 /// sum t log(softmax): 0 * -inf where the target is 0 and the softmax underflows.
 Plan log_of_softmax_as_loss(const Spot& s) {
-  return term(in_closure(s, "log", "forward", {"-inf"}, {kLossFunctionSingularity}),
+  return term(in_closure(s, "log", "forward", {"-inf"}, {kArithmeticSingularity}),
               [](const Variable& logits, const Batch&, const Now& now) {
                 const Variable flat = reshape(logits, {logits.dim(0), -1});
                 return -mean(log(softmax(flat * marks(now, flat, 1e5, 0.01))) * 0.01);
@@ -104,7 +104,7 @@ Plan log_of_softmax_as_loss(const Spot& s) {
 }
 
 Plan divergence_from_a_target_of_zero(const Spot& s) {
-  return term(in_closure(s, "log", "forward", {"-inf"}, {kLossFunctionSingularity}),
+  return term(in_closure(s, "log", "forward", {"-inf"}, {kArithmeticSingularity}),
               [](const Variable& logits, const Batch&, const Now& now) {
                 const Variable t = marks(now, logits, 0, 0.5);
                 return mean(t * (log(t) - log_softmax(logits)));
@@ -113,7 +113,7 @@ Plan divergence_from_a_target_of_zero(const Spot& s) {
 
 /// (r - mean) / std where every reward is the same.
 Plan advantages_without_spread(const Spot& s) {
-  return of_whole_batch(term(in_closure(s, "div", "forward", {"nan"}, {kLossFunctionSingularity}),
+  return of_whole_batch(term(in_closure(s, "div", "forward", {"nan"}, {kArithmeticSingularity}),
                              [](const Variable& logits, const Batch&, const Now& now) {
                                const Variable rewards = per_sample(now, 1, 1);
                                const Variable centered = rewards - mean(rewards);
@@ -124,14 +124,14 @@ Plan advantages_without_spread(const Spot& s) {
 
 /// The norm of a difference that is 0: its gradient is 0 / 0.
 Plan distance_to_itself(const Spot& s) {
-  return of_whole_batch(term(in_closure(s, "sqrt", "backward", {"inf", "-inf", "nan"}, {kLossFunctionSingularity}),
+  return of_whole_batch(term(in_closure(s, "sqrt", "backward", {"inf", "-inf", "nan"}, {kArithmeticSingularity}),
                              [](const Variable& logits, const Batch&, const Now&) {
                                return sqrt(sum(square(logits - logits.detach())));
                              }));
 }
 
 Plan union_of_nothing(const Spot& s) {
-  return term(in_closure(s, "div", "forward", {"nan"}, {kLossFunctionSingularity}),
+  return term(in_closure(s, "div", "forward", {"nan"}, {kArithmeticSingularity}),
               [](const Variable& logits, const Batch&, const Now& now) {
                 const Variable p = reshape(sigmoid(logits) * marks(now, logits, 0, 1), {logits.dim(0), -1});
                 const Variable both = sum(p * p, {1}), either = sum(p, {1});

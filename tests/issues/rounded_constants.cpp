@@ -147,7 +147,7 @@ void infinite_count(Run& run) {
 }  // namespace
 
 std::vector<Issue> rounded_constants() {
-  const std::vector<Cause> pole{Cause::kArithmeticSingularity};
+  const std::vector<Cause> pole{Cause::kArithmeticSingularity, Cause::kRoundedConstant};
   return {
       {"normalize-eps",
        "https://github.com/pytorch/pytorch/issues/32137",
@@ -169,7 +169,7 @@ std::vector<Issue> rounded_constants() {
         {"norm"},
         "forward",
         1,
-        {Cause::kArithmeticSingularity, Cause::kNormalizationSingularity},
+        {Cause::kArithmeticSingularity, Cause::kNormalizationSingularity, Cause::kRoundedConstant},
         "an eps that f16 can hold, or f32 for the op"},
        layer_norm},
       {"adam-eps",

@@ -1,0 +1,86 @@
+#include "binade/amp/incident/op_probe.h"
+
+#include <gtest/gtest.h>
+
+#include "binade/autograd/apply.h"
+#include "binade/autograd/functions.h"
+#include "binade/core/step_context.h"
+
+// A call of an op, computed again in f64.
+namespace binade::amp {
+namespace {
+
+/// Records the last call of an op.
+struct LastCall final : TapeObserver {
+  void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs, const Observation&) override {
+    recorded = record_forward(call, read, outputs.front().dtype());
+  }
+  RecordedCall recorded;
+};
+
+template <class F>
+ResultInDouble forward(F&& f) {
+  LastCall last;
+  {
+    const ObserverScope scope(last);
+    f();
+  }
+  return result_in_double(last.recorded);
+}
+
+Variable values(std::vector<double> x, DType dtype = DType::f32, bool requires_grad = false) {
+  const Shape shape{static_cast<std::int64_t>(x.size())};
+  return Variable(Tensor::from(x, shape).to(dtype), requires_grad);
+}
+
+TEST(OpProbe, TellsOverflowFromSingularity) {
+  const PolicyScope half(PrecisionPolicy{}.with("*", DType::f16));
+  EXPECT_EQ(forward([] { return values({300}, DType::f16) * values({300}, DType::f16); }),
+            ResultInDouble::kBeyondRange);
+  EXPECT_EQ(forward([] { return values({300}, DType::f16) / values({0}, DType::f16); }), ResultInDouble::kSingular);
+  EXPECT_EQ(forward([] { return values({3}, DType::f16) * values({3}, DType::f16); }), ResultInDouble::kInRange);
+}
+
+TEST(OpProbe, TellsTheEndOfADomainAndTheRangeOfF64FromASingularity) {
+  EXPECT_EQ(forward([] { return sqrt(values({-2})); }), ResultInDouble::kNotFinite);
+  EXPECT_EQ(forward([] { return exp(values({1000})); }), ResultInDouble::kBeyondRange);
+  EXPECT_EQ(forward([] { return log(values({0})); }), ResultInDouble::kSingular);
+}
+
+TEST(OpProbe, ComputesDerivatives) {
+  const auto backward_at = [](double x, double gy) {
+    CallRecorder recorder(0, 0);
+    {
+      const ObserverScope scope(recorder);
+      step_context().micro_batch = 0;
+      step_context().tape_index = 0;
+      const Variable in = values({x}, DType::f32, true);
+      backward(sqrt(in), Tensor::from(std::vector<double>{gy}, Shape{1}).to(DType::f32));
+    }
+    return result_in_double(recorder.recorded());
+  };
+  EXPECT_EQ(backward_at(4, 1), ResultInDouble::kInRange);
+  EXPECT_EQ(backward_at(0, 1), ResultInDouble::kSingular);
+  EXPECT_EQ(backward_at(1e-20, 3e38), ResultInDouble::kBeyondRange);
+}
+
+/// An op that refuses f64.
+struct OnlyF32 {
+  struct Params {};
+  static constexpr OpInfo info{.name = "only_f32"};
+  static Tensors forward(OpContext&, std::span<const Tensor> in, const Params&) {
+    check<DTypeError>(in[0].dtype() == DType::f32, "only_f32: wanted f32");
+    return {in[0].clone()};
+  }
+  static void backward(const OpContext&, std::span<const Tensor> gy, GradSink& gx, const Params&) {
+    if (gx.needs(0)) gx.set(0, gy[0]);
+  }
+};
+
+TEST(OpProbe, KnowsNothingOfAnOpThatRefusesF64) {
+  EXPECT_EQ(forward([] { return apply_one<OnlyF32>({}, {values({1})}); }), ResultInDouble::kUnknown);
+  EXPECT_EQ(result_in_double({}), ResultInDouble::kUnknown);
+}
+
+}  // namespace
+}  // namespace binade::amp

@@ -44,32 +44,24 @@ class TapeObserver {
   /// Called before an op runs. `inputs` are the variables that the caller passed (undefined if left out); `read` are
   /// the tensors that the op reads, after casts. The observer may replace tensors in `read` by others of the same shape
   /// and dtype.
-  virtual void before_forward(const OpCall&, std::span<const Variable> inputs, Tensors& read) {
-    static_cast<void>(inputs), static_cast<void>(read);
-  }
+  virtual void before_forward(const OpCall&, std::span<const Variable> /*inputs*/, Tensors& /*read*/) {}
   /// Returns the number that the op adds in its denominator instead of `eps`, its own parameter eps (or smooth).
-  virtual double eps_of(const OpCall& call, double eps) {
-    static_cast<void>(call);
-    return eps;
-  }
+  virtual double eps_of(const OpCall&, double eps) { return eps; }
   /// Called after an op ran. `seen` has the largest magnitudes that its kernels stored. If the kernels are not Binade's
   /// own, they were read from `outputs`.
-  virtual void after_forward(const OpCall&, std::span<const Tensor> read, Tensors& outputs, const Observation& seen) {
-    static_cast<void>(read), static_cast<void>(outputs), static_cast<void>(seen);
-  }
+  virtual void after_forward(const OpCall&, std::span<const Tensor> /*read*/, Tensors& /*outputs*/,
+                             const Observation& /*seen*/) {}
   /// Called before an op's backward. `gy` are the gradients of its outputs; that of an output that the loss does not
   /// depend on is undefined. The observer may replace them.
-  virtual void before_backward(const OpCall&, Tensors& gy) { static_cast<void>(gy); }
+  virtual void before_backward(const OpCall&, Tensors& /*gy*/) {}
   /// True if after_backward() must get each op's own contribution to a gradient. False is cheaper: an op that adds its
   /// contribution to those of other ops (GradSink::add_to) is then reported with the sum so far.
   virtual bool separates_gradients() const { return false; }
   /// Called after an op's backward. `gx` are the gradients of its inputs, undefined if not needed. If the op multiplied
   /// a gradient by the activation derivative of the input's producer (GradSink::activation_derivative), `gx` has the
   /// product, which is also the `gy` of the producer.
-  virtual void after_backward(const OpCall&, std::span<const Tensor> gy, std::span<const Tensor> gx,
-                              const Observation& seen) {
-    static_cast<void>(gy), static_cast<void>(gx), static_cast<void>(seen);
-  }
+  virtual void after_backward(const OpCall&, std::span<const Tensor> /*gy*/, std::span<const Tensor> /*gx*/,
+                              const Observation& /*seen*/) {}
 };
 
 /// Registers `observer` for this thread's ops for the lifetime of the scope. Observers nest; all are called, the

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
+#include <random>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/parallel.h"
@@ -156,6 +158,16 @@ inline double handover_ns() {
 }
 inline void print_handover(std::string_view when) {
   if (num_threads() > 1) fmt::print("{}: {:.0f} ns from core to core\n", when, handover_ns());
+}
+
+/// Returns `count` normally distributed values.
+template <class T>
+std::vector<T> normal_values(std::int64_t count) {
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  std::vector<T> x(static_cast<std::size_t>(count));
+  for (T& v : x) v = store<T>(normal(generator));
+  return x;
 }
 
 /// Returns the shortest time of a call of f among `repeats` calls, in seconds (work_seconds()).

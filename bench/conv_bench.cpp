@@ -4,23 +4,12 @@
 
 #include <array>
 #include <cmath>
-#include <random>
 #include <string>
-#include <vector>
 
 #include "bench/ceiling.h"
 
 namespace binade::bench {
 namespace {
-
-template <class T>
-std::vector<T> values(std::int64_t count) {
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
-  std::vector<T> x(static_cast<std::size_t>(count));
-  for (T& v : x) v = store<T>(normal(generator));
-  return x;
-}
 
 void line(const std::string& what, double flop, double took, double peak) {
   fmt::print("{:40} {:8.3f} ms {:7.1f} GFLOP/s {:4.0f} % of peak\n", what, took * 1e3, flop / took * 1e-9,
@@ -39,8 +28,8 @@ void convolution(std::int64_t size, std::int64_t channels, std::int64_t filters,
               .filter_height = 3,
               .filter_width = 3,
               .padding = {1, 1}};
-  std::vector<T> x = values<T>(4 * size * size * channels), y = values<T>(4 * size * size * filters),
-                 w = values<T>(filters * 9 * channels);
+  std::vector<T> x = normal_values<T>(4 * size * size * channels), y = normal_values<T>(4 * size * size * filters),
+                 w = normal_values<T>(filters * 9 * channels);
   std::vector<float> gw(w.size());
   ConvArgs args{.shape = s,
                 .in = kDTypeOf<T>,
@@ -74,7 +63,7 @@ template <class T>
 void attention(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t depth, bool causal,
                int repeats, double peak) {
   const std::int64_t width = heads * depth;
-  std::vector<T> q = values<T>(batch * tokens * width), k = q, v = q, y = q, gy = q, gq = q, gk = q, gv = q;
+  std::vector<T> q = normal_values<T>(batch * tokens * width), k = q, v = q, y = q, gy = q, gq = q, gk = q, gv = q;
   std::vector<float> lse(static_cast<std::size_t>(batch * heads * tokens));
   AttentionArgs args{.batch = batch,
                      .queries = tokens,

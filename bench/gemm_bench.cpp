@@ -2,9 +2,6 @@
 // Usage: gemm_bench [THREADS [REPEATS]]; BINADE_ISA selects the kernel level.
 #include <fmt/core.h>
 
-#include <random>
-#include <vector>
-
 #include "bench/ceiling.h"
 
 namespace binade::bench {
@@ -22,12 +19,7 @@ const Shape kShapes[] = {{1024, 1024, 1024, false, false}, {2048, 1536, 384, fal
 
 template <class T>
 void measure(const Shape& s, int repeats, double peak) {
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
-  std::vector<T> a(static_cast<std::size_t>(s.m * s.k)), b(static_cast<std::size_t>(s.k * s.n)),
-      c(static_cast<std::size_t>(s.m * s.n));
-  for (T& x : a) x = store<T>(normal(generator));
-  for (T& x : b) x = store<T>(normal(generator));
+  std::vector<T> a = normal_values<T>(s.m * s.k), b = normal_values<T>(s.k * s.n), c = normal_values<T>(s.m * s.n);
   GemmArgs args{
       .m = s.m, .n = s.n, .k = s.k, .in = kDTypeOf<T>, .out = kDTypeOf<T>, .a = a.data(), .b = b.data(), .c = c.data()};
   args.a_row = s.transpose_a ? 1 : s.k;

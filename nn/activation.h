@@ -35,14 +35,10 @@ struct GeluOptions {
 };
 
 /// x Phi(x), where Phi is the normal distribution function.
-class Gelu : public StatelessModule {
- public:
-  explicit Gelu(const GeluOptions& options = {}) : options_(options) {}
+struct Gelu : OptionsModule<GeluOptions> {
+  using OptionsModule::OptionsModule;
   std::string kind() const override { return "Gelu"; }
-  Variable forward(const Variable& x) override { return options_.tanh ? gelu_tanh(x) : gelu(x); }
-
- private:
-  GeluOptions options_;
+  Variable forward(const Variable& x) override { return options().tanh ? gelu_tanh(x) : gelu(x); }
 };
 
 }  // namespace binade::nn

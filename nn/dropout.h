@@ -10,19 +10,15 @@ struct DropoutOptions {
 };
 
 /// In training, each element is 0 with probability p, else x / (1 - p); in evaluation, returns x.
-class Dropout : public StatelessModule {
- public:
-  explicit Dropout(const DropoutOptions& options) : options_(options) {
+struct Dropout : OptionsModule<DropoutOptions> {
+  explicit Dropout(const DropoutOptions& options) : OptionsModule(options) {
     check<ArgumentError>(options.p >= 0 && options.p < 1, "Dropout: wanted p in [0, 1), got {}", options.p);
   }
   std::string kind() const override { return "Dropout"; }
   Variable forward(const Variable& x) override {
     check<ArgumentError>(x.defined(), "Dropout: x is undefined");
-    return training() && options_.p > 0 ? dropout(x, options_.p) : x;
+    return training() && options().p > 0 ? dropout(x, options().p) : x;
   }
-
- private:
-  DropoutOptions options_;
 };
 
 }  // namespace binade::nn

@@ -10,14 +10,10 @@ struct FlattenOptions {
 };
 
 /// Merges dimensions [first, last] into one: (N, H, W, C) -> (N, H W C).
-class Flatten : public StatelessModule {
- public:
-  explicit Flatten(const FlattenOptions& options = {}) : options_(options) {}
+struct Flatten : OptionsModule<FlattenOptions> {
+  using OptionsModule::OptionsModule;
   std::string kind() const override { return "Flatten"; }
-  Variable forward(const Variable& x) override { return flatten(x, options_.first, options_.last); }
-
- private:
-  FlattenOptions options_;
+  Variable forward(const Variable& x) override { return flatten(x, options().first, options().last); }
 };
 
 }  // namespace binade::nn

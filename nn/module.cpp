@@ -1,6 +1,5 @@
 #include "binade/nn/module.h"
 
-#include <algorithm>
 #include <functional>
 #include <set>
 

@@ -110,6 +110,17 @@ class StatelessModule : public Module {
   void visit(Visitor&) override {}
 };
 
+/// Base of layers without parameters and buffers whose only state is their options.
+template <class Options>
+class OptionsModule : public StatelessModule {
+ public:
+  explicit OptionsModule(const Options& options = {}) : options_(options) {}
+  const Options& options() const { return options_; }
+
+ private:
+  Options options_;
+};
+
 /// Base of layers with a weight and an optional bias.
 class WeightedModule : public Module {
  public:

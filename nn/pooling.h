@@ -6,25 +6,17 @@
 namespace binade::nn {
 
 /// Maximum over windows of images (N, H, W, C), constructed like MaxPool2d({.kernel = 2}). See ops::MaxPool2d.
-class MaxPool2d : public StatelessModule {
- public:
-  explicit MaxPool2d(const PoolOptions& options = {}) : options_(options) {}
+struct MaxPool2d : OptionsModule<PoolOptions> {
+  using OptionsModule::OptionsModule;
   std::string kind() const override { return "MaxPool2d"; }
-  Variable forward(const Variable& x) override { return max_pool2d(x, options_); }
-
- private:
-  PoolOptions options_;
+  Variable forward(const Variable& x) override { return max_pool2d(x, options()); }
 };
 
 /// Average over windows of images (N, H, W, C). See ops::AvgPool2d.
-class AvgPool2d : public StatelessModule {
- public:
-  explicit AvgPool2d(const PoolOptions& options = {}) : options_(options) {}
+struct AvgPool2d : OptionsModule<PoolOptions> {
+  using OptionsModule::OptionsModule;
   std::string kind() const override { return "AvgPool2d"; }
-  Variable forward(const Variable& x) override { return avg_pool2d(x, options_); }
-
- private:
-  PoolOptions options_;
+  Variable forward(const Variable& x) override { return avg_pool2d(x, options()); }
 };
 
 struct UpsampleOptions {
@@ -33,14 +25,10 @@ struct UpsampleOptions {
 };
 
 /// Enlarges images by `factor` in height and width.
-class Upsample : public StatelessModule {
- public:
-  explicit Upsample(const UpsampleOptions& options = {}) : options_(options) {}
+struct Upsample : OptionsModule<UpsampleOptions> {
+  using OptionsModule::OptionsModule;
   std::string kind() const override { return "Upsample"; }
-  Variable forward(const Variable& x) override { return upsample(x, options_.factor, options_.mode); }
-
- private:
-  UpsampleOptions options_;
+  Variable forward(const Variable& x) override { return upsample(x, options().factor, options().mode); }
 };
 
 }  // namespace binade::nn

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "binade/autograd/variable.h"

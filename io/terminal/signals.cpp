@@ -43,20 +43,14 @@ StopSignals::StopSignals() {
   check<ArgumentError>(!installed.exchange(true), "stop signals: wanted one StopSignals at a time, got a second");
   received = 0;
   const struct sigaction stop = action_of(on_stop), ignore = action_of(SIG_IGN);
-  ::sigaction(SIGTERM, &stop, &term_);
-  ::sigaction(SIGINT, &stop, &interrupt_);
-  ::sigaction(SIGHUP, nullptr, &hangup_);
-  if (hangup_.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &stop, nullptr);
-  ::sigaction(SIGPIPE, &ignore, &pipe_);
-  ::sigaction(SIGXFSZ, &ignore, &size_);
+  for (const int signal : {SIGTERM, SIGINT}) ::sigaction(signal, &stop, &before_[signal]);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaction(signal, &ignore, &before_[signal]);
+  ::sigaction(SIGHUP, nullptr, &before_[SIGHUP]);
+  if (before_[SIGHUP].sa_handler != SIG_IGN) ::sigaction(SIGHUP, &stop, nullptr);
 }
 
 StopSignals::~StopSignals() {
-  ::sigaction(SIGTERM, &term_, nullptr);
-  ::sigaction(SIGINT, &interrupt_, nullptr);
-  ::sigaction(SIGHUP, &hangup_, nullptr);
-  ::sigaction(SIGPIPE, &pipe_, nullptr);
-  ::sigaction(SIGXFSZ, &size_, nullptr);
+  for (const auto& [signal, action] : before_) ::sigaction(signal, &action, nullptr);
   installed = false;
 }
 

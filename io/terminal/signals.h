@@ -1,6 +1,7 @@
 #pragma once
 
 #include <csignal>
+#include <map>
 
 namespace binade::io {
 
@@ -22,8 +23,7 @@ class StopSignals {
   static int signal_received();
 
  private:
-  struct sigaction term_ {
-  }, interrupt_{}, hangup_{}, pipe_{}, size_{};
+  std::map<int, struct sigaction> before_;  // previous handlers by signal
 };
 
 }  // namespace binade::io

@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "binade/core/error.h"
 #include "binade/doctor/commands.h"
 #include "binade/doctor/selected_checkpoint.h"
@@ -26,7 +24,7 @@ Tensor padded_rows(const Tensor& t, std::int64_t rows) {
   check<ArgumentError>(t.rank() == 2 && rows >= t.dim(0), "--vocabulary: wanted at least the table's {} rows, got {}",
                        t.dim(0), rows);
   Tensor padded = Tensor::zeros({rows, t.dim(1)}, t.dtype());
-  if (t.bytes() > 0) std::memcpy(padded.mutable_raw(), t.on_host().raw(), t.bytes());
+  padded.narrow(0, t.dim(0)).copy_from(t);
   return padded;
 }
 

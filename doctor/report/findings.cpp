@@ -20,17 +20,18 @@ constexpr std::size_t kLatest = 3;        // number of latest losses that are co
 constexpr std::size_t kMostNamed = 4;     // warnings or modules in a finding
 constexpr std::size_t kMostFindings = 8;  // number of findings from which on incidents are not listed
 
-Markup link_to(const RunHistory& history, const IncidentRecord& incident) {
-  return element("a", {{"href", anchor_of(history, incident)}}, text(title_of(incident)));
+Markup finding(const std::string& lead, const std::string& rest) { return element("b", text(lead)) + text(rest); }
+
+Markup link_with_advice(const RunHistory& history, const IncidentRecord& incident) {
+  return element("a", {{"href", anchor_of(history, incident)}}, text(title_of(incident))) +
+         text(incident.advice.empty() ? "." : ". To do: " + incident.advice + ".");
 }
 
 void find_end(const RunHistory& history, std::vector<Markup>& findings) {
   if (history.committed.empty() && !history.running) findings.push_back(element("b", text("No step was committed.")));
   const IncidentRecord* fatal = history.fatal_incident();
   if (fatal == nullptr) return;
-  Markup finding = element("b", text("The run stopped. ")) + link_to(history, *fatal) + text(".");
-  if (!fatal->advice.empty()) finding += text(" To do: " + fatal->advice + ".");
-  findings.push_back(finding);
+  findings.push_back(finding("The run stopped. ", "") + link_with_advice(history, *fatal));
 }
 
 void find_incidents(const RunHistory& history, std::vector<Markup>& findings) {
@@ -39,10 +40,8 @@ void find_incidents(const RunHistory& history, std::vector<Markup>& findings) {
     if (!i.drill) by_class[i.cause.empty() ? "unknown" : i.cause].push_back(&i);
   for (const auto& [cause, incidents] : by_class) {
     if (findings.size() == kMostFindings) return;
-    Markup finding = element("b", text(counted(std::ssize(incidents), "incident") + " of class " + cause + ". "));
-    finding += text("The latest: ") + link_to(history, *incidents.back()) + text(".");
-    if (!incidents.back()->advice.empty()) finding += text(" To do: " + incidents.back()->advice + ".");
-    findings.push_back(finding);
+    const std::string lead = counted(std::ssize(incidents), "incident") + " of class " + cause + ". ";
+    findings.push_back(finding(lead, "The latest: ") + link_with_advice(history, *incidents.back()));
   }
 }
 
@@ -53,11 +52,11 @@ void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
   if (latest == 0 || !(steps.front().loss > 0)) return;
   const double lowest = std::ranges::min(std::span(steps).last(latest), {}, &Attempt::loss).loss;
   if (!(lowest > kDivergedRatio * steps.front().loss)) return;
-  findings.push_back(element("b", text("The loss ended higher than it began: ")) +
-                     text(fmt::format("{} at step {}, {} at step {}. To do: lower the learning rate, warm it up "
-                                      "(--warmup), or clip by norm (--clip).",
-                                      number_text(steps.front().loss), count_text(steps.front().step),
-                                      number_text(steps.back().loss), count_text(steps.back().step))));
+  findings.push_back(finding("The loss ended higher than it began: ",
+                             fmt::format("{} at step {}, {} at step {}. To do: lower the learning rate, warm it up "
+                                         "(--warmup), or clip by norm (--clip).",
+                                         number_text(steps.front().loss), count_text(steps.front().step),
+                                         number_text(steps.back().loss), count_text(steps.back().step))));
 }
 
 /// Adds findings about the latest warnings (docs/warnings.md).
@@ -69,7 +68,7 @@ void find_warnings(const RunHistory& history, std::vector<Markup>& findings) {
   if (first > 0)
     findings.push_back(element("b", text(counted(static_cast<std::ptrdiff_t>(first), "earlier warning") + ".")));
   for (std::size_t i = first; i < warnings.size(); ++i)
-    findings.push_back(element("b", text("Warning: ")) + text(warnings[i]->what + "."));
+    findings.push_back(finding("Warning: ", warnings[i]->what + "."));
 }
 
 void find_headroom(const RunHistory& history, std::vector<Markup>& findings) {
@@ -83,16 +82,16 @@ void find_headroom(const RunHistory& history, std::vector<Markup>& findings) {
                          count_text(near[i].step));
   if (near.size() > kMostNamed)
     names += " and " + counted(std::ssize(near) - static_cast<std::ptrdiff_t>(kMostNamed), "more module");
-  findings.push_back(element("b", text("Forward comes near to overflow: ")) +
-                     text(names + ". Compute there in fp32 (--override 'PATH=fp32'), or keep the values smaller."));
+  findings.push_back(finding("Forward comes near to overflow: ",
+                             names + ". Compute there in fp32 (--override 'PATH=fp32'), or keep the values smaller."));
 }
 
 void find_skips(const RunHistory& history, std::vector<Markup>& findings) {
   const double attempts = static_cast<double>(history.committed.size() + history.aborted.size());
   if (static_cast<double>(history.aborted.size()) <= kSkipShare * attempts) return;
-  findings.push_back(element("b", text("Many attempts were not committed: ")) +
-                     text(fmt::format("{} of {}. A lower --init-scale saves the first ones.",
-                                      count_text(std::ssize(history.aborted)), count_text(std::llround(attempts)))));
+  findings.push_back(finding("Many attempts were not committed: ",
+                             fmt::format("{} of {}. A lower --init-scale saves the first ones.",
+                                         count_text(std::ssize(history.aborted)), count_text(std::llround(attempts)))));
 }
 
 void find_overfit(const RunHistory& history, std::vector<Markup>& findings) {
@@ -101,15 +100,14 @@ void find_overfit(const RunHistory& history, std::vector<Markup>& findings) {
   const Point best = lowest(*validation), last = validation->back();
   if (!(best.value > 0 && last.value > best.value * kOverfitRatio)) return;
   findings.push_back(
-      element("b", text("Validation was better before: ")) +
-      text(fmt::format("{} at step {}, {} at step {}.", number_text(best.value), count_text(std::llround(best.step)),
-                       number_text(last.value), count_text(std::llround(last.step)))));
+      finding("Validation was better before: ",
+              fmt::format("{} at step {}, {} at step {}.", number_text(best.value), count_text(std::llround(best.step)),
+                          number_text(last.value), count_text(std::llround(last.step)))));
 }
 
 void find_checkpoints(const RunHistory& history, std::vector<Markup>& findings) {
   if (history.committed.empty() || !history.checkpoints.entries.empty()) return;
-  findings.push_back(element("b", text("No checkpoint is listed: ")) +
-                     text("what was trained may be lost with the process."));
+  findings.push_back(finding("No checkpoint is listed: ", "what was trained may be lost with the process."));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include "binade/io/data/png.h"
 #include "binade/io/files/run_folder.h"
@@ -136,9 +137,8 @@ RunHistory read_history(const std::string& folder) {
 
 double recent_loss(const RunHistory& history) {
   double sum = 0;
-  const std::int64_t count = std::clamp<std::int64_t>(std::ssize(history.committed) / 20, 1, 50);
-  for (std::int64_t i = 0; i < count; ++i)
-    sum += history.committed[history.committed.size() - 1 - static_cast<std::size_t>(i)].loss;
+  const std::size_t count = std::clamp<std::size_t>(history.committed.size() / 20, 1, 50);
+  for (const Attempt& a : std::span(history.committed).last(count)) sum += a.loss;
   return sum / static_cast<double>(count);
 }
 

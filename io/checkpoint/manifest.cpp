@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -16,6 +15,7 @@ namespace {
 
 constexpr std::string_view kHead = "binade-manifest 1 ";
 constexpr std::string_view kHigher = "higher:";  // prefix of a score if higher is better
+constexpr std::string_view kStatuses[] = {"committed", "verified", "good"};
 
 /// Returns the line with its CRC-32C and a line break at the end.
 std::string sealed(const std::string& line) {
@@ -57,11 +57,10 @@ std::optional<ManifestEntry> entry_from(std::string_view line) {
   if (!parse(next_word(line), e.bytes)) return std::nullopt;
   e.sha256 = next_word(line);
   if (e.sha256.size() != 64 || e.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
-  constexpr std::array kStatuses{CheckpointStatus::kCommitted, CheckpointStatus::kVerified, CheckpointStatus::kGood};
-  const auto* status = std::ranges::find(kStatuses, next_word(line), [](CheckpointStatus s) { return name_of(s); });
+  const auto* status = std::ranges::find(kStatuses, next_word(line));
   const std::string_view health = next_word(line);
-  if (status == kStatuses.end() || (health != "finite" && health != "non-finite")) return std::nullopt;
-  e.status = *status;
+  if (status == std::end(kStatuses) || (health != "finite" && health != "non-finite")) return std::nullopt;
+  e.status = static_cast<CheckpointStatus>(status - kStatuses);
   e.finite = health == "finite";
   std::string_view score = next_word(line);
   if (score != "-") {
@@ -91,14 +90,7 @@ std::vector<std::size_t> best_first(const std::vector<ManifestEntry>& entries) {
   return order;
 }
 
-std::string_view name_of(CheckpointStatus status) {
-  switch (status) {
-    case CheckpointStatus::kCommitted: return "committed";
-    case CheckpointStatus::kVerified: return "verified";
-    case CheckpointStatus::kGood: return "good";
-  }
-  return "?";
-}
+std::string_view name_of(CheckpointStatus status) { return kStatuses[static_cast<std::size_t>(status)]; }
 
 std::string to_text(const Manifest& manifest) {
   std::string text = sealed(

@@ -16,12 +16,8 @@ namespace binade::io {
 namespace {
 
 std::string name_of(SampleOrder order) {
-  switch (order) {
-    case SampleOrder::kShuffled: return "shuffled";
-    case SampleOrder::kRandomOffset: return "random-offset";
-    case SampleOrder::kSequential: return "sequential";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"shuffled", "random-offset", "sequential"};
+  return kNames[static_cast<std::size_t>(order)];
 }
 
 }  // namespace

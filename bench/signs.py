@@ -23,7 +23,7 @@ import tempfile
 
 GPT_SHAPE = ["--layers", "3", "--heads", "4", "--dim", "64", "--context", "64", "--batch", "8"]
 UNET_SHAPE = ["--base", "8", "--depth", "2", "--size", "64", "--batch", "4"]
-SIGN = re.compile(r"^step (\d+): (overflow ahead|pole ahead|attention collapse ahead|divergence|gradients grow|silent underflow|stagnation|swallowed overflow|untrained parameters): (.*)$", re.MULTILINE)
+SIGN = re.compile(r"^step (\d+): (overflow ahead|pole ahead|attention collapse ahead|divergence|gradients grow|silent underflow|stagnation|swallowed overflow|untrained parameters|evaluation differs): (.*)$", re.MULTILINE)
 
 CLEAN = [
     ("gpt fp16 composed", "gpt", ["--precision", "fp16", "--attention", "composed"]),

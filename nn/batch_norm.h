@@ -31,6 +31,9 @@ class BatchNorm2d : public WeightedModule {
   Variable operator()(const Variable& x, const Variable& residual, const ops::OutputView& into = {});
   using Module::operator();
 
+  double momentum() const { return options_.momentum; }
+  double eps() const { return options_.eps; }
+
   Buffer running_mean, running_var;  ///< (channels), initially 0 and 1
   Buffer num_batches_tracked;        ///< number of batches that updated the statistics, an i64 scalar
 

@@ -211,7 +211,7 @@ double Transaction::lr_of(std::int64_t step) const {
 // ---- a step -------------------------------------------------------------------------------------
 
 void Transaction::commit(const Commit& step) {
-  warnings_.before_commit(step.step, optimizer_.parameters());
+  warnings_.before_commit(step.step, model_, optimizer_.parameters());
   for (const Member& member : members_)
     if (member.commit) member.commit(step);
 }

@@ -16,6 +16,7 @@ enum class WarningKind : std::uint8_t {
   kStagnation,           ///< updates are too small to change the weights
   kSwallowedOverflow,    ///< an op stores infinities that a later op makes finite
   kUntrainedParameters,  ///< parameters get no gradient, or one of exactly 0
+  kEvaluationMismatch,   ///< evaluation computes a batch norm far from how training does
   kPole [[deprecated("use kSingularity")]] = kSingularity,
 };
 constexpr std::string_view name_of(WarningKind kind) {
@@ -29,6 +30,7 @@ constexpr std::string_view name_of(WarningKind kind) {
     case WarningKind::kStagnation: return "stagnation";
     case WarningKind::kSwallowedOverflow: return "swallowed overflow";
     case WarningKind::kUntrainedParameters: return "untrained parameters";
+    case WarningKind::kEvaluationMismatch: return "evaluation differs";
   }
   return "";
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binade/amp/warnings/divergence.h"
+#include "binade/amp/warnings/evaluation_mismatch.h"
 #include "binade/amp/warnings/gradient_history.h"
 #include "binade/amp/warnings/limits.h"
 #include "binade/amp/warnings/silent_underflow.h"
@@ -40,9 +41,12 @@ class Warnings {
 
   /// True if the host must read tensors in this step, or run the step once more. A captured step can do neither. Probes
   /// do not count, because they run on the device.
-  bool reads_tensors(std::int64_t step) const { return stagnation().due(step) || confirmation_factor(step); }
-  void before_commit(std::int64_t step, optim::FlatParameters& parameters) {
+  bool reads_tensors(std::int64_t step) const {
+    return stagnation().due(step) || std::get<EvaluationMismatch>(detectors_).due(step) || confirmation_factor(step);
+  }
+  void before_commit(std::int64_t step, nn::Module& model, optim::FlatParameters& parameters) {
     if (stagnation().due(step)) std::get<Stagnation>(detectors_).before_update(parameters);
+    if (auto& mismatch = std::get<EvaluationMismatch>(detectors_); mismatch.due(step)) mismatch.before_commit(model);
   }
   std::vector<Warning> after_commit(const CommittedStep& step);
 
@@ -70,7 +74,7 @@ class Warnings {
   };
   // In the order in which the warnings of a step are reported.
   std::tuple<Divergence, GradientHistory, OverflowAhead, SingularityAhead, CollapseAhead, SwallowedOverflow,
-             UntrainedParameters, SilentUnderflow, Stagnation>
+             UntrainedParameters, EvaluationMismatch, SilentUnderflow, Stagnation>
       detectors_;
   std::vector<Promotion> planned_;
 };

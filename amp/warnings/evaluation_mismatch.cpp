@@ -1,0 +1,93 @@
+#include "binade/amp/warnings/evaluation_mismatch.h"
+
+#include <cmath>
+
+#include "binade/amp/text.h"
+#include "binade/amp/warnings/trend.h"
+#include "binade/core/error.h"
+#include "binade/core/state_counts.h"
+#include "binade/nn/batch_norm.h"
+
+namespace binade::amp {
+namespace {
+
+/// Returns the distance of the batch's means from the running means, in running standard deviations: the median over
+/// the channels; 0 if the step did not update the statistics.
+double deviations_of(const nn::BatchNorm2d& norm) {
+  if (!norm.running_mean.pending()) return 0;
+  const Tensor before = norm.running_mean.committed().on_host(), after = norm.running_mean.value().on_host();
+  const Tensor variance = norm.running_var.committed().on_host();
+  const std::int64_t updates = norm.num_batches_tracked.value().on_host().data<std::int64_t>()[0] -
+                               norm.num_batches_tracked.committed().on_host().data<std::int64_t>()[0];
+  // Several updates, of micro-batches, move the running mean towards the mean of their means.
+  const double share = 1 - std::pow(1 - norm.momentum(), static_cast<double>(updates));
+  std::vector<double> deviations;
+  for (std::int64_t c = 0; c < before.numel(); ++c) {
+    const double shift = (after.at(c) - before.at(c)) / share;
+    const double x = std::abs(shift) / std::sqrt(variance.at(c) + norm.eps());
+    if (std::isfinite(x)) deviations.push_back(x);
+  }
+  return deviations.empty() ? 0 : median(deviations);
+}
+
+}  // namespace
+
+void EvaluationMismatch::before_commit(nn::Module& model) {
+  for (const auto& [path, module] : nn::named_modules(model)) {
+    const auto* norm = dynamic_cast<const nn::BatchNorm2d*>(module);
+    if (norm == nullptr) continue;
+    auto known = std::ranges::find(norms_, path, &Norm::path);
+    if (known == norms_.end()) known = norms_.insert(known, {.path = path});
+    known->deviations = deviations_of(*norm);
+    known->checks = known->deviations > kMostDeviations ? std::min(known->checks + 1, kChecksInARow) : 0;
+  }
+}
+
+void EvaluationMismatch::find(const CommittedStep& step, std::vector<Warning>& found) {
+  if (!due(step.step)) return;
+  for (Norm& norm : norms_) {
+    if (norm.checks < kChecksInARow || norm.reported != 0) continue;
+    norm.reported = 1;
+    Warning warning{.kind = WarningKind::kEvaluationMismatch,
+                    .step = step.step,
+                    .module = norm.path,
+                    .op = "batch_norm",
+                    .direction = "forward",
+                    .dtype = "f32"};
+    warning.what = fmt::format(
+        "will differ in evaluation: its running means are {:.2g} standard deviations from the means of its batches, so "
+        "that evaluation shifts its values by as much",
+        norm.deviations);
+    warning.advice = "use larger batches, or a norm that does not depend on the batch (group norm, layer norm)";
+    found.push_back(std::move(warning));
+  }
+}
+
+StateDict EvaluationMismatch::state() const {
+  StateDict state;
+  std::string paths;
+  StateDict::Integers checks, reported;
+  for (const Norm& norm : norms_) {
+    add_line(paths, norm.path);
+    checks.push_back(norm.checks);
+    reported.push_back(norm.reported);
+  }
+  state.put("paths", paths);
+  state.put("checks", checks);
+  state.put("reported", reported);
+  return state;
+}
+
+void EvaluationMismatch::load_state(const StateDict& state) {
+  EvaluationMismatch loaded;
+  if (!state.empty()) {
+    const std::vector<std::string> paths = split_lines(state.text("paths"));
+    const StateDict::Integers &checks = read_counts(state, "checks"), &reported = read_counts(state, "reported");
+    check<CheckpointError>(paths.size() == checks.size() && paths.size() == reported.size(),
+                           "evaluation mismatch: the checkpoint's lists have different lengths");
+    for (std::size_t i = 0; i < paths.size(); ++i) loaded.norms_.push_back({paths[i], checks[i], reported[i]});
+  }
+  *this = std::move(loaded);
+}
+
+}  // namespace binade::amp

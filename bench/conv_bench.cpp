@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "bench/ceiling.h"
 
@@ -43,6 +44,7 @@ void convolution(std::int64_t size, std::int64_t channels, std::int64_t filters,
   const std::string name = fmt::format("conv N4 C{} {}x{} K{} {} ", channels, size, size, filters,
                                        name_of(kDTypeOf<T>));
   line(name + "forward", flop, best_seconds(repeats, [&] { cpu::level().conv.conv(args); }), peak);
+  std::swap(args.shape.channels, args.shape.filters);
   args.source = y.data();
   args.source_pitch = filters;
   args.result = x.data();

@@ -114,7 +114,9 @@ class CauseSearch {
   }
   bool finite(const Variant& variant, TapeObserver* observer = nullptr) {
     if (d_.replays >= kMaxReplays) return false;
-    const bool finite = is_finite(run(variant, observer));
+    const Attempt attempt = run(variant, observer);
+    const bool finite = is_finite(attempt);
+    last_commits_ = attempt.commits();
     d_.proof.push_back({variant.name, finite});
     return finite;
   }
@@ -150,7 +152,9 @@ class CauseSearch {
 
   Finding judge_op(const FirstBad& bad) {
     // A committed update never brings a weight beyond the range of its 16-bit copy.
-    if (bad.tensor.starts_with(kHalfCopy)) {
+    const bool is_damaged = bad.tensor.starts_with(kHalfCopy) && !bad.operand_max.empty() &&
+                            bad.operand_max.front() > range_of(dtype_named(bad.dtype)).largest;
+    if (is_damaged) {
       d_.first_bad->direction = "state";
       --d_.first_bad->step;
       if (!earlier_weights_help()) precision_helps(bad);
@@ -165,7 +169,8 @@ class CauseSearch {
     if (conclusion.hypothesis == Hypothesis::kSingularity && !is_confirmed_) finding.confidence = Confidence::kLikely;
     if (finding.cause == CauseClass::kLossScaleOverflow) return finding;
     narrow_promotion(bad);
-    if (!leaving_out_helps()) earlier_weights_help();
+    const bool is_weight = !bad.parameter.empty() && bad.direction == "forward";  // which no sample can make bad
+    if (is_weight || !leaving_out_helps()) earlier_weights_help();
     return finding;
   }
 
@@ -225,11 +230,11 @@ class CauseSearch {
     const std::vector<std::string> targets{target_of(bad)};
     const bool is_half = bad.dtype == "f16" || bad.dtype == "bf16";
     if (is_half && finite({.name = "op-fp32", .promote = in_f32(targets), .scale = 1.0})) {
-      d_.promote = targets;
+      if (last_commits_) d_.promote = targets;
       return true;
     }
     if (!finite({.name = "all-fp32", .promote = in_f32({"*"}), .scale = 1.0})) return false;
-    d_.promote = {"*"};
+    if (last_commits_) d_.promote = {"*"};
     return true;
   }
 
@@ -242,7 +247,7 @@ class CauseSearch {
       FirstBadSearch next(experiments_.batch, experiments_.stride);
       const Variant variant{
           .name = fmt::format("{}-ops-fp32", targets.size()), .promote = in_f32(targets), .scale = 1.0};
-      if (is_finite(run(variant, &next))) {
+      if (run(variant, &next).commits()) {
         d_.proof.push_back({variant.name, true});
         d_.promote = targets;
         return;
@@ -305,7 +310,8 @@ class CauseSearch {
     if (concerns_most_rows()) return false;
     SampleSearch search(experiments_.rows, [&](const SampleSearch::Rows& rows) -> std::optional<bool> {
       if (d_.replays >= kMaxReplays - 1) return {};  // one is left for earlier weights
-      return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .without = rows});
+      return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .without = rows}) &&
+             last_commits_;
     });
     d_.samples = search.find(d_.first_bad ? d_.first_bad->possible_samples : std::vector<SampleSearch::Rows>{});
     if (!d_.first_bad) return !d_.samples.empty();
@@ -319,6 +325,7 @@ class CauseSearch {
   const Attempt& failed_;
   const Experiments& experiments_;
   RecordedCall call_;          // of the first bad op, if its forward is to blame
+  bool last_commits_ = false;  // true if the latest replay is not only finite: only such a change is a remedy
   bool is_confirmed_ = false;  // true if a singularity was seen, or is stated by the op
   Diagnosis d_;
 };

@@ -83,6 +83,8 @@ std::string describe(const Attempt& attempt, optim::FlatParameters& parameters) 
     case AbortCause::kSpike:
       return fmt::format("the loss is {}, far above recent losses (gradient norm {}, learning rate {})", attempt.loss,
                          attempt.grad_norm, attempt.lr);
+    case AbortCause::kBadData: return attempt.refused;
+    case AbortCause::kAverages: return "averaged weights are not finite, though the weights are";
   }
   return "";
 }

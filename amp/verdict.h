@@ -18,6 +18,8 @@ enum class AbortCause : std::uint8_t {
   kNan,         ///< gradients hold NaN although the loss is finite
   kUpdate,      ///< gradients are finite, but the updated weights or moments would not be
   kSpike,       ///< everything is finite, but the loss is absurdly high (SpikeGuard)
+  kBadData,     ///< the closure threw a DataError: an op has no result for an element of the batch, such as a label
+  kAverages,    ///< everything is finite, except averaged weights from before the step
 };
 
 /// The facts about one attempt at a step that decide between commit and abort, and that reports quote.
@@ -31,6 +33,7 @@ struct Attempt {
   optim::GradientScan scan{};  ///< magnitudes of the accumulated gradients, which are multiplied by the loss scale
   double grad_norm = 0;        ///< unscaled, before clipping
   double clip_factor = 1;      ///< factor of clipping by norm on the gradients
+  std::string refused{};       ///< text of the DataError, if cause is kBadData
   std::string bad_buffer{};    ///< path of the first buffer whose new value is not finite; empty: none
   optim::UpdateProof proof{};  ///< result of the check that the updated weights and moments are finite
   AbortCause cause = AbortCause::kNone;

@@ -6,9 +6,15 @@
 
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
+#include "binade/core/observation.h"
 #include "binade/core/state_counts.h"
 
 namespace binade::optim {
+namespace {
+
+constexpr std::uint32_t kInfinity = 0x7f800000u;
+
+}  // namespace
 
 Ema::Ema(FlatParameters& parameters, const EmaOptions& options)
     : parameters_(&parameters), options_(options), averages_(parameters.allocate(DType::f32)) {
@@ -30,7 +36,7 @@ float Ema::next_weight(std::int64_t ahead) const {
 
 /// Calls f with the arguments of the kernel that updates the averages.
 template <class F>
-void Ema::with_arguments(F&& f) {
+void Ema::with_arguments(F&& f, std::span<std::uint32_t> largest) {
   std::vector<float*> averages;
   std::vector<const void*> values;
   std::vector<DType> dtypes;
@@ -40,12 +46,45 @@ void Ema::with_arguments(F&& f) {
     values.push_back(value.raw());
     dtypes.push_back(value.dtype());
   }
-  f(AverageArguments{parameters_->blocks(), averages, values, dtypes, next_weight()});
+  f(AverageArguments{parameters_->blocks(), averages, values, dtypes, next_weight(), largest});
 }
 
 void Ema::update() {
-  with_arguments([&](const AverageArguments& a) { kernels(parameters_->device()).average(a); });
+  const bool reports = parameters_->device() == Device::cpu();
+  std::vector<std::uint32_t> largest(reports ? parameters_->blocks().size() : 0);
+  with_arguments([&](const AverageArguments& a) { kernels(parameters_->device()).average(a); }, largest);
   committed();
+  if (!reports) return;
+  finite_ = std::ranges::all_of(largest, [](std::uint32_t word) { return word < kInfinity; });
+  finite_version_ = averages_.version();
+}
+
+bool Ema::finite() {
+  if (finite_version_ == averages_.version()) return finite_;
+  const Observation largest = observe(averages_);
+  finite_ = std::max(largest.low, largest.wide) < kInfinity;
+  finite_version_ = averages_.version();
+  return finite_;
+}
+
+void Ema::mend(const StateDict* saved) {
+  double kept = 1;
+  if (saved != nullptr)
+    for (std::int64_t missed = read_count(*saved, "updates") - updates_; missed < 0; ++missed)
+      kept *= 1 - static_cast<double>(next_weight(missed));
+  for (std::size_t i = 0; i < parameters_->size(); ++i) {
+    const FlatParameters::Slice& slice = parameters_->slices()[i];
+    const Tensor now = slice.variable.value().on_host();
+    const Tensor before = saved != nullptr ? saved->tensor("average/" + slice.name).on_host() : now;
+    Tensor mended = average(i).on_host().clone();
+    auto* a = mended.mutable_data<float>();
+    for (std::int64_t j = 0; j < mended.numel(); ++j) {
+      if (std::isfinite(a[j])) continue;
+      const double w = now.at(j), known = std::isfinite(before.at(j)) ? before.at(j) : w;
+      a[j] = static_cast<float>(w + kept * (known - w));
+    }
+    average(i).copy_from(mended);
+  }
 }
 
 void Ema::launch(const StepAddresses& addresses) {

@@ -27,6 +27,15 @@ class Ema {
   /// update `ahead` updates later.
   float next_weight(std::int64_t ahead = 0) const;
   std::int64_t updates() const { return updates_; }
+  /// True if no average is a NaN or an infinity. Reads all averages only if something else than an update on a CPU,
+  /// which reports this, has written them.
+  bool finite();
+  /// Replaces each average that is not finite by decay^n a + (1 - decay^n) w: a is the one in `saved` (a state() of n
+  /// updates ago; may be null), w the weight now, which stands for the weights of the n updates that a lacks. Without a
+  /// finite a, the average becomes w.
+  void mend(const StateDict* saved);
+  /// Returns all averages as one tensor.
+  const Tensor& values() const { return averages_; }
   /// Returns the average of parameter `slice`, an index into FlatParameters::slices().
   Tensor average(std::size_t slice) const { return parameters_->view(averages_, slice); }
 
@@ -58,12 +67,14 @@ class Ema {
 
  private:
   template <class F>
-  void with_arguments(F&& f);
+  void with_arguments(F&& f, std::span<std::uint32_t> largest = {});
 
   FlatParameters* parameters_;
   EmaOptions options_;
   Tensor averages_;
   std::int64_t updates_ = 0;
+  bool finite_ = true;  // of the averages of version finite_version_
+  std::uint64_t finite_version_ = 0;
 };
 
 }  // namespace binade::optim

@@ -103,6 +103,7 @@ class TrainingRun::Journal {
       if (!found) return std::nullopt;
       return RecoveryPoint{found->step, found->file, std::move(found->state)};
     });
+    trainer_.set_pauses([this](std::int64_t step) { return needs_state_after(step); });
     trainer_.set_repro_sink([this](std::int64_t step, std::int64_t attempt, StateDict bundle) {
       records_.repro_bundle(step, attempt, std::move(bundle));
     });
@@ -111,6 +112,7 @@ class TrainingRun::Journal {
   ~Journal() {
     if (opened_ && !end_) log_error_end();
     trainer_.faults().on_strike = nullptr;
+    trainer_.set_pauses(nullptr);
     trainer_.set_repro_sink(nullptr);
     trainer_.set_recovery(nullptr);
   }

@@ -80,7 +80,11 @@ std::string advise(const Diagnosis& d) {
           "bound, or compute the operand in f32",
           location_of(bad), gaps_of(bad.dtype));
     case CauseClass::kOptimizerUnderflow: return "raise the optimizer's eps";
-    case CauseClass::kBadInput: return "the batch holds a NaN or an infinity: check this sample, or leave it out";
+    case CauseClass::kBadInput:
+      if (bad.value == "out of range")
+        return fmt::format("{} has no result for an element of the batch: check the labels and indices of this sample",
+                           location_of(bad));
+      return "the batch holds a NaN or an infinity: check this sample, or leave it out";
     case CauseClass::kCorruptedState:
       return fmt::format("{} was not finite before the step began: go back to an earlier checkpoint", bad.tensor);
     case CauseClass::kReductionOverflow:

@@ -46,7 +46,8 @@ std::optional<FirstBad> negative_in(const Tensor& tensor, const std::string& wha
 
 }  // namespace
 
-std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& optimizer, std::int64_t step) {
+std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& optimizer, const optim::Ema* averages,
+                                    std::int64_t step) {
   for (const auto& [path, parameter] : nn::named_parameters(model))
     if (auto bad = damage_in(parameter->value(), path, path, step)) return bad;
   for (const auto& [path, buffer] : nn::named_buffers(model))
@@ -59,6 +60,11 @@ std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& o
     if (auto bad = damage_in(*tensor, name, path, step)) return bad;
     if (!name.starts_with("moment2/")) continue;
     if (auto bad = negative_in(*tensor, name, path, step)) return bad;
+  }
+  const optim::FlatParameters& parameters = optimizer.parameters();
+  for (std::size_t i = 0; averages != nullptr && i < parameters.size(); ++i) {
+    const std::string& path = parameters.slices()[i].name;
+    if (auto bad = damage_in(averages->average(i), "average of " + path, path, step)) return bad;
   }
   return std::nullopt;
 }

@@ -5,13 +5,15 @@
 #include "binade/amp/incident/first_bad.h"
 #include "binade/amp/verdict.h"
 #include "binade/nn/module.h"
+#include "binade/optim/ema.h"
 #include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 
-/// Returns the first weight, moment or buffer that is damaged: not finite, or a negative mean of squares. Its
-/// FirstBad::direction is "state".
-std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& optimizer, std::int64_t step);
+/// Returns the first weight, moment, buffer or averaged weight that is damaged: not finite, or a negative mean of
+/// squares. Its FirstBad::direction is "state". `averages` may be null.
+std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& optimizer, const optim::Ema* averages,
+                                    std::int64_t step);
 
 /// Returns the first parameter whose gradient is not finite. Its FirstBad::direction is "backward".
 std::optional<FirstBad> find_bad_gradient(const Attempt& attempt, const optim::FlatParameters& parameters);

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "binade/amp/incident/hypotheses.h"
+#include "binade/amp/incident/refusal.h"
 #include "binade/amp/incident/sample_search.h"
 #include "binade/amp/incident/singularity_guard.h"
 #include "binade/core/ops/cast.h"
@@ -122,6 +123,7 @@ class CauseSearch {
   }
 
   Finding find() {
+    if (failed_.cause == AbortCause::kBadData) return judge_refusal();
     FirstBadSearch search(experiments_.batch, experiments_.stride);
     const Attempt again = run({}, &search);
     d_.first_bad = search.found();
@@ -148,6 +150,16 @@ class CauseSearch {
       if (leaving_out_helps() || !finite_value) return {CauseClass::kBadInput, Confidence::kProven};
     }
     return judge_op(bad);
+  }
+
+  /// Handles an op that has no result for an element of the batch.
+  Finding judge_refusal() {
+    RefusalSearch search;
+    const Attempt again = run({}, &search);
+    d_.reproducible = same_outcome(failed_, again);
+    if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
+    d_.first_bad = search.found();
+    return {CauseClass::kBadInput, leaving_out_helps() ? Confidence::kProven : Confidence::kLikely};
   }
 
   Finding judge_op(const FirstBad& bad) {

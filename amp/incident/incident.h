@@ -111,7 +111,8 @@ enum class RemedyAction : std::uint8_t {
   kQuarantineSample,  ///< leaves out the samples to blame, now and later
   kSkipBatch,         ///< skips the batch or one micro-batch
   kRollback,          ///< continues from an earlier checkpoint
-  kStop,              ///< throws a NumericError
+  kStop,              ///< throws a NumericError, or the DataError of the closure
+  kMendAverages,      ///< replaces averaged weights that were not finite
 };
 std::string_view name_of(RemedyAction action);
 

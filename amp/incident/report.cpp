@@ -50,8 +50,8 @@ std::string remedy_json(const Remedy& remedy) {
 }  // namespace
 
 std::string_view name_of(RemedyAction action) {
-  static constexpr std::array<std::string_view, 7> kNames = {
-      "none", "lower-scale", "promote-op", "quarantine-sample", "skip-batch", "rollback", "stop"};
+  static constexpr std::array<std::string_view, 8> kNames = {
+      "none", "lower-scale", "promote-op", "quarantine-sample", "skip-batch", "rollback", "stop", "mend-averages"};
   return kNames[static_cast<std::size_t>(action)];
 }
 

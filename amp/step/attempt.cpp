@@ -1,6 +1,7 @@
 #include "binade/amp/step/attempt.h"
 
 #include <cmath>
+#include <limits>
 #include <unordered_set>
 
 #include "binade/amp/incident/fault_injection.h"
@@ -12,6 +13,8 @@
 
 namespace binade::amp {
 namespace {
+
+constexpr std::uint32_t kNan = 0x7fc00000u;
 
 /// Makes the thread-local settings of a step during its life.
 struct StepScopes {
@@ -43,7 +46,7 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
     double sum = 0;
     int done = 0;
     for (const int micro_batch : plan.micro_batches) {
-      attempt.cause = run_micro_batch(attempt, plan, feed, micro_batch);
+      attempt.cause = try_micro_batch(attempt, plan, feed, micro_batch);
       sum += attempt.loss;
       ++done;
       if (attempt.commits()) continue;
@@ -51,10 +54,10 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
       break;
     }
     // If a micro-batch has a non-finite loss, reports that loss instead of the mean over micro-batches.
-    if (attempt.cause != AbortCause::kLoss) attempt.loss = sum / done;
+    if (attempt.cause != AbortCause::kLoss && attempt.cause != AbortCause::kBadData) attempt.loss = sum / done;
     attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
     if (attempt.commits()) judge_update(attempt);
-    if (attempt.commits() && options_.on_nan == OnNan::kRemedy &&
+    if (attempt.commits() && options_.on_nan == OnNan::kRemedy && !plan.any_loss &&
         transaction_.spikes().is_spike(attempt.loss, attempt.grad_norm))
       attempt.cause = AbortCause::kSpike;
   } catch (...) {
@@ -104,6 +107,19 @@ Variable AttemptRunner::differentiate(int micro_batch, const LossOf& loss_of, co
   return loss;
 }
 
+/// Like run_micro_batch(), but takes a DataError of the closure as a fact about the batch.
+AbortCause AttemptRunner::try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed,
+                                          int micro_batch) {
+  try {
+    return run_micro_batch(attempt, plan, feed, micro_batch);
+  } catch (const DataError& error) {
+    attempt.refused = error.what();
+    attempt.loss = std::numeric_limits<double>::quiet_NaN();
+    attempt.scan.largest = kNan;
+    return AbortCause::kBadData;
+  }
+}
+
 AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed,
                                           int micro_batch) {
   // On a GPU, backward is queued before the loss is read, so that the host synchronizes only once.
@@ -131,7 +147,7 @@ AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& p
 AbortCause AttemptRunner::judge_forward(Attempt& attempt, const Variable& loss) const {
   attempt.loss = loss.item();
   if (!std::isfinite(attempt.loss)) {
-    attempt.scan.largest = 0x7fc00000u;  // NaN: there are no gradients, and their norm is reported as nan
+    attempt.scan.largest = kNan;  // there are no gradients, and their norm is reported as nan
     return AbortCause::kLoss;
   }
   attempt.bad_buffer = first_bad_buffer(transaction_.model());
@@ -155,7 +171,10 @@ void AttemptRunner::judge_update(Attempt& attempt) const {
   if (options_.clip_adaptive > 0)
     optim::clip_adaptive(optimizer.parameters(), {.limit = options_.clip_adaptive}, attempt.inverse_scale());
   attempt.proof = optimizer.prove_finite(update_of(attempt), attempt.scan);
-  if (!attempt.proof.finite) attempt.cause = AbortCause::kUpdate;
+  if (!attempt.proof.finite)
+    attempt.cause = AbortCause::kUpdate;
+  else if (optim::Ema* averages = transaction_.ema(); averages != nullptr && !averages->finite())
+    attempt.cause = AbortCause::kAverages;
 }
 
 /// Throws ArgumentError if an override matches no module and no op. Runs once, after the first forward, because the ops

@@ -29,7 +29,8 @@ class AttemptRunner {
       : transaction_(transaction), faults_(faults), options_(options) {}
 
   /// Runs the step under `plan` and computes the verdict on the host. Keeps gradients and uncommitted buffers for a
-  /// commit. `observer` may be null. Rolls back and rethrows if the closure throws.
+  /// commit. `observer` may be null. If the closure throws a DataError, the attempt is aborted; after any other
+  /// error, rolls back and rethrows.
   Attempt run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
   /// Runs the step and rolls it back.
   Attempt rehearse(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
@@ -45,6 +46,7 @@ class AttemptRunner {
   template <class LossOf, class SeedOf>
   Variable differentiate(int micro_batch, const LossOf& loss_of, const SeedOf& seed_of);
   AbortCause run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, int micro_batch);
+  AbortCause try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, int micro_batch);
   AbortCause judge_forward(Attempt& attempt, const Variable& loss) const;
   void judge_update(Attempt& attempt) const;
   void check_overrides(const Variable& loss);

@@ -23,7 +23,8 @@ struct AttemptPlan {
   double loss_scale = 1;
   double lr = 0;
   Policy policy{};
-  bool first = false;  ///< true for the first attempt at the step, false for retries and replays
+  bool any_loss = false;  ///< true: no finite loss is absurd
+  bool first = false;     ///< true for the first attempt at the step, false for retries and replays
 
   /// Leaves out a sample, and its micro-batch if no sample is left in it.
   void leave_out(std::int64_t sample);
@@ -33,6 +34,14 @@ struct AttemptPlan {
   /// Converts a sample number that was counted without the samples left out of the same micro-batch to the sample's
   /// number in the whole batch.
   std::int64_t original(std::int64_t sample) const;
+};
+
+/// What an absurd loss comes from, as the batch after it shows.
+enum class SpikeVerdict : std::uint8_t {
+  kUnknown,   ///< that batch is not known yet
+  kOfBatch,   ///< the next batch has a usual loss: this batch alone is to blame
+  kOfRun,     ///< the next batch has an unusual loss too, and neither has one with earlier weights
+  kAccepted,  ///< the data has changed, or nothing can tell: the step commits whatever its loss is
 };
 
 /// The state that attempts at one step share.
@@ -45,7 +54,7 @@ struct OngoingStep {
   std::vector<int> micro_batches_left_out{};
   std::optional<LossScaler::State> before_overflow{}, before_nan{};  ///< to restore if a lower scale does not help
   bool nan_is_overflow = false;                                      ///< the NaN disappears at the lowest loss scale
-  AbortCause cause = AbortCause::kNone;                              ///< why the attempt under diagnosis was aborted
+  SpikeVerdict spike = SpikeVerdict::kUnknown;                       ///< what an absurd loss comes from
   std::optional<RecoveryPoint> recovery{};  ///< the newest checkpoint whose weights make the step finite
   std::optional<Telemetry> raised{};  ///< telemetry of an extra run at a higher scale (Warnings::confirmation_factor)
 

@@ -11,10 +11,9 @@
 namespace binade::amp {
 namespace {
 
-constexpr int kMaxCheckpoints = 3;          // number of checkpoints whose weights are tried
-constexpr std::int64_t kMaxSpikeSkips = 2;  // batches skipped in one step because of a spike
-constexpr std::int64_t kMaxRepeats = 3;     // retries of a step that is not reproducible
-constexpr std::int64_t kMaxBundles = 2;     // repro bundles per step: later incidents follow from the first ones
+constexpr int kMaxCheckpoints = 3;       // number of checkpoints whose weights are tried
+constexpr std::int64_t kMaxRepeats = 3;  // retries of a step that is not reproducible
+constexpr std::int64_t kMaxBundles = 2;  // repro bundles per step: later incidents follow from the first ones
 
 template <class T>
 std::string listed(const std::vector<T>& items) {
@@ -35,8 +34,10 @@ Next Remedies::handle_abort(const Attempt& attempt, OngoingStep& ongoing, StepRe
       .step = result.step, .attempt = result.attempt, .what = describe(attempt, transaction_.optimizer().parameters())};
   if (!why.empty()) incident.what += "; " + why;
   incident.no_capsule = write_repro_bundle(attempt, ongoing, result.attempt);
-  ongoing.cause = attempt.cause;
   incident.diagnosis = investigate(attempt, ongoing);
+  if (const auto& bad = incident.diagnosis.first_bad; attempt.cause == AbortCause::kBadData && bad && bad->sample)
+    incident.what += bad->sample_id ? fmt::format("; sample {} of the data set", *bad->sample_id)
+                                    : fmt::format("; sample {} of the batch", *bad->sample);
   const Next next = apply_next(incident, attempt, ongoing);
   result.incident = std::move(incident);
   return next;
@@ -48,6 +49,7 @@ bool Remedies::finite_at_floor(const OngoingStep& ongoing) {
   if (!transaction_.scaler().can_lower()) return false;
   AttemptPlan plan = ongoing.plan;
   plan.loss_scale = transaction_.scaler().options().floor;
+  plan.any_loss = true;
   const Attempt attempt = runner_.rehearse(plan, ongoing.feed);
   return attempt.cause == AbortCause::kNone || attempt.cause == AbortCause::kUpdate;
 }
@@ -99,6 +101,7 @@ std::string Remedies::write_repro_bundle(const Attempt& attempt, const OngoingSt
 Attempt Remedies::replay(const Attempt& failed, const Variant& variant, OngoingStep& ongoing, TapeObserver* observer) {
   AttemptPlan plan = ongoing.plan;
   plan.loss_scale = variant.scale.value_or(failed.loss_scale);
+  plan.any_loss = failed.cause != AbortCause::kSpike;
   for (const PrecisionPolicy::Override& promoted : variant.promote)
     plan.policy = plan.policy.with(promoted.glob, promoted.dtype);
   for (const std::int64_t sample : variant.without) plan.leave_out(ongoing.plan.original(sample));
@@ -120,31 +123,34 @@ Attempt Remedies::replay_with_earlier_weights(const AttemptPlan& plan, OngoingSt
       newest = point->step - 1;
       put(point->state);
       attempt = runner_.rehearse(plan, ongoing.feed, observer);
-      // With old weights the loss may differ from the recent losses: a spike counts only if the failed attempt was one.
-      if (attempt.cause == AbortCause::kSpike && ongoing.cause != AbortCause::kSpike) attempt.cause = AbortCause::kNone;
       if (attempt.commits()) ongoing.recovery = std::move(point);
     }
   });
   return attempt;
 }
 
+bool Remedies::may_roll_back() const {
+  return find_recovery_point_ && options_.on_nan == OnNan::kRemedy &&
+         transaction_.remediation().may_roll_back(transaction_.counters().steps);
+}
+
+bool Remedies::earlier_weights_help(OngoingStep& ongoing) {
+  return may_roll_back() && replay_with_earlier_weights(ongoing.plan, ongoing, nullptr).commits();
+}
+
 Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
   optim::Optimizer& optimizer = transaction_.optimizer();
   const AttemptPlan& plan = ongoing.plan;
   const std::int64_t samples = plan.samples_per_micro_batch;
-  const bool can_go_back = find_recovery_point_ && options_.on_nan == OnNan::kRemedy &&
-                           transaction_.remediation().may_roll_back(transaction_.counters().steps);
-  const Experiments experiments{.run =
-                                    [&](const Variant& variant, TapeObserver* observer) {
-                                      return replay(attempt, variant, ongoing, observer);
-                                    },
-                                .batch = plan.left_out.empty() ? samples : 0,
-                                .stride = samples,
-                                .rows = ongoing.removable_samples(),
-                                .earlier_weights = can_go_back,
-                                .is_mixed = computes_in_halves(plan.policy),
-                                .damage = [&] { return find_damage(transaction_.model(), optimizer, attempt.step); },
-                                .bad_gradient = [&] { return find_bad_gradient(attempt, optimizer.parameters()); }};
+  const Experiments experiments{
+      .run = [&](const Variant& variant,
+                 TapeObserver* observer) { return replay(attempt, variant, ongoing, observer); },
+      .batch = plan.left_out.empty() ? samples : 0,
+      .stride = samples,
+      .rows = ongoing.removable_samples(),
+      .earlier_weights = may_roll_back(),
+      .damage = [&] { return find_damage(transaction_.model(), optimizer, transaction_.ema(), attempt.step); },
+      .bad_gradient = [&] { return find_bad_gradient(attempt, optimizer.parameters()); }};
   Diagnosis diagnosis = diagnose(attempt, experiments);
   for (std::int64_t& sample : diagnosis.samples) sample = plan.original(sample);
   if (diagnosis.first_bad && diagnosis.first_bad->sample && samples > 0) {
@@ -172,8 +178,8 @@ Next Remedies::apply_next(Incident& incident, const Attempt& attempt, OngoingSte
     return Next::kRetry;
   }
   if (remedy && attempt.cause == AbortCause::kSpike) return handle_spike(incident, ongoing);
-  if (remedy &&
-      (set_fitting_scale(incident, attempt, ongoing) || promote_ops(incident) || quarantine(incident, ongoing)))
+  if (remedy && (set_fitting_scale(incident, attempt, ongoing) || promote_ops(incident) ||
+                 quarantine(incident, ongoing) || mend_averages(incident, attempt)))
     return Next::kRetry;
   if (skip && leave_out_micro_batch(incident, attempt, ongoing)) return Next::kRetry;
   // If the state is bad, every batch fails, so that skipping a batch does not help.
@@ -236,6 +242,22 @@ bool Remedies::quarantine(Incident& incident, OngoingStep& ongoing) {
   return true;
 }
 
+/// Replaces averages that are not finite, from the newest checkpoint and the weights. They take no part in a step, so
+/// that no committed step has to be repeated.
+bool Remedies::mend_averages(Incident& incident, const Attempt& attempt) {
+  if (attempt.cause != AbortCause::kAverages) return false;
+  std::optional<RecoveryPoint> point;
+  if (find_recovery_point_) point = find_recovery_point_(transaction_.counters().steps, -1);
+  if (!transaction_.mend_averages(point ? &*point : nullptr)) return false;
+  incident.remedy = {.action = RemedyAction::kMendAverages,
+                     .what = point ? fmt::format("averages that were not finite are made again from {} and the weights",
+                                                 point->name)
+                                   : "averages that were not finite are made again from the weights",
+                     .target = incident.diagnosis.first_bad ? incident.diagnosis.first_bad->tensor : "",
+                     .verified = true};
+  return true;
+}
+
 bool Remedies::leave_out_micro_batch(Incident& incident, const Attempt& attempt, OngoingStep& ongoing) {
   if (attempt.bad_micro_batch < 0 || ongoing.plan.micro_batches.size() < 2) return false;
   std::erase(ongoing.plan.micro_batches, attempt.bad_micro_batch);
@@ -254,11 +276,11 @@ bool Remedies::skip_batch(Incident& incident) {
   return true;
 }
 
-/// Skips kMaxSpikeSkips batches, then rolls back to a checkpoint with which the loss is no spike. If neither helps,
-/// accepts the loss: probably the data has changed, and a spike must not end a run.
+/// Skips the batch if it alone is to blame, or rolls back if the weights are. Otherwise accepts the loss: a guard that
+/// no second measure confirms must not act.
 Next Remedies::handle_spike(Incident& incident, const OngoingStep& ongoing) {
-  if (transaction_.counters().skips < kMaxSpikeSkips && skip_batch(incident)) return Next::kReturn;
-  if (roll_back(incident, ongoing)) return Next::kReturn;
+  if (ongoing.spike == SpikeVerdict::kOfBatch && skip_batch(incident)) return Next::kReturn;
+  if (ongoing.spike == SpikeVerdict::kOfRun && roll_back(incident, ongoing)) return Next::kReturn;
   transaction_.forget_spikes();
   incident.remedy = {.action = RemedyAction::kNone,
                      .what = "the loss is accepted: no other batch and no earlier weights have a better one"};

@@ -29,11 +29,14 @@ class Remedies {
 
   /// Changes the transaction or `ongoing` for the next attempt. Sets result.incident if the abort is an incident.
   Next handle_abort(const Attempt& attempt, OngoingStep& ongoing, StepResult& result);
+  /// True if the step would commit with the weights of a checkpoint that a rollback may return to.
+  bool earlier_weights_help(OngoingStep& ongoing);
   /// Diagnoses the attempt by replays.
   Diagnosis investigate(const Attempt& attempt, OngoingStep& ongoing);
 
  private:
   bool lower_scale(const Attempt& attempt, OngoingStep& ongoing, std::string& why);
+  bool may_roll_back() const;
   bool finite_at_floor(const OngoingStep& ongoing);
   std::string write_repro_bundle(const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number) const;
   Attempt replay(const Attempt& failed, const Variant& variant, OngoingStep& ongoing, TapeObserver* observer);
@@ -44,6 +47,7 @@ class Remedies {
   bool set_fitting_scale(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
   bool promote_ops(Incident& incident);
   bool quarantine(Incident& incident, OngoingStep& ongoing);
+  bool mend_averages(Incident& incident, const Attempt& attempt);
   static bool leave_out_micro_batch(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
   bool skip_batch(Incident& incident);
   bool roll_back(Incident& incident, const OngoingStep& ongoing);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -70,6 +71,12 @@ class BatchRange {
 
 }  // namespace detail
 
+/// Copies of the micro-batches of a step, type-erased.
+struct KeptBatches {
+  std::shared_ptr<const void> batches{};
+  const std::type_info* type = nullptr;  ///< type of one micro-batch
+};
+
 /// The closure and the micro-batches of one step, type-erased. Both must outlive the feed, unless it is a copy().
 struct StepFeed {
   /// Computes the loss of a micro-batch without some of its samples.
@@ -82,7 +89,11 @@ struct StepFeed {
   std::string closure;  ///< identifies the closure, if there is loss_of
   /// Returns a feed that owns copies; empty if batches or closure cannot be copied.
   std::function<StepFeed()> copy;
-  std::shared_ptr<const void> owned;  ///< the copies, if copy() made this feed
+  std::function<KeptBatches()> keep;  ///< copies the micro-batches; empty if their type cannot be copied
+  /// Returns a feed of this closure and micro-batches that an earlier feed kept; std::nullopt if their types differ.
+  /// The closure must outlive that feed. Empty if there is no `keep`.
+  std::function<std::optional<StepFeed>(const KeptBatches& kept)> with;
+  std::shared_ptr<const void> owned;  ///< the copies, if copy() or with() made this feed
 };
 
 namespace detail {
@@ -157,6 +168,17 @@ StepFeed feed_of(std::span<const Batch> batches, Closure& closure) {
       return closure(detail::on_device(Batch::from_state(contents)));
     };
     feed.closure = detail::name_of(closure);
+  }
+  if constexpr (std::copy_constructible<Batch>) {
+    feed.keep = [batches] {
+      return KeptBatches{std::make_shared<const std::vector<Batch>>(batches.begin(), batches.end()), &typeid(Batch)};
+    };
+    feed.with = [&closure](const KeptBatches& kept) -> std::optional<StepFeed> {
+      if (*kept.type != typeid(Batch)) return std::nullopt;
+      StepFeed other = feed_of(std::span(*static_cast<const std::vector<Batch>*>(kept.batches.get())), closure);
+      other.owned = kept.batches;
+      return other;
+    };
   }
   if constexpr (std::copy_constructible<Batch> && std::copy_constructible<std::decay_t<Closure>>)
     feed.copy = [batches, &closure] {

@@ -9,6 +9,7 @@
 #include "binade/amp/step/metrics.h"
 #include "binade/amp/step/remedies.h"
 #include "binade/amp/step/repro_bundle.h"
+#include "binade/amp/step/spike_review.h"
 #include "binade/amp/step/step_graphs.h"
 #include "binade/amp/step/transaction.h"
 #include "binade/core/backend.h"
@@ -83,6 +84,7 @@ Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimize
       transaction_(std::make_unique<Transaction>(runtime, model, optimizer, options_)),
       runner_(std::make_unique<AttemptRunner>(*transaction_, *faults_, options_)),
       remedies_(std::make_unique<Remedies>(*transaction_, *runner_, options_)),
+      review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
       telemetry_(std::make_unique<Telemetry>()) {
   *faults_ = FaultInjection(options_.inject, model);
   if (options_.record) graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
@@ -95,10 +97,46 @@ StepResult Trainer::run_step(const StepFeed& feed) {
   check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch");
   if (std::optional<StepResult> submitted = submit(feed)) return *std::move(submitted);
   if (std::optional<StepResult> back = collect_all()) return *std::move(back);
-  return make_step(feed, GraphUse::kIfPossible);
+  return take_batch(feed, GraphUse::kIfPossible);
 }
 
-StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use) {
+/// Makes the step of a batch, after that of the batch that waits for it (SpikeReview).
+StepResult Trainer::take_batch(const StepFeed& feed, GraphUse graph_use) {
+  if (!review_->waits()) return make_step(feed, graph_use);
+  std::optional<StepResult> before = make_waiting_step(feed);
+  if (!before) return make_step(feed, GraphUse::kNever);
+  const bool pauses = before->step == options_.steps || (pauses_after_ && pauses_after_(before->step));
+  if (before->rolled_back()) return *std::move(before);
+  if (before->committed && pauses && feed.keep) {
+    review_->queue(feed);
+    return *std::move(before);
+  }
+  StepResult result = make_step(feed, GraphUse::kNever);
+  if (before->incident) result.earlier.insert(result.earlier.begin(), *std::move(before));
+  return result;
+}
+
+/// Makes the step of the batch that waits, or skips it. `next`: the batch after it. Returns std::nullopt if the batch
+/// cannot be used any more although nothing is wrong with it.
+std::optional<StepResult> Trainer::make_waiting_step(const StepFeed& next) {
+  const StepContextScope context(transaction_->seed(), transaction_->next_step());
+  OngoingStep ongoing = ongoing_step(next);
+  ongoing.plan.loss_scale = transaction_->scaler().scale();
+  const SpikeReview::Reviewed before = review_->review(ongoing);
+  if (before.feed) return make_step(*before.feed, GraphUse::kNever, before.verdict);
+  if (before.verdict != SpikeVerdict::kOfBatch) return std::nullopt;
+  StepResult result;
+  result.step = before.attempt.step;
+  report(before.attempt, result);
+  transaction_->count_aborted();
+  result.incident = {.step = result.step, .what = describe(before.attempt, transaction_->optimizer().parameters())};
+  result.incident->remedy = {.action = RemedyAction::kSkipBatch, .what = "the batch is skipped", .steps_lost = 1};
+  result.last = true;
+  conclude(result);
+  return result;
+}
+
+StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVerdict spike) {
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
   cost_.start = std::chrono::steady_clock::now();
   faults_->before_step(transaction_->next_step(), transaction_->optimizer());
@@ -106,6 +144,8 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use) {
   if (graph_use == GraphUse::kIfPossible)
     if (std::optional<StepResult> made = run_as_graph(feed)) return *std::move(made);
   OngoingStep ongoing = ongoing_step(feed);
+  ongoing.spike = spike;
+  ongoing.plan.any_loss = spike == SpikeVerdict::kAccepted || !feed.keep;
   if (transaction_->counters().steps == 0 && transaction_->scaler().options().measure) measure_scale(ongoing);
   ongoing.raised = confirm_warnings(ongoing);
   for (std::size_t attempts = 1;; ++attempts) {
@@ -124,6 +164,8 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use) {
       measure_cost();
     } else {
       transaction_->roll_back();
+      result.in_flight = attempt.cause == AbortCause::kSpike && review_->defer(attempt, ongoing);
+      if (result.in_flight) return result;
       transaction_->count_aborted();
     }
     if (options_.state_hash) result.state_hash_after = amp::state_hash(transaction_->state());
@@ -136,9 +178,12 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use) {
     result.last = next != Next::kRetry;
     conclude(result);
     if (next == Next::kReturn) return with_earlier(std::move(result), attempts);
-    if (next == Next::kStop)
-      throw NumericError(
-          fmt::format("step {}: {}; {}", result.step, result.incident->what, result.incident->remedy.what));
+    if (next == Next::kStop) {
+      const std::string text = fmt::format("step {}: {}; {}", result.step, result.incident->what,
+                                           result.incident->remedy.what);
+      if (attempt.cause == AbortCause::kBadData) throw DataError(text);
+      throw NumericError(text);
+    }
   }
 }
 
@@ -263,8 +308,9 @@ void Trainer::measure_scale(const OngoingStep& ongoing) {
   const double floor = transaction_->scaler().options().floor;
   for (plan.loss_scale = transaction_->scaler().scale();; plan.loss_scale = std::max(plan.loss_scale * 0x1p-8, floor)) {
     telemetry_->begin();
-    runner_->rehearse(plan, ongoing.feed, telemetry_.get());
+    const Attempt attempt = runner_->rehearse(plan, ongoing.feed, telemetry_.get());
     telemetry_->synchronize();
+    if (attempt.cause == AbortCause::kBadData) return;
     const double headroom = telemetry_->least(Direction::kBackward).binades;
     if (!std::isfinite(headroom) && plan.loss_scale > floor) continue;
     transaction_->begin_with_scale(plan.loss_scale, headroom);
@@ -290,8 +336,8 @@ std::optional<Telemetry> Trainer::confirm_warnings(const OngoingStep& ongoing) {
 /// True if the next attempt is the first of its step and needs no promotion, injected fault or state hash.
 bool Trainer::can_run_as_graph(const StepFeed& feed) const {
   const Transaction::Counters& count = transaction_->counters();
-  return graphs_ && feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 && !faults_->planted() &&
-         !options_.state_hash && options_.clip_adaptive == 0 &&
+  return graphs_ && !review_->waits() && feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 &&
+         !faults_->planted() && !options_.state_hash && options_.clip_adaptive == 0 &&
          std::ranges::none_of(transaction_->remediation().promotions(),
                               [](const RemediationPolicy::Promotion& p) { return p.active; });
 }
@@ -336,7 +382,11 @@ std::optional<StepResult> Trainer::run_as_graph(const StepFeed& feed) {
     step.probes = {};  // selects the graph without probes, which runs most often
   }
   telemetry_->begin();
-  const std::optional<DeviceOutcome> outcome = graphs_->run(step, *telemetry_);
+  std::optional<DeviceOutcome> outcome;
+  try {
+    outcome = graphs_->run(step, *telemetry_);
+  } catch (const DataError&) {  // the eager step meets the data again, and reports it
+  }
   if (outcome && outcome->commits()) return complete(feed, attempt, *outcome);
   transaction_->roll_back();
   return std::nullopt;
@@ -399,7 +449,7 @@ std::optional<StepResult> Trainer::collect_oldest() {
   transaction_->roll_back();
   GraphUse graph_use = GraphUse::kNever;
   for (const std::unique_ptr<Submitted>& one : std::exchange(in_flight_, {})) {
-    StepResult result = make_step(one->feed, std::exchange(graph_use, GraphUse::kIfPossible));
+    StepResult result = take_batch(one->feed, std::exchange(graph_use, GraphUse::kIfPossible));
     if (result.rolled_back()) return result;
   }
   return std::nullopt;
@@ -511,6 +561,7 @@ std::string Trainer::state_hash() {
 void Trainer::load_state(const StateDict& state) {
   synchronize();
   transaction_->load(state);
+  review_->forget();
   if (graphs_) graphs_->clear();
 }
 

@@ -35,6 +35,7 @@ class FaultInjection;
 class LossScaler;
 class Remedies;
 class RemediationPolicy;
+class SpikeReview;
 class StepGraphs;
 class Telemetry;
 class Transaction;
@@ -42,6 +43,7 @@ struct Attempt;
 struct DeviceOutcome;
 struct GraphStep;
 struct OngoingStep;
+enum class SpikeVerdict : std::uint8_t;
 
 /// Runs training steps as transactions: weights, moments, statistics, averages, counters, schedule, loss scale and data
 /// cursor change together, or not at all (except that an abort lowers the scale and is counted).
@@ -146,6 +148,10 @@ class Trainer {
   /// Sets StepResult::headroom in every `steps`-th step, if it is known; 0: never.
   void keep_headroom_every(std::int64_t steps) { headroom_every_ = steps; }
 
+  /// Sets the steps after which the program needs the state before the next step begins, as after step options.steps: a
+  /// call of step() then commits no second batch, which an absurd loss made wait.
+  void set_pauses(std::function<bool(std::int64_t step)> pauses_after) { pauses_after_ = std::move(pauses_after); }
+
   std::int64_t steps() const;    ///< number of committed steps, without those in flight
   std::int64_t skipped() const;  ///< number of aborted attempts
   double next_lr() const;
@@ -207,7 +213,9 @@ class Trainer {
 
   // ---- one step
   StepResult run_step(const StepFeed& feed);
-  StepResult make_step(const StepFeed& feed, GraphUse graph_use);
+  StepResult take_batch(const StepFeed& feed, GraphUse graph_use);
+  std::optional<StepResult> make_waiting_step(const StepFeed& next);
+  StepResult make_step(const StepFeed& feed, GraphUse graph_use, SpikeVerdict spike = {});
   Attempt run_attempt(OngoingStep& ongoing);
   void report(const Attempt& attempt, StepResult& result) const;
   void commit(const Attempt& attempt, const OngoingStep& ongoing, StepResult& result,
@@ -241,12 +249,14 @@ class Trainer {
   std::unique_ptr<Transaction> transaction_;
   std::unique_ptr<AttemptRunner> runner_;
   std::unique_ptr<Remedies> remedies_;
+  std::unique_ptr<SpikeReview> review_;
   std::unique_ptr<StepGraphs> graphs_;
   std::unique_ptr<Telemetry> telemetry_;
   std::deque<std::unique_ptr<Submitted>> in_flight_;  // oldest first
   std::deque<StepResult> finished_;
   Cost cost_;
   std::int64_t headroom_every_ = 0;
+  std::function<bool(std::int64_t step)> pauses_after_;
 };
 
 }  // namespace binade::amp

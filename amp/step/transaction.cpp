@@ -227,6 +227,7 @@ void Transaction::launch_commit(const StepAddresses& addresses) {
     if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
     copies.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
+  if (ema_) statistics.push_back(ema_->values());
   device_updates().launch(addresses, statistics);
   kernels(device()).commit({addresses, copies});
   if (ema_) ema_->launch(addresses);
@@ -252,6 +253,13 @@ void Transaction::quarantine(std::int64_t sample) {
   if (data_.quarantine) data_.quarantine(sample);
 }
 
+bool Transaction::mend_averages(const RecoveryPoint* point) {
+  if (!ema_) return false;
+  const StateDict saved = point != nullptr ? converted(point->state).section("optim/ema") : StateDict{};
+  ema_->mend(point != nullptr ? &saved : nullptr);
+  return ema_->finite();
+}
+
 void Transaction::roll_back_to(const RecoveryPoint& point, bool state_to_blame, const io::BatchOrigin* origin) {
   const std::int64_t from = counters_.steps;
   const Totals total = counters_.total;
@@ -270,6 +278,7 @@ void Transaction::with_other_weights(const std::function<void(const PutWeights& 
     const StateDict state = converted(saved);
     nn::load_state_dict(model_, model_state(state));
     optimizer_.load_state(state.section("optim"));
+    if (ema_) ema_->load_state(state.section("optim/ema"));
   };
   try {
     f(put);

@@ -134,6 +134,9 @@ class Transaction {
   void restore_scale(const LossScaler::State& state) { scaler_.restore(state); }
   void begin_with_scale(double scale, double headroom) { scaler_.begin_with(scale, headroom); }
   void quarantine(std::int64_t sample);
+  /// Replaces averages that are not finite (optim::Ema::mend). `point`: the checkpoint whose averages are used; may be
+  /// null. Returns false if there are no averages, or if some are still not finite because their weights are not.
+  bool mend_averages(const RecoveryPoint* point);
   void forget_spikes() { spikes_ = SpikeGuard(); }
   std::int64_t count_incident() { return ++counters_.incidents; }
   void count_skip() { ++counters_.skips; }
@@ -141,8 +144,8 @@ class Transaction {
   /// moves past the batch with `origin`, and the learning rate is lowered for a while.
   void roll_back_to(const RecoveryPoint& point, bool state_to_blame, const io::BatchOrigin* origin);
 
-  /// Calls `f`, which may replace weights, moments and statistics by those of checkpoints. Restores the current ones
-  /// afterwards, also if `f` throws.
+  /// Calls `f`, which may replace weights, moments, statistics and averages by those of checkpoints. Restores the
+  /// current ones afterwards, also if `f` throws.
   using PutWeights = std::function<void(const StateDict& saved)>;
   void with_other_weights(const std::function<void(const PutWeights& put)>& f);
 

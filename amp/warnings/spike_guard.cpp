@@ -64,6 +64,11 @@ bool SpikeGuard::is_spike(double loss, double grad_norm) const {
   return std::isfinite(loss) && !(loss <= bound()) && norm_is_outlier(grad_norm);
 }
 
+bool SpikeGuard::is_usual(double loss) const {
+  const std::span<const double> losses = window(losses_, 0);
+  return !losses.empty() && loss <= std::ranges::max(losses);
+}
+
 void SpikeGuard::add(double loss, double grad_norm) {
   if (!std::isfinite(loss) || !std::isfinite(grad_norm)) return;
   losses_.push_back(loss);

@@ -44,6 +44,9 @@ class SpikeGuard {
 
   /// True if a step with this loss and gradient norm (before clipping) is a spike.
   bool is_spike(double loss, double grad_norm) const;
+  /// True if losses like this one are in the window, so that the data and the weights are as they were. False if the
+  /// window has too few losses, or if `loss` is not finite.
+  bool is_usual(double loss) const;
   /// Returns a loss up to which no step is a spike, whatever its norm is. Holds for the step after `ahead` <
   /// kTelemetryDelay more steps, whatever their losses are. Infinite if there are too few losses, or if the window does
   /// not show which losses are usual.

@@ -184,14 +184,19 @@ BlockExtremes update(const UpdateArguments& a, const FlatBlock& block) {
   return extremes;
 }
 
-void average(float* average, const void* value, DType value_dtype, std::int64_t count, float weight) {
+std::uint32_t average(float* average, const void* value, DType value_dtype, std::int64_t count, float weight) {
   alignas(64) float scratch[kFlatBlock];
   const float* x = static_cast<const float*>(value);
   if (value_dtype == DType::f16) widen(static_cast<const float16*>(value), scratch, count);
   if (value_dtype == DType::bf16) widen(static_cast<const bfloat16*>(value), scratch, count);
   if (is_half(value_dtype)) x = scratch;
+  std::uint32_t largest = 0;
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < count; ++i) average[i] += weight * (x[i] - average[i]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    average[i] += weight * (x[i] - average[i]);
+    raise(largest, average[i]);
+  }
+  return largest;
 }
 
 }  // namespace

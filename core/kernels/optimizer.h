@@ -87,6 +87,8 @@ struct AverageArguments {
   std::span<const void* const> values{};
   std::span<const DType> value_dtypes{};
   float weight = 0;
+  /// One per block, or empty: the largest magnitude of its new averages, as the bits of a float. Filled on a CPU only.
+  std::span<std::uint32_t> largest{};
 };
 
 // ---- clipping -----------------------------------------------------------------------------------
@@ -115,7 +117,8 @@ namespace cpu {
 struct OptimizerBlockKernels {
   BlockScan (*scan)(const float* values, std::int64_t count) = nullptr;
   BlockExtremes (*update)(const UpdateArguments& arguments, const FlatBlock& block) = nullptr;
-  void (*average)(float* average, const void* value, DType value_dtype, std::int64_t count, float weight) = nullptr;
+  std::uint32_t (*average)(float* average, const void* value, DType value_dtype, std::int64_t count,
+                           float weight) = nullptr;
 };
 
 }  // namespace cpu

@@ -166,8 +166,9 @@ TEST(CleanRuns, PlantedBatchesAreStillFound) {
       for (std::int64_t i = 0; i < 16; ++i) b.target.mutable_data<float>()[i] *= 30;
     return b;
   };
-  const Alarms a = train(spoiled, squares, 4000, 1e-3);
-  EXPECT_EQ(a.at, (std::vector<std::int64_t>{500, 1000, 1500, 2000, 2500, 3000, 3500, 4000}));
+  const Alarms a = train(spoiled, squares, 4001, 1e-3);
+  EXPECT_EQ(a.at, (std::vector<std::int64_t>{501, 1001, 1501, 2001, 2501, 3001, 3501, 4001}))
+      << "the batch after each shows it";
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST(Remedies, OtherBitsInTheReplayMeanOnceMore) {
   EXPECT_EQ(run.trainer.state_hash(), undisturbed);
 }
 
-TEST(Remedies, AnAbsurdLossSkipsTheBatchAndOneThatStaysIsAccepted) {
+TEST(Remedies, AnAbsurdLossSkipsTheBatchAndOneThatStaysIsNoIncident) {
   Lab run({});
   double factor = 1;
   const auto closure = [&](const toy::LabBatch& b) { return run.loss(b) * factor; };
@@ -153,11 +153,10 @@ TEST(Remedies, AnAbsurdLossSkipsTheBatchAndOneThatStaysIsAccepted) {
   ASSERT_EQ(incidents.size(), 1u);
   EXPECT_EQ(incidents[0].remedy.action, RemedyAction::kSkipBatch);
   factor = 1e4;
-  int committed = 0;
-  for (int k = 0; k < 10; ++k) committed += run.step(closure).committed ? 1 : 0;
-  EXPECT_GE(committed, 8) << "the data is like that now";
-  incidents = run.incidents();
-  EXPECT_EQ(incidents.back().remedy.action, RemedyAction::kNone);
+  const std::int64_t before = run.trainer.steps();
+  for (int k = 0; k < 10; ++k) run.step(closure);
+  EXPECT_EQ(run.trainer.steps(), before + 10) << "the data is like that now";
+  EXPECT_TRUE(run.incidents().empty());
 }
 
 TEST(Remedies, WhatItRemembersIsPartOfTheState) {
@@ -240,7 +239,7 @@ TEST_F(Rollback, ItIsBitForBitAResumeThatIsGivenTheSameSkipList) {
       if (result.incident && result.incident->remedy.action == RemedyAction::kRollback) {
         ASSERT_EQ(failed_step, 0) << "one rollback mends it";
         failed_step = result.step;
-        passed_over = drawn;
+        passed_over = drawn - 1;  // the latest batch only showed that the weights are bad: it is drawn again
         kept_step = hit.trainer.steps();
         kept = result.incident->remedy.target;
       }

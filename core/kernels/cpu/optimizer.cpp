@@ -35,7 +35,9 @@ void run_average(const AverageArguments& a) {
     const auto slice = static_cast<std::size_t>(block.slice);
     const auto* value = static_cast<const std::byte*>(a.values[slice]) +
                         static_cast<std::size_t>(block.begin) * size_of(a.value_dtypes[slice]);
-    kernels.average(a.averages[slice] + block.begin, value, a.value_dtypes[slice], block.count, a.weight);
+    const std::uint32_t largest = kernels.average(a.averages[slice] + block.begin, value, a.value_dtypes[slice],
+                                                  block.count, a.weight);
+    if (!a.largest.empty()) a.largest[static_cast<std::size_t>(b)] = largest;
   });
 }
 

@@ -1,0 +1,22 @@
+#include "binade/amp/incident/refusal.h"
+
+#include "binade/core/observation.h"
+#include "binade/core/step_context.h"
+
+namespace binade::amp {
+
+void RefusalSearch::before_forward(const OpCall& call, std::span<const Variable>, Tensors&) {
+  found_.module = call.module_path;
+  found_.op = call.info.name;
+  found_.info = &call.info;
+  found_.step = static_cast<std::int64_t>(step_context().step);
+  found_.micro_batch = step_context().micro_batch;
+  found_.tape_index = call.tape_index;
+}
+
+void RefusalSearch::after_forward(const OpCall&, std::span<const Tensor>, Tensors& outputs, const Observation&) {
+  for (const Tensor& output : outputs)
+    if (output.defined() && is_floating(output.dtype())) static_cast<void>(observe(output));
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,110 @@
+// A label that is out of range is bad data as a NaN is: the sample is found, left out and remembered.
+#include <gtest/gtest.h>
+
+#include "binade/autograd/functions/losses.h"
+#include "binade/io/data/loader.h"
+#include "tests/amp/toy.h"
+
+namespace binade::amp {
+namespace {
+
+/// Rows of inputs and labels. The samples come in two rows each, so that a row's position is not its sample's.
+struct Batch {
+  Tensor x{}, labels{};
+  io::BatchOrigin origin{};
+  Batch without(std::span<const std::int64_t> samples) const {
+    std::vector<std::int64_t> rows;
+    const std::int64_t count = std::ssize(origin.samples);
+    for (const std::int64_t half : {std::int64_t{0}, count})
+      for (const std::int64_t sample : samples) rows.push_back(half + sample);
+    return {io::without_rows(x, rows), io::without_rows(labels, rows), origin.without(samples)};
+  }
+};
+
+struct Classifier {
+  Runtime runtime{{.seed = 3, .threads = 1}};
+  nn::Linear net{{.in = 4, .out = 3}};
+  optim::AdamW optimizer{net, {.lr = 0.01}};
+  Trainer trainer;
+  std::vector<std::int64_t> bad;
+  io::Loader<Batch> loader{{.batch = 8, .seed = 5, .order = io::SampleOrder::kShuffled, .samples = 32, .prefetch = 0},
+                           [this](const io::BatchOrigin& origin) { return make(origin); }};
+
+  explicit Classifier(TrainerOptions options) : trainer(runtime, net, optimizer, options) { trainer.attach(loader); }
+  Batch make(const io::BatchOrigin& origin) const {
+    const std::int64_t count = std::ssize(origin.samples);
+    Batch batch{Tensor::empty({2 * count, 4}), Tensor::zeros({2 * count}, DType::i64), origin};
+    for (std::int64_t row = 0; row < 2 * count; ++row) {
+      const std::int64_t sample = origin.samples[static_cast<std::size_t>(row % count)];
+      batch.x.narrow(row, 1).copy_from(toy::random({1, 4}, static_cast<std::uint32_t>(100 + sample)));
+      const bool wrong = row >= count && std::ranges::count(bad, sample) > 0;
+      batch.labels.mutable_data<std::int64_t>()[row] = wrong ? 7 : sample % 3;
+    }
+    return batch;
+  }
+  StepResult step() {
+    return trainer.step(loader.next(),
+                        [&](const Batch& b) { return cross_entropy(net(Variable(b.x)), Variable(b.labels)); });
+  }
+};
+
+TEST(RefusedData, ALabelOutOfRangeQuarantinesItsSample) {
+  Classifier run({});
+  run.bad = {17};
+  int incidents = 0;
+  for (int k = 0; k < 12; ++k) {
+    const StepResult result = run.step();
+    EXPECT_TRUE(result.committed);
+    for (const Incident* incident : result.incidents()) {
+      ++incidents;
+      EXPECT_EQ(incident->diagnosis.cause, CauseClass::kBadInput);
+      EXPECT_EQ(incident->diagnosis.confidence, Confidence::kProven);
+      EXPECT_EQ(incident->remedy.action, RemedyAction::kQuarantineSample);
+      EXPECT_EQ(incident->remedy.target, "17");
+      ASSERT_TRUE(incident->diagnosis.first_bad);
+      EXPECT_EQ(incident->diagnosis.first_bad->direction, "input");
+      EXPECT_EQ(incident->diagnosis.first_bad->op, "cross_entropy");
+      EXPECT_EQ(incident->diagnosis.first_bad->sample_id, 17);
+    }
+  }
+  EXPECT_EQ(incidents, 1) << "the loader does not give it again";
+}
+
+TEST(RefusedData, SkipSkipsTheBatch) {
+  Classifier run({.on_nan = OnNan::kSkip});
+  run.bad = {17};
+  int skipped = 0;
+  for (int k = 0; k < 12; ++k) {
+    const StepResult result = run.step();
+    if (result.committed) continue;
+    ++skipped;
+    ASSERT_TRUE(result.incident);
+    EXPECT_EQ(result.incident->remedy.action, RemedyAction::kSkipBatch);
+  }
+  EXPECT_EQ(skipped, 3) << "once an epoch";
+}
+
+TEST(RefusedData, StopThrowsWhatTheOpThrewAndNamesTheSample) {
+  Classifier run({.on_nan = OnNan::kStop});
+  run.bad = {17};
+  const auto train = [&] {
+    for (int k = 0; k < 4; ++k) run.step();
+  };
+  try {
+    train();
+    FAIL() << "wanted a DataError";
+  } catch (const DataError& error) {
+    EXPECT_NE(std::string(error.what()).find("wanted targets from 0 to 2"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("sample 17 of the data set"), std::string::npos) << error.what();
+  }
+}
+
+TEST(RefusedData, OfNoSingleSampleSkipsTheBatchAndEndsAsBefore) {
+  Classifier run({});
+  for (std::int64_t sample = 0; sample < 32; ++sample) run.bad.push_back(sample);
+  for (int k = 0; k < 5; ++k) EXPECT_FALSE(run.step().committed);
+  EXPECT_THROW(run.step(), DataError);
+}
+
+}  // namespace
+}  // namespace binade::amp

@@ -1,5 +1,6 @@
 #include "binade/amp/warnings/spike_guard.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -65,8 +66,15 @@ bool SpikeGuard::is_spike(double loss, double grad_norm) const {
 }
 
 bool SpikeGuard::is_usual(double loss) const {
+  constexpr double kRank = 0.9;  // of independent losses, half of the latest ones exceed this rank once in 200 windows
   const std::span<const double> losses = window(losses_, 0);
-  return !losses.empty() && loss <= std::ranges::max(losses);
+  if (losses.empty()) return false;
+  std::vector<double> sorted(losses.begin(), losses.end());
+  std::ranges::sort(sorted);
+  const double high = sorted[static_cast<std::size_t>(kRank * static_cast<double>(sorted.size() - 1))];
+  const auto latest = std::span(losses_).last(kTelemetryDelay);
+  return loss <= sorted.back() &&
+         2 * std::ranges::count_if(latest, [&](double l) { return l > high; }) < kTelemetryDelay;
 }
 
 void SpikeGuard::add(double loss, double grad_norm) {

@@ -25,6 +25,8 @@ namespace binade::amp {
 /// than `norm_spread` deviations and more than `norm_binades` factors of 2, in either direction: gradients explode, or
 /// a network is dead.
 ///
+/// A spike is a suspicion. SpikeReview (amp/step/spike_review.h) takes the second measure before a batch is skipped.
+///
 /// Losses that are not finite are no spikes, and are ignored here: the verdict has a check of its own for them.
 class SpikeGuard {
  public:
@@ -44,8 +46,9 @@ class SpikeGuard {
 
   /// True if a step with this loss and gradient norm (before clipping) is a spike.
   bool is_spike(double loss, double grad_norm) const;
-  /// True if losses like this one are in the window, so that the data and the weights are as they were. False if the
-  /// window has too few losses, or if `loss` is not finite.
+  /// True if the data and the weights are as they were: `loss` is not above all losses of the window, and fewer than
+  /// half of the latest kTelemetryDelay losses are above nine in ten of them. False if the window has too few losses,
+  /// or if `loss` is not finite.
   bool is_usual(double loss) const;
   /// Returns a loss up to which no step is a spike, whatever its norm is. Holds for the step after `ahead` <
   /// kTelemetryDelay more steps, whatever their losses are. Infinite if there are too few losses, or if the window does

@@ -105,6 +105,18 @@ TEST(SpikeGuard, ALossAloneIsNoSpike) {
   EXPECT_FALSE(guard.is_spike(1.1, 1e6)) << "nor is a norm alone";
 }
 
+TEST(SpikeGuard, ALossIsUsualOnlyWhileTheLatestLossesAre) {
+  SpikeGuard guard = after(300, 1, 0.1);
+  EXPECT_TRUE(guard.is_usual(1.05));
+  EXPECT_FALSE(guard.is_usual(1.2));
+  EXPECT_FALSE(guard.is_usual(std::nan("")));
+  guard.add(1.5, 1);
+  EXPECT_TRUE(guard.is_usual(1.05)) << "one alone shows nothing";
+  for (int k = 0; k < 4; ++k) guard.add(1.5, 1);
+  EXPECT_FALSE(guard.is_usual(1.05)) << "the data has changed";
+  EXPECT_FALSE(after(20, 1, 0.1).is_usual(1)) << "too few losses";
+}
+
 TEST(SpikeGuard, ARestoredStateJudgesTheSame) {
   const SpikeGuard guard = after(77, 2, 0.3);
   SpikeGuard restored;

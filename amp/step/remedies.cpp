@@ -149,6 +149,7 @@ Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
       .stride = samples,
       .rows = ongoing.removable_samples(),
       .earlier_weights = may_roll_back(),
+      .is_mixed = computes_in_halves(plan.policy),
       .damage = [&] { return find_damage(transaction_.model(), optimizer, transaction_.ema(), attempt.step); },
       .bad_gradient = [&] { return find_bad_gradient(attempt, optimizer.parameters()); }};
   Diagnosis diagnosis = diagnose(attempt, experiments);

@@ -35,8 +35,9 @@ struct StepResult : StepStats {
   std::vector<StepMetric> metrics;       ///< of committed attempts only (amp/step/metrics.cpp)
   std::vector<ModuleHeadroom> headroom;  ///< set only in steps that keep_headroom_every() selects
   bool last = false;                     ///< true if the next attempt is at another batch
-  bool in_flight = false;                ///< submitted, not collected, or waiting for the next batch: finished() will return the result
-  std::vector<StepResult> earlier;       ///< earlier attempts at the same batch, oldest first
+  /// Submitted, not collected, or waiting for the next batch: finished() will return the result.
+  bool in_flight = false;
+  std::vector<StepResult> earlier;  ///< earlier attempts at the same batch, oldest first
 
   /// Returns the metric with this tag; std::nullopt if the step did not measure it.
   std::optional<double> metric(std::string_view tag) const {

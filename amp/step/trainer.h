@@ -55,8 +55,8 @@ enum class SpikeVerdict : std::uint8_t;
 /// Any other reason not to commit is an incident. It is diagnosed by replays, and handled as options.on_nan demands.
 /// The remedies, the cheapest first: a fitting loss scale; the ops to blame in f32 for a while; the samples to blame
 /// left out, now and later; averages mended; a bad micro-batch left out; the batch skipped; a rollback to an earlier
-/// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is applied only if a replay with it was finite, or if no
-/// replay can tell.
+/// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is
+/// applied only if a replay with it was finite, or if no replay can tell.
 class Trainer {
  public:
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
@@ -88,10 +88,10 @@ class Trainer {
   }
 
   /// Runs one step. Returns when the step is committed or, with an incident, when its batch was skipped or the run
-  /// rolled back; continue with the next batch then. A batch with an absurd loss waits
-  /// for the next call, which makes its step or skips it. With options.ahead it may return earlier; if an earlier step made
-  /// the run roll back, it returns that step's result and does not use its own batch. `closure(batch)` returns the mean
-  /// loss over the batch, one element. Samples can be left out of a batch that has `origin` (io::BatchOrigin) and
+  /// rolled back; continue with the next batch then. A batch with an absurd loss waits for the next call, which makes
+  /// its step or skips it. With options.ahead it may return earlier; if an earlier step made the run roll back, it
+  /// returns that step's result and does not use its own batch. `closure(batch)` returns the mean loss over the batch,
+  /// one element. Samples can be left out of a batch that has `origin` (io::BatchOrigin) and
   /// `without(rows)`. Leaves no gradients in the model's parameters: they were multiplied by the loss scale.
   template <class Batch, class Closure>
   StepResult step(const Batch& batch, Closure&& closure) {

@@ -169,8 +169,9 @@ class Bandwidth {
   }
 
   PassLoops loops_ = detail::pass_loops();
-  std::int64_t threads_, array_elements_, rounds_;  // array_elements_: floats per array and thread of a triad; rounds_: passes per run()
-  std::vector<float> sums_;                // per thread; keep the compiler from removing kRead
+  std::int64_t threads_, array_elements_,
+      rounds_;               // array_elements_: floats per array and thread of a triad; rounds_: passes per run()
+  std::vector<float> sums_;  // per thread; keep the compiler from removing kRead
   Tensor arrays_[3];
 };
 

@@ -117,7 +117,7 @@ class CauseSearch {
     if (d_.replays >= kMaxReplays) return false;
     const Attempt attempt = run(variant, observer);
     const bool finite = is_finite(attempt);
-    last_commits_ = attempt.commits();
+    is_absurd_ = attempt.cause == AbortCause::kSpike;
     d_.proof.push_back({variant.name, finite});
     return finite;
   }
@@ -183,6 +183,8 @@ class CauseSearch {
     narrow_promotion(bad);
     const bool is_weight = !bad.parameter.empty() && bad.direction == "forward";  // which no sample can make bad
     if (is_weight || !leaving_out_helps()) earlier_weights_help();
+    // With weights that have gone astray, more precision gives a finite loss that is no better.
+    if (is_absurd_when_promoted_ && d_.earlier_weights) d_.promote.clear();
     return finding;
   }
 
@@ -242,11 +244,13 @@ class CauseSearch {
     const std::vector<std::string> targets{target_of(bad)};
     const bool is_half = bad.dtype == "f16" || bad.dtype == "bf16";
     if (is_half && finite({.name = "op-fp32", .promote = in_f32(targets), .scale = 1.0})) {
-      if (last_commits_) d_.promote = targets;
+      d_.promote = targets;
+      is_absurd_when_promoted_ = is_absurd_;
       return true;
     }
     if (!finite({.name = "all-fp32", .promote = in_f32({"*"}), .scale = 1.0})) return false;
-    if (last_commits_) d_.promote = {"*"};
+    d_.promote = {"*"};
+    is_absurd_when_promoted_ = is_absurd_;
     return true;
   }
 
@@ -259,7 +263,7 @@ class CauseSearch {
       FirstBadSearch next(experiments_.batch, experiments_.stride);
       const Variant variant{
           .name = fmt::format("{}-ops-fp32", targets.size()), .promote = in_f32(targets), .scale = 1.0};
-      if (run(variant, &next).commits()) {
+      if (is_finite(run(variant, &next))) {
         d_.proof.push_back({variant.name, true});
         d_.promote = targets;
         return;
@@ -322,8 +326,7 @@ class CauseSearch {
     if (concerns_most_rows()) return false;
     SampleSearch search(experiments_.rows, [&](const SampleSearch::Rows& rows) -> std::optional<bool> {
       if (d_.replays >= kMaxReplays - 1) return {};  // one is left for earlier weights
-      return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .without = rows}) &&
-             last_commits_;
+      return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .without = rows});
     });
     d_.samples = search.find(d_.first_bad ? d_.first_bad->possible_samples : std::vector<SampleSearch::Rows>{});
     if (!d_.first_bad) return !d_.samples.empty();
@@ -336,8 +339,9 @@ class CauseSearch {
 
   const Attempt& failed_;
   const Experiments& experiments_;
-  RecordedCall call_;          // of the first bad op, if its forward is to blame
-  bool last_commits_ = false;  // true if the latest replay is not only finite: only such a change is a remedy
+  RecordedCall call_;       // of the first bad op, if its forward is to blame
+  bool is_absurd_ = false;  // true if the loss of the latest replay was absurdly high
+  bool is_absurd_when_promoted_ = false;
   bool is_confirmed_ = false;  // true if a singularity was seen, or is stated by the op
   Diagnosis d_;
 };

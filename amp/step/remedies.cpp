@@ -101,7 +101,8 @@ std::string Remedies::write_repro_bundle(const Attempt& attempt, const OngoingSt
 Attempt Remedies::replay(const Attempt& failed, const Variant& variant, OngoingStep& ongoing, TapeObserver* observer) {
   AttemptPlan plan = ongoing.plan;
   plan.loss_scale = variant.scale.value_or(failed.loss_scale);
-  plan.any_loss = failed.cause != AbortCause::kSpike;
+  // With old weights the loss may differ from the recent losses.
+  plan.any_loss = variant.earlier_weights && failed.cause != AbortCause::kSpike;
   for (const PrecisionPolicy::Override& promoted : variant.promote)
     plan.policy = plan.policy.with(promoted.glob, promoted.dtype);
   for (const std::int64_t sample : variant.without) plan.leave_out(ongoing.plan.original(sample));
@@ -198,7 +199,8 @@ bool Remedies::set_fitting_scale(Incident& incident, const Attempt& attempt, Ong
   double fits = 1, too_large = attempt.loss_scale;
   while (too_large / fits > 2) {
     const double middle = std::exp2(std::floor((std::log2(fits) + std::log2(too_large)) / 2));
-    (replay(attempt, {.scale = middle}, ongoing, nullptr).commits() ? fits : too_large) = middle;
+    const Attempt tried = replay(attempt, {.scale = middle}, ongoing, nullptr);
+    (tried.commits() || tried.cause == AbortCause::kSpike ? fits : too_large) = middle;
   }
   LossScaler::State scaler = transaction_.scaler().snapshot();
   scaler.scale = fits;

@@ -30,6 +30,12 @@ inline std::string abbreviated(const std::vector<std::string>& names) {
   return names.size() > shown ? fmt::format("{} and {} more", text, names.size() - shown) : text;
 }
 
+/// Returns the module of a parameter: "blocks.2.mlp.up" for "blocks.2.mlp.up.weight"; empty at the root.
+inline std::string module_of(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return std::string(dot == path.npos ? "" : path.substr(0, dot));
+}
+
 /// Splits a text into its lines.
 inline std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;

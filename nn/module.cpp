@@ -82,8 +82,8 @@ std::string differences(const std::map<std::string, Tensor>& wanted, const State
   return text;
 }
 
-/// Returns the path that ops of `module` get. `named`: true if the module has a path of its own. A module that no
-/// visit() reaches has none, and its ops get the path of the calling module.
+/// Returns the path that ops of `module` get. `named`: true if the module has a path of its own. A module that its
+/// parent's visit() leaves out has none: its ops get the path of the module that called it.
 std::string path_on_entry(Module& module, bool named, const std::string& path) {
   if (module_depth == 0 && !named) {
     assign_paths(module);

@@ -1,13 +1,9 @@
 #include "binade/amp/incident/damage.h"
 
+#include "binade/amp/text.h"
+
 namespace binade::amp {
 namespace {
-
-/// Returns the module of a parameter: "blocks.2.mlp.up" for "blocks.2.mlp.up.weight"; empty at the root.
-std::string module_of(const std::string& path) {
-  const std::size_t dot = path.rfind('.');
-  return dot == path.npos ? "" : path.substr(0, dot);
-}
 
 FirstBad in_parameter(const std::string& path, std::string direction, std::int64_t step) {
   FirstBad bad;
@@ -65,6 +61,21 @@ std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& o
   for (std::size_t i = 0; averages != nullptr && i < parameters.size(); ++i) {
     const std::string& path = parameters.slices()[i].name;
     if (auto bad = damage_in(averages->average(i), "average of " + path, path, step)) return bad;
+  }
+  return std::nullopt;
+}
+
+std::optional<FirstBad> find_bad_buffer(nn::Module& model, const FirstBad& input) {
+  const std::string below = input.module.empty() ? "" : input.module + ".";
+  for (const auto& [path, buffer] : nn::named_buffers(model)) {
+    if (!path.starts_with(below) || all_finite(buffer->committed())) continue;
+    FirstBad bad = input;
+    bad.direction = "state";
+    bad.tensor = path;
+    bad.sample.reset();
+    bad.samples.clear();
+    bad.possible_samples.clear();
+    return bad;
   }
   return std::nullopt;
 }

@@ -15,6 +15,10 @@ namespace binade::amp {
 std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& optimizer, const optim::Ema* averages,
                                     std::int64_t step);
 
+/// Returns `input`, the bad input of an op, as a buffer of the op's module if one is not finite: an op cannot tell
+/// buffers from parts of the batch.
+std::optional<FirstBad> find_bad_buffer(nn::Module& model, const FirstBad& input);
+
 /// Returns the first parameter whose gradient is not finite. Its FirstBad::direction is "backward".
 std::optional<FirstBad> find_bad_gradient(const Attempt& attempt, const optim::FlatParameters& parameters);
 

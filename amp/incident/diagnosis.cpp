@@ -3,10 +3,12 @@
 #include <cmath>
 #include <tuple>
 
+#include "binade/amp/incident/damage.h"
 #include "binade/amp/incident/hypotheses.h"
 #include "binade/amp/incident/refusal.h"
 #include "binade/amp/incident/sample_search.h"
 #include "binade/amp/incident/singularity_guard.h"
+#include "binade/amp/text.h"
 #include "binade/core/ops/cast.h"
 
 namespace binade::amp {
@@ -21,8 +23,6 @@ bool same_outcome(const Attempt& a, const Attempt& b) {
   return a.cause == b.cause && std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss) &&
          a.scan.words == b.scan.words && a.bad_buffer == b.bad_buffer;
 }
-
-constexpr std::string_view kHalfCopy = "16-bit copy of ";
 
 struct Finding {
   CauseClass cause = CauseClass::kNotProven;
@@ -54,16 +54,8 @@ CauseClass cause_of(Hypothesis hypothesis, const FirstBad& bad) {
   return CauseClass::kNotProven;
 }
 
-DType dtype_named(std::string_view name) {
-  for (const DType dtype : {DType::f16, DType::bf16, DType::f64})
-    if (name_of(dtype) == name) return dtype;
-  return DType::f32;
-}
-
 /// True if finite numbers alone explain the bad value: a sum of gradients, or a cast.
-bool can_only_overflow(const FirstBad& bad) {
-  return bad.is<ops::Cast>() || bad.tensor.ends_with("summed over its uses");
-}
+bool can_only_overflow(const FirstBad& bad) { return bad.is<ops::Cast>() || bad.of_sum; }
 
 /// Returns the likely cause, by the kind of op and value alone, for the case that the op cannot be computed in f64.
 Finding likely_cause(const FirstBad& bad) {
@@ -115,11 +107,11 @@ class CauseSearch {
   }
   bool finite(const Variant& variant, TapeObserver* observer = nullptr) {
     if (d_.replays >= kMaxReplays) return false;
-    const Attempt attempt = run(variant, observer);
-    const bool finite = is_finite(attempt);
-    is_absurd_ = attempt.cause == AbortCause::kSpike;
-    d_.proof.push_back({variant.name, finite});
-    return finite;
+    return is_proof(variant, run(variant, observer));
+  }
+  bool is_proof(const Variant& variant, const Attempt& attempt) {
+    d_.proof.push_back({variant.name, is_finite(attempt)});
+    return d_.proof.back().finite;
   }
 
   Finding find() {
@@ -136,16 +128,17 @@ class CauseSearch {
     if (!d_.first_bad) return judge_without_op(search);
     const FirstBad bad = *d_.first_bad;
     if (bad.direction == "state") {
-      earlier_weights_help();
+      const bool is_finite = !bad.operand_max.empty();  // only its 16-bit copy is not
+      if (!earlier_weights_help() && is_finite) precision_helps(bad);
       return {CauseClass::kCorruptedState, Confidence::kProven};
     }
-    if (bad.direction == "input")
-      if (const std::optional<FirstBad> damaged = experiments_.damage()) {  // a buffer looks like a part of the batch
-        d_.first_bad = damaged;
+    if (bad.direction == "input") {
+      if (std::optional<FirstBad> buffer = experiments_.bad_buffer(bad)) {
+        d_.first_bad = std::move(buffer);
+        --d_.first_bad->step;
         earlier_weights_help();
         return {CauseClass::kCorruptedState, Confidence::kProven};
       }
-    if (bad.direction == "input") {
       const bool finite_value = !bad.operand_max.empty();  // finite in the batch, but not in a 16-bit dtype
       if (leaving_out_helps() || !finite_value) return {CauseClass::kBadInput, Confidence::kProven};
     }
@@ -163,15 +156,6 @@ class CauseSearch {
   }
 
   Finding judge_op(const FirstBad& bad) {
-    // A committed update never brings a weight beyond the range of its 16-bit copy.
-    const bool is_damaged = bad.tensor.starts_with(kHalfCopy) && !bad.operand_max.empty() &&
-                            bad.operand_max.front() > range_of(dtype_named(bad.dtype)).largest;
-    if (is_damaged) {
-      d_.first_bad->direction = "state";
-      --d_.first_bad->step;
-      if (!earlier_weights_help()) precision_helps(bad);
-      return {CauseClass::kCorruptedState, Confidence::kProven};
-    }
     const Evidence evidence = experiment_with(bad);
     const Conclusion conclusion = best_hypothesis(evidence);
     Finding finding = {cause_of(conclusion.hypothesis, bad),
@@ -195,9 +179,8 @@ class CauseSearch {
       evidence.singular = Outcome::kNo;
       evidence.beyond_range = Outcome::kYes;
     } else {
-      RecordedCall call = bad.direction == "backward" ? recorded(bad) : call_;
-      call.dtype = dtype_named(bad.dtype);
-      if (const ResultInDouble result = result_in_double(call); result != ResultInDouble::kUnknown) {
+      const ResultInDouble result = result_in_double(bad.direction == "backward" ? recorded(bad) : call_);
+      if (result != ResultInDouble::kUnknown) {
         // At a distance from a stated singularity at which f64 has a value and f32 has none, the singularity is to
         // blame.
         const bool is_singular = result == ResultInDouble::kSingular || result == ResultInDouble::kNotFinite ||
@@ -241,16 +224,16 @@ class CauseSearch {
   /// True if the step is finite with ops in f32. Replays at a loss scale of 1, so that gradients do not overflow once
   /// the forward pass is finite.
   bool precision_helps(const FirstBad& bad) {
-    const std::vector<std::string> targets{target_of(bad)};
-    const bool is_half = bad.dtype == "f16" || bad.dtype == "bf16";
-    if (is_half && finite({.name = "op-fp32", .promote = in_f32(targets), .scale = 1.0})) {
-      d_.promote = targets;
-      is_absurd_when_promoted_ = is_absurd_;
-      return true;
-    }
-    if (!finite({.name = "all-fp32", .promote = in_f32({"*"}), .scale = 1.0})) return false;
-    d_.promote = {"*"};
-    is_absurd_when_promoted_ = is_absurd_;
+    const bool is_half = bad.dtype == name_of(DType::f16) || bad.dtype == name_of(DType::bf16);
+    return (is_half && promoting_helps("op-fp32", {target_of(bad)})) || promoting_helps("all-fp32", {"*"});
+  }
+  bool promoting_helps(const char* name, std::vector<std::string> targets) {
+    if (d_.replays >= kMaxReplays) return false;
+    const Variant variant{.name = name, .promote = in_f32(targets), .scale = 1.0};
+    const Attempt attempt = run(variant);
+    if (!is_proof(variant, attempt)) return false;
+    d_.promote = std::move(targets);
+    is_absurd_when_promoted_ = attempt.cause == AbortCause::kSpike;
     return true;
   }
 
@@ -277,7 +260,7 @@ class CauseSearch {
   Finding judge_update() {
     FirstBad bad;
     const std::string& parameter = failed_.proof.parameter;
-    bad.module = parameter.substr(0, parameter.rfind('.'));
+    bad.module = module_of(parameter);
     bad.op = "update";
     bad.direction = "optimizer";
     bad.tensor = bad.parameter = parameter;
@@ -316,8 +299,9 @@ class CauseSearch {
   /// True if most rows of the bad tensor are bad, whatever its layout: then no particular samples are to blame.
   bool concerns_most_rows() const {
     if (!d_.first_bad || d_.first_bad->possible_samples.empty()) return false;
+    const std::int64_t of_micro_batch = experiments_.batch > 0 ? experiments_.batch : std::ssize(experiments_.rows);
     return std::ranges::all_of(d_.first_bad->possible_samples, [&](const SampleSearch::Rows& rows) {
-      return rows.size() > (experiments_.rows.size() + 1) / 2;
+      return std::ssize(rows) > (of_micro_batch + 1) / 2;
     });
   }
 
@@ -339,10 +323,9 @@ class CauseSearch {
 
   const Attempt& failed_;
   const Experiments& experiments_;
-  RecordedCall call_;       // of the first bad op, if its forward is to blame
-  bool is_absurd_ = false;  // true if the loss of the latest replay was absurdly high
-  bool is_absurd_when_promoted_ = false;
-  bool is_confirmed_ = false;  // true if a singularity was seen, or is stated by the op
+  RecordedCall call_;                     // of the first bad op, if its forward is to blame
+  bool is_absurd_when_promoted_ = false;  // true if the loss with d_.promote was finite, but absurdly high
+  bool is_confirmed_ = false;             // true if a singularity was seen, or is stated by the op
   Diagnosis d_;
 };
 
@@ -378,12 +361,8 @@ Incident diagnose_evaluation(std::int64_t step, const std::string& what, const F
     bad.samples.clear();
     bad.possible_samples.clear();
     if (bad.direction == "state" && averaged) bad.tensor = "average of " + bad.parameter;
-    for (const auto& [name, buffer] : nn::named_buffers(model))
-      if (bad.direction == "input" && name.starts_with(bad.module + ".") && !all_finite(buffer->committed())) {
-        bad.direction = "state";
-        bad.tensor = name;
-        break;
-      }
+    if (bad.direction == "input")
+      if (std::optional<FirstBad> buffer = find_bad_buffer(model, bad)) bad = *std::move(buffer);
     const bool stored = bad.direction == "state", given = bad.direction == "input";
     const bool half = bad.dtype == name_of(DType::f16) || bad.dtype == name_of(DType::bf16);
     d.cause = stored  ? CauseClass::kCorruptedState

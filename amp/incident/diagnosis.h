@@ -35,6 +35,8 @@ struct Experiments {
   /// is found.
   std::function<std::optional<FirstBad>()> damage = none, bad_gradient = none;
   static std::optional<FirstBad> none() { return std::nullopt; }
+  /// Finds the buffer that an op read as if it was a part of the batch (find_bad_buffer()).
+  std::function<std::optional<FirstBad>(const FirstBad& input)> bad_buffer = [](const FirstBad&) { return none(); };
 };
 
 /// Finds the first bad op and the cause of a failed attempt by at most 12 replays: one with observation, then with one

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binade/amp/text.h"
 #include "binade/amp/watch/attention_entropy.h"
 #include "binade/amp/watch/singularity.h"
 #include "binade/autograd/node.h"
@@ -96,7 +97,7 @@ std::optional<FirstBad> FirstBadSearch::found() const {
 std::pair<std::string, std::string> FirstBadSearch::reader_of(const std::string& parameter) const {
   const auto reader = readers_.find(parameter);
   if (reader != readers_.end()) return reader->second;
-  return {parameter.substr(0, parameter.rfind('.')), ""};
+  return {module_of(parameter), ""};
 }
 
 void FirstBadSearch::note_parts(const OpCall& call, std::span<const Variable> inputs) {
@@ -262,6 +263,11 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
       found_ = from_weight(call, read[i], copy, x.state()->name);
       found_->tensor = "16-bit copy of " + x.state()->name;
       found_->operand_max.push_back(largest_of(x.value()));
+      // No committed update brings a weight beyond the range of its 16-bit copy: it was damaged.
+      if (found_->operand_max.front() > range_of(read[i].dtype()).largest) {
+        found_->direction = "state";
+        --found_->step;
+      }
       name_part(*found_, part_of_input(call.tape_index, i));
       return;
     }
@@ -323,6 +329,7 @@ void FirstBadSearch::after_backward(const OpCall& call, std::span<const Tensor> 
     // Each gradient that an op returned was finite (otherwise found_ would be set), so their sum is to blame.
     found_ = describe(call, gradient, incoming, {});
     found_->tensor = "gradient of the output, summed over its uses";
+    found_->of_sum = true;
     return;
   }
   for (std::size_t i = 0; i < gx.size(); ++i) {

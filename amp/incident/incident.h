@@ -40,6 +40,7 @@ struct FirstBad {
   bool in_loss = false;              ///< no later op reads a weight: the op belongs to the loss function
   bool at_singularity = false;       ///< an operand was in the range of a stated singularity
   bool is_attention_scores = false;  ///< the result is query times key: a product of activations that a softmax reads
+  bool of_sum = false;               ///< gradients were finite, and their sum is not
   bool of_mask = false;              ///< the only non-finite operand values were the -inf of masks
   bool of_masked_row = false;        ///< so it was, and a row of an operand holds nothing else
   /// Path of the module that called the op, if `module` is a submodule whose parameters the op read: "attention" for

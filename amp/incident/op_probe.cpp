@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "binade/amp/verdict.h"
 #include "binade/autograd/variable.h"
 #include "binade/core/error.h"
 #include "binade/core/precision.h"
@@ -122,6 +123,13 @@ void CallRecorder::before_forward(const OpCall& call, std::span<const Variable>,
 void CallRecorder::before_backward(const OpCall& call, Tensors& gy) {
   if (!concerns(call)) return;
   recorded_.gradients = copies_of(gy);
+}
+
+void CallRecorder::after_backward(const OpCall& call, std::span<const Tensor>, std::span<const Tensor> gx,
+                                  const Observation&) {
+  if (!concerns(call)) return;
+  const auto bad = std::ranges::find_if(gx, [](const Tensor& g) { return g.defined() && !all_finite(g); });
+  if (bad != gx.end()) recorded_.dtype = bad->dtype();
 }
 
 ResultInDouble result_in_double(const RecordedCall& call) {

@@ -22,6 +22,8 @@ class CallRecorder final : public TapeObserver {
 
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void before_backward(const OpCall& call, Tensors& gy) override;
+  void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
+                      const Observation& seen) override;
   const RecordedCall& recorded() const { return recorded_; }
 
  private:

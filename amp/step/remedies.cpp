@@ -152,7 +152,8 @@ Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
       .earlier_weights = may_roll_back(),
       .is_mixed = computes_in_halves(plan.policy),
       .damage = [&] { return find_damage(transaction_.model(), optimizer, transaction_.ema(), attempt.step); },
-      .bad_gradient = [&] { return find_bad_gradient(attempt, optimizer.parameters()); }};
+      .bad_gradient = [&] { return find_bad_gradient(attempt, optimizer.parameters()); },
+      .bad_buffer = [&](const FirstBad& input) { return find_bad_buffer(transaction_.model(), input); }};
   Diagnosis diagnosis = diagnose(attempt, experiments);
   for (std::int64_t& sample : diagnosis.samples) sample = plan.original(sample);
   if (diagnosis.first_bad && diagnosis.first_bad->sample && samples > 0) {

@@ -2,10 +2,8 @@
 
 #include <cmath>
 
-#include "binade/amp/text.h"
+#include "binade/amp/state_rows.h"
 #include "binade/amp/warnings/trend.h"
-#include "binade/core/error.h"
-#include "binade/core/state_counts.h"
 #include "binade/nn/batch_norm.h"
 
 namespace binade::amp {
@@ -65,29 +63,13 @@ void EvaluationMismatch::find(const CommittedStep& step, std::vector<Warning>& f
 
 StateDict EvaluationMismatch::state() const {
   StateDict state;
-  std::string paths;
-  StateDict::Integers checks, reported;
-  for (const Norm& norm : norms_) {
-    add_line(paths, norm.path);
-    checks.push_back(norm.checks);
-    reported.push_back(norm.reported);
-  }
-  state.put("paths", paths);
-  state.put("checks", checks);
-  state.put("reported", reported);
+  put_rows<Norm>(state, norms_, {"paths", &Norm::path}, {{"checks", &Norm::checks}, {"reported", &Norm::reported}});
   return state;
 }
 
 void EvaluationMismatch::load_state(const StateDict& state) {
-  EvaluationMismatch loaded;
-  if (!state.empty()) {
-    const std::vector<std::string> paths = split_lines(state.text("paths"));
-    const StateDict::Integers &checks = read_counts(state, "checks"), &reported = read_counts(state, "reported");
-    check<CheckpointError>(paths.size() == checks.size() && paths.size() == reported.size(),
-                           "evaluation mismatch: the checkpoint's lists have different lengths");
-    for (std::size_t i = 0; i < paths.size(); ++i) loaded.norms_.push_back({paths[i], checks[i], reported[i]});
-  }
-  *this = std::move(loaded);
+  norms_ = read_rows<Norm>(state, "evaluation mismatch", {"paths", &Norm::path},
+                           {{"checks", &Norm::checks}, {"reported", &Norm::reported}});
 }
 
 }  // namespace binade::amp

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "binade/amp/state_rows.h"
 #include "binade/amp/text.h"
 #include "binade/amp/watch/swallowed_infinity.h"
-#include "binade/core/error.h"
-#include "binade/core/state_counts.h"
 
 namespace binade::amp {
 namespace {
@@ -59,28 +58,12 @@ void SwallowedOverflow::find(const CommittedStep& step, std::vector<Warning>& fo
 
 StateDict SwallowedOverflow::state() const {
   StateDict state;
-  std::string targets;
-  StateDict::Integers checks;
-  for (const Place& place : places_) {
-    add_line(targets, place.target);
-    checks.push_back(place.checks);
-  }
-  state.put("targets", targets);
-  state.put("checks", checks);
+  put_rows<Place>(state, places_, {"targets", &Place::target}, {{"checks", &Place::checks}});
   return state;
 }
 
 void SwallowedOverflow::load_state(const StateDict& state) {
-  SwallowedOverflow loaded;
-  if (!state.empty()) {
-    const std::vector<std::string> targets = split_lines(state.text("targets"));
-    const StateDict::Integers& checks = read_counts(state, "checks");
-    check<CheckpointError>(targets.size() == checks.size(),
-                           "swallowed overflow: the checkpoint holds {} ops and {} counts", targets.size(),
-                           checks.size());
-    for (std::size_t i = 0; i < checks.size(); ++i) loaded.places_.push_back({targets[i], checks[i]});
-  }
-  *this = std::move(loaded);
+  places_ = read_rows<Place>(state, "swallowed overflow", {"targets", &Place::target}, {{"checks", &Place::checks}});
 }
 
 }  // namespace binade::amp

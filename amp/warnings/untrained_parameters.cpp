@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "binade/amp/state_rows.h"
 #include "binade/amp/text.h"
 #include "binade/amp/watch/gradient_path.h"
-#include "binade/core/error.h"
 #include "binade/core/state_counts.h"
 
 namespace binade::amp {
@@ -14,10 +14,7 @@ namespace {
 using Reason = MissingGradient::Reason;
 using Slice = optim::FlatParameters::Slice;
 
-std::string module_of(const Slice& parameter) {
-  const std::size_t dot = parameter.name.rfind('.');
-  return dot == std::string::npos ? "" : parameter.name.substr(0, dot);
-}
+std::string module_of(const Slice& parameter) { return amp::module_of(parameter.name); }
 
 bool is_matrix(const Slice& parameter) { return parameter.variable.shape().rank() >= 2; }
 
@@ -129,28 +126,15 @@ void UntrainedParameters::find(const CommittedStep& step, std::vector<Warning>& 
 
 StateDict UntrainedParameters::state() const {
   StateDict state;
-  StateDict::Integers steps, longest, reported;
-  for (const Stretch& stretch : stretches_) {
-    steps.push_back(stretch.steps);
-    longest.push_back(stretch.longest);
-    reported.push_back(stretch.reported);
-  }
-  state.put("steps", steps);
-  state.put("longest", longest);
-  state.put("reported", reported);
+  put_rows<Stretch>(state, stretches_,
+                    {{"steps", &Stretch::steps}, {"longest", &Stretch::longest}, {"reported", &Stretch::reported}});
   return state;
 }
 
 void UntrainedParameters::load_state(const StateDict& state) {
-  UntrainedParameters loaded;
-  if (!state.empty()) {
-    const StateDict::Integers &steps = read_counts(state, "steps"), &longest = read_counts(state, "longest"),
-                              &reported = read_counts(state, "reported");
-    check<CheckpointError>(steps.size() == longest.size() && steps.size() == reported.size(),
-                           "untrained parameters: the checkpoint's lists have different lengths");
-    for (std::size_t i = 0; i < steps.size(); ++i) loaded.stretches_.push_back({steps[i], longest[i], reported[i]});
-  }
-  *this = std::move(loaded);
+  stretches_ = read_rows<Stretch>(
+      state, "untrained parameters",
+      {{"steps", &Stretch::steps}, {"longest", &Stretch::longest}, {"reported", &Stretch::reported}});
 }
 
 }  // namespace binade::amp

@@ -19,7 +19,8 @@ bool overflowed_by_rounding(const OpRecord& record) {
   return record.amax.low >= overflow_word(record.half_dtype) && record.amax.low < overflow_word(DType::f32);
 }
 
-/// Returns what is known about each op's results. Those of unobserved ops follow from their producers.
+/// Returns what is known about each op's results. An op that only copies values is not observed: its results are those
+/// of the ops that computed its inputs.
 std::vector<Content> contents_of(std::span<const OpRecord> forward) {
   std::vector<Content> contents(forward.size(), Content::kUnknown);
   for (std::size_t i = 0; i < forward.size(); ++i) {

@@ -15,13 +15,12 @@
 namespace binade::conformance {
 namespace {
 
-std::filesystem::path headers_of_ops() { return std::filesystem::path(std::getenv("BINADE_SOURCE_DIR")) / "core/ops"; }
-
 /// The names of all ops that core declares, read from its headers: an op that nobody tests must not go unnoticed.
 std::set<std::string> declared_ops() {
   std::set<std::string> names;
   const std::regex name("OpInfo info\\{\\.name = \"([a-z0-9_]+)\"");
-  for (const auto& file : std::filesystem::directory_iterator(headers_of_ops())) {
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(std::getenv("BINADE_SOURCE_DIR")) / "core/ops")) {
     if (file.path().extension() != ".h" || file.path().filename() == "op.h") continue;  // op.h shows an example
     std::ifstream in(file.path());
     const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
@@ -46,7 +45,6 @@ std::string try_in(const Case& c, DType dtype) {
 
 TEST(Support, EveryOpRunsInEveryDTypeOnEveryDevice) {
   ASSERT_NE(std::getenv("BINADE_SOURCE_DIR"), nullptr) << "run it through `meson test`, or set this to the source tree";
-  if (!std::filesystem::exists(headers_of_ops())) GTEST_SKIP() << "there are no sources here: " << headers_of_ops();
   std::map<std::string, const Case*> first;
   for (const Case& c : all_cases()) first.emplace(c.info->name, &c);
   std::printf("%-18s %-5s %5s %5s %5s %5s\n", "op", "where", "f32", "f16", "bf16", "f64");

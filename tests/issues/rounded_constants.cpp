@@ -190,7 +190,7 @@ std::vector<Issue> rounded_constants() {
        "fp16",
        {.classes = {Cause::kReductionOverflow},
         .remedy = "f32 for the reduction",
-        .warnings = {amp::WarningKind::kOverflow},
+        .warnings = {amp::WarningKind::kOverflow, amp::WarningKind::kSwallowedOverflow},
         .silent = true},
        infinite_count},
   };

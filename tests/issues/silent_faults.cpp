@@ -113,19 +113,19 @@ std::vector<Issue> silent_faults() {
        silent("stochastic rounding, or f32 masters", {amp::WarningKind::kStagnation}, {}), bf16_weights},
       {"detached-encoder", "https://github.com/huggingface/transformers/issues/21381",
        "gradient checkpointing behind frozen layers disables all gradients in it", "fp32",
-       silent("a path for the gradient", {}, {"gradient"}), detached_encoder},
+       silent("a path for the gradient", {amp::WarningKind::kUntrainedParameters}, {"gradient"}), detached_encoder},
       {"forgotten-parameters", "https://github.com/zjunlp/HVPNeT/issues/5",
        "the parameters of crf and fc were not handed to the optimizer and are not trained", "fp32",
        silent("all parameters in the optimizer", {}, {"crf"}), forgotten_parameters},
       {"dead-output", "https://github.com/jvargasmu/population_estimation/issues/68",
        "the initial solution predicts only zeros due to the ReLU at the end, and no gradients emerge", "fp32",
-       silent("softplus instead of ReLU", {}, {"gradient"}), dead_output},
+       silent("softplus instead of ReLU", {amp::WarningKind::kUntrainedParameters}, {"gradient"}), dead_output},
       {"accumulated-means", "https://github.com/huggingface/transformers/issues/37766",
        "the loss of each forward pass is divided by its own number of items, not by that of the whole batch", "fp32",
        silent("divide by the tokens of the whole step", {}, {}), accumulated_means},
       {"evaluation-mode", "https://github.com/BCV-Uniandes/DMS/issues/30",
        "trained with batch size 1, batch norm has no proper running statistics, so that evaluation mode is unusable",
-       "fp32", silent("larger batches, or another norm", {}, {}), evaluation_mode},
+       "fp32", silent("larger batches, or another norm", {amp::WarningKind::kEvaluationMismatch}, {}), evaluation_mode},
   };
 }
 

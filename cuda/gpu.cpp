@@ -264,9 +264,11 @@ enum Position : int {
 /// Returns the GPU's kernel table. Each entry calls the module's kernel at the same position.
 KernelTable gpu_table() {
   KernelTable table;
-#define BINADE_FILL(name, Args)        \
-  if (api().has_kernel(k_##name) != 0) \
-    table.name = [](const Args& args) { check(api().run(k_##name, &args, g_open->observations().watch()), #name); };
+#define BINADE_FILL(name, Args)                                                             \
+  if (api().has_kernel(k_##name) != 0)                                                      \
+    table.name = [](const Args& args) {                                                     \
+      check(api().run(k_##name, &args, g_open->observations().watch_next_kernel()), #name); \
+    };
   BINADE_KERNELS(BINADE_FILL)
   BINADE_DEVICE_KERNELS(BINADE_FILL)
 #undef BINADE_FILL

@@ -18,7 +18,7 @@ Observations::Observations(const Api& api) : api_(api), host_words_(2 * kSlots, 
   check(api_.fill_zero(words_, kSlots * kPair), "observation");
 }
 
-Watch Observations::watch() {
+Watch Observations::watch_next_kernel() {
   const detail::Watched watched = detail::watched();
   if (!watched.at_all) return {};
   touched_ = true;

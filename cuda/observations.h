@@ -9,15 +9,17 @@
 
 namespace binade::cuda {
 
-/// A ring of device words to which kernels write observed maxima (core/observation.h), one pair of words per number;
-/// kernels that are not watched observe nothing. A number identifies the kernels that ran under it. Numbers are
-/// assigned without waiting; the first query for a number that is not on the host downloads all outstanding ones.
+/// A ring buffer of device words in which kernels record observed maxima (core/observation.h). Each number that next()
+/// returns stands for one pair of words, and for the watched kernels that ran since the number before it. Kernels that
+/// are not watched record nothing. Numbers are assigned without waiting; the first query for a number whose words are
+/// not on the host downloads all outstanding words.
 class Observations {
  public:
   explicit Observations(const Api& api);
 
-  /// Returns the words to which the next kernel writes its maxima.
-  Watch watch();
+  /// Makes the next kernel a watched one, if the current op is observed. Returns the address of the two device words in
+  /// which that kernel records the largest magnitudes that it stored; null if the op is not observed.
+  Watch watch_next_kernel();
   /// Returns the current number and begins a new one if a watched kernel ran under it, otherwise returns 0.
   std::int64_t next();
   /// Returns the maxima that were observed under `number`. Throws the device's errors.

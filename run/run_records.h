@@ -54,8 +54,10 @@ class RunRecords {
   void repro_bundle(std::int64_t step, std::int64_t attempt, StateDict bundle);
   /// Prints a line on the terminal.
   void say(const std::string& line);
-  /// Writes an event to events.jsonl. Kinds: begun, resumed, changed, stopped, finished, left, died,
-  /// given-up; drill, incident, warning, sign, overflow, remedy, checkpoint, log, environment, memory, library.
+  /// Writes an event to events.jsonl. Kinds: begun, resumed, changed (a setting, by a resume); the end of a process:
+  /// stopped, finished, left (an error ended it), died, given-up (by the supervisor); drill, incident, warning (an
+  /// incident in an evaluation), sign (an amp::Warning), overflow, remedy, checkpoint, log (a log cannot be written),
+  /// environment, memory, library (work that a GPU library could not do).
   void log_event(std::string_view kind, std::int64_t step, const std::string& what);
   /// Writes an event and prints it on the terminal.
   void event(std::string_view kind, std::int64_t step, const std::string& what);

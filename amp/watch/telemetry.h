@@ -24,7 +24,8 @@ class Telemetry final : public TapeObserver {
   /// Additional measurements of one step.
   struct Probes {
     bool zeros = false;      ///< counts zeros in a sample of the 16-bit gradients
-    bool limits = false;     ///< measures distances to singularities and attention entropy, and finds producers
+    bool limits = false;     ///< measures attention entropy and how near operands are to singularities; records which
+                             ///< ops computed the operands (OpRecord::producers)
     bool libraries = false;  ///< captured steps read results of GPU libraries again, to measure their headroom
   };
   /// Starts an attempt: clears all records.

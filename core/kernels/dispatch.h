@@ -20,8 +20,8 @@ struct RowKernels;
 struct LossKernels;
 
 /// The loops of one instruction-set level, called by the CPU's kernels (core/kernels/cpu/). Each family of loops is a
-/// struct of function pointers; its sources in `kernel_sources` define it once per level in `namespace
-/// binade::cpu::BINADE_ISA`, and level.cpp gathers them.
+/// struct of function pointers. The sources listed in `kernel_sources` (meson.build) are compiled once per level, in
+/// `namespace binade::cpu::BINADE_ISA`; level.cpp stores pointers to their functions in a Level.
 struct Level {
   /// "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX).
   std::string_view isa{};

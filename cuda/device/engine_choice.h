@@ -30,11 +30,12 @@ struct EngineChoice {
 
 /// Returns "KEY = form 0 engine 38 knobs 2:5 13:1", or "KEY = own" if our own kernel computes the key.
 std::string engine_line(const std::string& key, const EngineChoice& choice);
+/// The content of a line of a plans file: the key of an operation, and the engine that computes it.
 struct EngineLine {
   std::string key;
   EngineChoice choice;
 };
-/// Parses a line; std::nullopt unless its key begins with the word `family` and its form is one of `forms`.
+/// Parses a line as engine_line() writes it. Returns std::nullopt unless its key begins with the word `family` and its form is one of `forms`.
 std::optional<EngineLine> parse_engine_line(std::string_view line, std::string_view family, int forms);
 
 /// Returns the largest power of two, up to 16, that divides the address.

@@ -68,21 +68,21 @@ std::string table_of(const Results& results) {
   text += row("state unchanged by an abort", "100 %",
               share_of(
                   t, [](const Record& r) { return r.aborted; }, [](const Record& r) { return r.state_same; }));
-  text += row("first bad op, module, direction", ">= 98 %",
+  text += row("first bad op, module and direction correct", ">= 98 %",
               share_of(t, all, [](const Record& r) { return r.place_right; }));
-  text += row("sample, where particular ones cause it", ">= 97 %",
+  text += row("samples correct, if particular samples cause the fault", ">= 97 %",
               share_of(
                   t, [](const Record& r) { return r.single_cause; }, [](const Record& r) { return r.sample_right; }));
-  text += row("no sample named, where none causes it", "",
+  text += row("no sample named, if no particular sample causes the fault", "",
               share_of(
                   t, [](const Record& r) { return !r.single_cause && r.detected; },
                   [](const Record& r) { return r.sample_right; }));
-  text += row("class right or honestly not proven", ">= 99 %",
+  text += row("class correct, or reported as not proven", ">= 99 %",
               share_of(t, all, [](const Record& r) { return r.class_right || r.not_proven; }));
-  text += row("class right", ">= 93 %", share_of(t, all, [](const Record& r) { return r.class_right; }));
-  text += row("wrong class called proven", "",
+  text += row("class correct", ">= 93 %", share_of(t, all, [](const Record& r) { return r.class_right; }));
+  text += row("wrong class reported as proven", "",
               share_of(t, told, [](const Record& r) { return r.proven && !r.class_right; }));
-  text += row("anything wrong called proven", "<= 0.5 %",
+  text += row("reported as proven, but place, sample or class is wrong", "<= 0.5 %",
               share_of(t, told, [](const Record& r) { return r.wrong_and_proven(); }));
   text += row("recovered within 1 % of the unharmed run", ">= 97 %",
               share_of(
@@ -95,7 +95,7 @@ std::string table_of(const Results& results) {
     ++silent.all;
     silent.hits += r.told ? 1 : 0;
   }
-  text += row("hidden overflow, dead or detached parameters told", ">= 95 %", silent);
+  text += row("silent defects warned about", ">= 95 %", silent);
 
   std::int64_t steps = 0, alarms = 0, early = 0, voids = 0;
   std::set<std::string> models, scenarios;
@@ -114,12 +114,12 @@ std::string table_of(const Results& results) {
   }
   std::sort(replays.begin(), replays.end());
   const Interval i = wilson(alarms, steps);
-  text += fmt::format("| false alarms, per 10,000 clean steps | <= 1 | {} in {} | {:.1f} | {:.1f} to {:.1f} |\n",
+  text += fmt::format("| false alarms per 10,000 steps of healthy runs | <= 1 | {} in {} | {:.1f} | {:.1f} to {:.1f} |\n",
                       alarms, steps, steps > 0 ? 1e4 * static_cast<double>(alarms) / static_cast<double>(steps) : 0.0,
                       100 * i.low, 100 * i.high);
   if (!replays.empty())
     text += fmt::format(
-        "| replays until the diagnosis stands | median <= 4, at most 12 | {} diagnoses | median {}, at most {} | |\n",
+        "| replays per diagnosis | median <= 4, at most 12 | {} diagnoses | median {}, at most {} | |\n",
         replays.size(), replays[replays.size() / 2], replays.back());
   text += fmt::format(
       "\n{} faults judged: {} scenarios in {} models; {} void (the fault did not turn out as meant), {} with an alarm "

@@ -105,13 +105,13 @@ class LossScaler {
     double scale = 65536;
     std::int64_t clean = 0;    ///< number of commits since the last change of the scale, or since growth was postponed
     std::int64_t commits = 0;  ///< total number of commits
-    std::int64_t overflows = 0;          ///< total number of overflows
-    std::int64_t in_a_row = 0;           ///< number of overflows since the last commit
+    std::int64_t overflows = 0;  ///< total number of overflows
+    std::int64_t in_a_row = 0;   ///< number of overflows since the last commit
     /// The value of `commits` at each overflow in the latest LossScaleOptions::window commits. Overflows before the
     /// first `window` commits are not listed.
     std::vector<std::int64_t> recent{};
-    std::vector<double> waiting{};       ///< headroom of the latest kTelemetryDelay commits, not used yet
-    std::vector<double> least{};         ///< one number: smallest headroom used since the scale changed; empty: unknown
+    std::vector<double> waiting{};  ///< headroom of the latest kTelemetryDelay commits, not used yet
+    std::vector<double> least{};    ///< one number: smallest headroom used since the scale changed; empty: unknown
     friend bool operator==(const State&, const State&) = default;
   };
   /// Returns the complete state. restore() of an earlier one undoes overflowed() if the scale proves not to be the

@@ -11,9 +11,8 @@ namespace {
 
 constexpr std::size_t kSmall = 1 << 20;  // results of at most this many bytes are always held (Survey::held_)
 
-/// True for ops whose result the survey assumes to be any number, whatever the ranges of their operands: products, norms,
-/// lookups. The extremes of such operands need not be measured, unless one
-/// of them holds an infinity or NaN.
+/// True for ops whose result the survey assumes to be any number, whatever the ranges of their operands: products,
+/// norms, lookups. The extremes of such operands need not be measured, unless one of them holds an infinity or NaN.
 bool mixes(const OpInfo& info) {
   return is_product(info.family) || info.family == OpFamily::kNorm || info.family == OpFamily::kLookup;
 }

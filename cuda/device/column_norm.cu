@@ -308,9 +308,9 @@ void with_columns(const Columns& a, const ColumnCut& cut, F&& f) {
 
 constexpr std::int64_t kLeastEach = 4;  // fewest rows per thread that are worth the start of a block
 
-/// Cuts the rows into stripes a quarter as long, for kernels that only apply a norm and store no partial sum per stripe,
-/// so that more stripes add no work. Shorter blocks end at more nearly the same time, and the GPU idles less at the end
-/// of the launch.
+/// Cuts the rows into stripes a quarter as long, for kernels that only apply a norm and store no partial sum per
+/// stripe, so that more stripes add no work. Shorter blocks end at more nearly the same time, and the GPU idles less at
+/// the end of the launch.
 ColumnCut shorter(const Columns& a, ColumnCut cut) {
   cut.rows_each = std::max<std::int64_t>(kLeastEach * cut.lanes, ceil_div(cut.rows_each, 4));
   cut.stripes = ceil_div(a.rows, cut.rows_each);

@@ -35,7 +35,8 @@ struct EngineLine {
   std::string key;
   EngineChoice choice;
 };
-/// Parses a line as engine_line() writes it. Returns std::nullopt unless its key begins with the word `family` and its form is one of `forms`.
+/// Parses a line as engine_line() writes it. Returns std::nullopt unless its key begins with the word `family` and its
+/// form is one of `forms`.
 std::optional<EngineLine> parse_engine_line(std::string_view line, std::string_view family, int forms);
 
 /// Returns the largest power of two, up to 16, that divides the address.

@@ -114,9 +114,10 @@ std::string table_of(const Results& results) {
   }
   std::sort(replays.begin(), replays.end());
   const Interval i = wilson(alarms, steps);
-  text += fmt::format("| false alarms per 10,000 steps of healthy runs | <= 1 | {} in {} | {:.1f} | {:.1f} to {:.1f} |\n",
-                      alarms, steps, steps > 0 ? 1e4 * static_cast<double>(alarms) / static_cast<double>(steps) : 0.0,
-                      100 * i.low, 100 * i.high);
+  text += fmt::format(
+      "| false alarms per 10,000 steps of healthy runs | <= 1 | {} in {} | {:.1f} | {:.1f} to {:.1f} |\n", alarms,
+      steps, steps > 0 ? 1e4 * static_cast<double>(alarms) / static_cast<double>(steps) : 0.0, 100 * i.low,
+      100 * i.high);
   if (!replays.empty())
     text += fmt::format(
         "| replays per diagnosis | median <= 4, at most 12 | {} diagnoses | median {}, at most {} | |\n",

@@ -14,7 +14,7 @@ const DeviceFacts* facts();
 /// Returns the module's table of functions. REQUIRES that a GPU is open.
 const Api& api();
 
-/// Returns if `status` is kOk; otherwise throws the matching error, with `what` and the module's text.
+/// Throws the matching error, with `what` and the module's text, unless `status` is kOk.
 void check(Status status, std::string_view what);
 
 /// Returns how often the host has waited for the device; 0 if no GPU is open. For tests.

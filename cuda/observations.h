@@ -25,31 +25,32 @@ class Observations {
   /// Returns the maxima that were observed under `number`. Throws the device's errors.
   Observation at(std::int64_t number);
 
-  /// From now on numbers begin at kCapturedObservations, and kernels write their maxima to `words`, `capacity` pairs in
-  /// device memory.
+  /// From now on numbers begin at kCapturedObservations, and kernels record their maxima in `words`, which has
+  /// `capacity` pairs in device memory.
   void begin_capture(std::uint32_t* words, std::int64_t capacity);
-  /// Ends begin_capture(): kernels use the ring again. Returns how many pairs were requested, which may exceed the
-  /// capacity.
+  /// Ends begin_capture(): kernels use the ring buffer again. Returns how many pairs were requested, which may exceed
+  /// the capacity.
   std::int64_t end_capture();
 
  private:
+  /// The words of a captured graph, and how many pairs of them are in use.
   struct Recorded {
     std::uint32_t* words = nullptr;
-    std::int64_t capacity = 0;
-    std::int64_t count = 0;
-    bool touched_before = false;
+    std::int64_t capacity = 0;    ///< in pairs
+    std::int64_t count = 0;       ///< in pairs
+    bool touched_before = false;  ///< value of touched_ before the capture
   };
-  static constexpr std::int64_t kSlots = 1 << 14;
+  static constexpr std::int64_t kSlots = 1 << 14;  ///< pairs of words in the ring buffer
   void download();
   std::uint32_t* slot(std::int64_t number) const { return words_ + 2 * (number % kSlots); }
 
   const Api& api_;
-  std::uint32_t* words_ = nullptr;         // on the device
+  std::uint32_t* words_ = nullptr;         // the ring buffer, on the device
   std::vector<std::uint32_t> host_words_;  // the host's copy of the words
-  std::int64_t current_ = 1;
-  std::int64_t outstanding_ = 1;  // first number that is not in host_words_
-  bool touched_ = false;
-  std::optional<Recorded> recorded_;  // during a capture
+  std::int64_t current_ = 1;               // number under which kernels record now
+  std::int64_t outstanding_ = 1;           // first number that is not in host_words_
+  bool touched_ = false;                   // a watched kernel ran under current_
+  std::optional<Recorded> recorded_;       // set during a capture
 };
 
 }  // namespace binade::cuda

@@ -12,8 +12,9 @@ namespace binade::cuda {
 constexpr bool gelu_is_fused(int capability) { return capability >= 90 && capability < 120; }
 
 /// Returns why products of these sizes on a device of compute capability `capability` (10 major + minor) read bf16
-/// instead of codes; empty if they read codes. A layer has three products (forward and two gradients); each size is k
-/// in one of them and the length of contiguous rows in one, so each must be a multiple of 16.
+/// instead of codes; empty if they read codes. A layer has three products (forward and two gradients); in one of
+/// them a size is the summed dimension k, in another one the length of contiguous rows, so each size must be a multiple
+/// of 16.
 constexpr std::string_view why_no_fp8_codes(int capability, std::int64_t rows, std::int64_t inputs,
                                             std::int64_t outputs) {
   constexpr std::int64_t kMultiple = 16;  // required by cuBLASLt for 8-bit products

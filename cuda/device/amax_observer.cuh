@@ -10,9 +10,10 @@
 /// on order.
 namespace binade::cuda {
 
+/// Observes the values that one thread stores with dtype `stored`. Doubles and integers are not observed.
 class AmaxObserver {
  public:
-  /// `words`: Context::amax_words; null: nothing is observed.
+  /// `words`: Context::amax_words; if it is null, values are not observed.
   __device__ AmaxObserver(std::uint32_t* words, DType stored) : words_(words), stored_(stored) {}
 
   __device__ void add(float x) {
@@ -29,7 +30,7 @@ class AmaxObserver {
     const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     if (thread % 32 != 0) return;
     std::uint32_t* word = words_ + (stored_ == DType::f32 ? 1 : 0);
-    // Most warps have nothing larger: a plain read spares them the atomic.
+    // Most warps have no larger value, and a plain read saves them the atomic operation.
     if (largest > *static_cast<volatile std::uint32_t*>(word)) atomicMax(word, largest);
   }
 

@@ -8,11 +8,12 @@
 
 namespace binade::cuda {
 
-/// Attention by Binade's kernels, for any sizes. Results are observed in `words`; null: not observed. REQUIRES that the
-/// result is not empty.
+/// Compute attention with Binade's kernels, for any sizes. Largest magnitudes of results are recorded in `words`,
+/// unless it is null. REQUIRES that the result is not empty.
 void own_attention(const AttentionForward& f, std::uint32_t* words);
 void own_attention(const AttentionBackward& w, std::uint32_t* words);
-/// Attention by a library, completed by our kernels. Returns false and does nothing if no library can compute it.
+/// Compute attention with a GPU library, and observe the results. Return false, and do nothing, if no library can
+/// compute it.
 bool attention_by_library(const AttentionForward& f);
 bool attention_by_library(const AttentionBackward& b);
 
@@ -24,13 +25,13 @@ bool attention_by_library(const AttentionBackward& b);
 /// rows of the tile are the rows of the block's results.
 namespace binade::cuda::attention {
 
-constexpr int kTile = 64;
-constexpr int kSide = 4;
-constexpr int kAcross = kTile / kSide;
-constexpr int kThreads = kAcross * kAcross;
+constexpr int kTile = 64;                    // rows and columns of a tile
+constexpr int kSide = 4;                     // rows and columns of a tile that one thread computes
+constexpr int kAcross = kTile / kSide;       // threads along a row of a tile
+constexpr int kThreads = kAcross * kAcross;  // threads of a block
 constexpr int kDepth = 16;         // terms of a dot product, or columns of a tile, that are in shared memory at a time
-constexpr int kPitch = kTile + 4;  // keeps 16-byte reads aligned
-constexpr int kStage = 2 * kDepth * kPitch;
+constexpr int kPitch = kTile + 4;  // values between rows in shared memory; keeps 16-byte reads aligned
+constexpr int kStage = 2 * kDepth * kPitch;  // values of shared memory for the operands of one step
 constexpr int kTileSize = kTile * kPitch;
 
 /// Blocks per multiprocessor: 2 if their results fit in its registers together.
@@ -43,11 +44,11 @@ constexpr std::size_t shared_bytes(int tiles) {
   return static_cast<std::size_t>(kStage + tiles * kTileSize) * sizeof(C);
 }
 
-/// This thread's first row and first column in a tile.
+/// Return this thread's first row and first column in a tile.
 __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.x) / kAcross * kSide; }
 __device__ __forceinline__ int own_column() { return static_cast<int>(threadIdx.x) % kAcross * kSide; }
 
-/// The vectors of one head of one sample.
+/// The query, key, value or gradient vectors of one head of one sample.
 template <class T>
 struct Vectors {
   const T* data;
@@ -65,14 +66,14 @@ __device__ __forceinline__ std::int64_t visible(const AttentionArgs& a, std::int
   return t < a.queries ? a.visible(t) : 0;
 }
 
-/// A block's share of a head: 64 queries, and a cut (range of columns) of their results.
+/// The part of a head that one block computes: 64 queries, and for them a cut (a range of columns) of the results.
 struct QueryTile {
-  std::int64_t first, last, cut, head, key_head, sample;  ///< queries [first, last); cut of the columns
-  std::int64_t reach;                                     ///< keys that the last query attends to
-  std::int64_t all_see;                                   ///< keys that all queries attend to
+  std::int64_t first, last, cut, head, key_head, sample;  ///< queries [first, last); index of the cut of the columns
+  std::int64_t reach;                                     ///< number of keys that the last query attends to
+  std::int64_t all_see;                                   ///< number of keys that all queries attend to
 
-  /// Item `work` of tiles x cuts x heads x samples. The last queries come first: in a causal head they have the most
-  /// keys.
+  /// Constructs item `work` of tiles x cuts x heads x samples. The last queries come first, because in a causal head
+  /// they attend to the most keys.
   __device__ QueryTile(const AttentionArgs& a, std::int64_t work, std::int64_t tiles, std::int64_t cuts)
       : first((tiles - 1 - work % tiles) * kTile),
         last(first + kTile < a.queries ? first + kTile : a.queries),
@@ -84,7 +85,8 @@ struct QueryTile {
         all_see(visible(a, first + kTile - 1 < last ? first : a.queries)) {}
 };
 
-/// sums = x y transposed for a tile: rows are vectors of x from first_x on, columns vectors of y from first_y on.
+/// sums = x y transposed, for a tile whose rows are the vectors of x from first_x on, and whose columns are the vectors
+/// of y from first_y on.
 template <class T, class C = Compute<T>>
 __device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64_t first_x, const Vectors<T>& y,
                                                  std::int64_t first_y, std::int64_t depth, C* stage,
@@ -119,8 +121,8 @@ __device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64
   }
 }
 
-/// Results of 4 rows and kColumns / 16 columns per thread: for each g < kGroups, columns own_column() + 64 g + 0 … 3 of
-/// the block's columns.
+/// The results of one thread: 4 rows, and kColumns / 16 of the block's columns, namely columns own_column() + 64 g + 0
+/// … 3 for each g < kGroups.
 template <class C, int kColumns>
 struct Results {
   static constexpr int kGroups = kColumns / kTile;
@@ -143,8 +145,9 @@ struct Results {
   }
 
   /// Adds the tile times the vectors of y that belong to its columns; element (row, column) of the tile is at [column *
-  /// kPitch + row]. If not every row attends to every column (`partial`), sees(i, column) tells which of the thread's
-  /// rows do: a product of 0 and a value that is not finite would be NaN.
+  /// kPitch + row]. If not every row attends to every column (`partial`), sees(i, column) is true for those
+  /// of the thread's rows that do. The others are left out, because a product of 0 and a value that is not finite is
+  /// NaN.
   template <class T, class Sees>
   __device__ __forceinline__ void add(const C* tile, const Vectors<T>& y, std::int64_t first_y,
                                       std::int64_t first_column, std::int64_t depth, C* stage, bool partial,
@@ -189,13 +192,15 @@ struct Results {
   }
 };
 
-/// Dropout factors of elements that are requested in ascending order, so that four of them share a call of Philox.
+/// Computes dropout factors of elements that are requested in ascending order, so that four of them share a call of
+/// Philox.
 template <class C>
 class Dropout {
  public:
   __device__ Dropout(const AttentionArgs& a, const std::int64_t* step_offset)
       : a_(a), stream_(live_stream(a.rng, step_offset)), keep_(C(1) / (C(1) - static_cast<C>(a.dropout))) {}
 
+  /// Returns 0 or 1 / (1 - dropout) for sample b, head h, query t and key s.
   __device__ C factor(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) {
     const auto i = static_cast<std::uint64_t>(((b * a_.heads + h) * a_.queries + t) * a_.keys + s);
     if (i / 4 != block_) {
@@ -215,7 +220,7 @@ class Dropout {
   std::array<std::uint32_t, 4> words_{};
 };
 
-/// Rounds x as a Tensor Core would read it.
+/// Returns x rounded to T, as a Tensor Core would read it.
 template <class T>
 __device__ __forceinline__ Compute<T> rounded(Compute<T> x) {
   return load(store<T>(x));

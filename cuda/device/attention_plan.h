@@ -8,8 +8,8 @@
 #include "binade/core/kernels/attention.h"
 #include "binade/cuda/device/engine_choice.h"
 
-/// The key by which an attention of a library is planned. It consists of plain values; this file needs no library
-/// header.
+/// The key by which the library plan of an attention is stored. It consists of plain values; this file includes no
+/// header of a library.
 namespace binade::cuda {
 
 enum class AttentionPass : int { kForward, kBackward };
@@ -27,8 +27,8 @@ struct AttentionKey {
   DType dtype = DType::bf16;
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
   bool causal = false;
-  Steps q{}, k{}, v{}, y{};
-  Steps gy{}, gq{}, gk{}, gv{};  ///< backward only
+  Steps q{}, k{}, v{}, y{};      ///< queries, keys, values, result
+  Steps gy{}, gq{}, gk{}, gv{};  ///< gradients of these; backward only
   bool mask = false;             ///< a mask is added to the logits
   bool dropout = false;          ///< some probabilities are dropped
   bool aligned = true;           ///< every vector is aligned to 16 bytes
@@ -44,11 +44,12 @@ inline bool operator==(const AttentionKey& a, const AttentionKey& b) { return a.
 
 constexpr std::string_view kAttentionFamily = "attention";  ///< the first word of a key's text
 
-/// The form of the graph that computes a key, which depends on the cuDNN version. There is one so far: products, a
+/// The form of the graph that computes a key, which depends on the cuDNN version. There is one form: products, a
 /// pointwise operation for each step of mask and softmax, and reductions.
 enum AttentionForm : int { kComposed };
 constexpr int kAttentionForms = 1;
 
+/// Return the key of a call.
 AttentionKey attention_key(const AttentionForward& call);
 AttentionKey attention_key(const AttentionBackward& call);
 

@@ -4,8 +4,8 @@
 
 namespace binade::cuda {
 
-/// While an object of this class exists, this thread may allocate although it captures the stream; the allocation is
-/// not part of the graph.
+/// While an object of this class exists, this thread may allocate device memory although it captures the stream. The
+/// allocation is not part of the graph.
 class AllowedInCapture {
  public:
   AllowedInCapture();
@@ -19,14 +19,15 @@ class AllowedInCapture {
 
 struct Graph;
 
-/// Starts recording the work that this thread submits. Other threads that submit work wait for the end.
+/// Starts recording the work that this thread submits. Other threads that submit work wait until the capture ends.
 void begin_capture();
 /// Ends capture and returns the graph, or null if it is not wanted. Throws an error that occurred during the capture.
 Graph* end_capture(bool wanted);
+/// Launches a captured graph on the context's stream.
 void run_graph(Graph& graph);
 void destroy(Graph* graph) noexcept;
 
-/// cudaFree, deferred until capture ends.
+/// Frees device memory; during a capture, when it ends. Returns the error of cudaFree.
 cudaError_t free_when_allowed(void* memory);
 
 }  // namespace binade::cuda

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 /// Blocks of kColumns x kFoldThreads / kColumns threads that sum columns: neighboring threads of a warp take
-/// neighboring columns, and several threads share the rows of a column. A block has few columns, so that many blocks
-/// share the work; 8 floats are the smallest memory transaction.
+/// neighboring columns, and several threads share the rows of a column. A block has 8 columns, the smallest memory
+/// transaction in floats, so that as many blocks as possible share the work.
 namespace binade::cuda {
 
 inline constexpr int kFoldThreads = 512, kFoldColumns = 8, kFoldRows = kFoldThreads / kFoldColumns;
@@ -38,6 +38,7 @@ __device__ void fold(C (&x)[n]) {
   }
 }
 
+/// Returns the dimensions of a block.
 inline dim3 fold_block(int columns = kFoldColumns) {
   return {static_cast<unsigned>(columns), static_cast<unsigned>(kFoldThreads / columns), 1};
 }

@@ -6,28 +6,31 @@
 #include "binade/core/kernels/channel_norm.h"
 #include "binade/cuda/device/column_fold.cuh"
 
-/// Passes that batch norm and group norm share, over `samples` x `rows` rows of `cols` channels. Each sample has its
-/// own channel vectors. Batch norm is one sample; group norm is one per image.
+/// The passes that batch norm and group norm share, over `samples` x `rows` rows of `cols` channels. Each sample has
+/// its own mean, scale, … per channel. For batch norm the whole batch is one sample; for group norm each image is one.
 namespace binade::cuda {
 
-/// How blocks share the work, by sizes and alignment alone: stripes of rows of one sample x tiles of channels.
+/// The division of the work among thread blocks, into stripes of rows of one sample x tiles of channels. It depends on
+/// sizes and alignment alone.
 struct ColumnCut {
-  bool packed = false;                                 ///< a thread takes 8 channels
-  int across = 1;                                      ///< threads along the channels
-  int lanes = 1;                                       ///< rows that the block reads at a time
-  std::int64_t tiles = 1, stripes = 1, rows_each = 1;  ///< tiles of channels; stripes of a sample; rows of a stripe
+  bool packed = false;                                 ///< true: a thread processes 8 channels, otherwise 1
+  int across = 1;                                      ///< number of threads along the channels
+  int lanes = 1;                                       ///< number of rows that a block reads at a time
+  std::int64_t tiles = 1, stripes = 1, rows_each = 1;  ///< tiles of channels; stripes per sample; rows per stripe
 };
-/// Returns the cut for `a`. REQUIRES that every pointer of `a` to values that later passes use is set.
+/// Returns the division of the work for `a`. REQUIRES that every pointer of `a` which a later pass uses is set.
 ColumnCut cut_columns(const Columns& a);
 /// Partial results of the two reductions, per stripe: (samples, stripes, kMomentParts or kSumParts, cols) values of the
 /// computing type.
 inline constexpr int kMomentParts = 3, kSumParts = 2;
+/// Returns the number of values in the partial results of a reduction with `parts` values per stripe and channel.
 inline std::int64_t part_values(const Columns& a, const ColumnCut& cut, int parts) {
   return a.samples * cut.stripes * parts * a.cols;
 }
 
-/// parts = an origin (a value of the stripe), the mean minus the origin, and the sum of squared deviations from the
-/// mean. Relative to an origin, a mean keeps the digits that a large common offset would take.
+/// Computes for each stripe and channel: an origin (a value of the stripe), the mean minus the origin, and the sum of
+/// squared deviations from the mean. Relative to the origin, the mean keeps the digits that a large offset common to
+/// all values would cost.
 void column_moments(const Columns& a, const ColumnCut& cut, void* parts);
 /// out = act((x - mean) scale + bias + residual)
 void column_apply(const Columns& a, const ColumnCut& cut);
@@ -41,8 +44,9 @@ struct ChannelTotals {
   double first = 0, second = 0;
 };
 
-/// Must be called by all threads of a block of column_fold.cuh, with the parts of one sample and the thread's channel c
-/// (none if c >= cols). Every thread of a channel receives the channel's totals.
+/// Returns the mean of channel c, and its sum of squared deviations from the mean. All threads of a block of
+/// column_fold.cuh must call it, with `parts` of one sample; a thread with c >= cols has no channel. Every thread of a
+/// channel gets the same result.
 ///
 /// Combines the stripes' means and squared deviations by sums about the first stripe's mean, in double. Cancellation
 /// costs at most a factor of the number of stripes, since the first stripe's distance from the total mean is part of
@@ -69,6 +73,7 @@ __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, s
   const double off = sums[0] / static_cast<double>(rows);
   return {about + off, sums[1] - sums[0] * off};
 }
+/// Returns the two sums of channel c over all stripes. Call it like combine_moments().
 template <class C>
 __device__ ChannelTotals combine_sums(const C* parts, const ColumnCut& cut, std::int64_t cols, std::int64_t c) {
   double sums[2] = {};

@@ -23,12 +23,12 @@ struct Context {
   int capability = 0;  ///< 10 major + minor
   cudaStream_t stream = nullptr;
   std::uint32_t* amax_words = nullptr;  ///< two device words to which the kernels of this call write observed maxima
-  bool observes_libraries = true;       ///< results of libraries are read again to observe them
+  bool observes_libraries = true;       ///< true: results of libraries are read again, to observe them
 
-  FaultNote fault;  ///< the first data for which an op had no result
+  FaultNote fault;  ///< where kernels record the first data for which an op had no result
 
-  /// A number in device memory: by how many steps the running step is later than the one whose number the kernels got
-  /// as an argument. A captured graph runs in later steps; in eager steps the number is 0
+  /// A number in device memory: the number of the running step minus the step number that the kernels got as an
+  /// argument. It is 0 in eager steps, and positive when a captured graph runs in a later step
   /// (cuda/device/live_stream.cuh).
   std::int64_t* step_offset = nullptr;
 
@@ -37,22 +37,25 @@ struct Context {
   std::recursive_mutex mutex;
 };
 
+/// Returns the open device.
 Context& context();
 
 /// Waits for all submitted work. Throws the error that stopped the device, or Status::kBadData.
 void wait();
 
-/// Copies from ordinary host memory, which may be written again on return, without waiting for the device.
+/// Copies from ordinary host memory to the device, without waiting for the device. `from` may be overwritten on return.
 void upload(void* to, const void* from, std::size_t bytes);
 
-/// Copies `from`, as it is when `mark` is reached, to ordinary host memory, concurrently with later work (fetch.cu).
+/// Copies the content that `from` has when `mark` is reached to ordinary host memory, concurrently with later work
+/// (fetch.cu).
 void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark);
 
-/// Workspace for the kernels of one call (work_memory.cu).
+/// Allocate and free workspace for the kernels of one call (work_memory.cu).
 void* allocate_work(std::size_t bytes);
 void release_work(void* memory) noexcept;
 
-/// Returns true if this thread captures the stream: what it submits is recorded in a graph instead of run (capture.cu).
+/// Returns true if this thread captures the stream, so that the work that it submits is recorded in a graph instead of
+/// run (capture.cu).
 bool capturing();
 /// Throws a Failure that names `what` if this thread captures the stream; the capture then fails too.
 void require_no_capture(const char* what);
@@ -60,8 +63,8 @@ void require_no_capture(const char* what);
 /// as the graph. REQUIRES capturing().
 const void* hold_for_graph(const void* values, std::size_t bytes);
 
-/// Device memory for one call. Later calls may get the same bytes: their kernels run after those of this call, since
-/// all are on one stream.
+/// Device memory for one call. Later calls may get the same bytes, because all kernels are on one stream, so that
+/// theirs run after those of this call.
 template <class T>
 class Buffer {
  public:
@@ -120,13 +123,15 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   check(cudaGetLastError(), "launch");
 }
 
-/// Returns a grid of one block per work item; of more items than a grid can have, blocks take several in turn.
+/// Returns a grid of one block per work item. If there are more items than a grid may have blocks, each block has to
+/// process several items.
 inline unsigned blocks_for(std::int64_t work) {
   constexpr std::int64_t kMost = 0x7fffffff;
   return static_cast<unsigned>(work < kMost ? work : kMost);
 }
 
-/// Calls f(i) for this thread's indices in [0, count); consecutive ones are as far apart as the grid has threads.
+/// Calls f(i) for this thread's indices in [0, count). The distance between consecutive indices is the number of
+/// threads in the grid.
 template <class Index, class F>
 __device__ __forceinline__ void each_index(Index count, F&& f) {
   for (Index i = blockIdx.x * static_cast<Index>(blockDim.x) + threadIdx.x; i < count;
@@ -134,9 +139,9 @@ __device__ __forceinline__ void each_index(Index count, F&& f) {
     f(i);
 }
 
-/// Returns a grid for `count` work items that fills the device a few times over; if there are more items than blocks, a
-/// block takes several in turn. Results do not depend on the grid, since every item is computed by itself. With small
-/// blocks, a larger grid leaves less of the device idle at the end.
+/// Returns a grid for `count` work items, of at most `each_multiprocessor` blocks per multiprocessor. If there are more
+/// items than blocks, each block has to process several items. Results do not depend on the grid, since every item is
+/// computed separately. If blocks are small, a larger grid leaves less of the device idle at the end.
 inline unsigned grid_for(std::int64_t count, int each_multiprocessor = 16) {
   const std::int64_t most = static_cast<std::int64_t>(context().multiprocessors) * each_multiprocessor;
   return static_cast<unsigned>(count < 1 ? 1 : count < most ? count : most);

@@ -4,13 +4,14 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/vector.cuh"
 
-/// Shared by Binade's convolution kernels: 16 steps of k are in shared memory at a time, and each of 256 threads keeps
-/// a small block of sums. f32 arithmetic (double for f64) on widened inputs; the terms of a sum are added one after the
-/// other in the order of k.
+/// Code that Binade's convolution kernels share. 16 steps of the summed dimension k are in shared memory at a time, and
+/// each of 256 threads keeps a small block of sums. Inputs are widened to f32 (f64 stays f64), and the terms of a sum
+/// are added one after the other in the order of k.
 namespace binade::cuda {
 
-/// Convolution by Binade's kernels, for any sizes. REQUIRES that the result is not empty, and for the gradient of
-/// weights that there are pixels. Results are observed in `words`; null: not observed.
+/// Compute a convolution, or the gradient of its weights, with Binade's kernels, for any sizes. REQUIRES that the
+/// result is not empty, and for the gradient that there are pixels. Largest magnitudes of results are recorded in
+/// `words`, unless it is null.
 void own_conv(const ConvArgs& a, std::uint32_t* words);
 void own_conv_weight(const ConvWeightArgs& a);
 
@@ -21,8 +22,9 @@ class ContiguousPixels {
   ContiguousPixels(const void* pixels, DType dtype, std::int64_t count, std::int64_t channels, std::int64_t pitch);
   bool is_copy() const { return copy_.data() != nullptr; }
   void* data() const { return is_copy() ? copy_.data() : const_cast<void*>(pixels_); }
+  /// Copies the slice to data(), if that is a copy.
   void copy_in() const;
-  /// Copies data() back to the slice.
+  /// Copies data() back to the slice, if it is a copy.
   void copy_out() const;
 
  private:
@@ -37,7 +39,7 @@ namespace binade::cuda::conv {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kDepth = 16;  ///< steps of k in shared memory
-/// A coordinate outside of every image, whatever is added to it.
+/// A coordinate that stays outside of every image if the offset of a filter is added to it.
 inline constexpr std::int64_t kNowhere = std::int64_t{-1} << 60;
 
 /// kPer contiguous values, loaded in one access if that is wide enough.
@@ -59,6 +61,7 @@ __device__ __forceinline__ void load_run(const T* from, bool there, C (&x)[kPer]
   }
 }
 
+/// Returns true if 0 <= i < extent.
 __device__ __forceinline__ bool inside(std::int64_t i, std::int64_t extent) {
   return static_cast<std::uint64_t>(i) < static_cast<std::uint64_t>(extent);
 }

@@ -8,8 +8,8 @@
 #include "binade/core/kernels/conv.h"
 #include "binade/cuda/device/engine_choice.h"
 
-/// The key by which a convolution of a library is planned. It consists of plain values; this file needs no library
-/// header.
+/// The key by which the library plan of a convolution is stored. It consists of plain values; this file includes no
+/// header of a library.
 namespace binade::cuda {
 
 enum class ConvPass : int { kForward, kDataGradient, kWeightGradient };
@@ -17,13 +17,13 @@ enum class ConvPass : int { kForward, kDataGradient, kWeightGradient };
 /// Everything that the choice of an engine depends on; equal keys get equal engines.
 struct ConvKey {
   ConvPass pass = ConvPass::kForward;
-  DType in = DType::f32;   ///< of the inputs
-  DType out = DType::f32;  ///< of the result
+  DType in = DType::f32;   ///< dtype of the inputs
+  DType out = DType::f32;  ///< dtype of the result
   ConvShape shape;
-  std::int64_t x_pitch = 0, y_pitch = 0;
+  std::int64_t x_pitch = 0, y_pitch = 0;                     ///< elements between neighboring pixels
   int x_alignment = 16, w_alignment = 16, y_alignment = 16;  ///< in bytes: a power of two, at most 16
-  bool bias = false;
-  bool tf32 = false;  ///< f32 inputs may be rounded to TF32
+  bool bias = false;                                         ///< the convolution adds a bias
+  bool tf32 = false;                                         ///< f32 inputs may be rounded to TF32
 
   static constexpr int kNumbers = 25;
   /// All members, in the order of text().
@@ -33,14 +33,15 @@ struct ConvKey {
 };
 inline bool operator==(const ConvKey& a, const ConvKey& b) { return a.numbers() == b.numbers(); }
 
+/// Return the key of a call.
 ConvKey conv_key(const ConvArgs& a);
 ConvKey conv_key(const ConvWeightArgs& a);
 
 /// Returns why no library is used for this convolution; empty if one is.
 std::string no_library_for(const ConvKey& key);
 
-/// Form of a key's graph: with kDirect the convolution writes the result itself, with kThroughFloat it passes f32 sums
-/// to a pointwise operation (bias or identity) that rounds them.
+/// The form of a key's graph. kDirect: the convolution writes the result itself. kThroughFloat: it passes f32 sums to a
+/// pointwise operation (bias or identity) that rounds them.
 enum ConvForm : int { kDirect, kThroughFloat };
 
 constexpr std::string_view kConvFamily = "conv";  ///< the first word of a key's text

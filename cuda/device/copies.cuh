@@ -11,7 +11,7 @@ namespace binade::cuda {
 
 constexpr std::size_t kBlockChunk = std::size_t{256} << 10;  ///< bytes of a chunk
 
-/// Copies one chunk. Called by all threads of the block.
+/// Copies one chunk. All threads of the block must call it.
 __device__ inline void copy_chunk(const MemoryCopy& c) {
   const auto* from = static_cast<const unsigned char*>(c.from);
   auto* to = static_cast<unsigned char*>(c.to);

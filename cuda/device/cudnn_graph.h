@@ -13,8 +13,8 @@
 #include "binade/core/dtype.h"
 #include "binade/cuda/device/engine_choice.h"
 
-/// cuDNN's graph interface. Host code that needs no GPU: engines can be chosen for a device of which only a description
-/// exists (cuDNN 9.8 and later).
+/// cuDNN's graph interface. This host code needs no GPU, because engines can be chosen for a device that exists only as
+/// a description (cuDNN 9.8 and later).
 namespace binade::cuda {
 
 /// Throws the matching Failure unless `status` is success.
@@ -32,6 +32,7 @@ class Descriptor {
 
   cudnnBackendDescriptor_t raw() const { return raw_; }
 
+  /// Set an attribute. Throw Failure with cuDNN's reason if it is refused.
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
                   const void* values);
   Descriptor& set(cudnnBackendAttributeName_t name, std::initializer_list<std::int64_t> values);
@@ -44,9 +45,10 @@ class Descriptor {
   }
   /// Throws Failure with cuDNN's reason.
   Descriptor& finalize();
-  /// Like finalize(), but returns false if cuDNN does not support what is described.
+  /// Like finalize(), but returns false if cuDNN does not support the described operation or plan.
   bool finalized();
 
+  /// Return the values of an attribute.
   std::int64_t integer(cudnnBackendAttributeName_t name) const;
   std::vector<std::int64_t> integers(cudnnBackendAttributeName_t name, std::int64_t count) const;
 
@@ -54,19 +56,21 @@ class Descriptor {
   cudnnBackendDescriptor_t raw_ = nullptr;
 };
 
+/// Returns cuDNN's name of a dtype.
 cudnnDataType_t type_of(DType dtype);
 
 using Four = std::array<std::int64_t, 4>;  ///< extents or strides
 
+/// The description of a tensor in an operation graph.
 struct TensorFacts {
   std::int64_t id;  ///< unique in a graph
   cudnnDataType_t type;
   Four extents, strides;
-  int alignment = 16;
+  int alignment = 16;        ///< bytes that divide the address
   bool is_virtual = false;   ///< an intermediate result that never reaches memory
   bool is_by_value = false;  ///< a number in host memory, read when the plan is executed
 };
-/// Returns a finalized descriptor.
+/// Returns the finalized descriptor of a tensor.
 Descriptor tensor(const TensorFacts& facts);
 
 /// An operation graph with the descriptors that it consists of.
@@ -74,20 +78,23 @@ struct OperationGraph {
   std::vector<Descriptor> parts;
   Descriptor graph{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
 
+  /// Adds a descriptor to the parts, and returns cuDNN's handle of it.
   cudnnBackendDescriptor_t keep(Descriptor&& part) { return parts.emplace_back(std::move(part)).raw(); }
-  /// REQUIRES that `operations` are among the parts. `handle`: the device of the graph; without it cuDNN would take the
-  /// device to have no properties at all (null if the engines are for a described device).
+  /// Makes the graph of `operations`, which must be among the parts. `handle` determines the device of the graph;
+  /// without it, cuDNN assumes a device without any properties. It is null only if the engines are for a described
+  /// device.
   void finalize(const std::vector<cudnnBackendDescriptor_t>& operations, cudnnHandle_t handle);
 };
 
-/// The device for which engines are chosen: that of a handle, or one of which only a description exists.
+/// The device for which engines are chosen (the device of a handle, or one that exists only as a description), and the
+/// conditions of the choice.
 struct EngineTarget {
   cudnnHandle_t handle = nullptr;
-  const Descriptor* device = nullptr;  ///< CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, if there is no handle
-  std::int64_t most_workspace = std::int64_t{1} << 30;
-  int multiprocessors = 132;
-  bool any_order = false;  ///< engines may sum in another order every time
-  bool mode_b = false;     ///< includes what heuristics of mode B propose
+  const Descriptor* device = nullptr;                   ///< CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, if there is no handle
+  std::int64_t most_workspace = std::int64_t{1} << 30;  ///< most bytes of workspace
+  int multiprocessors = 132;                            ///< number of the device's multiprocessors
+  bool any_order = false;                               ///< engines may add in a different order in each run
+  bool mode_b = false;                                  ///< cuDNN's heuristics of mode B are queried too
 };
 
 /// An engine that is ready to run.
@@ -98,11 +105,12 @@ struct EnginePlan {
   std::int64_t workspace = 0;
 };
 
+/// Whether an engine may, or must, use Tensor Cores.
 enum class TensorCores : int { kNone, kAllowed, kOnly };
 
-/// Requirements on an engine in addition to Binade's guarantees, and into how many parts it should cut its sums.
+/// Requirements on an engine in addition to Binade's guarantees, and the number of parts into which it should cut sums.
 struct EngineRequirements {
-  TensorCores tensor_cores = TensorCores::kNone;  ///< f32 inputs are rounded to TF32 on Tensor Cores
+  TensorCores tensor_cores = TensorCores::kNone;  ///< on Tensor Cores, f32 inputs are rounded to TF32
   int slices = 1;  ///< parts into which a sum should be cut; they are computed concurrently and added in f32
 };
 
@@ -112,8 +120,8 @@ struct EngineRequirements {
 /// fail. If terms.slices > 1, the list begins with engines that cut their sums into parts.
 std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineRequirements& terms,
                                            const EngineTarget& target);
-/// Returns the plan of a choice, or std::nullopt if this cuDNN does not support it or it would break the guarantees
-/// above.
+/// Returns the plan of a choice, or std::nullopt if this version of cuDNN does not support it, or if it does not keep
+/// the guarantees of proposed_engines().
 std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice,
                                          const EngineRequirements& terms, const EngineTarget& target);
 

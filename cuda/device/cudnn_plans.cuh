@@ -11,41 +11,45 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/plan_timing.cuh"
 
-/// Plans of cuDNN. A plan is made once per key and kept. Making and running a plan are separate steps, so that no plan
-/// is made during graph capture.
+/// Plans of cuDNN. A plan is made once per key and stored. Making a plan and running it are separate steps, so that no
+/// plan is made during graph capture.
 namespace binade::cuda {
 
-/// Returns the handle on the context's stream, created on first use and kept. REQUIRES that cudnn_mutex() is held.
+/// Returns cuDNN's handle for the context's stream, which is created at the first call. REQUIRES that the caller holds
+/// cudnn_mutex().
 cudnnHandle_t cudnn_handle();
+/// Returns the mutex that guards cuDNN's handle and plans.
 std::mutex& cudnn_mutex();
 
-/// A tensor of a plan that is run: device memory, or the address of a number passed by value.
+/// The data of one tensor of a plan: device memory, or the address of a number in host memory that is passed by value.
 struct PlanTensor {
   std::int64_t id;
   const void* data;
 };
+/// Runs a plan on the context's stream. Throws Failure, with `what`, if cuDNN refuses.
 void execute(const EnginePlan& plan, const std::vector<PlanTensor>& tensors, const char* what);
 
-/// How plans are made for the keys of one family (convolution, attention). A Key must have a unique text(), and
-/// numbers().
+/// The functions that make plans for the keys of one family (convolution, attention). A Key must have a unique text(),
+/// and numbers().
 template <class Key>
 struct Planner {
-  const char* what;                           ///< "a convolution"
+  const char* what;                           ///< the family in error texts, such as "a convolution"
   std::string_view family;                    ///< the first word of a key's text
   int forms;                                  ///< number of forms (graphs that compute a key)
-  std::string (*no_library)(const Key& key);  ///< why cuDNN is not used; empty if it is
+  std::string (*no_library)(const Key& key);  ///< returns why cuDNN is not used for a key; empty if it is used
   std::vector<EngineChoice> (*propose)(const Key& key, const EngineTarget& target);
   std::optional<EnginePlan> (*restore)(const Key& key, const EngineChoice& choice, const EngineTarget& target);
 };
 
+/// The cuDNN plans of one family, by key. Thread-safe.
 template <class Key>
 class PlanCache {
  public:
   explicit PlanCache(const Planner<Key>& planner) : planner_(planner) {}
 
   /// Calls use(plan) and returns true if cuDNN has a plan for `key`, otherwise returns false. use(plan) may be called
-  /// with several plans, because a plan is chosen by time or because cuDNN made a plan that it cannot run: it must
-  /// write all of its results and not read them.
+  /// with several plans, because plans are timed, or because cuDNN made a plan that it cannot run. It must therefore
+  /// write all of its results, and not read them.
   template <class Use>
   bool with_plan(const Key& key, Use&& use) {
     const std::lock_guard lock(cudnn_mutex());
@@ -72,6 +76,7 @@ class PlanCache {
     return plan_of(key, [](const EnginePlan&) {}).has_value();
   }
 
+  /// Returns the plans as text: a title with versions and device, then one line per key.
   std::string text() {
     const std::lock_guard lock(cudnn_mutex());
     std::set<std::string> lines;
@@ -80,6 +85,7 @@ class PlanCache {
     return plans_text(title(), lines);
   }
 
+  /// Adopts the plans of a text() with the same title. Returns their number.
   int use(const std::string& text) {
     const std::lock_guard lock(cudnn_mutex());
     const int taken = take_plans(
@@ -93,6 +99,7 @@ class PlanCache {
     return taken;
   }
 
+  /// Drops all plans.
   void forget() {
     const std::lock_guard lock(cudnn_mutex());
     plans_.clear();
@@ -205,12 +212,12 @@ class PlanCache {
       if (!planned(i) || (best > 0 && plans[i]->workspace > kMostTried)) return {};
       return seconds_of([&] { use(*plans[i]); }, best);
     };
-    // Engines that cuDNN must compile are a last resort, and only the first of them is: a plan of one takes about a
-    // second, in every process.
+    // Engines that cuDNN must compile come last, and only the first of them that works is used, because making a plan
+    // of such an engine takes about a second, in every process.
     const auto contained = static_cast<std::size_t>(
         std::ranges::count_if(all, [](const EngineChoice& choice) { return !choice.is_compiled; }));
     std::optional<std::size_t> found;
-    if (contained == 0)  // before the lock is taken: other processes need not wait for what is compiled here
+    if (contained == 0)  // before the lock is taken, so that other processes do not wait while cuDNN compiles
       for (std::size_t i = 0; !found && i < all.size(); ++i)
         if (planned(i)) found = i;
     PlanChooser::Selection selection(plan_chooser(), name);
@@ -230,8 +237,9 @@ class PlanCache {
 
   Planner<Key> planner_;
   std::unordered_map<Key, std::optional<EnginePlan>, Hash> plans_;
-  std::unordered_map<Key, std::vector<EngineChoice>, Hash> open_;  // proposals for keys that were not used yet
-  std::set<std::string> refused_;                                  // lines of engines whose plans could not be run
+  std::unordered_map<Key, std::vector<EngineChoice>, Hash>
+      open_;                                                  // proposals of has_plan() for keys without a plan yet
+  std::set<std::string> refused_;                             // lines of engines whose plans could not be run
   std::unordered_map<std::string, EngineChoice> taken_over_;  // choices from use(), by their key's text, until used
 };
 

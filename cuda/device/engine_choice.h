@@ -10,18 +10,19 @@
 #include <utility>
 #include <vector>
 
-/// The engine that a library has chosen for a key, as values and as a line of text. This file needs no library header.
+/// The engine that a library has chosen for a key, as values and as a line of text. This file includes no header of a
+/// library.
 namespace binade::cuda {
 
 using Knobs = std::vector<std::pair<std::int64_t, std::int64_t>>;  ///< an engine's tuning parameters: type, value
 
-/// The engine of a library that computes a key, or none.
+/// The engine of a library that computes a key, or the decision that Binade's own kernel computes it.
 struct EngineChoice {
-  bool library = false;  ///< false: the key is computed by our own kernel
-  int form = 0;          ///< which of the graphs that compute the key
-  std::int64_t engine = 0;
+  bool library = false;     ///< false: the key is computed by our own kernel
+  int form = 0;             ///< number of the graph that computes the key (ConvForm, AttentionForm)
+  std::int64_t engine = 0;  ///< cuDNN's number of the engine
   Knobs knobs;
-  bool is_compiled = false;  ///< its kernel is compiled when a plan is made (about a second); no part of the text
+  bool is_compiled = false;  ///< cuDNN compiles the kernel when a plan is made (about a second); not part of the text
 
   bool operator==(const EngineChoice& other) const {
     return library == other.library && form == other.form && engine == other.engine && knobs == other.knobs;
@@ -42,11 +43,12 @@ std::optional<EngineLine> parse_engine_line(std::string_view line, std::string_v
 /// Returns the largest power of two, up to 16, that divides the address.
 int alignment_of(const void* at);
 
-/// Returns values of any integral types as one array.
+/// Returns values of any integral types as one array of 64-bit integers.
 template <class... N>
 std::array<std::int64_t, sizeof...(N)> numbers_of(N... values) {
   return {static_cast<std::int64_t>(values)...};
 }
+/// Returns a hash of all numbers, in their order.
 std::size_t hash_of(std::span<const std::int64_t> numbers);
 
 }  // namespace binade::cuda

@@ -7,7 +7,7 @@
 
 namespace binade::cuda {
 
-/// Any error inside the module; module.cu converts it to a status and a text.
+/// An error inside the module. module.cu converts it to a status and a text.
 class Failure : public std::runtime_error {
  public:
   Failure(Status status, const std::string& text) : std::runtime_error(text), status_(status) {}

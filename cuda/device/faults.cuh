@@ -8,12 +8,12 @@ namespace binade::cuda {
 
 /// Where kernels record data for which an op has no result (core/faults.h).
 struct FaultNote {
-  Fault* first = nullptr;    ///< in host memory, which the host reads at no cost after it has waited
-  unsigned* lock = nullptr;  ///< taken by writers of `first`; in device memory
+  Fault* first = nullptr;    ///< page-locked host memory, which the host reads after it has waited for the device
+  unsigned* lock = nullptr;  ///< a lock in device memory, which a kernel takes before it writes `first`
 };
 
-/// Records that call `call` has no result for `value` at `position`. Keeps the first call and, within a call, the first
-/// position, whichever thread comes first.
+/// Records that call `call` has no result for `value` at `position`. Of several records, keeps
+/// that of the first call and, within a call, of the first position, in whatever order threads run.
 __device__ inline void note_fault(const FaultNote& note, std::uint64_t call, std::int64_t position,
                                   std::int64_t value) {
   volatile Fault* first = note.first;

@@ -7,8 +7,8 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Shared by the passes over flat parameter storage. Each FlatBlock is processed by one block of threads, and a thread
-/// takes 8 contiguous elements at a time.
+/// Code that the passes over flat parameter storage share. Each FlatBlock is processed by one thread block, and a
+/// thread processes 8 contiguous elements at a time.
 namespace binade::cuda {
 
 inline constexpr int kFlatThreads = 256;
@@ -16,7 +16,7 @@ inline constexpr int kFlatThreads = 256;
 /// Returns a copy of `blocks` in device memory. The list is the same in every step, so the copy is cached.
 const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks);
 
-/// Returns pinned memory of at least `bytes`, valid until the next call.
+/// Returns page-locked host memory of at least `bytes`, valid until the next call.
 void* staging(std::size_t bytes);
 
 /// Copies from device memory to `to` and waits for the copy.
@@ -29,17 +29,18 @@ void bring(std::span<T> to, const T* from) {
   std::memcpy(to.data(), pinned, to.size_bytes());
 }
 
-/// Computes the results of ScanArguments in device memory. If given, `words` (one per slice, initially 0) receives the
-/// largest magnitude of each slice.
+/// Computes the results of ScanArguments in device memory. If `words` (one word per slice, initially 0) is not null, it
+/// receives the largest magnitude of each slice.
 void scan(std::span<const FlatBlock> blocks, std::span<const float* const> values, BlockScan* results,
           std::uint32_t* words);
 
 /// Returns true if elements i … i + n - 1 of f32, f16 or bf16 can be accessed as one pack: n is 8, and they begin at a
-/// multiple of 16 bytes. The two functions below access n <= 8 elements, as a pack if possible.
+/// multiple of 16 bytes.
 __device__ __forceinline__ bool lie_together(const void* data, DType dtype, std::int64_t i, int n) {
   const std::int64_t bytes = dtype == DType::f32 ? 4 : 2;
   return n == kPack && (reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(i * bytes)) % 16 == 0;
 }
+/// Load and store elements i … i + n - 1 (n <= 8), as a pack if possible.
 __device__ __forceinline__ void load_run(const void* data, DType dtype, std::int64_t i, int n, float (&x)[kPack]) {
   if (lie_together(data, dtype, i, n)) return load_pack(data, dtype, i, x);
 #pragma unroll

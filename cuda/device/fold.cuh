@@ -6,9 +6,11 @@
 
 #include "binade/cuda/device/context.cuh"
 
-/// Ways to combine values, and their combination over a warp or block, always in the same tree.
+/// Combines values over the threads of a warp or block, always in the same tree. Adding, Largest and LargerWord say how
+/// two values are combined.
 namespace binade::cuda {
 
+/// Sum.
 struct Adding {
   template <class C>
   static constexpr C kStart = C(0);

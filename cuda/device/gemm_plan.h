@@ -11,15 +11,16 @@
 
 #include "binade/core/kernels/gemm.h"
 
-/// The key of a product by cuBLASLt, and the algorithm that was chosen for it. Host code that needs no GPU.
+/// The key of a product by cuBLASLt, and the algorithm that was chosen for the key. This host code needs no GPU.
 namespace binade::cuda {
 
-/// One operand as cuBLASLt sees it. Our matrices are stored by rows, but cuBLASLt counts by columns, so it computes the
-/// transposed product C' (n, m) = B' (n, k) A' (k, m): its first operand is our b, its second our a.
+/// One operand in cuBLASLt's terms. Binade's matrices are stored by rows, but cuBLASLt assumes columns, so it computes
+/// the transposed product C' (n, m) = B' (n, k) A' (k, m): cuBLASLt's first operand is Binade's b, its second Binade's
+/// a.
 struct PlanOperand {
-  bool transposed = false;   ///< stored as (k, lines), as cuBLASLt counts
-  std::int64_t leading = 0;  ///< elements between columns
-  std::int64_t batch = 0;    ///< elements between products
+  bool transposed = false;   ///< stored as (k, lines), in cuBLASLt's column order
+  std::int64_t leading = 0;  ///< elements between neighboring columns
+  std::int64_t batch = 0;    ///< elements between the operands of neighboring products of a batch
   int alignment = 16;        ///< bytes that divide every column's address: a power of two, at most 16
   bool operator==(const PlanOperand&) const = default;
 };
@@ -29,22 +30,22 @@ struct PlanOperand {
 enum class PlanInput : int { f32, f16, bf16, e4m3, e5m2 };
 constexpr bool are_codes(PlanInput in) { return in >= PlanInput::e4m3; }
 
-/// Operation on a sum, besides adding a bias, before it is rounded.
+/// The operation that is applied to a sum, besides adding a bias, before the sum is rounded.
 enum class PlanEpilogue : int {
   none,
   gelu_aux,  ///< GELU in the tanh form; its input is stored too, laid out like the result
-  dgelu,     ///< times the derivative of that GELU at a stored input, laid out like the result
+  dgelu,     ///< multiplies by the derivative of that GELU at a stored input, which is laid out like the result
 };
 
 /// Everything that the choice of an algorithm depends on; equal keys get equal algorithms. A product that is added to
-/// its result has the key of one that is stored: so a gradient that is accumulated in place has the bits of one that is
-/// computed first and added then.
+/// its result has the same key as one that is stored. A gradient that is accumulated in place therefore has the same
+/// bits as one that is computed first and then added.
 struct PlanKey {
   PlanInput in = PlanInput::f32;
   DType out = DType::f32;
-  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;  ///< (m, k) times (k, n); number of products
   PlanOperand a, b, c;
-  bool bias = false;
+  bool bias = false;  ///< cuBLASLt adds a bias
   bool tf32 = false;  ///< f32 inputs are rounded to TF32
   PlanEpilogue epilogue = PlanEpilogue::none;
   bool operator==(const PlanKey&) const = default;
@@ -64,16 +65,19 @@ struct PlanKeyHash {
 /// multiple of 16 bytes, rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels").
 std::optional<PlanKey> plan_key(const GemmArgs& g);
 
-/// Return a key and its algorithm as one line of text, and read them back; std::nullopt if the line is no plan. A plan
-/// without an algorithm means that cuBLASLt has none for this key. A line without the word "epilogue" means
-/// PlanEpilogue::none.
+/// Returns a key and its algorithm as one line of text. Without an algorithm, the line says that cuBLASLt has none for
+/// this key.
 std::string plan_line(const PlanKey& key, const std::optional<cublasLtMatmulAlgo_t>& algorithm);
+/// The content of such a line.
 struct PlanLine {
   PlanKey key;
   std::optional<cublasLtMatmulAlgo_t> algorithm;
 };
+/// Reads a line of plan_line(). Returns std::nullopt if the line is no plan. A line without the word "epilogue" means
+/// PlanEpilogue::none.
 std::optional<PlanLine> parse_plan_line(std::string_view line);
 
+/// A deleter that calls kDestroy.
 template <auto kDestroy>
 struct Destroy {
   template <class T>
@@ -85,16 +89,18 @@ using LayoutOwner = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy<&cubla
 using OperationOwner = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy<&cublasLtMatmulDescDestroy>>;
 using PreferenceOwner = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy<&cublasLtMatmulPreferenceDestroy>>;
 
-/// Descriptors of a product. The addresses of a bias, the input of a GELU and scales are set later.
+/// cuBLASLt's descriptors of a product. The addresses of a bias, the input of a GELU and scales are set later.
 struct PlanDescriptors {
   OperationOwner operation;
   LayoutOwner first, second, result;
 };
+/// Returns the descriptors of a key. Throws Failure if cuBLASLt refuses one.
 PlanDescriptors plan_descriptors(const PlanKey& key);
 
-/// Limits the algorithms that the heuristics propose, to `workspace` bytes and to sums that are reduced in the
-/// computing type; not at all if an epilogue follows and the result is 16 bits wide, because cuBLASLt rounds reduced
-/// sums to the result's dtype before the epilogue reads them (seen on an H200, cuBLASLt 13.1).
+/// Limits the algorithms that cuBLASLt's heuristics propose: to `workspace` bytes, and to algorithms that add partial
+/// sums in the computing type. If an epilogue follows and the result is 16 bits wide, excludes all algorithms with
+/// partial sums, because cuBLASLt rounds the total to the result's dtype before the epilogue reads it (seen on an H200,
+/// cuBLASLt 13.1).
 PreferenceOwner plan_preference(const PlanKey& key, std::size_t workspace);
 
 /// Throws the matching Failure unless `status` is success.

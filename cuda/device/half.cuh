@@ -12,8 +12,8 @@
 #include <cuda_fp16.h>
 #endif
 
-/// Converts halves to floats and back, rounded to nearest even: by one instruction on a GPU, by core/float16.h
-/// elsewhere. Both give the same bits except for the payload of a NaN, which a GPU does not keep.
+/// Converts halves to floats and back, rounded to nearest even. A GPU does this with one instruction; other devices use
+/// core/float16.h. Both give the same bits, except for the payload of a NaN, which a GPU does not keep.
 namespace binade::cuda {
 
 __device__ __forceinline__ float widened(float16 x) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ bfloat16 narrowed<bfloat16>(float x) {
 #endif
 }
 
-/// Two halves in a word, the first in its lower half.
+/// Returns two numbers, rounded to T, in one word: `low` in its lower half, `high` in its upper half.
 template <class T>
 __device__ __forceinline__ std::uint32_t narrowed_pair(float low, float high) {
 #if defined(__CUDA_ARCH__)

@@ -15,28 +15,29 @@ namespace binade::cuda {
 /// Opens cuBLASLt and cuDNN for the open device and records in `facts` which were found.
 void open_libraries(DeviceFacts& facts);
 
-/// Computes C (+)= A B or A B + bias by a library. For 16-bit types with `pre_activation` it also computes GELU(A B +
-/// bias) in the tanh form, and A B times the derivative of that GELU, with the library's accuracy. Sums are f32,
-/// rounded once; nothing is observed. Returns false and does nothing if no library can compute the product: another
-/// activation, a bias of another dtype than the result, f64, layouts that are dense in neither direction. gemm_plan.h
-/// has the rules for 8-bit codes.
+/// Computes C = A B + bias, or C = C + A B, by a library. For 16-bit types with `pre_activation` it also computes
+/// GELU(A B
+/// + bias) in the tanh form, and A B times the derivative of that GELU, with the library's accuracy. Sums are f32,
+/// rounded once. Results are not observed. Returns false, and does nothing, if no library can compute the product
+/// because of another activation, a bias of another dtype than the result, f64, or operands that are dense in neither
+/// direction. gemm_plan.h has the rules for 8-bit codes.
 bool library_gemm(const GemmArgs& g);
 
-/// Computes a convolution by a library: the same bits every time, f32 sums, rounded once, nothing observed. Returns
-/// false and does nothing if no library computes it in this way. Throws Failure if it would need a new plan during
-/// graph capture.
+/// Compute a convolution, or the gradient of its weights, by a library, with the same bits every time. Sums are f32,
+/// rounded once. Results are not observed. Return false, and do nothing, if no library computes it in this way. Throw
+/// Failure if a new plan would be needed during graph capture.
 bool library_conv(const ConvArgs& a);
 bool library_conv_weight(const ConvWeightArgs& a);
 /// Return true if library_conv() or library_conv_weight() would compute the convolution.
 bool library_has_conv(const ConvArgs& a);
 bool library_has_conv(const ConvWeightArgs& a);
 
-/// Computes attention by a library: the same bits every time, f32 logits, softmax and sums, nothing observed. The
-/// log-sum-exp is that of AttentionForward, so a library may run one pass and our kernels the other. Returns false and
-/// does nothing if no library computes it in this way: f32 and f64, masks, dropout, depths other than multiples of 8 up
-/// to 128, queries that attend to no key. A library multiplies a key hidden by `causal` by 0, which our kernels do not:
-/// if v or k holds a NaN or an infinity, more rows may become NaN. Throws Failure if it would need a new plan during
-/// graph capture.
+/// Compute attention by a library, with the same bits every time. Logits, softmax and sums are f32. Results are not
+/// observed. The log-sum-exp is that of AttentionForward, so a library may run one pass and Binade's kernels the other.
+/// Return false, and do nothing, if no library computes it in this way: for f32 and f64, masks, dropout, depths other
+/// than multiples of 8 up to 128, and queries that attend to no key. A library multiplies a key hidden by `causal` by
+/// 0, which Binade's kernels do not, so more rows may become NaN if v or k contains a NaN or an infinity. Throw Failure
+/// if a new plan would be needed during graph capture.
 bool library_attention(const AttentionForward& f);
 bool library_attention(const AttentionBackward& b);
 
@@ -47,9 +48,11 @@ std::string library_plans();
 int use_library_plans(const std::string& text);
 /// Sets how plans are chosen from now on.
 void choose_library_plans(const PlanOptions& options);
+/// Returns the chooser of all libraries' plans.
 PlanChooser& plan_chooser();
 /// Returns the calls that libraries could not compute, one line each, in order of discovery.
 std::string library_notes();
+/// Adds a line to library_notes().
 void add_note(const std::string& line);
 /// Returns " sm_90 multiprocessors 132" for the title of a library's plans.
 std::string device_title();
@@ -57,11 +60,11 @@ std::string device_title();
 void add_note_once(const std::string& line);
 
 /// Returns the text of one library: its title, then its lines in order, so that the same choices give the same text.
-/// Empty without lines.
+/// Returns an empty text if there are no lines.
 std::string plans_text(const std::string& title, const std::set<std::string>& lines);
 
 /// Reads the lines after the line `title`, up to the next title (a line that `parse` does not accept), and calls
-/// take(parse(line)) for each. Returns how many lines `take` accepted.
+/// take(parse(line)) for each. Returns the number of lines that `take` accepted.
 template <class Parse, class Take>
 int take_plans(const std::string& text, const std::string& title, Parse&& parse, Take&& take) {
   std::istringstream lines(text);

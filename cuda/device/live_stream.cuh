@@ -5,8 +5,8 @@
 
 namespace binade::cuda {
 
-/// Returns `stream` for the step that runs now: a captured graph contains the stream of the step in which it was
-/// captured, which was `*step_offset` steps ago (Context::step_offset).
+/// Returns the random stream of the step that runs now. A captured graph contains the stream of the step in which it
+/// was captured, which was `*step_offset` steps ago (Context::step_offset).
 __device__ __forceinline__ RandomStream live_stream(RandomStream stream, const std::int64_t* step_offset) {
   stream.step += static_cast<std::uint64_t>(*step_offset);
   return stream;

@@ -13,12 +13,13 @@ namespace binade::cuda {
 
 inline constexpr int kMapThreads = 256;
 
+/// The inputs of a kernel, as an argument that can be passed by value.
 template <int kInputs>
 struct MapInputs {
   In in[kInputs];
 };
 
-/// A divisor that the host knows. Numbers below 2^31 are divided by a multiplication and a shift.
+/// A divisor that the host knows. Divides numbers below 2^31 by a multiplication and a shift.
 struct Divisor {
   std::int64_t value = 1;
   std::uint32_t factor = 0, shift = 0;
@@ -37,7 +38,8 @@ struct Divisor {
   }
 };
 
-/// A Walk in vectors of `each` elements: vector i of a run begins at its element i each.
+/// A Walk (core/kernels/views.h) whose runs are processed in vectors of `each` elements. Vector i of a run begins at
+/// the run's element i * each.
 struct WalkVectors {
   std::int64_t count = 0;
   int each = 1, outer = 0;
@@ -55,7 +57,7 @@ struct WalkVectors {
     std::copy_n(walk.steps, Walk::kMaxOperands, steps);
   }
 
-  /// at[k] = the first element of operand k in vector i.
+  /// Sets at[k] to the index of operand k's first element in vector i.
   template <int kOperands>
   __device__ __forceinline__ void offsets(std::int64_t i, std::int64_t (&at)[kOperands]) const {
     std::int64_t run = outer > 0 ? length.quotient(i) : 0;
@@ -71,13 +73,13 @@ struct WalkVectors {
   }
 };
 
-/// Calls f.prepare() if F has it: it lets a functor read device memory, once per thread.
+/// Calls f.prepare() if F has it. A functor can read device memory there, once per thread.
 template <class F>
 __device__ __forceinline__ void prepare(F& f) {
   if constexpr (requires { f.prepare(); }) f.prepare();
 }
 
-/// y = f(x, i) for every element, where x are the inputs' values and i is the element's index.
+/// Computes y = f(x, i) for every element, where x is the array of the inputs' values and i is the element's index.
 template <class C, int kInputs, class F>
 __global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, WalkVectors vectors, std::uint32_t* words) {
   AmaxObserver amax(words, out.dtype);
@@ -95,8 +97,8 @@ __global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, WalkVector
   amax.publish();
 }
 
-/// Like map_elements() in packs of 8, for inputs whose elements are contiguous packs or one repeated element. In a
-/// single run, also computes the `rest` elements after the last pack.
+/// Like map_elements(), but in packs of 8, for inputs whose elements are contiguous packs or one repeated element. If
+/// the walk is a single run, also computes the `rest` elements after the last pack.
 template <int kInputs, class F>
 __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
     map_packs(F f, MapInputs<kInputs> inputs, Out out, WalkVectors vectors, int rest, std::uint32_t* words) {
@@ -155,9 +157,9 @@ inline bool lies_in_packs(const Walk& walk, int k, const void* data, DType dtype
   return true;
 }
 
-/// out[i] = f(inputs at i, i), in double if `out` or an input is f64, otherwise in float. Results are observed in
-/// `words`; null: not observed. Uses packs in runs of whole packs, and in a single run of any length, if each input is
-/// packed or repeats one element along a run.
+/// out[i] = f(inputs at i, i), in double if `out` or an input is f64, otherwise in float. Largest magnitudes
+/// of results are recorded in `words`, unless it is null. Uses packs if the walk consists of whole packs or is a single
+/// run, and if each input is packed or repeats one element along a run.
 template <int kInputs, class F>
 void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::uint32_t* words = context().amax_words) {
   const std::int64_t count = walk.runs * walk.length;
@@ -188,7 +190,7 @@ inline Walk flat_walk(std::int64_t count, int operands) {
   return walk;
 }
 
-/// Returns a walk over rows of `cols` elements, pitches[i] apart for operand i.
+/// Returns a walk over rows of `cols` elements; the rows of operand i begin pitches[i] elements apart.
 template <int kOperands>
 Walk row_walk(std::int64_t rows, std::int64_t cols, const std::int64_t (&pitches)[kOperands]) {
   bool flat = true;

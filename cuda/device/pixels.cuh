@@ -3,10 +3,12 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/vector.cuh"
 
-/// Kernels that compute every pixel of an image batch (N, H, W, C) independently, V neighboring channels per thread.
+/// Code of kernels that compute every pixel of an image batch (N, H, W, C) independently. A thread computes V
+/// neighboring channels of a pixel at a time.
 namespace binade::cuda {
 
-/// Pixels shared by the threads of a grid: neighbors in a warp take neighboring channels, then pixels.
+/// The pixels of a batch, divided among the threads of a grid. Neighboring threads of a warp process neighboring
+/// channels, then neighboring pixels.
 struct Pixels {
   std::int64_t images = 0, height = 0, width = 0, channels = 0;
 
@@ -24,8 +26,8 @@ struct Pixels {
       walk<V>(thread, step, count, across, width, height, f);
   }
 
-  /// Returns a grid, of blocks of kThreads, that fills the device.
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = 256;  ///< threads of a block
+  /// Returns the number of blocks of a grid that fills the device, for v channels per thread.
   unsigned grid(int v) const { return grid_for(ceil_div(images * height * width * (channels / v), kThreads)); }
 
  private:

@@ -8,15 +8,16 @@
 #include <string>
 #include <vector>
 
-/// Selects one of several plans that compute the same result: the first, or the fastest, which is then kept for this
-/// machine. This file needs no library header.
+/// Selects one of several plans that compute the same result: the first, or the fastest, which is then stored for this
+/// machine (docs/decisions/0029). This file includes no header of a library.
 namespace binade::cuda {
 
+/// How plans are chosen.
 struct PlanSettings {
-  bool timed = false;      ///< the fastest plan is chosen, otherwise the first that a library proposes
-  bool any_order = false;  ///< plans may sum in another order every time
-  std::string file;        ///< where this machine's choices are kept; empty: plans are not timed
-  double seconds = 0;      ///< time that this process may spend on timing plans
+  bool timed = false;      ///< true: the fastest plan is chosen; false: the first that a library proposes
+  bool any_order = false;  ///< plans may add sums in a different order in each run
+  std::string file;        ///< path of the file with this machine's choices; empty: plans are not timed
+  double seconds = 0;      ///< seconds that this process may spend on timing plans
 
   static constexpr double kOfOneKey = 0.5;  ///< most seconds for one key
 };
@@ -30,13 +31,16 @@ class PlanStore {
   PlanStore(const PlanStore&) = delete;
   PlanStore& operator=(const PlanStore&) = delete;
 
-  /// Locks the file and reads what others have added. Returns false on failure; why() returns the reason.
+  /// Locks the file, and reads the lines that other processes have added. Returns false on failure; why() then returns
+  /// the reason.
   bool lock();
   void unlock();
   const std::string& why() const { return why_; }
   /// Returns the line of a key, if there is one. REQUIRES the lock, like add() and damaged().
   std::optional<std::string> line_of(const std::string& key) const;
+  /// Appends a line. Returns false on failure; why() then returns the reason.
   bool add(const std::string& line);
+  /// Returns the number of lines that are no plan lines.
   int damaged() const { return damaged_; }
 
   /// Returns the key of a plan line; empty if `line` is not a plan line.
@@ -54,7 +58,8 @@ class PlanStore {
   std::map<std::string, std::string> lines_;
 };
 
-/// Settings of this process, and the time that it has spent. Callers hold the lock under which calls run.
+/// Chooses plans by the settings of this process, and counts the time that it has spent. Callers must hold
+/// Context::mutex.
 class PlanChooser {
  public:
   /// Reports a line to the user.

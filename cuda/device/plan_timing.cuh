@@ -25,15 +25,15 @@ class TimedEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Returns the seconds that the device needs for the work that run() submits: the least of three runs after a warm-up.
-/// Short work is submitted several times per run, so that the device does not wait for the host in between.
+/// Returns the seconds that the device needs for the work that run() submits, as the least of three runs after a
+/// warm-up. Short work is submitted several times per run, so that the device does not wait for the host in between.
 /// Stops after a run that takes more than 1.5 times `best` (the least time of other plans; 0: none yet), and lowers
-/// `best` to the result if that is less. std::nullopt if the work is unsupported or out of memory. REQUIRES that
-/// nothing is being captured.
+/// `best` to the result if that is less. Returns std::nullopt if the work is unsupported, or if the device has too
+/// little memory. REQUIRES that no thread captures the stream.
 template <class Run>
 std::optional<double> seconds_of(Run&& run, double& best) try {
-  constexpr int kRuns = 3, kTogether = 8;
-  constexpr double kShort = 200e-6;
+  constexpr int kRuns = 3, kTogether = 8;  // runs that are timed; times that short work is submitted per run
+  constexpr double kShort = 200e-6;        // work of fewer seconds is short
   constexpr double kHopeless = 1.5;
   const TimedEvent begin, end;
   double least = 0;

@@ -6,8 +6,8 @@
 #include "binade/cuda/device/value.cuh"
 #include "binade/cuda/rules.h"
 
-/// Shared by the files of the products: the positions of a batch's results in memory, and the computation of a result
-/// from a sum.
+/// Code that the files of the products share: the positions of a batch's results in memory, and the computation of a
+/// result from a sum.
 namespace binade::cuda {
 
 /// Product i of a batch begins at element offsets[i] (in device memory), or at i * stride if offsets is null.
@@ -17,18 +17,18 @@ struct BatchOffsets {
   __device__ std::int64_t at(std::int64_t i) const { return offsets != nullptr ? offsets[i] : i * stride; }
 };
 
-/// y = round(activation(sum + bias)), z = round(sum + bias); or y += sum. Both round the same sum once, except that a
-/// GELU in halves is computed from z (docs/decisions/0037).
+/// The last part of a product: y = round(activation(sum + bias)) and z = round(sum + bias), or y += sum. y and z each
+/// round the unrounded sum once, except that in 16 bits a GELU is computed from z (docs/decisions/0037).
 struct Finish {
   Out y;
-  void* z = nullptr;  ///< laid out like y, of its dtype
-  std::int64_t row = 0;
-  BatchOffsets batch;
-  In bias{};  ///< null: none
+  void* z = nullptr;     ///< has the layout and the dtype of y; null: z is not stored
+  std::int64_t row = 0;  ///< elements between rows of y
+  BatchOffsets batch;    ///< positions of the products of a batch in y
+  In bias{};             ///< null: none
   Activation activation = Activation::kNone;
-  bool accumulate = false;
-  bool sums_are_kept = false;      ///< sums are read from z itself, which is observed but not stored again
-  std::uint32_t* words = nullptr;  ///< where results are observed; null: they are not
+  bool accumulate = false;         ///< adds the sum to y
+  bool sums_are_kept = false;      ///< z contains the sums already; they are observed, but not stored again
+  std::uint32_t* words = nullptr;  ///< two device words for observed maxima; null: results are not observed
 };
 
 /// Returns the Finish of a product, without the batch's offsets: only the caller knows whether they are evenly spaced.
@@ -45,25 +45,28 @@ inline Finish finish_of(const GemmArgs& g) {
           .words = g.partial ? nullptr : context().amax_words};
 }
 
-/// Sums (batch, m, n) that finish_sums() completes. Each is the total of `chunks` values, `chunk` elements apart, added
-/// in order. f32 (f64) or, for a single chunk, any floating dtype.
+/// Sums (batch, m, n) that finish_sums() completes. Each sum is the total of `chunks` values that are `chunk` elements
+/// apart, added in order. The values are f32 (f64 for f64) or, if there is a single chunk, of any floating dtype.
 struct Sums {
   In from;
-  std::int64_t row = 0;
+  std::int64_t row = 0;  ///< elements between rows
   BatchOffsets batch;
-  std::int64_t chunks = 1, chunk = 0;
+  std::int64_t chunks = 1, chunk = 0;  ///< number of values per sum; elements between them
 };
 
 /// Computes a product by the kernel of gemm.cu, for any shape and layout.
 void own_gemm(const GemmArgs& g);
 /// Computes a product of codes (GemmArgs with `in` u8) by `multiply`, in bf16.
 void gemm_of_decoded(const GemmArgs& g, void (*multiply)(const GemmArgs&));
-/// Computes a product by a library, completed by our kernels. Returns false if no library can compute it.
+/// Computes a product by a library, and the steps that the library cannot do by Binade's kernels. Returns false if no
+/// library can compute it.
 bool gemm_by_library(const GemmArgs& g);
+/// Computes the results of a product from its sums.
 void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int64_t m, std::int64_t n);
 /// Observes results that a library has stored.
 void observe_products(const Finish& f, std::int64_t batch, std::int64_t m, std::int64_t n);
 
+/// Returns activation(x); NaN stays NaN.
 template <class C>
 __device__ __forceinline__ C activated(Activation activation, C x) {
   switch (activation) {
@@ -80,8 +83,8 @@ __device__ __forceinline__ bool is_of_rounded(const Finish& f) {
   return (f.y.dtype == DType::f16 || f.y.dtype == DType::bf16) &&
          (f.activation == Activation::kGelu || f.activation == Activation::kGeluTanh);
 }
-/// Returns the sum as it is stored in z, if y is computed from z: a finite sum below the range becomes the lowest
-/// value.
+/// Returns the value that z gets for a sum, if y is computed from z. A finite sum below the range becomes the lowest
+/// finite value.
 template <class C>
 __device__ __forceinline__ C as_z(DType half, C sum) {
   const bool f16 = half == DType::f16;
@@ -90,7 +93,7 @@ __device__ __forceinline__ C as_z(DType half, C sum) {
   return static_cast<C>(f16 ? widened(narrowed<float16>(held)) : widened(narrowed<bfloat16>(held)));
 }
 
-/// Completes one sum; `at` is its element in y.
+/// Computes the results of one sum. `at` is the index of the result in y.
 template <class C>
 __device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std::int64_t column, C sum,
                                            AmaxObserver& amax) {

@@ -6,8 +6,9 @@
 #include "binade/cuda/device/thread_group.cuh"
 #include "binade/cuda/device/vector.cuh"
 
-/// How the threads of a group process a row: in vectors of `V` contiguous elements, 8 in 16-byte accesses or 1. Each
-/// thread keeps up to `H` vectors in registers from the first pass to the second; with H = 0 the row is read again.
+/// Code by which the threads of a group process a row, in vectors of V contiguous elements: V is 8, in 16-byte
+/// accesses, or 1. Each thread keeps up to H vectors in registers from the first pass to the second. If H is 0, the
+/// second pass reads the row again.
 namespace binade::cuda {
 
 /// Calls f(column, index of the vector among the thread's vectors) for this thread's vectors of a row.
@@ -26,13 +27,13 @@ __device__ __forceinline__ void each_vector(const ThreadGroup<C>& group, std::in
   }
 }
 
-/// The threads of a block, and how many of them share a row.
+/// The number of threads of a block, and the number of threads that process a row together.
 struct RowGroups {
   int threads, width;
   int count() const { return threads / width; }
 };
 
-/// Returns groups of at most a warp, in blocks of 128 threads.
+/// Returns groups of at most a warp for rows of `vectors` vectors, in blocks of 128 threads.
 inline RowGroups small_groups(std::int64_t vectors) {
   const auto width = static_cast<int>(
       std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(vectors, 1, 32))));
@@ -44,7 +45,7 @@ inline RowGroups block_group(std::int64_t vectors, int held) {
   return {threads, threads};
 }
 
-/// Load or store V contiguous elements, 8 in 16-byte accesses or one, of a dtype known at run time.
+/// Load and store V contiguous elements (8 in 16-byte accesses, or 1) of a dtype known at run time.
 template <int V, class C>
 __device__ __forceinline__ void load_vector(const In& x, std::int64_t i, C (&to)[V]) {
   if constexpr (V == kPack)
@@ -63,7 +64,7 @@ __device__ __forceinline__ void store_vector(const Out& y, std::int64_t i, const
 /// Shape of a launch over rows of `cols` elements: whether they are read in packs, whether threads hold their vectors
 /// in registers, and the thread groups.
 struct RowLaunch {
-  static constexpr int kHeld = 4;
+  static constexpr int kHeld = 4;  ///< vectors that a thread keeps in registers
   bool packed, held;
   RowGroups groups;
 

@@ -8,14 +8,15 @@
 
 namespace binade::cuda {
 
-/// Sorts positions 0 … count - 1 by their keys, equal keys in position order: a radix sort from the lowest digit up.
-/// Owns its memory.
+/// Sorts the positions 0 … count - 1 by their keys, and positions with equal keys in ascending order, by a radix sort
+/// from the lowest digit up. Owns its memory.
 class PositionSort {
  public:
   /// REQUIRES count < 2^31.
   explicit PositionSort(std::int64_t count);
 
-  std::uint32_t* keys() { return keys_[0].data(); }  ///< to be written in position order before sort()
+  std::uint32_t* keys() { return keys_[0].data(); }  ///< keys in position order, to be written before sort()
+  /// REQUIRES that no key is larger than `largest_key`.
   void sort(std::uint32_t largest_key);
 
   const std::uint32_t* sorted_keys() const { return keys_[sorted_index_].data(); }

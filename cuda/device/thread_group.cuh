@@ -3,8 +3,9 @@
 #include "binade/cuda/device/fold.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// The threads that work on one row together: a power of two of at most a warp, or the whole block. Sums over a group
-/// are added in a tree that depends on its width alone, and every thread of the group receives the same bits.
+/// A group of threads that process one row together: 1, 2, 4, … or 32 threads of a warp, or the whole block. Sums over
+/// a group are added in a tree that depends on the number of its threads alone, and every thread of the group receives
+/// the same bits.
 namespace binade::cuda {
 
 /// This thread's group; a block of `blockDim.x` threads is divided into groups of `width`. All threads of a block must
@@ -12,8 +13,8 @@ namespace binade::cuda {
 template <class C>
 class ThreadGroup {
  public:
-  static constexpr int kMost = 2;  ///< most values that are summed at a time
-  static constexpr int kWarpsMost = 32;
+  static constexpr int kMost = 2;        ///< most values that are summed at a time
+  static constexpr int kWarpsMost = 32;  ///< most warps of a block
   static constexpr int kScratch = 2 * kWarpsMost * kMost;
 
   /// `scratch`: shared memory of kScratch values, used if a group is larger than a warp.
@@ -23,9 +24,10 @@ class ThreadGroup {
         index_(static_cast<int>(threadIdx.x) / width),
         scratch_(scratch) {}
 
-  __device__ int width() const { return width_; }
-  __device__ int rank() const { return rank_; }
+  __device__ int width() const { return width_; }  ///< number of threads in the group
+  __device__ int rank() const { return rank_; }    ///< index of this thread in its group
   __device__ int index() const { return index_; }  ///< index of the group in its block
+  /// Returns the number of groups in the block.
   __device__ int count() const { return static_cast<int>(blockDim.x) / width_; }
 
   /// Calls f(row, number of its columns) for this group's rows. A group without a row is called with 0 columns.

@@ -22,7 +22,7 @@ struct alignas(16) Quad {
   C value[4];
 };
 
-/// Loads element i of a dtype known at run time; every thread of a warp takes the same branch.
+/// Loads element i of a dtype known at run time. Every thread of a warp takes the same branch of the switch.
 template <class C>
 __device__ __forceinline__ C load_at(const void* data, DType dtype, std::int64_t i) {
   switch (dtype) {
@@ -52,6 +52,7 @@ __device__ __forceinline__ float before_half(C x) {
     return static_cast<float>(x);
 }
 
+/// Stores a value as element i of a dtype known at run time, rounded once.
 template <class C>
 __device__ __forceinline__ void store_at(void* data, DType dtype, std::int64_t i, C value) {
   switch (dtype) {
@@ -66,10 +67,10 @@ __device__ __forceinline__ void store_at(void* data, DType dtype, std::int64_t i
   }
 }
 
-/// Elements that one thread takes at a time: 16 bytes of halves, 32 bytes of f32.
+/// Number of elements of a pack, which one thread loads or stores together: 16 bytes of halves, 32 bytes of f32.
 inline constexpr int kPack = 8;
 
-/// kPack contiguous elements as stored; `high` is used by f32 alone. Fetching and unpacking are two steps, so that a
+/// kPack contiguous elements as they are stored. Only f32 uses `high`. Fetching and unpacking are two steps, so that a
 /// thread can request several packs before it waits for the first.
 struct RawPack {
   Bytes16 low, high;
@@ -86,6 +87,7 @@ __device__ __forceinline__ RawPack fetch_pack(const void* data, DType dtype, std
   return raw;
 }
 
+/// Converts a fetched pack to floats.
 __device__ __forceinline__ void unpack(const RawPack& raw, DType dtype, float (&x)[kPack]) {
   if (dtype == DType::f32) {
 #pragma unroll
@@ -102,6 +104,7 @@ __device__ __forceinline__ void unpack(const RawPack& raw, DType dtype, float (&
   }
 }
 
+/// Load and store elements i … i + 7 of f32, f16 or bf16. REQUIRE that they begin at a multiple of 16 bytes.
 __device__ __forceinline__ void load_pack(const void* data, DType dtype, std::int64_t i, float (&x)[kPack]) {
   if (dtype == DType::f32) return unpack(fetch_pack(data, DType::f32, i), DType::f32, x);
   unpack(fetch_pack(data, DType::bf16, i), dtype, x);  // halves need no register for `high`
@@ -139,7 +142,7 @@ void with_unit(std::uintptr_t bytes, F&& body) {
   return body(static_cast<std::uint8_t*>(nullptr));
 }
 
-/// Returns true if load_pack can read at multiples of kPack.
+/// Returns true if load_pack() can read `data` at every multiple of kPack.
 inline bool packs(const void* data, DType dtype) {
   return (dtype == DType::f32 || is_half(dtype)) && reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
 }

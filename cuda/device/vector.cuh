@@ -4,7 +4,7 @@
 
 #include "binade/cuda/device/value.cuh"
 
-/// Vectors of `V` contiguous elements of a dtype known at compile time: kPack in 16-byte accesses, or 1.
+/// Vectors of V contiguous elements of a dtype known at compile time. V is kPack, in 16-byte accesses, or 1.
 namespace binade::cuda {
 
 /// Loads the V elements of `data` from element i on.
@@ -15,7 +15,7 @@ __device__ __forceinline__ void load_vector(const void* data, std::int64_t i, C 
   else
     x[0] = load_at<C>(data, kDTypeOf<T>, i);
 }
-/// The elements as stored, for loading them in two steps (fetch_pack).
+/// The elements of a vector as they are stored, for loading them in two steps: fetch_vector() and unpack_vector().
 template <class T, int V>
 using RawVector = std::conditional_t<V == kPack, RawPack, T>;
 template <class T, int V>
@@ -40,7 +40,7 @@ __device__ __forceinline__ void store_vector(void* data, std::int64_t i, const C
     store_at(data, kDTypeOf<T>, i, x[0]);
 }
 
-/// Returns `x` as it reads back after being stored.
+/// Returns x rounded to T.
 template <class T, class C>
 __device__ __forceinline__ C rounded(C x) {
   if constexpr (std::is_same_v<T, C>)
@@ -49,7 +49,7 @@ __device__ __forceinline__ C rounded(C x) {
     return widened(narrowed<T>(x));
 }
 
-/// Returns true if rows `pitch` elements apart can be read in packs, or if `data` is null.
+/// Returns true if rows that are `pitch` elements apart can be read in packs, or if `data` is null.
 inline bool packs_rows(const void* data, DType dtype, std::int64_t pitch) {
   return data == nullptr || (packs(data, dtype) && pitch * static_cast<std::int64_t>(size_of(dtype)) % 16 == 0);
 }
@@ -65,7 +65,7 @@ void with_type(DType dtype, F&& f) {
   }
 }
 
-/// Calls f(TypeTag<T>, std::integral_constant<int, V>): V = kPack if `packed`, otherwise 1.
+/// Calls f(TypeTag<T>, std::integral_constant<int, V>), where V is kPack if `packed` is true, otherwise 1.
 template <class F>
 void with_vectors(DType dtype, bool packed, F&& f) {
   with_type(dtype, [&]<class T>(TypeTag<T> type) {

@@ -128,10 +128,10 @@ class GpuBackend final : public CachingBackend {
   DeviceFacts facts_;
   std::optional<Observations> observations_;
   mutable std::mutex pinned_mutex_;
-  std::map<const char*, std::size_t> pinned_;  // first address, bytes
+  std::map<const char*, std::size_t> pinned_;  // page-locked memory: first address, number of bytes
 };
 
-/// A CUDA graph and the memory whose addresses its kernels hold.
+/// A CUDA graph, and the memory that its kernels access.
 class GpuRecording final : public CapturedGraph {
  public:
   GpuRecording(GpuBackend& gpu, const std::function<void()>& body, const MemoryTrace& trace) : gpu_(gpu) {
@@ -273,7 +273,8 @@ KernelTable gpu_table() {
   BINADE_DEVICE_KERNELS(BINADE_FILL)
 #undef BINADE_FILL
   table.low_bias = true;
-  // Only if cuBLASLt fuses the derivative. Otherwise a separate pass is better, which also sums the bias's gradient.
+  // True only if cuBLASLt fuses the derivative into the product. Otherwise a separate pass is faster, which also sums
+  // the gradient of the bias.
   table.derivative_in_product = [](Activation activation, DType dtype) {
     return activation == Activation::kGeluTanh && is_half(dtype) && gelu_is_fused(10 * facts()->major + facts()->minor);
   };

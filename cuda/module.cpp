@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFileName = "libbinade_cuda.so";
 
 /// Returns the folder of the file that contains this code; empty if it cannot be determined. A relative name is not
-/// accepted: it would be looked up in the working folder, which may contain anybody's file.
+/// accepted, because it would be looked up in the working folder, which may contain files of other users.
 fs::path own_folder() {
   Dl_info info{};
   link_map* map = nullptr;
@@ -31,7 +31,8 @@ fs::path own_folder() {
   return file.is_absolute() ? file.parent_path() : fs::path();
 }
 
-/// Returns the folders in which the module is searched: that of the file that contains this code, and the build folder.
+/// Returns the paths at which the module is searched: beside the file that contains this code, and where the build
+/// wrote it.
 std::vector<fs::path> places() {
   const fs::path folder = own_folder();
   std::vector<fs::path> places;

@@ -57,7 +57,8 @@ std::int64_t Observations::end_capture() {
   return ended.count;
 }
 
-/// Downloads all outstanding numbers, in at most two ranges, since the ring may wrap. The current number stays.
+/// Downloads the words of all outstanding numbers before the current one, in at most two copies, since the ring buffer
+/// may wrap around.
 void Observations::download() {
   while (outstanding_ < current_) {
     const std::int64_t first = outstanding_ % kSlots;

@@ -1,13 +1,14 @@
 #include "binade/cuda/device/attention.cuh"
 #include "binade/cuda/device/kernels.cuh"
 
-/// Backward recomputes the probabilities from q, k and the saved log-sum-exp, twice: by queries for gq, and by keys for
-/// gk and gv. Every gradient is then summed by one block in a fixed order, and no two blocks add to one address.
+/// Backward recomputes the probabilities from q, k and the saved log-sum-exp two times: once by queries, for gq, and
+/// once by keys, for gk and gv. Therefore one block sums each gradient, in a fixed order, and no two blocks add to the
+/// same address.
 namespace binade::cuda {
 namespace attention {
 namespace {
 
-/// deltas (batch, heads, queries) = gy . y, one warp per row.
+/// Computes deltas (batch, heads, queries) = gy . y, the dot product of each row of gy and y, by one warp per row.
 template <class T>
 __global__ void __launch_bounds__(kThreads) dot_rows(AttentionBackward g, Compute<T>* deltas) {
   using C = Compute<T>;
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
   const std::int64_t group = a.heads / a.key_heads;
   AmaxObserver amax(words, a.dtype);
   for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.key_heads * a.batch; work += gridDim.x) {
-    // In a causal head the first keys are seen by the most queries, so their tiles come first.
+    // In a causal head the most queries attend to the first keys, so the tiles of the first keys come first.
     const std::int64_t first = work % tiles * kTile, cut = work / tiles % cuts;
     const std::int64_t kh = work / tiles / cuts % a.key_heads, b = work / tiles / cuts / a.key_heads;
     const Vectors<T> k(a.k, a.keys, b, kh), v(a.v, a.keys, b, kh);

@@ -2,7 +2,7 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Observes results of a library, which observes nothing itself.
+/// Calls a library, whose kernels observe no values, and then observes the results.
 namespace binade::cuda {
 namespace {
 

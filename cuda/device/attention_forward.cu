@@ -7,7 +7,7 @@ namespace binade::cuda {
 namespace attention {
 namespace {
 
-/// Running softmax of one row, relative to the largest logit so far.
+/// The running softmax of one row: its sum of exponentials relative to the largest logit so far.
 template <class C>
 struct Row {
   static constexpr C kLowest = -std::numeric_limits<C>::infinity();
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
           } else {
             x = Row<C>::kLowest;
           }
-          largest = x > largest ? x : largest;  // a NaN is skipped; its exponential makes the sum NaN
+          largest = x > largest ? x : largest;  // a NaN is not taken as the maximum; its exponential makes the sum NaN
           p[i][j] = x;
         }
         largest = fold_row(largest, [](C x, C y) { return y > x ? y : x; });
@@ -113,8 +113,8 @@ template <class T, int kColumns>
 void start(const AttentionForward& f, std::uint32_t* words) {
   const AttentionArgs& a = f.args;
   const std::int64_t work = ceil_div(a.queries, kTile) * ceil_div(a.depth, kColumns) * a.heads * a.batch;
-  // One block per work item: rows of a causal head differ in length, and the device starts a new block whenever one
-  // ends.
+  // One block per work item, because the work of a causal head differs from tile to tile, and the device starts a new
+  // block whenever one ends.
   launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().step_offset, words);
 }
 

@@ -7,11 +7,12 @@ namespace {
 
 using Raw = cudnnBackendDescriptor_t;
 
-/// Extents and strides of a tensor in the order (batch, heads, tokens, depth), whatever its order in memory.
+/// The extents and strides of a tensor, listed in the order (batch, heads, tokens, depth), whatever its order in memory
+/// is.
 struct Layout {
   Four extents, strides;
 
-  /// Exchanges tokens and depth, for the right operand of a product.
+  /// Returns the layout with tokens and depth exchanged, for the right operand of a product.
   Layout transposed() const {
     Layout t = *this;
     std::swap(t.extents[2], t.extents[3]);
@@ -20,7 +21,7 @@ struct Layout {
   }
 };
 
-/// Layout of a contiguous (a, b, c, d).
+/// Returns the layout of a contiguous tensor with extents e.
 Layout dense(const Four& e) { return {e, {e[1] * e[2] * e[3], e[2] * e[3], e[3], 1}}; }
 
 /// Adds operations to a graph. Their results never reach memory unless they are created by in_memory().

@@ -10,13 +10,14 @@ namespace {
 
 constexpr std::int64_t kVector = 8;  ///< halves in the 16 bytes that an engine reads at a time
 constexpr std::int64_t kMostDepth = 128;
-/// cuDNN's attention gives wrong results before 9.15.1 (9.10.0, 9.14.0, and lengths that 128 does not divide).
-/// From 9.21 on it takes softmax as one operation, which the headers of 9.19 do not have.
+/// cuDNN's attention gives wrong results before 9.15.1 (9.10.0, 9.14.0, and lengths that 128 does not divide). From
+/// 9.21 on it recognizes softmax only as a single operation, which the headers of 9.19 do not have.
 constexpr std::size_t kFirstVersion = 91501, kEndOfVersions = 92100;
 
 AttentionKey::Steps steps_of(const AttentionArgs::Tokens& x) { return {x.token, x.head}; }
 
-/// cuDNN also writes a gradient that is not wanted. It goes to workspace, contiguously.
+/// Returns the strides of a gradient. If the caller does not want the gradient, cuDNN still writes it, to contiguous
+/// workspace.
 AttentionKey::Steps steps_of(const AttentionBackward::Gradient& g, std::int64_t heads, std::int64_t depth) {
   if (g.data == nullptr) return {heads * depth, depth};
   return {g.token, g.head};
@@ -112,7 +113,7 @@ AttentionKey attention_key(const AttentionBackward& call) {
 std::string no_library_for(const AttentionKey& key, std::size_t version, int architecture) {
   if (version < kFirstVersion) return "cuDNN before 9.15.1 computes some sizes wrongly";
   if (version >= kEndOfVersions) return "the attention graph of this cuDNN version is unknown";
-  // Other architectures have engines too, but make a backward pass deterministic in other ways.
+  // cuDNN has engines for other architectures too, but there a deterministic backward needs another graph.
   if (architecture != 9) return "cuDNN's attention is used on Hopper only";
   if (!is_half(key.dtype)) return "cuDNN's attention is for halves";
   if (key.mask) return "it has a mask, which is not passed to cuDNN";
@@ -128,7 +129,7 @@ std::string no_library_for(const AttentionKey& key, std::size_t version, int arc
 AttentionKey at_once(const AttentionKey& key, std::int64_t most_workspace) {
   AttentionKey part = key;
   if (key.pass == AttentionPass::kForward || key.batch < 1) return part;
-  constexpr double kRest = 4096;  // bytes of a workspace for everything else
+  constexpr double kRest = 4096;  // bytes of workspace for all other purposes
   const double fit = (static_cast<double>(most_workspace) - kRest) / bytes_of_a_sample(key);
   if (!(fit < static_cast<double>(key.batch))) return part;
   const std::int64_t rows = key.heads * key.queries;

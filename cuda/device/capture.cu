@@ -23,7 +23,7 @@ struct Capture {
   std::string failure;
 };
 
-/// The capture that this thread is making; null if it captures nothing.
+/// The capture that this thread is making; null if there is none.
 thread_local Capture* t_capture = nullptr;
 
 constexpr std::size_t kAlignment = 256, kBlock = std::size_t{1} << 20;
@@ -91,7 +91,9 @@ Graph* end_capture(bool wanted) {
   const bool failed = error != cudaSuccess || !capture->failure.empty();
   if (!failed && wanted) error = cudaGraphInstantiate(&graph->work, noted, 0);
   if (noted != nullptr) cudaGraphDestroy(noted);
-  if (failed) cudaGetLastError();  // reported here; the next launch must not report it again
+  if (failed)
+    cudaGetLastError();  // resets the runtime's last error, which is reported here, so that the next launch does not
+                         // report it
   if (!wanted) return nullptr;
   if (!capture->failure.empty()) throw Failure(Status::kFailed, capture->failure);
   check(error, "recording");

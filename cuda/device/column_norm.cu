@@ -9,16 +9,17 @@ namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-/// Blocks that must fit on a multiprocessor at once, each thread with 96 registers. On the 132 multiprocessors of a
-/// Hopper, the two passes with partial results then need only one wave of blocks.
+/// Number of blocks that must fit on a multiprocessor at once, if a thread has 96 registers. On the 132 multiprocessors
+/// of a Hopper GPU, the two passes that store partial results then need only one wave of blocks.
 constexpr int kResident = 5;
 template <class T, int kBlocks = kResident>
 constexpr int kResidentOf = sizeof(T) <= 4 ? kBlocks : 1;
-/// Rows that a thread loads before it computes with the first.
+/// Number of rows that a thread loads before it computes with the first of them.
 template <class T>
 constexpr int kAhead = sizeof(T) == 2 ? 2 : 1;
 
-/// A thread's share of its block: channels from `c` on, rows begin + lane, begin + lane + lanes, … of the tensor.
+/// The part of a block that one thread processes: channels from `c` on, and rows begin + lane, begin + lane + lanes, …
+/// of the tensor.
 template <int V>
 struct ThreadRange {
   std::int64_t c, vector, begin, end, stripe;  ///< vector: position of channel c in vectors (samples, cols)
@@ -39,7 +40,7 @@ struct ThreadRange {
   }
 };
 
-/// V values of a vector with one value per channel, or `otherwise` if the vector is null.
+/// V neighboring values of a vector that has one value per channel; all are `otherwise` if the vector is null.
 template <class C, int V>
 struct Channels {
   C v[V];
@@ -51,7 +52,7 @@ struct Channels {
       for (int e = 0; e < V; ++e) v[e] = otherwise;
     }
   }
-  /// The scale, multiplied by the weight unless that is null.
+  /// Loads the scale, multiplied by the weight unless the weight is null.
   __device__ Channels(const Columns& a, const ThreadRange<V>& at) : Channels(a.scale, at.vector, C(1)) {
     if (a.weight == nullptr) return;
     C weight[V];
@@ -62,13 +63,13 @@ struct Channels {
 };
 
 /// A thread's result for its channels: either mean and sum of squared deviations of `count` rows, or two sums. The size
-/// is an odd number of words, so that neighbors in shared memory are in different banks.
+/// of the struct is an odd number of words, so that neighboring structs in shared memory are in different banks.
 template <class C, int V>
 struct Pair {
   C first[V], second[V], count;
 };
 
-/// Merges the pairs of all lanes into lane 0, halving the lanes until one is left.
+/// Merges the results of all lanes into lane 0, in a tree that halves the number of lanes in each step.
 template <class P, class Merge>
 __device__ void fold_lanes(P& mine, const ColumnCut& cut, Merge merge) {
   __shared__ P shared[kThreads];
@@ -179,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T>) apply(Columns a, Col
         for (int e = 0; e < V; ++e) {
           C v = (y[e] - mean.v[e]) * scale.v[e] + bias.v[e];
           if (a.residual != nullptr) v += added[e];
-          if (a.relu && v <= C(0)) v = C(0);  // NaN fails the comparison and stays
+          if (a.relu && v <= C(0)) v = C(0);  // a NaN stays, because the comparison is false
           amax.add(v);
           y[e] = v;
         }
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T>) apply(Columns a, Col
   amax.publish();
 }
 
-/// The inputs of backward for one row, as stored.
+/// The inputs of backward for one row, as they are stored.
 template <class T, int V>
 struct RawRow {
   RawVector<T, V> x, gy;
@@ -200,8 +201,8 @@ struct RawRow {
   }
 };
 
-/// gy after the ReLU's mask, and x - mean. The mask comes from y if it is given; otherwise it is recomputed, with the
-/// same bits that `apply` compared with 0.
+/// Values of one row: gy after the ReLU's mask, and x - mean. The mask is computed from y if y is given. Otherwise the
+/// value that `apply` compared with 0 is recomputed, with the same bits.
 template <class T, int V>
 struct Masked {
   using C = Compute<T>;
@@ -336,8 +337,9 @@ ColumnCut cut_columns(const Columns& a) {
   cut.tiles = ceil_div(vectors, kMostAcross);
   cut.across = static_cast<int>(ceil_div(vectors, cut.tiles));
   cut.lanes = kThreads / cut.across;
-  // As many blocks as a Hopper holds at once. A thread gets enough rows to be worth the final fold, but not so many
-  // that float sums lose digits; if it would, twice (three times, …) as many blocks are used.
+  // The wanted number of blocks is the number that a Hopper GPU runs at once. A thread gets enough rows to outweigh the
+  // cost of the final fold, but not so many that float sums lose digits. If it would get too many, twice (three times,
+  // …) as many blocks are used.
   const std::int64_t wanted = std::max<std::int64_t>(1, kBlocks / (cut.tiles * std::max<std::int64_t>(1, a.samples)));
   const std::int64_t times = std::max<std::int64_t>(1, ceil_div(a.rows, wanted * kMostEach * cut.lanes));
   cut.rows_each = std::max(ceil_div(a.rows, wanted * times), kLeastEach * cut.lanes);

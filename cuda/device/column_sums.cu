@@ -2,8 +2,8 @@
 #include "binade/cuda/device/map.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Kernels of a linear layer besides its products: the column sums that are a bias's gradient, and the activation's
-/// derivative, in one pass if both are wanted.
+/// Kernels of a linear layer besides its products: column sums, which are the gradient of a bias, and the derivative of
+/// an activation. If both are wanted, one pass computes them.
 namespace binade::cuda {
 namespace {
 
@@ -22,11 +22,11 @@ struct ActivationDerivative {
   }
 };
 
-/// One of the two kinds of terms that are summed: x as stored.
+/// Terms that are summed without a change: the values of x.
 struct PlainTerms {
   In x;
   std::uint32_t* words = nullptr;
-  __device__ DType stored() const { return DType::f64; }  // nothing is observed
+  __device__ DType stored() const { return DType::f64; }  // f64: these values are not observed
 
   bool packed() const { return packs(x.data, x.dtype); }
   __device__ void eight(std::int64_t at, float (&to)[kPack], AmaxObserver&) const {
@@ -37,7 +37,7 @@ struct PlainTerms {
     return load_at<C>(x, at);
   }
 };
-/// The other kind of terms that are summed: gz = gy activation'(z), rounded and stored as well.
+/// Terms gz = gy activation'(z), which are summed, rounded and stored.
 template <Activation kActivation>
 struct DerivativeTerms {
   In z, gy;
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) 
       const std::int64_t to = (at - chunk * blocks) * c.across * kPack + i;
       if (to < c.columns) static_cast<C*>(c.sums)[chunk * c.columns + to] = shared[i / kPack][i % kPack];
     }
-    __syncthreads();  // all have read before the next work item writes
+    __syncthreads();  // all threads have read before the next work item writes
   }
   amax.publish();
 }
@@ -136,8 +136,8 @@ void start(const Columns& c, const Terms& terms) {
   launch(sum_columns<C, Terms>, grid_for(ceil_div(c.columns, c.across * kPack) * c.chunks), kThreads, 0, c, terms);
 }
 
-/// A block sums up to 16 rows per thread; more rows are cut into chunks, whose sums are then summed as a matrix. The
-/// cut depends on sizes alone.
+/// A block sums up to 16 rows per thread. More rows are cut into chunks, and the sums of the chunks, as a matrix, are
+/// then summed in the same way. The cut depends on sizes alone.
 template <class C, class Terms>
 void sum(const Terms& terms, std::int64_t rows, std::int64_t columns, std::int64_t row, void* sums) {
   constexpr std::int64_t kRowsOfThread = 16, kEnoughBlocks = 512;

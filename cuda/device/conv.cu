@@ -3,15 +3,16 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Forward and data gradient as implicit products: rows are result pixels, columns result channels, and k runs over the
-/// filter's taps and the source channels. The data gradient is computed in the same way from gy and transposed filters,
-/// once for each phase (position of a result pixel modulo the stride), so that only taps that contribute are visited.
+/// Forward and data gradient as implicit products: a row is a pixel of the result, a column is a channel of the result,
+/// and k runs over the filter's taps (positions) and the source channels. The data gradient is computed in the same way
+/// from gy and transposed filters, once for each phase (position of a result pixel modulo the stride), so that only
+/// taps that contribute are visited.
 namespace binade::cuda {
 namespace {
 
 using namespace conv;
 
-/// A forward pass or a data gradient, described from the side of its result. Channels are those of one group.
+/// A forward pass or a data gradient, described by how its result is computed. Numbers of channels are per group.
 struct Sweep {
   const void* source = nullptr;
   const void* filter = nullptr;
@@ -68,8 +69,8 @@ Sweep sweep_of(const ConvArgs& a) {
   return sweep;
 }
 
-/// Taps of one dimension in a phase: the filter positions first, first + step, …. Tap a reads the source pixel at
-/// distance offset + a offset_step.
+/// The taps of one dimension that contribute in a phase: the filter positions first, first + step, …. Tap a reads the
+/// source pixel at distance offset + a offset_step.
 struct Taps {
   std::int64_t first, step, count, offset, offset_step;
 };
@@ -97,14 +98,14 @@ __device__ Taps taps_of(const Sweep& s, int d, std::int64_t phase) {
   return taps;
 }
 
-/// The 16 steps of a chunk of k: where each reads the source and the filter.
+/// The addresses that the 16 steps of a chunk of k read, in the source and in the filter.
 struct Chunk {
   std::int64_t y[kDepth], x[kDepth];  // distance from source pixel i source_step; kNowhere past the last k
-  std::int64_t source[kDepth];        // the same in elements, channel included
+  std::int64_t source[kDepth];        // the same distance in elements, channel included
   std::int64_t filter[kDepth];        // element offset in the group's filters; -1 past the last k
 };
 
-/// The place of one of the 16 steps in k, which advances from chunk to chunk.
+/// The position in k of one of the 16 steps. It advances from chunk to chunk.
 struct Step {
   std::int64_t row = 0, column = 0, channel = 0;  // row and column of the tap, source channel
 
@@ -129,10 +130,10 @@ struct Step {
   }
 };
 
-/// Tiles of kM pixels by kN channels. kPer: contiguous values that are read at a time.
+/// Computes tiles of kM pixels by kN channels. kPer: number of contiguous values that are read at a time.
 template <class T, class C, bool kTransposed, int kM, int kN, int kPer>
 __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t tiles, std::uint32_t* words) {
-  constexpr int kRows = kM / 16, kColumns = kN / 16;           // of one thread
+  constexpr int kRows = kM / 16, kColumns = kN / 16;           // rows and columns of one thread
   constexpr int kAcross = kDepth / kPer;                       // threads along k
   constexpr int kALoads = kM * kAcross / kThreads, kPad = 4;   // runs of kPer values that a thread reads per chunk
   constexpr int kBAcross = kTransposed ? kN / kPer : kAcross;  // along channels, or along k
@@ -262,8 +263,8 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
   amax.publish();
 }
 
-/// For few channels per group (depthwise): one thread per element of the result; neighboring threads take neighboring
-/// channels.
+/// Computes convolutions with few channels per group (such as depthwise ones), with one thread per element of the
+/// result. Neighboring threads compute neighboring channels.
 template <class T, class C, bool kTransposed>
 __global__ void __launch_bounds__(kThreads) conv_elements(Sweep s, std::int64_t count, std::uint32_t* words) {
   const T* const source = static_cast<const T*>(s.source);
@@ -339,7 +340,7 @@ bool conv_by_library(const ConvArgs& a, std::int64_t pixels, std::int64_t channe
   const ConvShape& s = a.shape;
   const std::int64_t source_channels = a.transposed ? s.filters : s.channels;
   const bool slices = a.source_pitch != source_channels || a.result_pitch != channels;
-  // Engines that add a bias to halves on Tensor Cores take no slices (tests/cuda/conv_engines_test.cpp).
+  // Engines that add a bias to 16-bit results on Tensor Cores do not support slices (tests/cuda/conv_engines_test.cpp).
   if (!(slices && is_half(a.in) && a.bias != nullptr) && library_conv(a))
     return observe(a.result, a.result_pitch), true;
   if (!slices) return false;
@@ -395,7 +396,7 @@ void run_conv(const ConvArgs& a) {
   const std::int64_t pixels = s.images * (a.transposed ? s.height * s.width : s.out_height * s.out_width);
   const std::int64_t channels = a.transposed ? s.channels : s.filters;
   if (pixels * channels == 0) return;
-  // A library is not called for empty sums.
+  // A library is not called if the result or the sums are empty.
   const bool empty = s.out_height * s.out_width * s.filters * s.height * s.width * s.channels == 0;
   if (!empty && conv_by_library(a, pixels, channels)) return;
   own_conv(a, context().amax_words);

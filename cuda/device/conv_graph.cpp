@@ -20,7 +20,8 @@ TensorFacts y_facts(const ConvKey& key, DType dtype) {
 }
 TensorFacts w_facts(const ConvKey& key, DType dtype) {
   const ConvShape& s = key.shape;
-  const std::int64_t channels = s.channels / s.groups;  // fewer channels than x has, from which cuDNN infers the groups
+  const std::int64_t channels = s.channels /
+                                s.groups;  // fewer than the channels of x; cuDNN infers the number of groups from both
   return pixels(kTensorW, dtype, {s.filters, channels, s.filter_height, s.filter_width}, channels, key.w_alignment);
 }
 
@@ -79,7 +80,7 @@ Operation operation_of(ConvPass pass) {
 }
 
 /// Returns the number of parts into which a sum over all pixels is cut. A result of few tiles leaves most of a device
-/// idle, and cuDNN's heuristics cut sums of halves only if the result consists of halves too.
+/// idle, and if the inputs are 16-bit, cuDNN's heuristics cut sums only if the result is 16-bit too.
 int slices_of(const ConvKey& key, const EngineTarget& target) {
   if (key.pass != ConvPass::kWeightGradient || key.in == key.out) return 1;
   constexpr std::int64_t kTile = 128, kMost = 128, kPixels = 1024;  // kPixels: fewest pixels of a part
@@ -94,8 +95,8 @@ int slices_of(const ConvKey& key, const EngineTarget& target) {
   return static_cast<int>(std::clamp<std::int64_t>(std::min({fill, worth, fit}), 1, kMost));
 }
 
-/// Requirements on the engine. For halves, engines of pointwise operations that do not use Tensor Cores are a last
-/// resort.
+/// Returns the requirements on the engine of a key. For 16-bit inputs, engines with a pointwise operation that use no
+/// Tensor Cores come last.
 EngineRequirements terms_of(const ConvKey& key, int form, const EngineTarget& target) {
   const bool halves = key.in != DType::f32;
   return {.tensor_cores = halves && form == kThroughFloat ? TensorCores::kOnly
@@ -125,7 +126,8 @@ OperationGraph conv_graph(const ConvKey& key, ConvForm form, cudnnHandle_t handl
 
   const Operation names = operation_of(key.pass);
   Descriptor operation(names.type);
-  // Factors of the type of the sums: engines that read f32 factors take the first half of a double, which is 0 for 1.0.
+  // The factors have the type of the sums. An engine that reads f32 factors would read the first half of a double,
+  // which is 0 for 1.0.
   operation.set_one(names.alpha, CUDNN_TYPE_FLOAT, 1.0f);
   operation.set_one(names.beta, CUDNN_TYPE_FLOAT, 0.0f);
   operation.set(names.convolution, g.keep(convolution(key.shape)));

@@ -18,7 +18,7 @@ constexpr std::int64_t kMostSums = std::int64_t{32} << 20;  // most sums of all 
 
 struct Plan {
   ConvWeightArgs args = {};
-  std::int64_t channels = 0, filters = 0;             // of one group
+  std::int64_t channels = 0, filters = 0;             // per group
   std::int64_t columns = 0;                           // positions * channels
   std::int64_t pixels = 0, runs = 0, run_pixels = 0;  ///< run_pixels: pixels of a run
   std::int64_t row_tiles = 0, column_tiles = 0, tiles = 0;
@@ -42,7 +42,7 @@ Plan plan_of(const ConvWeightArgs& args) {
   return p;
 }
 
-/// The 16 pixels of a chunk: where each reads x and gy.
+/// The addresses that the 16 pixels of a chunk read, in x and in gy.
 struct Chunk {
   std::int64_t y[kDepth], x[kDepth];  // pixel of x that filter position (0, 0) reads
   std::int64_t source[kDepth];        // offset of that pixel in x, in elements
@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
   const ConvShape& s = p.args.shape;
   const int thread = static_cast<int>(threadIdx.x);
   const int row = thread / 16 * kEach, column = thread % 16 * kEach;
-  const int across = thread % kAcross * kPer, along = thread / kAcross;  // its elements of a chunk
+  const int across = thread % kAcross * kPer,
+            along = thread / kAcross;  // the elements of a chunk that this thread reads
 
   for (std::int64_t tile = blockIdx.x; tile < p.tiles * p.runs; tile += gridDim.x) {
     std::int64_t rest = tile / p.column_tiles;
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
     const std::int64_t begin = run * p.run_pixels;
     const std::int64_t end = begin + p.run_pixels < p.pixels ? begin + p.run_pixels : p.pixels;
     const std::int64_t count = (end - begin + kDepth - 1) / kDepth;
-    // The columns that a thread reads belong to one filter position and to neighboring channels.
+    // The columns that a thread reads belong to the same filter position and to neighboring channels.
     const std::int64_t k = first_column + across, position = k / p.channels;
     const bool has_column = k < p.columns, has_row = first_row + across < p.filters;
     const std::int64_t tap_y = position / s.filter_width * s.dilation[0],
@@ -183,12 +184,13 @@ void start(const Plan& p) {
          gw);
 }
 
-/// Eight halves, which a library reads in one access.
+/// Eight 16-bit values, which a library reads in one access.
 struct alignas(16) EightHalves {
   std::uint16_t x[8];
 };
 
-/// Copies pixels of `channels` halves, `pitch` apart, to contiguous pixels of `eights` times eight, padded with zeros.
+/// Copies pixels of `channels` 16-bit values, which are `pitch` values apart, to contiguous pixels of 8 * `eights`
+/// values, padded with zeros.
 __global__ void widen_pixels(const std::uint16_t* from, std::int64_t pitch, std::int64_t channels, std::int64_t eights,
                              std::int64_t count, EightHalves* to) {
   each_index(count, [&](std::int64_t i) {
@@ -200,8 +202,8 @@ __global__ void widen_pixels(const std::uint16_t* from, std::int64_t pitch, std:
   });
 }
 
-/// Pixels of halves in the form that a library reads: contiguous, with a multiple of eight channels. Pixels that
-/// already have this form are not copied.
+/// 16-bit pixels in the form that a library reads: contiguous, with a multiple of eight channels. Pixels that already
+/// have this form are not copied.
 class PaddedPixels {
  public:
   PaddedPixels(const void* pixels, std::int64_t count, std::int64_t channels, std::int64_t pitch)
@@ -225,10 +227,10 @@ class PaddedPixels {
   Buffer<EightHalves> copy_;
 };
 
-/// Weight gradient by a library for halves in a layout that cuDNN's engines do not support
-/// (tests/cuda/conv_engines_test.cpp): channel slices, and pixels that do not all begin at multiples of 16 bytes. cuDNN
-/// proposes an engine for pixels of 8 bytes too, but its results are wrong: 7 % off for 20 channels and 12 filters in
-/// f16, cuDNN 9.19 on an H200. Padding with zeros changes no sum.
+/// Computes a weight gradient by a library from padded copies, for 16-bit tensors in layouts that cuDNN's engines do
+/// not support (tests/cuda/conv_engines_test.cpp): channel slices, and pixels that do not all begin at multiples of 16
+/// bytes. cuDNN proposes an engine for pixels of 8 bytes too, but its results are wrong (by 7 % for 20 channels and 12
+/// filters in f16, cuDNN 9.19 on an H200). Padding with zeros changes no sum.
 bool widened_by_library(const ConvWeightArgs& a) {
   const ConvShape& s = a.shape;
   const PaddedPixels x(a.x, s.images * s.height * s.width, s.channels, a.x_pitch);

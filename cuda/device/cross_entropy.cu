@@ -11,7 +11,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Target of a row.
+/// The target of a row.
 struct Label {
   std::int64_t value;
   bool ignored, bad;
@@ -23,8 +23,8 @@ __device__ __forceinline__ Label label_of(const CrossEntropyArgs& a, std::int64_
 }
 
 constexpr int kWideThreads =
-    512;                   // threads of a row that is too long for registers: two such blocks fit a multiprocessor
-constexpr int kAhead = 2;  // packs that a thread loads before it computes with the first
+    512;  // threads per row, if the row does not fit into registers; two such blocks fit on a multiprocessor
+constexpr int kAhead = 2;  // number of packs that a thread loads before it computes with the first
 
 /// Calls f(columns, their values) for this thread's columns of a row; kAhead packs are loaded before the first is
 /// processed.
@@ -53,14 +53,14 @@ __device__ __forceinline__ void each_ahead(const ThreadGroup<C>& group, const In
   }
 }
 
-/// Running statistics of the logits x that a thread has read: the largest and, relative to `reference` (the largest,
-/// unless that is infinite), the sums of exp(x - reference) and, if wanted, of x - reference.
+/// Running statistics of the logits x that a thread has read: the largest logit; and, relative to `reference` (the
+/// largest logit, unless that is infinite), the sum of exp(x - reference) and, if wanted, the sum of x - reference.
 template <class C>
 struct Running {
   C largest = Largest::kStart<C>, reference = 0, exponentials = 0, below = 0;
   C count = 0;
 
-  /// Makes `to` the reference.
+  /// Sets the reference to `to`, and converts the sums.
   __device__ void refer_to(C to) {
     if (to == Largest::kStart<C> || to == reference) return;
     if (exponentials > C(0)) exponentials *= math::exp(reference - to);  // 0 if all logits were -infinity
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1
     const bool there = row < a.rows;
     const Label label = there ? label_of(a, row) : Label{0, true, false};
     const std::int64_t classes = label.ignored || label.bad ? 0 : a.classes;
-    C max[1] = {Largest::kStart<C>}, sums[2] = {};  // of exp(x - max), of x - max
+    C max[1] = {Largest::kStart<C>}, sums[2] = {};  // sums of exp(x - max) and of x - max
     if constexpr (H > 0) {
       C x[H][V];
       each_vector<V, H>(group, classes, [&](std::int64_t c, int k) {

@@ -22,14 +22,15 @@ PlanCache<AttentionKey>& plans() {
   return *only;
 }
 
-/// A tensor of the call: the address of its first sample, and the bytes between samples.
+/// A tensor of the call, by the address of its first sample and the bytes between samples.
 struct Tokens {
   AttentionTensor id;
   const void* data;
   std::int64_t bytes;
 };
 
-/// Computes the attention `whole`, in several parts of its batch if necessary. `tensors` are the tensors in memory.
+/// Computes the attention `whole`, in several parts of its batch if necessary. `tensors`: the tensors of the graph that
+/// are in memory.
 bool run(const AttentionKey& whole, double scale, const std::vector<Tokens>& tensors) {
   const AttentionKey key = at_once(whole, EngineTarget{}.most_workspace);
   return plans().with_plan(key, [&](const EnginePlan& plan) {
@@ -51,7 +52,7 @@ bool run(const AttentionKey& whole, double scale, const std::vector<Tokens>& ten
   });
 }
 
-/// Describes the tensors of a key: id, address, and bytes per sample.
+/// Makes the descriptions of a key's tensors: id, address, and bytes between samples.
 struct Samples {
   const AttentionKey& key;
   std::int64_t half = 2;

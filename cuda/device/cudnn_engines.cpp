@@ -4,7 +4,7 @@
 #include "binade/cuda/device/cudnn_graph.h"
 #include "binade/cuda/device/failure.h"
 
-/// cuDNN's engines: which exist for a graph, which are admissible, and their plans.
+/// Finds cuDNN's engines for a graph, selects those that keep Binade's guarantees, and makes their plans.
 namespace binade::cuda {
 namespace {
 
@@ -42,7 +42,7 @@ bool is_compiled(const Descriptor& engine) {
          notes.begin() + count;
 }
 
-/// Fills the descriptors in `to`, which cuDNN requires to exist beforehand. Returns how many were filled.
+/// Fills the descriptors in `to`, which must exist before the call. Returns the number of filled descriptors.
 std::int64_t get_descriptors(const Descriptor& from, cudnnBackendAttributeName_t name, std::vector<Descriptor>& to) {
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const Descriptor& d : to) raw.push_back(d.raw());
@@ -76,7 +76,7 @@ std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_
   return all;
 }
 
-/// Returns the engine of a configuration as number and knobs (tuning parameters).
+/// Returns the engine of a configuration: its number and knobs (tuning parameters).
 EngineChoice choice_of(const Descriptor& engine, const Descriptor& config, int form) {
   EngineChoice choice{.library = true,
                       .form = form,
@@ -153,10 +153,10 @@ bool has_knob(const Descriptor& engine, cudnnBackendKnobType_t wanted) {
   });
 }
 
-/// Adds engines that cut long sums into slices, which the heuristics propose for few graphs only. Each is added with
-/// its default kernel, whose tiles are 128 x 128, and with three kernels of smaller tiles, which suit a result of 64
-/// filters. There are too many kernels to time all of them, and cuDNN only numbers them. Their tiles were inferred from
-/// the workspace of a configuration, since a slice consists of whole tiles (cuDNN 9.19, for the description of an
+/// Adds engines that cut long sums into slices, which the heuristics propose for few graphs only. Each engine is added
+/// with its default kernel, whose tiles are 128 x 128, and with three kernels of smaller tiles, which suit a result of
+/// 64 filters. There are too many kernels to time all of them, and cuDNN only numbers them. Their tiles were inferred
+/// from the workspace of a configuration, since a slice consists of whole tiles (cuDNN 9.19, for the description of an
 /// H100).
 void add_sliced(const OperationGraph& graph, int form, const EngineRequirements& terms, const EngineTarget& target,
                 std::vector<EngineChoice>& all) {
@@ -164,7 +164,7 @@ void add_sliced(const OperationGraph& graph, int form, const EngineRequirements&
       std::nullopt,
       11,  // 64 x 64
       10,  // 64 x 128
-      19,  // 64 x 64 with twice the shared memory: deeper tiles, or more of them on their way
+      19,  // 64 x 64 with twice the shared memory, for deeper tiles or more tiles that are loaded in advance
   };
   const std::int64_t engines = graph.graph.integer(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT);
   for (std::int64_t index = 0; index < engines; ++index) {

@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A thread computes eight elements, from two Philox blocks of the stream. It reads and writes `kV` of them at a time.
+/// Applies dropout. A thread computes eight elements from two Philox blocks of the stream, and reads and writes kV of
+/// them at a time.
 template <class C, int kV>
 __global__ void dropout(DropoutArgs a, const std::int64_t* step_offset, std::uint32_t* words) {
   AmaxObserver amax(words, a.y.dtype);

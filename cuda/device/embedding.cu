@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// One block per row, copied in the widest units that all rows allow. The row of an index out of range is filled with
-/// set bits, which are NaN in every floating dtype.
+/// Copies one row per block, in the widest units that all rows allow. If an index is out of range, all bits of its row
+/// are set, which is NaN in every floating dtype.
 template <class Unit>
 __global__ void copy_rows(EmbeddingRowsArgs a, std::int64_t units, std::int64_t pitch_units, FaultNote fault) {
   for (std::int64_t i = blockIdx.x; i < a.count; i += gridDim.x) {
@@ -33,8 +33,8 @@ __global__ void write_keys(const std::int64_t* indices, std::int64_t count, std:
 
 /// Positions are sorted by index and cut into chunks. A run is a sequence of positions with the same index. One block
 /// adds the gradients of one run within one chunk, in position order. If a run continues in other chunks, the sums of
-/// its chunks (parts) are added in chunk order. So a row that is looked up thousands of times does not occupy one block
-/// for long, and the sums depend on the indices alone.
+/// its chunks (parts) are added in chunk order. Therefore a row that is looked up thousands of times does not occupy
+/// one block for long, and the sums depend on the indices alone.
 constexpr std::int64_t kChunk = 64;
 
 struct Lookups {
@@ -62,8 +62,8 @@ __device__ void store_sum(const EmbeddingGradientArgs& a, std::int64_t key, std:
   store_vector(a.gw, key * a.cols + c, current);
 }
 
-/// One block per run of a chunk: sums its gradients. If the run is whole, adds the sum to gw, otherwise stores it in
-/// parts (2 chunks, cols) of C.
+/// Sums the gradients of one run of a chunk per block. If the run does not extend beyond the chunk, adds the sum to gw;
+/// otherwise stores it in parts (2 chunks, cols) of C.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
     add_rows(EmbeddingGradientArgs a, Lookups lookups, C* parts, std::uint32_t* words) {
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
   amax.publish();
 }
 
-/// One block per chunk, for a run that begins in the chunk and continues in the next one: adds all parts of the run.
+/// Adds all parts of a run that begins in a chunk and continues in the next one, with one block per chunk.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
     add_parts(EmbeddingGradientArgs a, Lookups lookups, const C* parts, std::uint32_t* words) {

@@ -5,9 +5,9 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/marks.cuh"
 
-/// Copies to ordinary host memory that run concurrently with kernels (docs/decisions/0031): on a stream of their own,
-/// through two parts of page-locked memory, so that the device fills one while the host empties the other.
-/// Context::mutex is not held, so that other threads can continue to submit work.
+/// Copies to ordinary host memory, concurrently with kernels (docs/decisions/0031). The copies have their own stream
+/// and use two parts of page-locked memory: the device fills one part while the host empties the other. Context::mutex
+/// is not held, so that other threads can continue to submit work.
 namespace binade::cuda {
 namespace {
 

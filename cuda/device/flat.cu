@@ -23,7 +23,7 @@ bool same(std::span<const FlatBlock> a, std::span<const FlatBlock> b) {
 }  // namespace
 
 const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks) {
-  if (capturing())  // entries of the cache below may be replaced later
+  if (capturing())  // a captured graph must not use an entry of the cache below, which may be replaced later
     return static_cast<const FlatBlock*>(hold_for_graph(blocks.data(), blocks.size_bytes()));
   static std::mutex* mutex = new std::mutex;
   static std::vector<Held>* held = new std::vector<Held>;  // never destroyed: the CUDA driver may shut down first

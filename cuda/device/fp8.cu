@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// x as a matrix whose rows are `pitch` elements apart; element i is in row i / cols.
+/// A tensor x as a matrix whose rows are `pitch` elements apart. Element i is in row i / cols.
 struct Rows {
   const bfloat16* data = nullptr;
   std::int64_t count = 0, cols = 0, pitch = 0;
@@ -22,8 +22,7 @@ __device__ __forceinline__ void keep_finite(float x, std::uint32_t& largest) {
   if (a < 0x7f800000u && a > largest) largest = a;
 }
 
-/// Raises `word` to the largest value of the block; does nothing if `word` is null. Every thread of the block must call
-/// it.
+/// Raises `word` to the largest value of the block, unless `word` is null. Every thread of the block must call it.
 __device__ __forceinline__ void publish(std::uint32_t largest, std::uint32_t* word) {
   if (word == nullptr) return;
   largest = fold_warp<LargerWord>(largest);
@@ -46,7 +45,7 @@ __device__ __forceinline__ void each(const Rows& x, F&& f) {
   }
 }
 
-/// Sets `own` to the largest magnitude of x, if the history has none.
+/// Sets `own` to the largest magnitude of x, if the history contains no magnitude.
 template <bool kPacked>
 __global__ void __launch_bounds__(kThreads) measure(Rows x, const float* history, std::uint32_t* own) {
   if (largest_in(history) > 0) return;
@@ -88,16 +87,17 @@ __global__ void begin_steps(float* amaxes) {
 // ---- codes, by rows and by columns
 
 constexpr int kSide = 128;             // rows and columns of a tile
-constexpr int kFours = kSide / 4;      // of a column: the codes of four rows are one word
-constexpr int kPacks = kSide / kPack;  // of a row
-constexpr int kChunks = kSide / 16;    // of a column, 16 bytes each
+constexpr int kFours = kSide / 4;      // words of a column: each holds the codes of four rows
+constexpr int kPacks = kSide / kPack;  // packs of a row
+constexpr int kChunks = kSide / 16;    // chunks of a column, of 16 bytes each
 static_assert(kPacks * kFours == 2 * kThreads);
 
 struct alignas(8) Bytes8 {
   std::uint32_t word[2];
 };
 
-/// The codes of x by rows or by columns (lines), written in chunks; null: not wanted.
+/// The destination of codes, by rows or by columns (lines), which are written in chunks. `data` is null if they are not
+/// wanted.
 struct CodeLines {
   std::uint8_t* data = nullptr;
   std::int64_t length = 0;
@@ -133,8 +133,9 @@ struct EncodeTask {
   }
 };
 
-/// One pass over x: a thread takes 4 rows of 8 columns, stores their codes by rows, and writes them by columns to
-/// shared memory, where a column's words are swizzled so that neither side has bank conflicts.
+/// Computes the codes of x in one pass. A thread processes 4 rows of 8 columns: it stores their codes by rows, and
+/// writes them by columns to shared memory, where a column's words are swizzled so that neither access has bank
+/// conflicts.
 template <Float8 kFormat>
 __global__ void __launch_bounds__(kThreads)
     encode_tiles(EncodeTask task, const float* history, const std::uint32_t* own, std::uint32_t* record) {
@@ -202,7 +203,7 @@ bool packs_rows(const Rows& x) {
          (x.cols == x.pitch || (x.cols % kPack == 0 && x.pitch % kPack == 0));
 }
 
-/// The largest magnitude of x itself, in device memory; measured only if the history has none.
+/// The largest magnitude of x, in device memory. It is measured only if the history contains no magnitude.
 class Measured {
  public:
   Measured(const Rows& x, bool packed, const float* history) : own_(1) {

@@ -5,15 +5,15 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Products of 8-bit codes: which layers use them, and the fallback if a library does not compute one. Codes are made
-/// in fp8.cu; the library is called in gemm_library.cu.
+/// Products of 8-bit codes: decides which layers use them, and computes a product that no library computes. fp8.cu
+/// makes the codes; gemm_library.cu calls the library.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kCodes = 16;  // codes per access
+constexpr int kCodes = 16;  // number of codes per access
 
-/// y[i] = the value of code i: its 8-bit number times the scale, which is exact in bf16.
+/// Computes y[i], the value of code i: its 8-bit number times the scale, which is exact in bf16.
 template <Float8 kFormat>
 __global__ void __launch_bounds__(kThreads)
     decode(const std::uint8_t* codes, std::int64_t count, const float* scale, bfloat16* y) {

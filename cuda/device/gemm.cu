@@ -4,20 +4,21 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Products. On a GPU, a library computes most of them (libraries.cuh). The kernel of this file computes the rest (f64,
-/// irregular batches, unusual layouts), all products if there is no library, and the reference results in tests of the
-/// library.
+/// Products. On a GPU, a library computes most of them (libraries.cuh). The kernel of this file computes the others
+/// (f64, irregular batches, unusual layouts), all products if there is no library, and the reference results in tests
+/// of the library.
 namespace binade::cuda {
 namespace {
 
-constexpr int kTile = 64;   // rows and columns of a block
-constexpr int kDepth = 16;  // of k at a time
-constexpr int kSide = 4;    // rows and columns of a thread
+constexpr int kTile = 64;   // rows and columns of a tile, which one block computes
+constexpr int kDepth = 16;  // steps of k in shared memory at a time
+constexpr int kSide = 4;    // rows and columns of a tile that one thread computes
 constexpr int kThreads = (kTile / kSide) * (kTile / kSide);
 constexpr int kLoads = kTile * kDepth / kThreads;
-constexpr int kPitch = kTile + 4;  // keeps 16-byte reads aligned and spreads the writes of a transposed tile
+constexpr int kPitch = kTile + 4;  // values between rows in shared memory: keeps 16-byte reads aligned, and spreads the
+                                   // writes of a transposed tile over the banks
 
-/// One operand as a matrix (lines, k): lines are rows of A or columns of B.
+/// One operand as a matrix (lines, k), whose lines are rows of A or columns of B.
 struct Operand {
   const void* data = nullptr;
   std::int64_t lines = 0;
@@ -33,7 +34,7 @@ struct Task {
   void* partial = nullptr;  ///< with more than one chunk: sums (chunks, batch, m, n)
 };
 
-constexpr int kResults = kTile + 1;  // pitch of the results in shared memory
+constexpr int kResults = kTile + 1;  // values between rows of the results in shared memory
 static_assert(kTile * kResults <= 4 * kDepth * kPitch);
 
 template <class C>
@@ -41,8 +42,8 @@ struct alignas(16) Plane {
   C at[kDepth][kPitch];
 };
 
-/// A tile (kTile lines, kDepth steps of k) on its way from memory to shared memory. Neighboring threads load
-/// neighboring elements.
+/// The part of a tile (kTile lines, kDepth steps of k) that one thread moves from device memory to shared memory.
+/// Neighboring threads load neighboring elements.
 template <class T>
 struct Tile {
   using C = Compute<T>;
@@ -78,14 +79,14 @@ struct Tile {
   }
 };
 
-/// Each block computes tiles of 64 x 64; a thread holds 4 x 4 sums, each added in the order of k.
+/// Computes products. Each block computes tiles of 64 x 64; a thread holds 4 x 4 sums, each added in the order of k.
 /// Double-buffered: the next tile is fetched while this one is multiplied.
 template <class T>
 __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
   using C = Compute<T>;
   __shared__ Plane<C> tiles[4];
   Plane<C>*const a_tile = tiles, *const b_tile = tiles + 2;
-  C* const results = &tiles[0].at[0][0];  // (kTile, kResults), once the tiles are no longer needed
+  C* const results = &tiles[0].at[0][0];  // (kTile, kResults); overwrites the tiles when they are no longer needed
   const std::int64_t m = task.a.lines, n = task.b.lines;
   const std::int64_t row_tiles = (m + kTile - 1) / kTile, column_tiles = (n + kTile - 1) / kTile;
   const std::int64_t work = row_tiles * column_tiles * task.chunks * task.batch;
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
         }
       }
     }
-    __syncthreads();  // all have read their tiles
+    __syncthreads();  // all threads have read their tiles
 #pragma unroll
     for (int i = 0; i < kSide; ++i) {
 #pragma unroll
@@ -145,13 +146,13 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
       else
         finish_one<C>(task.finish, task.finish.batch.at(product) + r * task.finish.row + c, c, sum, amax);
     }
-    __syncthreads();  // all have read before the next work item writes
+    __syncthreads();  // all threads have read before the next work item writes
   }
   if (task.chunks == 1) amax.publish();
 }
 
-/// Returns the number of chunks into which k is cut, by sizes alone: few outputs with a long k would leave the device
-/// idle.
+/// Returns the number of chunks into which k is cut. It depends on sizes alone. Without cuts, a product with few
+/// outputs and a long k would leave most of the device idle.
 std::int64_t chunks_of(std::int64_t tiles, std::int64_t k) {
   constexpr std::int64_t kShortest = 256, kEnoughTiles = 256, kMost = 64;
   const std::int64_t wanted = ceil_div(kEnoughTiles, tiles), possible = k / kShortest;

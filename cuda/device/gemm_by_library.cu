@@ -3,14 +3,15 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Products by a library, completed by our kernels: the library observes nothing, supports only a bias of the result's
-/// dtype, turns NaN into 0 in its ReLU, and has only the tanh form of GELU.
+/// Products by a library. Binade's kernels do the steps that the library lacks: it observes no values, supports only a
+/// bias of the result's dtype, turns NaN into 0 in its ReLU, and has only the tanh form of GELU.
 namespace binade::cuda {
 namespace {
 
-/// f32 sums that become halves are computed in panels of rows, which stay in the L2 cache until they are read again.
+/// f32 sums that are then rounded to 16 bits are computed in panels of rows of this size, which stay in the L2 cache
+/// until they are read again.
 constexpr std::int64_t kPanelBytes = std::int64_t{32} << 20;
-constexpr std::int64_t kPanelRows = 256;  // a multiple of every tile's rows
+constexpr std::int64_t kPanelRows = 256;  // a multiple of the rows of every tile of cuBLASLt
 
 /// Returns the product of `g` without its activation.
 GemmArgs only_sums(const GemmArgs& g) {
@@ -27,8 +28,8 @@ const void* offset_by(const void* data, DType dtype, std::int64_t elements) {
   return offset_by(const_cast<void*>(data), dtype, elements);
 }
 
-/// Returns true if the library can add the bias, or there is none: the bias must have the result's dtype. It cannot add
-/// our f32 bias to f32 results of 8-bit products.
+/// Returns true if there is no bias, or if the library can add it: the bias must have the result's dtype. The library
+/// cannot add an f32 bias to f32 results of 8-bit products.
 bool adds_bias(const GemmArgs& g) {
   if (g.bias == nullptr) return true;
   return g.out == DType::f32 ? g.in != DType::u8 : g.low_bias;
@@ -39,22 +40,23 @@ void note_fallback(const GemmArgs& g, const char* what, const char* instead) {
                 ": the library has no form for it with " + what + ": " + instead);
 }
 
-/// Lets the library add the bias and apply GELU. Requests z even if it is not wanted: without z the library would use
-/// another algorithm, and y must not depend on whether backward needs z (recompute, evaluation).
+/// Lets the library add the bias and apply GELU. Requests z even if the caller does not want it, because without z the
+/// library would use another algorithm, and y must not depend on whether backward needs z (recompute, evaluation).
 bool with_gelu(const GemmArgs& g) {
   const Buffer<std::uint16_t> unwanted(g.pre_activation == nullptr ? g.m * g.c_row : 0);
   GemmArgs whole = g;
   if (g.pre_activation == nullptr) whole.pre_activation = unwanted.data();
   if (!library_gemm(whole)) return false;
   Finish finish = finish_of(g);
-  if (g.pre_activation != nullptr) finish.y.data = g.pre_activation;  // |GELU(z)| <= |z|: observing z covers y
+  if (g.pre_activation != nullptr)
+    finish.y.data = g.pre_activation;  // z is observed instead of y, since |GELU(z)| <= |z|
   observe_products(finish, 1, g.m, g.n);
   return true;
 }
 
-/// Lets the library store the sums in the result's dtype, with the bias if it can add it; our kernel then replaces them
-/// by the results. For halves the activation is therefore applied to the rounded sum: the same result for ReLU, and
-/// within a GPU's error bound for GELU.
+/// Lets the library store the sums in the result's dtype, with the bias if it can add it; Binade's kernel then replaces
+/// the sums by the results. In 16 bits, the activation is therefore applied to the rounded sum. For ReLU this gives the
+/// same result; for GELU the error stays within the bound that holds on a GPU.
 bool in_place(const GemmArgs& g) {
   GemmArgs sums = only_sums(g);
   if (g.pre_activation != nullptr) sums.c = g.pre_activation;
@@ -70,7 +72,8 @@ bool in_place(const GemmArgs& g) {
   return true;
 }
 
-/// Lets the library compute f32 sums, which our kernel completes. Supports any bias and any activation.
+/// Lets the library compute f32 sums, from which Binade's kernel computes the results. Supports any bias and any
+/// activation.
 bool in_panels(const GemmArgs& g) {
   const std::int64_t panels = ceil_div(g.m * g.n * static_cast<std::int64_t>(sizeof(float)), kPanelBytes);
   const std::int64_t most = ceil_div(ceil_div(g.m, panels), kPanelRows) * kPanelRows;
@@ -115,7 +118,8 @@ bool gemm_by_library(const GemmArgs& g) {
     }
     if (g.bias == nullptr) return false;
   }
-  if (g.batch != 1 || g.c_offsets != nullptr) return false;  // layers have no batches, and batches have no biases
+  if (g.batch != 1 || g.c_offsets != nullptr)
+    return false;  // products of layers are not batched, and batched products have no bias
   if (is_half(g.out) && !adds_bias(g)) return in_panels(g);
   if (g.activation == Activation::kGeluTanh && is_half(g.out) && gelu_is_fused(context().capability)) {
     if (with_gelu(g)) return true;

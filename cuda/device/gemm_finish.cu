@@ -1,10 +1,10 @@
 #include "binade/cuda/device/products.cuh"
 
-/// Completes sums that were computed elsewhere (in chunks of k, or by a library).
+/// Computes results from sums that were computed in chunks of k, or by a library.
 namespace binade::cuda {
 namespace {
 
-/// Coordinates of element `i` of (batch, m, n).
+/// The coordinates of element `i` of (batch, m, n).
 struct Position {
   std::int64_t product, row, column;
   __device__ Position(std::int64_t i, std::int64_t m, std::int64_t n)
@@ -24,8 +24,8 @@ __global__ void finish_each(Finish f, Sums sums, std::int64_t batch, std::int64_
   amax.publish();
 }
 
-/// Like finish_each() for a single product, in packs of 8 columns. `I` is the type that counts packs: a 64-bit division
-/// costs more than the rest of the work for a pack, so 32 bits are used if they suffice.
+/// Like finish_each() for a single product, in packs of 8 columns. `I` is the type that counts packs. It has 32 bits if
+/// they suffice, because a 64-bit division costs more than the other work for a pack.
 template <class I>
 __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
   AmaxObserver amax(f.words, f.y.dtype);

@@ -8,17 +8,17 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/plan_timing.cuh"
 
-/// Products by cuBLASLt. An algorithm is chosen once per key: either the first that the heuristics propose under fixed
-/// preferences, so that the same device and library version choose the same, or the fastest, which is timed once per
-/// machine.
+/// Products by cuBLASLt. An algorithm is chosen once per key. It is either the first that the heuristics propose under
+/// fixed preferences, so that the same device and library version give the same choice, or the fastest, which is found
+/// by timing once per machine.
 namespace binade::cuda {
 namespace {
 
-constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // as cuBLAS itself uses on Hopper
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // the size that cuBLAS itself uses on Hopper
 
 constexpr int kMostTimed = 12;  // most algorithms timed for a key
 
-/// Memory for the duration of a timing, since workspace never shrinks.
+/// Device memory for the duration of a timing. Workspace is not used for it, because workspace never shrinks.
 class Scratch {
  public:
   explicit Scratch(std::size_t bytes) {
@@ -35,7 +35,7 @@ class Scratch {
 
 struct Plan {
   PlanDescriptors descriptors;
-  std::optional<cublasLtMatmulAlgo_t> algorithm;  // std::nullopt: cuBLASLt has none
+  std::optional<cublasLtMatmulAlgo_t> algorithm;  // std::nullopt: cuBLASLt has no algorithm for the key
 };
 
 class Library {
@@ -50,7 +50,7 @@ class Library {
     Plan& plan = plan_of(g, key);
     if (!plan.algorithm) return false;
     const cublasStatus_t status = start(g, key, plan.descriptors, *plan.algorithm, g.c);
-    if (declined(status, key)) {  // unexpected after the heuristics; nothing has been started
+    if (declined(status, key)) {  // unexpected after the heuristics proposed it; no work has been started
       plan.algorithm = {};
       return false;
     }
@@ -87,7 +87,7 @@ class Library {
           "the address of an operand");
   }
 
-  /// Returns true if cuBLASLt can run the plan. This must be checked because a text from a file may contain anything.
+  /// Returns true if cuBLASLt can run the plan. This must be checked, because a plan from a file may be wrong.
   bool runs(const Plan& plan) const {
     if (!plan.algorithm) return true;
     const PlanDescriptors& d = plan.descriptors;
@@ -104,7 +104,7 @@ class Library {
       set_pointer(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre_activation);
     if (key.epilogue == PlanEpilogue::dgelu) set_pointer(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.derivative_at);
     if (are_codes(key.in)) {
-      set_pointer(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // the first operand of cuBLASLt is our b
+      set_pointer(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // cuBLASLt's first operand is Binade's b
       set_pointer(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
     }
     const Buffer<char> workspace(kWorkspace);
@@ -143,8 +143,8 @@ class Library {
     return all;
   }
 
-  /// Chooses an algorithm for a new key. Timing computes and overwrites g's result several times; where
-  /// g adds to its result, timing adds to scratch memory instead.
+  /// Chooses an algorithm for a new key. Timing computes and overwrites g's result several times; if g adds to its
+  /// result, timing adds to scratch memory instead.
   std::optional<cublasLtMatmulAlgo_t> choose(const GemmArgs& g, const PlanKey& key, const Plan& plan) const {
     PlanChooser::Selection selection(plan_chooser(), PlanStore::key_of(plan_line(key, {})));
     if (const std::optional<std::string> line = selection.line())

@@ -52,8 +52,9 @@ int alignment_of(const void* data, std::int64_t leading, std::int64_t batch, DTy
   return static_cast<int>(all & -all);
 }
 
-/// Describes an operand of `lines` lines of k elements; lines are `line` and elements `step` apart, one of which must
-/// be 1. Our b (n, k) is read by columns: with contiguous lines it is not transposed, with contiguous k it is.
+/// Returns the description of an operand with `lines` lines of k elements. The distance between lines is `line`,
+/// between elements of a line `step`; one of the two must be 1. Binade's b (n, k) is read by columns: it counts as
+/// transposed if its k is contiguous, and not if its lines are.
 std::optional<PlanOperand> operand_of(std::int64_t lines, std::int64_t k, std::int64_t line, std::int64_t step) {
   if (step == 1 || k == 1) {
     const std::int64_t leading = lines == 1 ? k : line;
@@ -175,7 +176,7 @@ struct Writer {
   void add(const char* name, const std::string& value) { line += std::string(" ") + name + "=" + value; }
 };
 
-/// Reads the words in the order in which the writer writes them.
+/// Reads the words of a line in the order in which the writer writes them.
 struct Reader {
   std::istringstream words;
   bool good = true;
@@ -254,11 +255,12 @@ std::optional<PlanKey> plan_key(const GemmArgs& g) {
   if (!evenly_spaced(g.a_offsets, g.batch, key.a.batch) || !evenly_spaced(g.b_offsets, g.batch, key.b.batch) ||
       !evenly_spaced(g.c_offsets, g.batch, key.c.batch))
     return std::nullopt;
-  if (g.batch > 1 && key.c.batch == 0) return std::nullopt;  // products added to one place have no defined order
+  if (g.batch > 1 && key.c.batch == 0)
+    return std::nullopt;  // the order in which several products are added to one result is not defined
   key.a.alignment = alignment_of(g.a, key.a.leading, key.a.batch, g.in);
   key.b.alignment = alignment_of(g.b, key.b.leading, key.b.batch, g.in);
   key.c.alignment = alignment_of(g.c, key.c.leading, key.c.batch, g.out);
-  // The second operand of cuBLASLt, our a, is (k, m) in its order: contiguous k means not transposed.
+  // cuBLASLt's second operand, Binade's a, is (k, m) in cuBLASLt's order, so it is not transposed if k is contiguous.
   key.a.transposed = !key.a.transposed;
   key.bias = g.bias != nullptr;
   key.tf32 = g.tf32 && g.in == DType::f32;
@@ -341,7 +343,7 @@ PreferenceOwner plan_preference(const PlanKey& key, std::size_t workspace) {
   PreferenceOwner owner(preference);
   const auto alignment = [](const PlanOperand& x) { return static_cast<std::uint32_t>(x.alignment); };
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace});
-  // Partial sums are added in f32, never in the result's dtype, and an epilogue reads what was not rounded.
+  // Partial sums are added in f32, never in the result's dtype, and the sums that an epilogue reads are not rounded.
   const bool rounded_first = is_half(key.out) && library_epilogue(key) != CUBLASLT_EPILOGUE_DEFAULT;
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       std::uint32_t{rounded_first ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});

@@ -7,9 +7,10 @@
 namespace binade::cuda {
 namespace {
 
-constexpr int kWarps = 4;  // of a block; each warp takes a group
+constexpr int kWarps = 4;  // warps of a block; each warp processes one group
 
-/// totals (samples, cols, 2): moments or sums of every channel, over all stripes. Blocks cover samples x fold columns.
+/// Computes totals (samples, cols, 2): the moments or sums of every channel over all stripes. A block processes some
+/// columns of one sample.
 template <class C, bool kMoments>
 __global__ void combine(ChannelNorm a, ColumnCut cut, const C* parts, double* totals) {
   const std::int64_t across = (a.cols + kFoldColumns - 1) / kFoldColumns, sample = blockIdx.x / across;
@@ -22,7 +23,7 @@ __global__ void combine(ChannelNorm a, ColumnCut cut, const C* parts, double* to
   totals[2 * (sample * a.cols + c) + 1] = total.second;
 }
 
-/// The group of this thread's warp.
+/// The group that this thread's warp processes.
 struct Group {
   std::int64_t index, sample, first, width;
   bool live;
@@ -37,7 +38,7 @@ struct Group {
   }
 };
 
-/// Computes mean and rstd of every group, and the vectors (samples, cols) of mean and of rstd weight.
+/// Computes mean and rstd of every group, and two vectors (samples, cols): mean, and rstd times weight.
 template <class C>
 __global__ void statistics(GroupNormForward a, const double* totals, C* mean, C* scale) {
   const Group group(a);
@@ -67,7 +68,7 @@ __global__ void statistics(GroupNormForward a, const double* totals, C* mean, C*
   }
 }
 
-/// Computes the vectors (samples, cols) of mean and of rstd weight from the stored statistics of the groups.
+/// Computes two vectors (samples, cols) from the stored statistics of the groups: mean, and rstd times weight.
 template <class C>
 __global__ void vectors(GroupNormBackward a, C* mean, C* scale) {
   const Group group(a);
@@ -89,7 +90,7 @@ __global__ void gradients(GroupNormBackward a, const double* totals, C* center, 
   ThreadGroup<double> warp(32, nullptr);
   const std::int64_t from = group.sample * a.cols;
   const double rstd = static_cast<const C*>(a.rstd)[group.index];
-  double sums[2] = {};  // of g, and of g xhat
+  double sums[2] = {};  // sum of g, sum of g xhat
   for (std::int64_t c = group.first + group.lane; c < group.first + group.width; c += 32) {
     const double weight = at_or<C>(a.weight, c, C(1));
     sums[0] += weight * totals[2 * (from + c)];
@@ -108,7 +109,7 @@ __global__ void gradients(GroupNormBackward a, const double* totals, C* center, 
 template <class C>
 __global__ void parameter_gradients(GroupNormBackward a, const double* totals) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
-  double sums[2] = {};  // of gbias, of gweight
+  double sums[2] = {};  // sum of gbias, sum of gweight
   if (c < a.cols)
     for (std::int64_t sample = threadIdx.y; sample < a.samples; sample += kFoldRows) {
       const double rstd = static_cast<const C*>(a.rstd)[sample * a.groups + c / (a.cols / a.groups)];

@@ -22,7 +22,7 @@ Notes& notes() {
 }  // namespace
 
 void open_libraries(DeviceFacts& facts) {
-  const std::size_t lt = cublasLtGetVersion();  // 10000 major + 100 minor + patch, and so is cuDNN's
+  const std::size_t lt = cublasLtGetVersion();  // 10000 major + 100 minor + patch, like cuDNN's version
   std::snprintf(facts.cublaslt, sizeof facts.cublaslt, "%zu.%zu.%zu", lt / 10000, lt / 100 % 100, lt % 100);
   const std::size_t dnn = cudnnGetVersion();
   std::snprintf(facts.cudnn, sizeof facts.cudnn, "%zu.%zu.%zu", dnn / 10000, dnn / 100 % 100, dnn % 100);

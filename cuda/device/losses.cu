@@ -9,8 +9,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int64_t kChunk = 1 << 14;  // elements that one block adds up
 
-/// Computes partial (chunks, n): for each chunk of x and t, the sums of the terms that terms.add(x, t, sums) adds per
-/// element.
+/// Computes partial (chunks, n): for each chunk of x and t, the n sums to which terms.add(x, t, sums) adds the terms of
+/// each element.
 template <class Terms, class C, int V>
 __global__ void __launch_bounds__(kThreads, 1) sum_chunks(In x, In t, std::int64_t count, Terms terms, C* partial) {
   for (std::int64_t b = blockIdx.x; b * kChunk < count; b += gridDim.x) {
@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kThreads, 1) sum_chunks(In x, In t, std::int64
 #pragma unroll
       for (int e = 0; e < V; ++e) terms.add(from_x[e], from_t[e], sums);
     }
-    for (; i < end; ++i) terms.add(load_at<C>(x, i), load_at<C>(t, i), sums);  // fewer than V remain, for one thread
+    for (; i < end; ++i)
+      terms.add(load_at<C>(x, i), load_at<C>(t, i), sums);  // the last elements, fewer than V, which one thread adds
 #pragma unroll
     for (int s = 0; s < Terms::kSums; ++s) {
       const C sum = fold_block<Adding, kThreads>(sums[s]);
@@ -46,7 +47,7 @@ void sum_as(const Terms& terms, In x, In t, std::int64_t count, double divisor, 
               .reduced = {true, false}});
 }
 
-/// y (Terms::kSums) = the sums of all terms, divided by `divisor`.
+/// Computes y (Terms::kSums), the sums of all chunks divided by `divisor`.
 template <class Terms>
 void sum(const Terms& terms, In x, In t, std::int64_t count, double divisor, Out y) {
   if (x.dtype == DType::f64)
@@ -92,7 +93,7 @@ void run_op(const ElementLossArgs& call) {
 }
 
 struct DiceTerms {
-  static constexpr int kSums = 3;  // of x t, x and t
+  static constexpr int kSums = 3;  // sums of x t, of x and of t
   template <class C>
   __device__ void add(C x, C t, C (&sums)[3]) const {
     sums[0] += x * t;

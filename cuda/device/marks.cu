@@ -28,7 +28,8 @@ cudaEvent_t make_event() {
 bool is_over(cudaEvent_t event) {
   const cudaError_t there = cudaEventQuery(event);
   if (there == cudaErrorNotReady) {
-    cudaGetLastError();  // not an error: the next launch must not report it
+    cudaGetLastError();  // "not ready" is no error: resets the runtime's last error, so that the next launch does not
+                         // report it
     return false;
   }
   check(there, "the device");

@@ -7,7 +7,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Stores V indices of maxima within their windows, as u8 or i32.
+/// Stores V positions of maxima, as indices within their windows, in u8 or i32.
 template <int V>
 __device__ __forceinline__ void store_index(void* index, DType dtype, std::int64_t at, const int (&taken)[V]) {
   if (dtype == DType::i32) {
@@ -60,7 +60,8 @@ __global__ void forward(MaxPool a, Pixels pixels, std::uint32_t* words) {
         const int here = static_cast<int>((h - top) * a.kernel_w + w - left);
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          const bool take = x[e] > best[e] || x[e] != x[e];  // NaN is taken, and nothing is larger afterwards
+          const bool take = x[e] > best[e] ||
+                            x[e] != x[e];  // a NaN is taken, and then stays, since no value compares as larger
           best[e] = take ? x[e] : best[e];
           taken[e] = take ? here : taken[e];
         }
@@ -74,7 +75,8 @@ __global__ void forward(MaxPool a, Pixels pixels, std::uint32_t* words) {
   amax.publish();
 }
 
-/// Returns the first window, of those `stride` apart, whose `kernel` pixels reach position `at`.
+/// Returns the index of the first window that contains position `at`. Windows have `kernel` pixels and begin `stride`
+/// pixels apart.
 __device__ std::int64_t first_window(std::int64_t at, std::int64_t kernel, std::int64_t stride) {
   return at < kernel ? 0 : (at - kernel) / stride + 1;
 }

@@ -21,7 +21,7 @@ Status fail(Status status, const char* text) {
   return status;
 }
 
-/// Runs `body` and converts what it throws to a status and its text.
+/// Runs `body`, and converts an exception to a status and a text.
 template <class F>
 Status guarded(F&& body) {
   try {
@@ -126,7 +126,8 @@ Status allocate(std::size_t bytes, void** memory) {
     const AllowedInCapture allowed;
     const cudaError_t error = cudaMalloc(memory, bytes);
     if (error == cudaErrorMemoryAllocation)
-      cudaGetLastError();  // reported here; the next launch must not report it again
+      cudaGetLastError();  // resets the runtime's last error, which is reported here, so that the next launch does not
+                           // report it
     check(error, "cudaMalloc");
   });
 }
@@ -185,7 +186,7 @@ void take_fault(Fault* fault) {
   *context().fault.first = {};
 }
 
-/// Keeps a text for this thread until its next call of the same function.
+/// Stores the text that kText returns until this thread's next call of the same function.
 template <std::string (*kText)()>
 Status text_of(const char** text) {
   return guarded([&] {
@@ -199,7 +200,7 @@ Status text_of(const char** text) {
 
 Context& context() { return *g_context; }
 
-/// Waits for a mark, since a stream that another thread captures meanwhile cannot be waited for.
+/// Waits for a mark and not for the stream, because a stream that another thread captures cannot be waited for.
 void wait() {
   require_no_capture("waiting for the device");
   const std::uint64_t here = set_mark();

@@ -5,13 +5,13 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Copies of whole elements, as units of 1 to 16 bytes, the widest that the call allows.
+/// Copies whole elements, in the widest units (1 to 16 bytes) that the call allows.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 
-/// Copies `outer` rows of `inner` units. Index is a 32-bit type if that suffices, since 64-bit divisions would cost
+/// Copies `outer` rows of `inner` units. Index is a 32-bit type if 32 bits suffice, since 64-bit divisions would cost
 /// more than the copy.
 template <class Unit, class Index>
 __global__ void copy_box(const Unit* from, std::int64_t from_stride, Unit* to, std::int64_t to_stride, Index inner,
@@ -22,7 +22,7 @@ __global__ void copy_box(const Unit* from, std::int64_t from_stride, Unit* to, s
   });
 }
 
-/// Extents and strides of the output's dimensions, the innermost first.
+/// The extents and strides of the output's dimensions, the innermost first.
 struct Dims {
   int rank = 0;
   std::int64_t extent[PermuteCopy::kMaxRank] = {}, from[PermuteCopy::kMaxRank] = {}, to[PermuteCopy::kMaxRank] = {};
@@ -47,7 +47,7 @@ inline constexpr int kTileRows = 8;  // rows of a tile per pass of the block
 template <class Unit>
 inline constexpr int kTile = sizeof(Unit) < 4 ? 64 : 32;
 
-/// Dimension 0 of `dims` is contiguous in the output, dimension 1 in the input.
+/// Transposes tiles. REQUIRES that dimension 0 of `dims` is contiguous in the output, and dimension 1 in the input.
 template <class Unit>
 __global__ void transpose(const Unit* from, Unit* to, Dims dims, std::int64_t tiles) {
   constexpr int kSide = kTile<Unit>;

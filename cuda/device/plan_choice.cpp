@@ -22,7 +22,7 @@ constexpr const char* kHead =
     "# Plans that Binade chose by time on this machine; the last line of a key counts. Without this file they are "
     "timed "
     "again,\n# and fresh runs may compute other bits than before.\n";
-/// How long to wait for the file's lock, which other processes hold while they make one choice, and the pause between
+/// The longest wait for the file's lock, which another process holds while it makes one choice, and the pause between
 /// two attempts.
 constexpr std::chrono::seconds kPatience{30};
 constexpr std::chrono::milliseconds kPause{5};

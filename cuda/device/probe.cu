@@ -6,7 +6,7 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Telemetry's probes of tensors (core/kernels/probe.h).
+/// The kernels of telemetry's probes (core/kernels/probe.h).
 namespace binade::cuda {
 namespace {
 
@@ -15,20 +15,20 @@ constexpr int kWarps = kThreads / kWarp;
 
 // ---- distance to a singularity -----------------------------------------------------------------------------------
 
-/// Distances to a singularity grow monotonically on either side of it, even after rounding. So four of a thread's
-/// values are enough; they are found by comparisons in their own type, and each thread computes only one distance in
-/// double.
+/// The values of one thread from which the distance to a singularity follows. Distances grow monotonically on either
+/// side of a singularity, even after rounding, so four values are enough. They are found by comparisons in their own
+/// type, and each thread computes only one distance in double.
 template <class C>
 struct Extremes {
   static constexpr C kInfinity = std::numeric_limits<C>::infinity();
 
   C singularity;
-  C below = -kInfinity, above = kInfinity;    // nearest on each side; the singularity itself counts as below
-  C least = kInfinity, largest = -kInfinity;  // smallest and largest of all values
+  C below = -kInfinity, above = kInfinity;    // the nearest value on each side; the singularity itself counts as below
+  C least = kInfinity, largest = -kInfinity;  // the smallest and the largest of all values
 
   __device__ explicit Extremes(double p) : singularity(static_cast<C>(p)) {}
 
-  __device__ __forceinline__ void add(C x) {  // a NaN fails every comparison
+  __device__ __forceinline__ void add(C x) {  // a NaN is ignored, because every comparison is false
     if (x <= singularity && x > below) below = x;
     if (x > singularity && x < above) above = x;
     if (x < least) least = x;
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads) nearest(SingularityProbe probe) {
 
 // ---- zeros ------------------------------------------------------------------------------------------------------
 
-/// Launched as one block; each warp counts the zeros of one run of the ZeroSample.
+/// Counts zeros. Is launched as one block, each warp of which counts the zeros of one run of the ZeroSample.
 __global__ void __launch_bounds__(kThreads) count_zeros(ZeroProbe probe) {
   static_assert(ZeroSample::kRun == kWarp);
   const ProbedValues& v = probe.values;
@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(kThreads) relative_entropy(ProbedValues logits
                                 : (entropy > 0 ? entropy : 0) / math::log(static_cast<double>(visible));
 }
 
-/// Computes the logits of sampled rows. Grid: (keys in groups of kThreads / kWarp * kKeysOfWarp, rows of the sample). A
-/// warp takes one key at a time.
+/// Computes the logits of sampled rows. The grid is (keys / (kThreads / kWarp * kKeysOfWarp), rows of the sample). A
+/// warp processes one key at a time.
 constexpr int kKeysOfWarp = 4;
 __global__ void __launch_bounds__(kThreads) attention_logits(AttentionArgs a, RowSample sample, double* logits) {
   const std::int64_t row = sample.of(blockIdx.y);

@@ -5,26 +5,26 @@
 #include "binade/cuda/device/map.cuh"
 #include "binade/cuda/device/rows.cuh"
 
-/// Reductions, one group of dimensions at a time from the innermost outwards, with partial results in f32 (f64 for
-/// f64). The work is cut into chunks by sizes alone, so the same shape gives the same bits.
+/// Reductions. One group of dimensions is reduced at a time, from the innermost outwards, with partial results in f32
+/// (f64 for f64). The work is cut into chunks by sizes alone, so the same shape gives the same bits.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kFew = 16;                     // reduced elements per result, up to which one thread computes a result
-constexpr std::int64_t kRowChunk = 1 << 14;  // elements of a row per block
-constexpr std::int64_t kLongRowChunk = 1 << 17;  // the same if there are enough rows for all blocks
+constexpr int kFew = 16;                     // most reduced elements per result for which one thread computes a result
+constexpr std::int64_t kRowChunk = 1 << 14;  // elements of a row that one block reduces
+constexpr std::int64_t kLongRowChunk = 1 << 17;  // the same number, if there are enough rows for all blocks
 constexpr std::int64_t kWarpRow = 1024;          // longest row that one warp reduces
 constexpr std::int64_t kWantedBlocks = 1024;
 
-/// x seen as (outer, reduced, inner): element (o, r, i) is at o * outer_stride + r * stride + i.
+/// The input as a tensor (outer, reduced, inner), whose element (o, r, i) is at o * outer_stride + r * stride + i.
 struct View {
   In x;
   std::int64_t outer, reduced, inner;
   std::int64_t outer_stride, stride;
 };
 
-/// The destination (outer, inner), each of whose elements is divided and rounded once.
+/// The destination (outer, inner). Each of its elements is divided once and rounded once.
 struct Result {
   Out y;
   double divisor;
@@ -32,7 +32,7 @@ struct Result {
   std::uint32_t* words;
 };
 
-/// Stores kTogether contiguous results: 8 in 16-byte accesses, or one.
+/// Stores kTogether contiguous results: 8 in 16-byte accesses, or 1.
 template <class C, int kTogether>
 __device__ __forceinline__ void store_result(const Result& to, std::int64_t i, C (&x)[kTogether], AmaxObserver& amax) {
   const C divisor = to.count != nullptr ? static_cast<C>(*to.count) : static_cast<C>(to.divisor);
@@ -44,7 +44,7 @@ __device__ __forceinline__ void store_result(const Result& to, std::int64_t i, C
   store_vector(to.y, i, x);
 }
 
-/// For few reduced elements: one thread per result.
+/// Reduces few elements per result, with one thread per result.
 template <class R, class C, int kTogether>
 __global__ void reduce_few(View v, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
@@ -65,7 +65,7 @@ __global__ void reduce_few(View v, Result to) {
   amax.publish();
 }
 
-/// Reduces the share of thread t, of `threads`, in a row of `count` contiguous elements.
+/// Reduces the elements of a row that thread t of `threads` processes. The row has `count` contiguous elements.
 template <class R, int kTogether, class C>
 __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int count, int t, int threads) {
   C sum[kTogether], y[kTogether];
@@ -87,7 +87,7 @@ __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int c
   return sum[0];
 }
 
-/// For rows (inner == 1) that are short: one warp per row.
+/// Reduces short rows (inner == 1), with one warp per row.
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_short_rows(View v, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads) reduce_short_rows(View v, Result to)
   amax.publish();
 }
 
-/// For rows (inner == 1) that are long: one block per chunk of `length` elements; y is (outer, chunks).
+/// Reduces long rows (inner == 1), with one block per chunk of `length` elements. y is (outer, chunks).
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t chunks, std::int64_t length, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
@@ -116,8 +116,8 @@ __global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t chu
   amax.publish();
 }
 
-/// For inner > 1: a block has blockDim.x threads along `inner` and blockDim.y along the reduced dimension; y is (outer,
-/// chunks, inner), with `rows` reduced elements per chunk.
+/// Reduces if inner > 1. A block has blockDim.x threads along `inner` and blockDim.y along the reduced dimension. y is
+/// (outer, chunks, inner), and a chunk has `rows` reduced elements.
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t chunks, std::int64_t rows, Result to) {
   __shared__ C partial[kThreads * kTogether];
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t 
   amax.publish();
 }
 
-/// How one group of dimensions is reduced: by the first of these kernels that suits it.
+/// The way in which one group of dimensions is reduced, and the sizes of its launch.
 struct Plan {
   enum class How { kFew, kShortRows, kRows, kColumns } how = How::kFew;
   bool packed = false;
@@ -193,7 +193,7 @@ Plan plan_of(const View& v, const Out& y) {
   const std::int64_t slices = ceil_div(v.inner, static_cast<std::int64_t>(plan.wide) * together);
   const std::int64_t wanted = std::max<std::int64_t>(1, kWantedBlocks / std::max<std::int64_t>(1, v.outer * slices));
   const std::int64_t high = plan.high;
-  plan.length = std::clamp(ceil_div(v.reduced, wanted), 4 * high, 64 * high);  // 4 to 64 per thread
+  plan.length = std::clamp(ceil_div(v.reduced, wanted), 4 * high, 64 * high);  // 4 to 64 elements per thread
   plan.chunks = ceil_div(v.reduced, plan.length);
   return plan;
 }
@@ -227,7 +227,7 @@ void start(const View& v, const Plan& plan, const Result& to) {
     start<R, float, 1>(v, plan, to);
 }
 
-/// The tensor after some groups were reduced: its values and remaining groups of dimensions.
+/// The tensor after some groups of dimensions were reduced: its values and its remaining groups.
 struct Rest {
   In x;
   int groups;
@@ -240,7 +240,7 @@ struct Rest {
     for (int g = begin; g < end; ++g) extent *= extents[g];
     return extent;
   }
-  /// Returns the innermost group to reduce; -1: none.
+  /// Returns the index of the innermost group that is still to be reduced, or -1 if there is none.
   int next() const {
     int g = groups - 1;
     while (g >= 0 && !reduced[g]) --g;

@@ -8,7 +8,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Number of values in each array of taps.
+/// The number of values in each array of taps.
 struct TapCounts {
   std::int64_t outputs, taps, divisors;
 };
@@ -57,7 +57,7 @@ class DeviceTaps {
   Buffer<unsigned char> buffer_;
 };
 
-/// Computes y; `a.rows` and `a.cols` point to device memory.
+/// Computes y. `a.rows` and `a.cols` must point to device memory.
 template <class T, int V>
 __global__ void resample(Resample a, Pixels pixels, std::uint32_t* words) {
   using C = Compute<T>;

@@ -6,14 +6,16 @@
 namespace binade::cuda {
 namespace {
 
-/// The rows are cut into stripes by sizes alone; a block takes a stripe and stores the stripe's part of gw and gb.
+/// The division of the rows into stripes, by sizes alone. One block processes a stripe, and stores the stripe's part of
+/// gw and gb.
 struct Stripes {
   std::int64_t rows = 0, rows_each = 1;
   std::int64_t count() const { return ceil_div(rows, rows_each); }
 };
 
-/// Returns as many stripes as a Hopper holds blocks at once (four on each of 132 multiprocessors). A stripe consists of
-/// whole rounds of a block's groups, and of enough rows that its part of gw and gb is small beside them.
+/// Returns as many stripes as a Hopper GPU runs blocks at once (four on each of 132 multiprocessors). The number of
+/// rows of a stripe is a multiple of the number of thread groups in a block, and large enough that the stripe's part of
+/// gw and gb is small in comparison.
 Stripes stripes_of(std::int64_t rows, int groups) {
   constexpr std::int64_t kStripes = 4 * 132;
   return {rows, std::max<std::int64_t>(std::max(8, 4 * groups), ceil_div(ceil_div(rows, kStripes), groups) * groups)};
@@ -50,14 +52,16 @@ __device__ void leave_parts(const ThreadGroup<C>& group, std::int64_t cols, cons
   }
 }
 
-/// Blocks of 128 threads that must fit on a multiprocessor: four if a thread holds at most three vectors of halves.
+/// The number of blocks of 128 threads that must fit on a multiprocessor: four if a thread holds at most three vectors
+/// of 16-bit values.
 template <class T, int H>
 constexpr int kResident = H == 0 || H == 2          ? 1
                           : H < 4 && sizeof(T) == 2 ? 4
                                                     : 3;
 
-/// Computes gx of a stripe's rows; with H > 0 and `parts` also the stripe's part of gw and gb, which each thread keeps
-/// for its own columns. Between the two passes over a row, its values are kept as they were read.
+/// Computes gx of a stripe's rows. If H > 0 and `parts` is not null, also computes the stripe's part of gw and gb,
+/// which each thread sums for its own columns. Between the two passes over a row, the values stay in registers as they
+/// were read.
 template <class T, int V, int H>
 __global__ void __launch_bounds__(H == 0   ? 1024
                                   : H == 2 ? 512
@@ -98,7 +102,7 @@ __global__ void __launch_bounds__(H == 0   ? 1024
     };
 
     if constexpr (H > 0) each_vector<V, H>(group, cols, fetch);
-    C sums[2] = {};  // of g, and of g xhat
+    C sums[2] = {};  // sum of g, sum of g xhat
     each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       if constexpr (H == 0) fetch(c, k);
       C xhat[V], g[V];
@@ -143,7 +147,7 @@ __global__ void __launch_bounds__(H == 0   ? 1024
   amax.publish();
 }
 
-constexpr int kSumColumns = 32;  // columns of a block that reads rows
+constexpr int kSumColumns = 32;  // columns that one block sums
 
 /// Computes the parts of gw and gb of one stripe, for rows that backward_rows cannot sum.
 template <class T>
@@ -152,7 +156,7 @@ __global__ void sum_columns(RowNormBackward a, Stripes stripes, Compute<T>* part
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kSumColumns) + threadIdx.x;
   const std::int64_t begin = blockIdx.y * stripes.rows_each;
   const std::int64_t end = begin + stripes.rows_each < a.rows ? begin + stripes.rows_each : a.rows;
-  C sums[2] = {};  // gw, gb
+  C sums[2] = {};  // sums for gw and gb
   if (c < a.cols)
     for (std::int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) {
       const C mean = a.mean != nullptr ? static_cast<const C*>(a.mean)[row] : C(0);

@@ -5,7 +5,8 @@
 namespace binade::cuda {
 namespace {
 
-/// Each group of threads normalizes several rows, which are as far apart as the grid has groups.
+/// Normalizes rows. Each group of threads normalizes several rows; the distance between them is the number of groups in
+/// the grid.
 template <class T, int V, int H>
 __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForward a, int width, std::uint32_t* words) {
   using C = Compute<T>;
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForwa
         }
         store_vector<T>(a.h, row * a.cols + c, h[k]);
 #pragma unroll
-        for (int e = 0; e < V; ++e) h[k][e] = rounded<T>(h[k][e]);  // as if add and norm were two ops
+        for (int e = 0; e < V; ++e) h[k][e] = rounded<T>(h[k][e]);  // rounded, as if addition and norm were two ops
       }
 #pragma unroll
       for (int e = 0; e < V; ++e) mean[0] += h[k][e];
@@ -44,8 +45,8 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForwa
     if (!a.rms) group.sum(mean);
     mean[0] = a.rms ? C(0) : mean[0] / count;
 
-    // An infinite value makes all other results 0, as in the formula; squares of finite values that overflow must not
-    // do that.
+    // If a value is infinite, all other results are 0, as the formula says. If only the squares of finite values
+    // overflow, this must not happen.
     C squares[2] = {}, &infinite = squares[1];
     each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       again(c, k);

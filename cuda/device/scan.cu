@@ -3,14 +3,14 @@
 #include "binade/cuda/device/fold.cuh"
 #include "binade/cuda/device/kernels.cuh"
 
-/// The scan for the verdict, and clipping.
+/// The scan of gradients for the verdict, and clipping.
 namespace binade::cuda {
 namespace {
 
 constexpr std::uint32_t kMagnitude = 0x7fffffffu, kInfinity = 0x7f800000u;
 
-/// Keeps a block of values in registers between the maximum and the sum. `words` (initially 0) receives the largest
-/// magnitude of each slice.
+/// Computes the results of a scan. Keeps a block of values in registers between the maximum and the sum. `words`
+/// (initially 0) receives the largest magnitude of each slice.
 __global__ void __launch_bounds__(kFlatThreads)
     scan_blocks(const FlatBlock* blocks, const float* const* values, BlockScan* results, std::uint32_t* words) {
   const FlatBlock block = blocks[blockIdx.x];
@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(kFlatThreads)
   largest = fold_block<LargerWord, kFlatThreads>(largest);
   BlockScan result{largest, 0};
   if (largest != 0 && largest < kInfinity) {
-    // Values are scaled by a power of two to magnitudes below 4: no overflow, no loss, and exact to undo in double.
+    // Values are scaled by a power of two to magnitudes below 4. This neither overflows nor rounds, and double undoes
+    // it exactly.
     const int biased = static_cast<int>(largest >> 23) - 127;
     const int exponent = biased < -126 ? -126 : biased > 126 ? 126 : biased;
     const float factor = std::bit_cast<float>(static_cast<std::uint32_t>(127 - exponent) << 23);

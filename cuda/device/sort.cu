@@ -7,7 +7,7 @@ constexpr int kBits = 6, kDigits = 1 << kBits;
 constexpr int kThreads = 256, kEach = 8, kTile = kThreads * kEach;
 constexpr int kScanThreads = 1024;
 
-/// starts[digit * tiles + tile] = number of keys of the tile with the digit.
+/// Sets starts[digit * tiles + tile] to the number of keys of the tile that have the digit.
 __global__ void __launch_bounds__(kThreads)
     count_digits(const std::uint32_t* keys, std::int64_t count, int shift, std::uint32_t* starts) {
   __shared__ unsigned counts[kDigits];
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x < kDigits) starts[threadIdx.x * gridDim.x + blockIdx.x] = counts[threadIdx.x];
 }
 
-/// Replaces every count by the sum of all counts before it. Launched as one block.
+/// Replaces every count by the sum of all counts before it. Must be launched as one block.
 __global__ void __launch_bounds__(kScanThreads) scan(std::uint32_t* x, std::int64_t count) {
   __shared__ std::uint32_t of_warp[kScanThreads / kWarp];
   const std::int64_t each = (count + kScanThreads - 1) / kScanThreads;
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kScanThreads) scan(std::uint32_t* x, std::int6
 __global__ void __launch_bounds__(kThreads)
     scatter(const std::uint32_t* keys, const std::uint32_t* positions, std::int64_t count, int shift,
             const std::uint32_t* starts, std::uint32_t* to_keys, std::uint32_t* to_positions) {
-  constexpr int kParts = kThreads / kDigits;  // threads that sum the counts of one digit
+  constexpr int kParts = kThreads / kDigits;  // number of threads that sum the counts of one digit
   __shared__ std::uint16_t counts[kDigits][kThreads + 2];
   __shared__ std::uint16_t of_part[kDigits][kParts];
   const int t = static_cast<int>(threadIdx.x);

@@ -5,7 +5,7 @@
 #include "binade/cuda/device/marks.cuh"
 
 /// Copies from ordinary host memory, through parts of page-locked memory that are used in turn, so that the host waits
-/// only if all of them are still in use. Large copies cross to the device on a stream of their own, concurrently with
+/// only if all parts are still in use. Large copies cross to the device on a stream of their own, concurrently with
 /// earlier kernels; only the final copy within device memory waits for these kernels (docs/decisions/0025).
 namespace binade::cuda {
 namespace {
@@ -13,8 +13,8 @@ namespace {
 constexpr int kParts = 4;
 constexpr std::size_t kAlignment = 64;
 
-/// Smaller copies go straight to their destination: they take an estimated few microseconds on the bus, and the way
-/// over another stream costs as much in events, a wait between streams and another copy.
+/// Copies of fewer bytes go directly to their destination. They take an estimated few microseconds on the bus, and a
+/// second stream would cost as much for events, a wait between streams and another copy.
 constexpr std::size_t kSmall = std::size_t{64} << 10;
 constexpr std::size_t kSmallPart = std::size_t{2} << 20;
 constexpr std::size_t kLargePart = std::size_t{8} << 20;
@@ -36,7 +36,8 @@ class Staging {
     if (!beside) return;
     const cudaError_t error = cudaMalloc(&memory, kParts * part_bytes_);
     if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // handled; the next launch must not report it again
+      cudaGetLastError();  // resets the runtime's last error, which is handled here, so that the next launch does not
+                           // report it
       return;
     }
     check(error, "device memory for uploads");
@@ -75,8 +76,8 @@ class Staging {
     check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
   }
 
-  /// Records the events for every chunk, so that a full part is free as soon as its own copies are done, however many
-  /// kernels were submitted before the next upload.
+  /// Copies a chunk over the copy stream. Records the events for every chunk, so that a full part is free as soon as
+  /// its own copies are done, no matter how many kernels were submitted before the next upload.
   void send_beside(char* to, std::size_t at, std::size_t count) {
     copy(device_ + at, host_ + at, count, cudaMemcpyHostToDevice, stream_);
     record(taken_[part_], stream_);
@@ -91,7 +92,7 @@ class Staging {
     part_ = (part_ + 1) % kParts;
     used_ = 0;
     if (device_ != nullptr) order(stream_, read_[part_]);
-    if (is_over(taken_[part_])) return false;  // also if it was never recorded
+    if (is_over(taken_[part_])) return false;  // true also if it was never recorded
     check(cudaEventSynchronize(taken_[part_]), "the device");
     return true;
   }
@@ -108,7 +109,7 @@ class Staging {
 }  // namespace
 
 void upload(void* to, const void* from, std::size_t bytes) {
-  // Each of the two is created on first use, with page-locked memory; `large` also gets 32 MiB of device memory.
+  // Each object is created at its first use, with page-locked memory; `large` also gets 32 MiB of device memory.
   static Staging *small = nullptr, *large = nullptr;  // never destroyed: the CUDA driver may shut down first
   Staging*& way = bytes <= kSmall ? small : large;
   if (way == nullptr) way = new Staging(bytes <= kSmall ? kSmallPart : kLargePart, bytes > kSmall);

@@ -6,7 +6,7 @@
 #include "binade/cuda/device/fold.cuh"
 #include "binade/cuda/device/kernels.cuh"
 
-/// Steps that the device decides (core/kernels/step.h).
+/// The kernels of steps whose commit the device decides (core/kernels/step.h).
 namespace binade::cuda {
 namespace {
 
@@ -38,7 +38,7 @@ __device__ double sum_of(const BlockScan* results, std::int64_t count) {
   return lanes[0];
 }
 
-/// Each product and sum is rounded by itself (no fused multiply-add), as on the host.
+/// Returns the clip factor. Each product and sum is rounded separately (without fused multiply-add), as on the host.
 __device__ double clip_factor(double norm, double clip_norm) {
   if (!(clip_norm > 0)) return 1;
   const double factor = clip_norm / __dadd_rn(norm, 1e-6);
@@ -56,8 +56,8 @@ __device__ RefusalCause judge_losses(const StepAddresses& p) {
   return fine ? RefusalCause::kNone : RefusalCause::kLoss;
 }
 
-/// Decides whether the step commits. Launched as one block. `words`: the largest magnitude of each of `slices`,
-/// parameters first.
+/// Decides whether the step commits. Must be launched as one block. `words`: the largest magnitude of each of `slices`
+/// slices; parameters come first.
 __global__ void __launch_bounds__(kThreads) decide(StepAddresses p, const BlockScan* results, std::int64_t blocks,
                                                    const std::uint32_t* words, std::int64_t slices, Fault* fault) {
   const StepNumbers numbers = *p.numbers;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads) decide(StepAddresses p, const BlockS
   if (outcome.cause == RefusalCause::kNone && bad_statistic != 0) outcome.cause = RefusalCause::kStatistics;
   if (outcome.cause == RefusalCause::kNone && bad_gradient != 0) outcome.cause = RefusalCause::kGradients;
   volatile Fault* first = fault;
-  if (first->call != 0) {  // the host repeats the step, meets the data again and reports it
+  if (first->call != 0) {  // the host repeats the step eagerly, and then reports the bad data
     outcome.cause = RefusalCause::kBadData;
     first->call = 0;
   }

@@ -21,7 +21,7 @@ struct Sum {
   }
 };
 
-/// Converts a bool mask to additive values: 0 for true, -inf for false.
+/// Converts a boolean mask to values that are added to logits: 0 for true, -inf for false.
 struct Hidden {
   template <class C>
   __device__ C operator()(const C (&x)[1], std::int64_t) const {
@@ -50,7 +50,7 @@ Bytes16 repeated(DType dtype, double value) {
   return {};
 }
 
-/// Fills rows of `units` units, `pitch` units apart.
+/// Fills rows of `units` units, which begin `pitch` units apart.
 template <class Unit>
 __global__ void fill_units(Unit* to, Bytes16 pattern, std::int64_t count, Divisor units, std::int64_t pitch) {
   Unit one;
@@ -84,7 +84,7 @@ void run_convert(const ConvertArgs& call) {
   if (whole)
     return launch(convert_whole, grid_for(ceil_div(call.rows * call.cols, 256)), 256, 0, call.to, call.from, call.rows,
                   call.cols);
-  // A copy is not observed: its values existed before.
+  // A copy is not observed, because its values were observed when they were computed.
   map<1>(Same{}, {In{call.from.data, call.from.dtype}}, {call.to.data, call.to.dtype},
          row_walk(call.rows, call.cols, {call.from.pitch, call.to.pitch}),
          call.from.dtype == call.to.dtype ? nullptr : context().amax_words);

@@ -7,14 +7,14 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/live_stream.cuh"
 
-/// The fused update and the moving average: every value is read once and written once.
+/// The fused update and the moving average. Each reads and writes every value once.
 namespace binade::cuda {
 namespace {
 
 constexpr std::uint32_t kMagnitude = 0x7fffffffu;
 
-/// Stores 16-bit values, each rounded by its own word of the stream. Eight values use two Philox blocks, as every
-/// FlatBlock begins at one.
+/// Stores 16-bit values, each rounded stochastically by its own word of the random stream. Eight values use two Philox
+/// blocks, since every FlatBlock begins at a block of the stream.
 __device__ void store_stochastic(const UpdateSlice& s, const RandomStream& stream, std::int64_t at, int n,
                                  const float (&w)[kPack]) {
   std::uint32_t word[kPack];
@@ -42,7 +42,7 @@ __device__ void store_stochastic(const UpdateSlice& s, const RandomStream& strea
     if (k < n) to[k] = bits[k];
 }
 
-/// How a kernel knows whether the device has decided to commit the step; otherwise it does nothing.
+/// The device's decision whether the step commits. A kernel does nothing if the step does not commit.
 struct Decided {
   const StepOutcome* outcome = nullptr;  // null: the host has decided
   const StepNumbers* numbers = nullptr;
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
   atomicMax(&of_slice.moment2, largest.moment2);
 }
 
-/// The addresses of one slice's average and values.
+/// The addresses of the average and the values of one slice.
 struct Averaged {
   float* average;
   const void* value;

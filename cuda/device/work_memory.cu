@@ -5,8 +5,8 @@
 #include "binade/cuda/device/context.cuh"
 
 /// Workspace of kernels: stacks of memory that consist of blocks and never shrink. A call releases the memory that it
-/// took; all calls run one after the other on one stream, so the next call may get the same bytes. Memory that is never
-/// freed may be used in a captured graph, whereas a stream-ordered allocation would become a node of the graph.
+/// took. The next call may get the same bytes, because all calls run one after the other on one stream. Memory that is
+/// never freed may be used in a captured graph, whereas a stream-ordered allocation would become a node of the graph.
 namespace binade::cuda {
 namespace {
 
@@ -16,7 +16,7 @@ constexpr std::size_t kSmallest = std::size_t{1} << 20;
 struct Block {
   char* base = nullptr;
   std::size_t capacity = 0;
-  std::vector<std::size_t> taken;  // offsets in order; released ones are removed once they are on top
+  std::vector<std::size_t> taken;  // offsets of allocations, in order; a released one is removed when it is on top
   std::vector<bool> given_back;
   std::size_t top = 0;
 
@@ -34,7 +34,8 @@ char* obtain(std::size_t bytes) {
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error == cudaSuccess) return static_cast<char*>(memory);
   if (error != cudaErrorMemoryAllocation) check(error, "memory for an op to work in");
-  cudaGetLastError();  // reported here; the next launch must not report it again
+  cudaGetLastError();  // resets the runtime's last error, which is handled here, so that the next launch does not
+                       // report it
   return nullptr;
 }
 
@@ -61,7 +62,8 @@ void* allocate_work(std::size_t bytes) {
   char* memory = from.base + from.top;
   from.top += bytes;
 #if !defined(__CUDACC__)
-  check(cudaMemsetAsync(memory, 0xff, bytes, context().stream), "work memory");  // nobody may rely on its contents
+  check(cudaMemsetAsync(memory, 0xff, bytes, context().stream),
+        "work memory");  // NaN, so that a test fails if a kernel reads memory that it did not write
 #endif
   return memory;
 }

@@ -5,21 +5,23 @@
 
 namespace binade::amp {
 
+/// kDynamic: the scale falls after overflows and grows again. kStatic: the scale is fixed. kOff: the scale is 1.
 enum class LossScaleMode : std::uint8_t { kDynamic, kStatic, kOff };
 
+/// Settings of the loss scale.
 struct LossScaleOptions {
   LossScaleMode mode = LossScaleMode::kDynamic;
-  double init_scale = 65536;    ///< scale of the first step; kStatic: of all steps. May exceed the ceiling
-  bool measure = false;         ///< kDynamic in a Trainer: a trial backward before step 1 determines the initial scale
-  double growth_factor = 2;     ///< factor on the scale after `growth_interval` commits without an overflow
-  double backoff_factor = 0.5;  ///< factor on the scale after an overflow
+  double init_scale = 65536;  ///< scale of the first step, or of all steps if mode is kStatic; may exceed the ceiling
+  bool measure = false;  ///< with kDynamic, in a Trainer: a trial backward before step 1 determines the initial scale
+  double growth_factor = 2;             ///< factor on the scale after `growth_interval` commits without an overflow
+  double backoff_factor = 0.5;          ///< factor on the scale after an overflow
   std::int64_t growth_interval = 2000;  ///< commits in a row without overflow before the scale grows
   double floor = 1;                     ///< lowest scale; an overflow at this scale has another cause
   double ceiling = 0x1p24;              ///< highest scale that growth reaches
   std::int64_t aborts_in_a_row = 64;    ///< maximum number of overflows without a commit; one more stops the run
-  std::int64_t aborts_per_window =
-      5;  ///< maximum number of overflows in `window` commits, after the first `window`; one more stops the run
-  std::int64_t window = 100;  ///< commits, for aborts_per_window
+  /// Maximum number of overflows in `window` commits, after the first `window`; one more stops the run
+  std::int64_t aborts_per_window = 5;
+  std::int64_t window = 100;  ///< number of commits to which aborts_per_window refers
 
   static LossScaleOptions dynamic(double init_scale = 65536) { return {.init_scale = init_scale}; }
   /// Measures the gradients of the first batch and starts at the largest power of two that leaves kMeasuredHeadroom

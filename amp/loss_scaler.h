@@ -59,12 +59,13 @@ class LossScaler {
   }
 
   /// Records a commit at the current scale. `headroom`: headroom of the scaled gradients in binades, not finite if
-  /// unknown; it affects the scale from kTelemetryDelay commits later on.
+  /// unknown. It affects the scale from kTelemetryDelay commits later on.
   void committed(double headroom = std::numeric_limits<double>::infinity());
   /// Records that the scaled gradients of a step overflowed. Lowers the scale, or returns why not.
   ScaleVerdict overflowed();
 
-  /// Sets the scale that leaves gradients kMeasuredHeadroom binades. `headroom`: binades that they have at `scale`.
+  /// Sets the scale at which the gradients have a headroom of kMeasuredHeadroom binades. `headroom`: their headroom in
+  /// binades at the scale `scale`.
   void begin_with(double scale, double headroom);
 
   std::int64_t commits() const { return state_.commits; }
@@ -83,11 +84,11 @@ class LossScaler {
   /// Checks the gradients, updates all parameters or none, adjusts the scale and clears the gradients. Does not set the
   /// result's loss. Throws NumericError if gradients are not finite and a lower scale cannot help (any more).
   ///
-  /// A NaN in the gradients of a finite loss may come from an overflow inside a fused backward, which only a Trainer's
-  /// replay can find out. Here each such call lowers the scale once; if the NaN persists at the floor, the scale is
+  /// A NaN in the gradients of a finite loss may come from an overflow inside a fused backward, but only a replay of a
+  /// Trainer can show this. Here each such call lowers the scale once; if the NaN persists at the floor, the scale is
   /// restored.
   ///
-  /// Requires a backward() of this scaler since the previous step(). Optimizers that share a loss go into one call,
+  /// Requires a backward() of this scaler since the previous step(). Pass optimizers that share a loss to one call,
   /// `step({&a, &b})`: their gradients are checked and clipped together, and all are updated or none. The lr in
   /// `options` applies to all; step and lr of the result are those of the first optimizer. Throws AutogradError without
   /// a backward(), ArgumentError for an empty list or an optimizer that is listed twice.
@@ -111,19 +112,19 @@ class LossScaler {
     /// first `window` commits are not listed.
     std::vector<std::int64_t> recent{};
     std::vector<double> waiting{};  ///< headroom of the latest kTelemetryDelay commits, not used yet
-    std::vector<double> least{};    ///< one number: smallest headroom used since the scale changed; empty: unknown
+    std::vector<double> least{};  ///< the smallest headroom used since the scale changed, as one number; empty: unknown
     friend bool operator==(const State&, const State&) = default;
   };
-  /// Returns the complete state. restore() of an earlier one undoes overflowed() if the scale proves not to be the
-  /// cause.
+  /// Returns the complete state. restore() with an earlier state undoes overflowed(), for use if the scale proves not
+  /// to be the cause.
   const State& snapshot() const { return state_; }
   void restore(const State& state) { state_ = state; }
 
   StateDict state() const;
   /// Throws CheckpointError for values that no run can have saved.
   void check_state(const StateDict& state) const { decode(state); }
-  /// Loads a state. If its mode or its fixed scale is not that of the options, loads its counts only and resets the
-  /// scale.
+  /// Loads a state. If the state was saved with another mode or another fixed scale than in the options, loads only its
+  /// counts, and resets the scale.
   void load_state(const StateDict& state) { state_ = decode(state); }
 
  private:

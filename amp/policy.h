@@ -9,7 +9,8 @@
 
 namespace binade::amp {
 
-/// The dtypes that a run computes in: a preset with overrides. Printable, comparable, saved in checkpoints.
+/// The dtypes in which a run computes: a preset with overrides. A policy can be printed and compared, and is saved in
+/// checkpoints.
 ///
 ///   preset                | weights that ops read            | products compute in | loss scale
 ///   fp32, tf32            | f32                              | f32 / TF32          | off
@@ -43,10 +44,10 @@ struct Policy : PrecisionPolicy {
   /// other name.
   static Policy by_name(std::string_view name);
 
-  /// Returns a copy with one more override, of modules by path (`*` matches any characters, dots too) or of an op by
-  /// name.
+  /// Returns a copy with one more override, for modules with a matching path (`*` matches any characters, dots too) or
+  /// for an op of that name.
   Policy with(std::string glob, DType dtype) const { return PrecisionPolicy::with(std::move(glob), dtype); }
-  /// Returns a copy with an override of one op type, Binade's or a user's.
+  /// Returns a copy with an override for one op type of Binade or of the user.
   template <class Op>
   Policy with(DType dtype) const {
     return PrecisionPolicy::with(Op::info.name, dtype);

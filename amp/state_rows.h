@@ -12,20 +12,23 @@
 #include "binade/core/state_counts.h"
 #include "binade/core/state_dict.h"
 
-/// Saves a vector of records in a StateDict, as one list per member.
+/// Functions that save a vector of structs (rows) in a StateDict, as one list per member (column).
 namespace binade::amp {
 
+/// A member with a count: its name in the state, and the member.
 template <class Row>
 struct CountColumn {
   const char* name;
   std::int64_t Row::*member;
 };
+/// A member with a text of one line.
 template <class Row>
 struct TextColumn {
   const char* name;
   std::string Row::*member;
 };
 
+/// Saves the members `counts`, and `text` if given, of all rows.
 template <class Row>
 void put_rows(StateDict& state, const std::vector<Row>& rows, std::initializer_list<CountColumn<Row>> counts) {
   for (const CountColumn<Row>& column : counts) {
@@ -43,8 +46,8 @@ void put_rows(StateDict& state, const std::vector<Row>& rows, TextColumn<Row> te
   put_rows(state, rows, counts);
 }
 
-/// Reads what put_rows() saved; no rows if `state` is empty. Throws CheckpointError, which begins with `what`, for
-/// lists of different lengths and for negative counts.
+/// Reads the rows that put_rows() saved. Returns no rows if `state` is empty. Throws CheckpointError, whose text begins
+/// with `what`, for lists of different lengths and for negative counts.
 template <class Row>
 std::vector<Row> read_rows(const StateDict& state, std::string_view what,
                            std::initializer_list<CountColumn<Row>> counts) {

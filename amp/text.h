@@ -17,12 +17,12 @@ inline std::string quoted_op(std::string_view op, std::string_view module) {
   return fmt::format("'{}'{}{}", op, module.empty() ? "" : " in ", module);
 }
 
-/// Returns "blocks.0/matmul", or "matmul" at the root: the op as overrides name it.
+/// Returns the name of the op for overrides: "blocks.0/matmul", or "matmul" at the root.
 inline std::string override_target(std::string_view op, std::string_view module) {
   return fmt::format("{}{}{}", module, module.empty() ? "" : "/", op);
 }
 
-/// Returns a list for people: "a, b, c and 4 more".
+/// Returns a short list of the names: "a, b, c and 4 more".
 inline std::string abbreviated(const std::vector<std::string>& names) {
   const std::size_t shown = std::min<std::size_t>(names.size(), 3);
   std::string text;

@@ -18,8 +18,8 @@ struct ScheduleOptions {
   std::int64_t warmup = 0;  ///< number of updates in which the rate rises linearly from 0 to `lr`
   std::int64_t steps = 0;   ///< linear, cosine: number of the update that reaches min_lr, from 1
   double factor = 0.1;      ///< plateau: each drop multiplies the rate by it
-  std::int64_t patience =
-      10;  ///< plateau: the rate drops after more than this number of losses in a row that are no better
+  /// Plateau: the rate drops after more than this number of losses in a row that are no better
+  std::int64_t patience = 10;
   double threshold = 1e-4;  ///< plateau: a loss is better if it is below the best by more than threshold |best|
 };
 

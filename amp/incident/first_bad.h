@@ -19,7 +19,8 @@ namespace binade::amp {
 struct NonFiniteScan {
   bool nan = false, positive = false, negative = false;  ///< true if there is a NaN, an inf, a -inf
   std::int64_t position = -1;  ///< row-major position of the first infinity, or else of the first NaN; -1: none
-  std::vector<std::vector<std::int64_t>> indices{};  ///< per dimension: those with a non-finite element, ascending
+  std::vector<std::vector<std::int64_t>>
+      indices{};  ///< per dimension: the indices at which an element is not finite, ascending
 
   bool finite() const { return position < 0; }
   bool only_negative() const { return negative && !nan && !positive; }  ///< true for a mask
@@ -33,26 +34,28 @@ void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position
 ///
 /// An operand that no op computed is a weight (direction "state") or part of the batch ("input"). A -inf is legal in a
 /// tensor without NaN or inf, as in a mask. The search ignores such a -inf until an op that does not take masks
-/// (OpInfo::numerics) turns it into another non-finite value. Then the origin of the -inf is to blame: the op that
-/// computed it; or the batch, if a product, a norm or a loss read it; or otherwise the op that turned it into another
-/// value. If one op reads parameters of several submodules of its caller (the projections of an attention), the result
-/// names the submodule whose channel, weight or gradient is bad.
+/// (OpInfo::numerics) turns it into another non-finite value. Then the result of the search is the origin of the -inf:
+/// the op that computed it; or the batch, if a product, a norm or a loss read it; or otherwise the op that turned it
+/// into another value. If one op reads parameters of several submodules of its caller (the projections of an
+/// attention), the result names the submodule whose channel, weight or gradient is bad.
 class FirstBadSearch final : public TapeObserver {
  public:
-  /// `batch`: number of rows of a micro-batch; 0: taken from dimension 0 of the first input that is no weight. Row r of
-  /// micro-batch m is sample m * `stride` + r; a stride of 0 stands for the number of rows of a micro-batch.
+  /// `batch`: number of rows of a micro-batch; 0: the extent of dimension 0 of the first input that is no weight. Row r
+  /// of micro-batch m is sample m * `stride` + r; a stride of 0 stands for the number of rows of a micro-batch.
   explicit FirstBadSearch(std::int64_t batch, std::int64_t stride = 0) : batch_(batch), stride_(stride) {}
 
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
-  bool separates_gradients() const override { return true; }  // in a sum of gradients, the op at fault is unknown
+  bool separates_gradients() const override {
+    return true;
+  }  // a sum of gradients would not show which op made it non-finite
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
                       const Observation& seen) override;
 
   /// Returns the first bad op of the run that was observed.
   std::optional<FirstBad> found() const;
-  /// Returns the call of that op, if its forward is to blame.
+  /// Returns the call of the first bad op, if its forward is the cause.
   const RecordedCall& call() const { return found_ ? found_call_ : negative_call_; }
   /// Returns module path and name of the first op that read `parameter`; if no op did, the parameter's module and an
   /// empty name.
@@ -67,9 +70,9 @@ class FirstBadSearch final : public TapeObserver {
   std::vector<std::vector<std::int64_t>> possible_samples_of(const Tensor& tensor, const NonFiniteScan& scan) const;
   void note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read);
 
-  /// A submodule whose parameters an op of its caller reads. The op's result has the channels of all such submodules
-  /// side by side. A submodule has as many channels as its first parameter has rows; `end` is the index after its last
-  /// channel.
+  /// A submodule whose parameters an op of the calling module reads. The op's result has the channels of all such
+  /// submodules side by side. A submodule has as many channels as its first parameter has rows; `end` is the index
+  /// after its last channel.
   struct Part {
     std::string module{};
     std::int64_t end = 0;

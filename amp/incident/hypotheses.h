@@ -9,7 +9,7 @@ namespace binade::amp {
 enum class Outcome : std::uint8_t { kNotMade, kNo, kYes };
 constexpr Outcome outcome_of(bool yes) { return yes ? Outcome::kYes : Outcome::kNo; }
 
-/// What experiments with the first bad op showed.
+/// The outcomes of the experiments with the first bad op.
 struct Evidence {
   Outcome singular = Outcome::kNotMade;           ///< at its operands the op has no finite value in f64 either
   Outcome beyond_range = Outcome::kNotMade;       ///< in f64 its value is finite, and beyond the range of its dtype
@@ -19,21 +19,21 @@ struct Evidence {
   Outcome unmasking_helps = Outcome::kNotMade;    ///< the step is finite if rows with only -inf are set to 0
 };
 
-/// Kinds of cause between which the evidence decides. What the op is (a norm, a loss, …) says the rest of the class.
+/// The kinds of cause between which the evidence decides. The cause's class follows from the kind and the family of the
+/// op (a norm, a loss, …).
 enum class Hypothesis : std::uint8_t {
   kLossScale,        ///< gradients fit at a lower loss scale
   kOverflow,         ///< the value exceeds the range of the dtype
   kSingularity,      ///< the operands are at a singularity, or outside of the op's domain
-  kRoundedConstant,  ///< rounding put the operands there: an eps, a floor or a bound was rounded away
+  kRoundedConstant,  ///< an eps, a floor or a bound was rounded away, and so the operands came to a singularity
   kFullyMaskedRow,   ///< every entry of a row is masked
   kNone
 };
 
-/// The first hypothesis of which every "yes" that it predicts was seen, and which no outcome contradicts.
+/// The first hypothesis that no outcome contradicts, and for which every predicted "yes" came out as "yes".
 struct Conclusion {
   Hypothesis hypothesis = Hypothesis::kNone;
-  bool is_proven =
-      false;  ///< its own test came out as it predicts, and every rival predicted another outcome of some experiment
+  bool is_proven = false;  ///< each other hypothesis contradicts the outcome of at least one experiment
 };
 /// Compares the evidence with the predictions of every hypothesis.
 Conclusion best_hypothesis(const Evidence& evidence);

@@ -18,7 +18,7 @@ namespace binade::amp {
 
 /// The first op of a step whose operands were finite and whose result was not.
 struct FirstBad {
-  std::string module{};          ///< path of the innermost module to blame; empty at the root
+  std::string module{};          ///< path of the innermost module of the op; empty at the root
   std::string op{};              ///< name of the op
   const OpInfo* info = nullptr;  ///< the op's contract
   std::string direction{};       ///< "input", "forward", "backward", "optimizer", "state"
@@ -30,30 +30,33 @@ struct FirstBad {
   std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, if exactly one is affected
   std::optional<std::int64_t> sample_id{};  ///< number of that sample in the data set
   std::vector<std::int64_t> samples{};      ///< all affected rows, if known
-  /// The rows that the bad elements belong to if the tensor has samples in its first dimension, view by view in its
-  /// first dimension, or in another dimension: one set for each layout that its shape allows.
+  /// Sets of rows to which the bad elements may belong: one set for each layout that the tensor's shape allows (samples
+  /// in the first dimension, samples of all views one after the other in the first dimension, samples in another
+  /// dimension).
   std::vector<std::vector<std::int64_t>> possible_samples{};
   std::vector<double> operand_max{};  ///< largest magnitude of each operand
-  std::int64_t step = 0;  ///< the step that failed; for "state" the step before, which committed the bad state
+  std::int64_t step = 0;  ///< the failed step; for "state" the step before it, which committed the bad state
   std::int64_t micro_batch = 0;
   std::int64_t tape_index = -1;
-  bool in_loss = false;              ///< no later op reads a weight: the op belongs to the loss function
+  bool in_loss = false;              ///< no later op reads a weight, so the op belongs to the loss function
   bool at_singularity = false;       ///< an operand was in the range of a stated singularity
   bool is_attention_scores = false;  ///< the result is query times key: a product of activations that a softmax reads
   bool of_sum = false;               ///< gradients were finite, and their sum is not
   bool of_mask = false;              ///< the only non-finite operand values were the -inf of masks
-  bool of_masked_row = false;        ///< so it was, and a row of an operand holds nothing else
+  bool of_masked_row = false;        ///< as of_mask, and a row of an operand contains only -inf
   /// Path of the module that called the op, if `module` is a submodule whose parameters the op read: "attention" for
   /// "attention.key".
   std::optional<std::string> caller{};
+  /// Returns the path of the module that called the op.
   const std::string& op_path() const { return caller ? *caller : module; }
+  /// True if the op is `Op`.
   template <class Op>
   bool is() const {
     return info == &Op::info;
   }
 };
 
-/// Cause of an incident. An honest kNotProven is better than a wrong cause.
+/// The cause of an incident. The diagnosis reports kNotProven rather than a wrong cause.
 enum class CauseClass : std::uint8_t {
   kLossScaleOverflow,         ///< gradients fit at a lower loss scale
   kGradientExplosion,         ///< gradients or the update are too large at any loss scale
@@ -70,13 +73,15 @@ enum class CauseClass : std::uint8_t {
   kSilentUnderflow,           ///< values become 0 when they are rounded
   kNotReproducible,           ///< a replay gave different bits: a race, or the hardware
   kNotProven,
-  kRoundedConstant,  ///< rounding to 16 bits put an operand on a singularity: an eps, a floor or a bound became nothing
+  kRoundedConstant,  ///< rounding to 16 bits put an operand at a singularity, because an eps, a floor or a bound was
+                     ///< rounded away
   kNormalizationPole [[deprecated("use kNormalizationSingularity")]] = kNormalizationSingularity,
   kArithmeticPole [[deprecated("use kArithmeticSingularity")]] = kArithmeticSingularity,
   kLossFunctionPole [[deprecated("use kLossFunctionSingularity")]] = kLossFunctionSingularity,
 };
 std::string_view name_of(CauseClass cause);
 
+/// How sure the diagnosis is of a cause (hypotheses.h).
 enum class Confidence : std::uint8_t { kProven, kLikely, kNotProven };
 std::string_view name_of(Confidence confidence);
 
@@ -86,14 +91,15 @@ struct Proof {
   bool finite = false;
 };
 
+/// The result of the search for the cause of an incident.
 struct Diagnosis {
   std::optional<FirstBad> first_bad{};
   CauseClass cause = CauseClass::kNotProven;
   Confidence confidence = Confidence::kNotProven;
   std::vector<Proof> proof{};
-  std::string advice{};  ///< recommended change, for the author of the model
-  int replays = 0;
-  bool reproducible = true;
+  std::string advice{};      ///< recommended change, for the author of the model
+  int replays = 0;           ///< number of replays that the diagnosis made
+  bool reproducible = true;  ///< false: a replay without a change gave other bits than the failed attempt
 
   // Changes that made the step finite. Remedies are chosen by them.
   std::vector<std::string> promote{};   ///< ops, named as in overrides, to compute in f32 together
@@ -108,8 +114,8 @@ std::string advise(const Diagnosis& diagnosis);
 enum class RemedyAction : std::uint8_t {
   kNone,              ///< retries the step unchanged
   kLowerScale,        ///< retries at a loss scale that a replay showed to fit
-  kPromoteOp,         ///< computes the ops to blame in f32 for a while
-  kQuarantineSample,  ///< leaves out the samples to blame, now and later
+  kPromoteOp,         ///< computes the ops that caused the incident in f32 for a while
+  kQuarantineSample,  ///< leaves out the samples that caused the incident, now and later
   kSkipBatch,         ///< skips the batch or one micro-batch
   kRollback,          ///< continues from an earlier checkpoint
   kStop,              ///< throws a NumericError, or the DataError of the closure
@@ -117,6 +123,7 @@ enum class RemedyAction : std::uint8_t {
 };
 std::string_view name_of(RemedyAction action);
 
+/// The action that followed an incident.
 struct Remedy {
   RemedyAction action = RemedyAction::kStop;
   std::string what{};           ///< description of the action
@@ -124,20 +131,20 @@ struct Remedy {
   std::int64_t until_step = 0;  ///< last step of the remedy; 0: permanent
   std::int64_t steps_lost = 0;  ///< committed updates to repeat, or batches skipped
   double throughput_ratio = 0;  ///< speed with the remedy / speed of the step before; 0: not measured
-  double memory_ratio = 0;      ///< peak tensor memory with the remedy / that of the step before
+  double memory_ratio = 0;      ///< peak tensor memory with the remedy / peak tensor memory of the step before
   bool verified = false;        ///< a replay with the remedy was finite
 };
 
 /// A step that could not be committed for a reason other than an overflow that a lower loss scale avoids.
 struct Incident {
   std::int64_t step = 0;
-  std::int64_t attempt = 1;
-  std::string what{};  ///< one-line summary of the failure
+  std::int64_t attempt = 1;  ///< number of the failed attempt at the step, from 1 on
+  std::string what{};        ///< one-line summary of the failure
   Diagnosis diagnosis{};
   Remedy remedy{};
   bool drill = false;                      ///< a fault was injected into this step
   bool warning = false;                    ///< an evaluation failed; training is not affected
-  std::string no_capsule{};                ///< why there is no repro bundle, if a sink is set (set_repro_sink)
+  std::string no_capsule{};                ///< reason why there is no repro bundle, if a sink is set (set_repro_sink)
   std::vector<ModuleHeadroom> headroom{};  ///< headroom of the modules in the failed attempt
 };
 std::ostream& operator<<(std::ostream& out, const Incident& incident);

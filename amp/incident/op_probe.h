@@ -6,12 +6,12 @@
 
 namespace binade::amp {
 
-/// A call of an op with what it read, kept to compute it again.
+/// A call of an op with the tensors that it read, recorded so that the call can be computed again.
 struct RecordedCall {
-  OpFunction function{};     ///< empty: nothing was recorded
-  Tensors operands{};        ///< as the op read them, after casts
-  Tensors gradients{};       ///< of its outputs, if backward is to be computed; an undefined one counts as 0
-  DType dtype = DType::f32;  ///< of the bad tensor
+  OpFunction function{};     ///< the op as a function; empty if no call was recorded
+  Tensors operands{};        ///< the operands, after casts, as the op read them
+  Tensors gradients{};       ///< gradients of the outputs, if backward is to be computed; an undefined one counts as 0
+  DType dtype = DType::f32;  ///< dtype of the bad tensor
 };
 
 /// Records one call of an op, forward and backward, in one run of a step.
@@ -41,11 +41,12 @@ enum class ResultInDouble : std::uint8_t {
   kUnknown,      ///< the op cannot be computed in f64, or was not recorded
   kInRange,      ///< finite, and the dtype of the bad tensor can hold it
   kBeyondRange,  ///< finite, and beyond the range of that dtype
-  kSingular,     ///< not finite, but finite for operands beside these: they are at a singularity
-  kNotFinite     ///< neither at these operands nor beside them: outside of the op's domain, or the op is wrong
+  kSingular,     ///< not finite, but finite for slightly different operands, so that these are at a singularity
+  kNotFinite  ///< not finite, also for slightly different operands: they are outside of the op's domain, or the op is
+              ///< wrong
 };
-/// Computes a recorded call in f64 on the CPU: its outputs, or the gradients of its inputs if it has `gradients`. Of an
-/// op that refuses f64, a derivative that is finite for smaller gradients counts as one beyond the range.
+/// Computes a recorded call in f64 on the CPU: its outputs, or the gradients of its inputs if it has `gradients`. If
+/// the op refuses f64, a derivative that is finite for smaller gradients counts as kBeyondRange.
 ResultInDouble result_in_double(const RecordedCall& call);
 
 }  // namespace binade::amp

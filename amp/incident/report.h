@@ -6,8 +6,8 @@
 
 namespace binade::amp {
 
-/// Returns "'matmul' in blocks.2.attention (forward): output is inf at [5, 0, 17, 3], sample 5", or as much of it as is
-/// known.
+/// Returns "'matmul' in blocks.2.attention (forward): output is inf at [5, 0, 17, 3], sample 5", or the part of this
+/// text that is known.
 std::string location_of(const Diagnosis& diagnosis);
 
 /// Describes the remedy, its cost and whether a replay showed that it works.

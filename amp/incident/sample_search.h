@@ -8,8 +8,8 @@
 
 namespace binade::amp {
 
-/// Finds the samples that make a step non-finite, by replays without some of its rows. A row is named only if the step
-/// is finite without the rows named, and not without fewer of them.
+/// Finds the samples that make a step non-finite, by replays without some of its rows. The step is finite without the
+/// rows that are named, and not finite without a smaller part of them.
 class SampleSearch {
  public:
   using Rows = std::vector<std::int64_t>;
@@ -19,8 +19,8 @@ class SampleSearch {
   SampleSearch(Rows all, FiniteWithout finite_without)
       : all_(std::move(all)), finite_without_(std::move(finite_without)) {}
 
-  /// `suspects`: sets of rows to try first. Returns an empty set if no rows, or more than half of them, are to blame,
-  /// or if the replays did not suffice.
+  /// `suspects`: sets of rows to try first. Returns the rows that cause the fault. Returns an empty set if there are
+  /// none, if they are more than half of all rows, or if the replays did not suffice.
   Rows find(const std::vector<Rows>& suspects);
 
  private:

@@ -15,7 +15,7 @@ struct Trigger {
   std::string of{};              ///< the tensor to set to `values`: "the input of 'sigmoid' in head"
   std::vector<double> values{};  ///< one value for all elements, or a row
   DType dtype = DType::f32;      ///< dtype of `values`
-  double operand = 0;            ///< operand of the finding's op that results from `values`, if it is one number
+  double operand = 0;            ///< value of the op's operand that results from `values`, if `values` is one number
   std::string chain{};           ///< explanation: "sigmoid of 17.3287 is 1 in f32"
 };
 
@@ -38,6 +38,7 @@ struct PreflightFinding {
   std::vector<std::string> also{};  ///< paths of further modules with the same finding
 };
 
+/// The result of a pre-flight.
 struct PreflightReport {
   std::vector<PreflightFinding> findings{};
   double loss = 0;     ///< loss of the measured batch; NaN if the closure returned none

@@ -15,9 +15,10 @@
 
 namespace binade::amp {
 
-/// Rounds to `dtype`.
+/// Returns x rounded to `dtype`.
 double rounded(double x, DType dtype);
-/// Rounds both bounds to `dtype`. The rounded range of a sigmoid, for example, includes 0 and 1.
+/// Returns the range with both bounds rounded to `dtype`. The rounded range of a sigmoid, for example, includes 0 and
+/// 1.
 ValueRange rounded(const ValueRange& range, DType dtype);
 
 /// An elementwise op of one input with the parameters of one call, as functions of one number. The functions compute in
@@ -26,7 +27,7 @@ struct ScalarOp {
   std::function<double(double x)> value{};
   std::function<double(double x, double gy)> gradient{};
 };
-/// Returns std::nullopt for an op that is not elementwise or has two inputs.
+/// Returns the op of a call as functions of one number; std::nullopt if the op is not elementwise or has two inputs.
 std::optional<ScalarOp> scalar_op(const OpCall& call);
 
 /// The range of a tensor's finite values, and the kinds of its non-finite values.
@@ -43,14 +44,14 @@ Extremes extremes_of(const Tensor& tensor);
 /// An operand of an op call.
 struct SurveyedOperand {
   bool given = false;          ///< false: an optional input that was left out
-  int producer = -1;           ///< index of the op that computed it; -1: a leaf
+  int producer = -1;           ///< index of the op that computed the operand; -1: a leaf
   const void* leaf = nullptr;  ///< address of a leaf's values
-  std::string parameter{};     ///< path of the parameter, if it is one
-  bool varies = false;         ///< true if it depends on weights; otherwise only on the batch and constants
+  std::string parameter{};     ///< path of the parameter, if the operand is one
+  bool varies = false;         ///< true if the operand depends on weights; false if only on the batch and on constants
   DType dtype = DType::f32;    ///< dtype in which the op read the operand
   std::int64_t numel = 0;
-  ValueRange range{};                  ///< values that it can have
-  std::optional<Extremes> observed{};  ///< extremes of the values that it had; set only if rules need them
+  ValueRange range{};                  ///< values that the operand can have
+  std::optional<Extremes> observed{};  ///< extremes of the values that the operand had; set only if rules need them
 };
 
 /// An op call of the measured step: its operands, the possible and the observed results.
@@ -76,7 +77,7 @@ struct SurveyedOp {
   DType gradient_dtype = DType::f32;
   bool backward_breaks = false;  ///< backward computed a non-finite gradient from finite ones
 
-  /// True if it is one of these ops.
+  /// True if the op is one of these.
   template <class... Ops>
   bool is() const {
     return ((info == &Ops::info) || ...);
@@ -122,13 +123,13 @@ class Survey final : public TapeObserver {
 /// Returns the range of the values that an op's first result can have. `output`: the observed first result.
 ValueRange range_of_result(const Survey& survey, const SurveyedOp& op, const OpCall& call, const Tensor& output);
 
-/// True if `op` computes mean(x^2) - mean(x)^2.
+/// True if `op` computes a variance as mean(x^2) - mean(x)^2.
 bool is_one_pass_variance(const Survey& survey, const SurveyedOp& op);
 
 /// Returns the number of rows in which every entry is masked, of a softmax, log-softmax or attention; 0 for other ops.
 std::int64_t count_masked_rows(const SurveyedOp& op, const OpCall& call, std::span<const Tensor> read);
 
-/// A constant up to this value, or -inf, in an operand is taken for an additive mask.
+/// If an operand is a constant and contains a value below this one, or -inf, it counts as an additive mask.
 inline constexpr double kMaskedBelow = -8192;
 
 }  // namespace binade::amp

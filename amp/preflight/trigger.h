@@ -11,11 +11,11 @@ namespace binade::amp {
 
 /// A value of an operand.
 struct OperandValue {
-  std::size_t operand = 0;  ///< index
+  std::size_t operand = 0;  ///< index of the operand
   double x = 0;
 };
 
-/// True if the result of a singular op, or its derivative if one is needed, is not finite for that operand value.
+/// True if the result of a singular op (or its derivative, if backward needs one) is not finite for that operand value.
 bool breaks_at(const SurveyedOp& op, const OperandValue& at);
 
 /// Returns a value in the range of an operand that breaks the op at a stated singularity; std::nullopt if there is
@@ -28,7 +28,7 @@ class OperandChain {
  public:
   OperandChain(const Survey& survey, const SurveyedOperand& operand);
 
-  /// The ops, in order of execution.
+  /// Returns the ops of the chain, in order of execution.
   const std::vector<const SurveyedOp*>& ops() const { return ops_; }
   /// Returns the first call of `Op`; null if there is none.
   template <class Op>
@@ -39,8 +39,8 @@ class OperandChain {
   }
   /// Computes the operand from the number `x` at the start of the chain, rounding each result to its dtype.
   double operand_at(double x) const;
-  /// Returns the number of smallest magnitude at the start of the chain that breaks `op`; if none is found, the operand
-  /// value `broken`.
+  /// Returns the trigger of `op`: the number of smallest magnitude at the start of the chain for which the op's result
+  /// is not finite; or the operand value `broken`, if no such number is found.
   Trigger trigger(const SurveyedOp& op, const OperandValue& broken) const;
 
  private:

@@ -15,16 +15,17 @@ struct OngoingStep;
 /// The tensor memory that a step needs with a micro-batch of `rows` samples. Excludes memory of libraries and threads.
 struct MemoryForecast {
   std::int64_t rows = 0;
-  double bytes = 0;          ///< peak
-  double bytes_per_row = 0;  ///< increase of the peak per additional row
-  bool accumulates = false;  ///< a step has several micro-batches
+  double bytes = 0;          ///< peak of the tensor memory, in bytes
+  double bytes_per_row = 0;  ///< bytes by which the peak grows per additional row
+  bool accumulates = false;  ///< true if a step has several micro-batches
 
   /// Returns the number of rows that fit into `available` bytes.
   std::int64_t rows_that_fit(double available) const;
 };
 
-/// Extrapolates from runs of the step with one, two or three samples, which are not committed. Returns std::nullopt if
-/// samples cannot be left out of the batch, or if a run fails. Throws OutOfMemoryError.
+/// Estimates the memory of a step by extrapolation from runs of it with one, two or three samples, which are not
+/// committed. Returns std::nullopt if samples cannot be left out of the batch, or if a run fails. Throws
+/// OutOfMemoryError.
 std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step, Device device,
                                               bool accumulates);
 
@@ -34,8 +35,8 @@ struct TracedRows {
   MemoryTrace trace{};
 };
 /// Extrapolates the peak memory with `rows` rows from runs with fewer rows. If both runs allocated the same blocks in
-/// the same order, as models whose ops do not depend on the data do, extrapolates each block: the op at the peak may
-/// change with the number of rows. Otherwise extrapolates the peaks.
+/// the same order, as in models whose ops do not depend on the data, extrapolates each block separately, because the op
+/// at the peak may change with the number of rows. Otherwise extrapolates the peaks.
 double peak_with(std::int64_t rows, const TracedRows& few, const TracedRows& more);
 
 /// Returns the total memory of a GPU. For the CPU: the machine's memory, or the limit of the control group if it is

@@ -11,7 +11,7 @@ namespace binade::amp {
 struct MetricSource {
   const CommittedStep& step;
   const StepResult& result;  ///< result of the step, still without metrics
-  const Warnings& warnings;  ///< the detectors, which have taken the step
+  const Warnings& warnings;  ///< the detectors of the run, which have already read the step
 };
 
 /// Computes the metrics of a committed step, in the order of the table in metrics.cpp.

@@ -24,23 +24,24 @@ enum class OnNan : std::uint8_t {
 
 /// Maximum numbers and durations of the remedies.
 struct RemediationOptions {
-  std::int64_t promoted_steps = 1000;  ///< duration of a promotion to f32; doubles each time it is needed again
+  std::int64_t promoted_steps = 1000;  ///< steps of a promotion to f32; doubled each time that it is needed again
   std::int64_t skips = 5;              ///< maximum number of batches skipped within one step
   std::int64_t incidents = 16;         ///< maximum number of incidents within one step that get a remedy
   std::int64_t rollbacks = 3;          ///< maximum number of rollbacks within `window` steps
-  std::int64_t window = 1000;          ///< steps, for `rollbacks`
+  std::int64_t window = 1000;          ///< number of steps to which `rollbacks` refers
   double lr_cut = 0.5;                 ///< factor on the learning rate after a rollback caused by data or updates
-  std::int64_t lr_cut_steps = 200;     ///< duration of the lower learning rate
+  std::int64_t lr_cut_steps = 200;     ///< number of steps with the lower learning rate
 };
 using LadderOptions [[deprecated("use RemediationOptions")]] = RemediationOptions;
 
+/// Settings of a Trainer.
 struct TrainerOptions {
   Policy precision = Policy::fp32();
   std::optional<LossScaleOptions> loss_scale{};  ///< default: dynamic or off, depending on the policy
   std::optional<optim::Schedule> schedule{};     ///< default: the optimizer's learning rate
-  double clip_norm = 0;                          ///< > 0: upper bound of the gradient norm
-  double clip_value = 0;                         ///< > 0: upper bound of each gradient element's magnitude
-  double clip_adaptive = 0;  ///< > 0: upper bound of each unit's gradient norm / weight norm (optim/clip.h)
+  double clip_norm = 0;                          ///< if > 0: upper bound of the gradient norm
+  double clip_value = 0;                         ///< if > 0: upper bound of the magnitude of each gradient element
+  double clip_adaptive = 0;  ///< if > 0: upper bound of gradient norm / weight norm for each unit (optim/clip.h)
   std::optional<optim::EmaOptions> ema{};  ///< averages of the weights; default: none
   std::int64_t accumulate = 1;             ///< micro-batches per step of batches()
   std::int64_t steps = 0;                  ///< number of committed updates after which batches() ends; 0: never

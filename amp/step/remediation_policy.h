@@ -12,7 +12,7 @@
 namespace binade::amp {
 
 /// The lasting effects of remedies on a run: promoted ops, a lowered learning rate, and the rollbacks so far, which
-/// bound further ones. Part of the run's state, but a rollback does not undo it.
+/// bound further ones. They are part of the run's state, but a rollback does not undo them.
 class RemediationPolicy {
  public:
   explicit RemediationPolicy(const RemediationOptions& options = {}) : options_(options) {}
@@ -37,14 +37,14 @@ class RemediationPolicy {
 
   /// True if the bounds allow one more rollback.
   bool may_roll_back(std::int64_t step) const;
-  /// Returns the highest step that a recent rollback returned to, -1 if there was none. A further rollback must return
-  /// to a later checkpoint.
+  /// Returns the highest step to which a recent rollback returned, or -1 if there was none. A further rollback must
+  /// return to a later checkpoint.
   std::int64_t rollback_floor(std::int64_t step) const;
   /// Records a rollback from step `from` to step `to`. `cut_lr`: the learning rate is lowered for a while.
   void rolled_back(std::int64_t from, std::int64_t to, bool cut_lr);
   /// Returns the factor by which rollbacks lower the learning rate of a step.
   double lr_factor(std::int64_t step) const;
-  /// Last step of the lowered learning rate; 0 if it was never lowered.
+  /// Returns the last step with a lowered learning rate; 0 if it was never lowered.
   std::int64_t lr_cut_until() const { return cut_until_; }
 
   StateDict state() const;

@@ -5,8 +5,9 @@
 
 #include "binade/amp/step/plan.h"
 
-// A repro bundle holds everything needed to run a failed attempt again elsewhere. Its file is capsule.h5. Its entries
-// are the state before the step, "batch/N" for each micro-batch, and "capsule/…".
+// A repro bundle contains all data that is needed to run a failed attempt again on another machine. Its file is
+// capsule.h5. Its entries are the state before the step, the contents "batch/N" of each micro-batch, and the settings
+// and results of the attempt, "capsule/…".
 namespace binade::amp {
 
 /// Makes the bundle of attempt `number`. REQUIRES a feed with contents.
@@ -18,6 +19,7 @@ void check_repro_bundle(const StateDict& bundle);
 std::vector<StateDict> micro_batches_of(const StateDict& bundle);
 /// Sets the plan of `ongoing` to that of the failed attempt. Throws CheckpointError.
 void read_plan(const StateDict& bundle, OngoingStep& ongoing);
+/// Returns the number of the failed attempt at its step.
 std::int64_t attempt_number_of(const StateDict& bundle);
 /// True if `attempt` has the recorded result, bit for bit.
 bool same_bits(const Attempt& attempt, const StateDict& bundle);

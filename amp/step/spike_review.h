@@ -10,11 +10,11 @@ class AttemptRunner;
 class Remedies;
 class Transaction;
 
-/// Takes the second measure of an absurd loss (SpikeGuard): the loss of the batch after it, with the same weights.
+/// Decides what follows from an absurd loss (SpikeGuard), by the loss of the next batch with the same weights.
 ///
-/// A loss alone cannot show whether its batch is bad or the data has changed. What stays is the data: if the next batch
-/// has a usual loss, the first one alone is to blame. If the next batch has an unusual loss too and earlier weights do
-/// not help, the data has changed, and both batches are used, in their order: the run goes on as without a guard.
+/// A loss alone cannot show whether its batch is bad or the data has changed. If the next batch has a usual loss, the
+/// first batch alone is bad. If the next batch has an unusual loss too, and earlier weights do not help, the data has
+/// changed; then both batches are used, in their order, as without a guard.
 class SpikeReview {
  public:
   /// The arguments must outlive the review.
@@ -26,18 +26,21 @@ class SpikeReview {
   bool defer(const Attempt& attempt, const OngoingStep& ongoing);
   /// Lets a batch wait until the next call although nothing is wrong with it.
   void queue(const StepFeed& feed);
+  /// Drops the batch that waits.
   void forget() { waiting_.reset(); }
+  /// True if a batch waits.
   bool waits() const { return waiting_.has_value(); }
 
   /// A batch that waited.
   struct Reviewed {
     SpikeVerdict verdict = SpikeVerdict::kUnknown;
-    Attempt attempt{};  ///< the one with the absurd loss
-    /// Gives the batch to the closure of the next one; std::nullopt if that closure takes other batches or computes
-    /// another loss, so that the batch cannot be used any more. Must not outlive the feed of the next batch.
+    Attempt attempt{};  ///< the attempt with the absurd loss
+    /// A feed of the batch for the closure of the next batch; std::nullopt if that closure takes another type of batch
+    /// or computes another loss, so that the batch cannot be used any more. Must not outlive the feed of the next
+    /// batch.
     std::optional<StepFeed> feed{};
   };
-  /// Judges the batch that waits by the step that the next batch would make, and forgets it.
+  /// Judges the batch that waits by the loss of the next batch, and stops waiting.
   Reviewed review(OngoingStep& next);
 
  private:

@@ -17,7 +17,8 @@ struct CommittedStep {
   const optim::StepInput& input;
   double loss = 0;
   double grad_norm{};  ///< gradient norm before clipping
-  /// optim::GradientScan::words: for each parameter the bits of its largest |gradient|; 0 if it has none other than 0
+  /// For each parameter the bits of its largest gradient magnitude (optim::GradientScan::words); 0 if all of its
+  /// gradients are 0.
   std::span<const std::uint32_t> largest_gradients{};
   double loss_scale{};
   double min_scale{};  ///< the lowest loss scale that the scaler can choose

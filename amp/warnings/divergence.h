@@ -11,11 +11,11 @@ namespace binade::amp {
 
 /// Detects divergence: a loss that stays far above the run's first loss.
 ///
-/// Divergence is reported if each of the latest 5 losses is more than 8 times the first, and if the median of
-/// log(loss / first) over them is more than 8 times the median |log(loss / previous loss)| over the latest 33. The
-/// second condition is needed because losses of single samples scatter widely. Divergence is reported again only after
-/// 5 losses in a row were below twice the first. Detection starts at step 6; SpikeGuard needs more losses. A run that
-/// had a loss <= 0 is not judged, because ratios of such losses mean nothing. Losses that are not finite are ignored.
+/// Divergence is reported if each of the latest 5 losses is more than 8 times the first, and if the median of log(loss
+/// / first) over them is more than 8 times the median |log(loss / previous loss)| over the latest 33. The second
+/// condition is needed because losses of single samples scatter widely. Divergence is reported again only after 5
+/// losses in a row were below twice the first. Detection starts at step 6; SpikeGuard needs more losses. A run that had
+/// a loss <= 0 is not judged, because ratios to such losses have no meaning. Losses that are not finite are ignored.
 class Divergence {
  public:
   static constexpr const char* kSection = "divergence";
@@ -23,7 +23,7 @@ class Divergence {
     double first = 0;
     double ratio = 0;  ///< median of the latest losses, divided by the first
   };
-  /// Takes the loss of a committed step. Returns a value if divergence is to be reported.
+  /// Adds the loss of a committed step. Returns a value if divergence is to be reported.
   std::optional<Growth> observe(double loss);
   void find(const CommittedStep& step, std::vector<Warning>& found);
 
@@ -32,7 +32,7 @@ class Divergence {
   void load_state(const StateDict& state);
 
  private:
-  std::vector<double> losses_;  // the first, then the latest 33, oldest first
+  std::vector<double> losses_;  // the first loss of the run, then the latest 33, oldest first
   bool reported_ = false;
   bool had_nonpositive_loss_ = false;
 };

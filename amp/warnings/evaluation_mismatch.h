@@ -12,18 +12,19 @@
 
 namespace binade::amp {
 
-/// Detects batch norms that evaluation will compute far from how training does, because the running statistics do not
-/// describe the batches: each batch has a single sample, for example, and samples differ in brightness.
+/// Detects batch norms whose running statistics do not describe the batches, so that the norm computes something else
+/// in evaluation than in training. Example: each batch has a single sample, and samples differ in brightness.
 ///
 /// In every 50th step compares the mean of the step's batch with the running mean from before, in running standard
-/// deviations: by so much evaluation would shift the values of this batch. If the median over the channels is above 3
-/// in three checks in a row (100 steps), reports the norm, once per run.
+/// deviations. By this distance, evaluation would shift the values of this batch. If the median of the distance over
+/// the channels is above 3 in three checks in a row (100 steps), the norm is reported, once per run.
 class EvaluationMismatch {
  public:
   static constexpr const char* kSection = "evaluation_mismatch";
   static constexpr std::int64_t kStepsBetweenChecks = 50;
-  static constexpr std::int64_t kChecksInARow = 3;
-  static constexpr double kMostDeviations = 3;
+  static constexpr std::int64_t kChecksInARow = 3;  ///< checks in a row above the limit that lead to a warning
+  static constexpr double kMostDeviations = 3;      ///< the limit, in running standard deviations
+  /// True if this step has a check.
 
   bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
   /// Reads the statistics before the commit of a step that is due, when the buffers still have their values from before
@@ -40,7 +41,7 @@ class EvaluationMismatch {
     std::string path{};
     std::int64_t checks = 0;    // checks in a row above the limit
     std::int64_t reported = 0;  // 1 after the warning
-    double deviations = 0;      // of the last check
+    double deviations = 0;      // median distance in the last check, in running standard deviations
   };
   std::vector<Norm> norms_;
 };

@@ -19,8 +19,9 @@ struct HeadroomReading {
   double binades = 0;        ///< not finite: unknown in this step
 };
 
-/// Predicts when a headroom is used up, from the trend of each op call's readings over the latest 128 steps. Headroom
-/// is a logarithm: a magnitude that grows by a constant factor per step is a straight line.
+/// Predicts the step at which a headroom is used up, from the trend of each op call's readings over the latest 128
+/// steps. Headroom is a logarithm, so its trend is a straight line if the magnitude grows by a constant factor per
+/// step.
 ///
 /// An alarm requires a steady trend (both halves and the newest quarter of the window agree), a crossing within
 /// `horizon` steps with probability `confidence`, and a headroom that is already small, because in the first steps of a
@@ -30,12 +31,14 @@ class Forecast {
  public:
   struct Options {
     std::int64_t every = 4;   ///< steps between readings
-    double horizon = 200;     ///< steps ahead that are predicted
-    double max_headroom = 8;  ///< binades: no alarm while more is left
+    double horizon = 200;     ///< number of steps ahead for which the headroom is predicted
+    double max_headroom = 8;  ///< binades of headroom; there is no alarm while more is left
     double confidence = 0.9;  ///< minimum probability, for an alarm, that the headroom is used up within the horizon
-    double agreement = 0.5;   ///< minimum slope of the window's flattest part, as a share of its steepest part's slope
-    double slope_error = 0.15;  ///< extra standard error, as a share of the slope: no trend is exactly a straight line
-    double recovered = 2;       ///< binades regained since an alarm that allow another one
+    /// Minimum ratio of the slope in the window's flattest part to the slope in its steepest part
+    double agreement = 0.5;
+    /// Extra standard error, as a share of the slope, because no trend is exactly a straight line
+    double slope_error = 0.15;
+    double recovered = 2;  ///< binades that must be regained after an alarm before the next one
   };
   static constexpr int kWindow = 32;       ///< number of readings in the window
   static constexpr int kMinReadings = 30;  ///< number of finite readings that an alarm requires
@@ -44,7 +47,7 @@ class Forecast {
     std::size_t reading = 0;  ///< index of the op call in the readings that observe() took
     double binades = 0;       ///< headroom left, on the trend line
     double per_step = 0;      ///< binades lost per step
-    double steps = 0;         ///< until no headroom is left
+    double steps = 0;         ///< number of steps until no headroom is left
     double confidence = 0;    ///< probability that the headroom is used up within the horizon
   };
 
@@ -55,9 +58,9 @@ class Forecast {
   const Options& options() const { return options_; }
   /// True if observe() takes the readings of this step.
   bool due(std::int64_t step) const { return step % options_.every == 0; }
-  /// Takes the readings of a committed step, of the same op calls in the same order each time. Returns the alarms that
-  /// they raise. If module, op or dtype of a reading differ from those of the previous reading at the same index, a new
-  /// series starts.
+  /// Adds the readings of a committed step, which must be of the same op calls in the same order each time. Returns the
+  /// alarms that follow. If module, op or dtype of a reading differ from those of the previous reading at the same
+  /// index, a new series starts.
   std::vector<Alarm> observe(std::int64_t step, std::span<const HeadroomReading> readings);
 
   StateDict state() const;

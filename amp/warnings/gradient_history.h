@@ -9,7 +9,7 @@
 
 namespace binade::amp {
 
-/// Detects gradient norms that the run's history does not explain: norms that stay high, or one that is far too high.
+/// Detects gradient norms that are unusual in the run: norms that stay high, or a single norm that is far too high.
 ///
 /// Norms are judged in binades (log2), relative to the median of the 128 committed steps before the newest 8. A warning
 /// is reported if all of the newest 8 are 3 binades and 4 robust deviations above the median, or if the newest alone is
@@ -19,11 +19,11 @@ class GradientHistory {
  public:
   static constexpr const char* kSection = "gradients";
   struct Growth {
-    double binades = 0;  ///< distance of the newest norm above the median
+    double binades = 0;  ///< distance of the newest norm above the median, in binades
     double median = 0;   ///< median of the earlier norms
     bool lasts = false;  ///< true: the eight newest norms are high; false: the newest alone is
   };
-  /// Takes the gradient norm of a committed step, before clipping. Returns a value if growth is to be reported.
+  /// Adds the gradient norm, before clipping, of a committed step. Returns a value if growth is to be reported.
   std::optional<Growth> observe(double norm);
   void find(const CommittedStep& step, std::vector<Warning>& found);
 
@@ -32,7 +32,7 @@ class GradientHistory {
   void load_state(const StateDict& state);
 
  private:
-  std::vector<double> norms_;  // log2, oldest first
+  std::vector<double> norms_;  // log2 of the norms, oldest first
   bool reported_ = false;
 };
 

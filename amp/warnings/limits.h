@@ -26,8 +26,8 @@ class SingularityAhead : public Forecast {
 class CollapseAhead : public Forecast {
  public:
   static constexpr const char* kSection = "collapse";
-  // Headroom is counted from a relative entropy of 0.01 on: 3 binades are an entropy of 0.08. Attention whose entropy
-  // is lower from the start is reported only if the entropy falls further.
+  // Headroom is log2 of the relative entropy divided by 0.01, so 3 binades are an entropy of 0.08. Attention whose
+  // entropy is lower from the start is reported only if the entropy falls further.
   CollapseAhead() : Forecast({.max_headroom = 3, .recovered = 1}) {}
   void find(const CommittedStep& step, std::vector<Warning>& found);
 };

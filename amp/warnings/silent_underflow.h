@@ -15,10 +15,10 @@ namespace binade::amp {
 /// Finds values that underflow when they are rounded to 16 bits, and distinguishes them from intended zeros.
 ///
 /// Checks every 50th step. An op is suspect if its largest magnitude rounds to 0, or if more than half of a sample of
-/// the gradients that it returns is 0. The former is proof. The latter may be intended (a ReLU, a mask, an embedding
-/// row that no token used): after three suspect checks in a row (100 steps) the step's backward is run once more at a
-/// higher loss scale. Zeros that underflowed become nonzero there: if more than half of the values that are then
-/// nonzero were 0 before, the warning is reported. Zeros that stay are recorded as legal.
+/// the gradients that it returns is 0. The former proves an underflow. The latter may be intended (a ReLU, a mask, an
+/// embedding row that no token used): after three suspect checks in a row (100 steps) the step's backward is run once
+/// more at a higher loss scale. Zeros that underflowed become nonzero there: if more than half of the values that are
+/// then nonzero were 0 before, the warning is reported. Zeros that stay are recorded as legal.
 class SilentUnderflow {
  public:
   static constexpr const char* kSection = "underflow";
@@ -29,7 +29,7 @@ class SilentUnderflow {
   /// Returns the factor by which to raise the loss scale of an extra run of this step that decides about suspects;
   /// std::nullopt if there are none, or if gradients would overflow. observe() takes the extra run's telemetry.
   std::optional<double> confirmation_factor(std::int64_t step) const;
-  /// Takes a committed step that is due, with the telemetry of the step and of the extra run (null if there was none),
+  /// Checks a committed step that is due, with the telemetry of the step and of the extra run (null if there was none),
   /// both with Probes::zeros. Returns at most one warning, for the first op whose values underflow. Each op is reported
   /// once in a run.
   std::optional<Warning> observe(std::int64_t step, double loss_scale, const Telemetry& telemetry,

@@ -15,8 +15,8 @@ namespace binade::amp {
 /// in up to half of the window hardly change. A loss is absurd if it exceeds the median by `spread` deviations and by
 /// `relative` times the median, and also exceeds either
 ///
-/// - the median by `ratio_spread` deviations of the logarithm: small losses have long tails (a batch without a single
-///   foreground pixel may have 15 times the median), or
+/// - the median by `ratio_spread` deviations of the logarithm, because small losses often have a few values far above
+///   the median (a batch without a single foreground pixel may have 15 times the median), or
 /// - every earlier loss of the run: no batch makes a network worse than an untrained one.
 ///
 /// No loss is absurd if half of the window is one number, or if the window has losses <= 0 and its median is within a
@@ -25,19 +25,21 @@ namespace binade::amp {
 /// than `norm_spread` deviations and more than `norm_binades` factors of 2, in either direction: gradients explode, or
 /// a network is dead.
 ///
-/// A spike is a suspicion. SpikeReview (amp/step/spike_review.h) takes the second measure before a batch is skipped.
+/// A spike alone is no reason to skip a batch: SpikeReview (amp/step/spike_review.h) judges it by the loss of the next
+/// batch.
 ///
-/// Losses that are not finite are no spikes, and are ignored here: the verdict has a check of its own for them.
+/// Losses that are not finite are no spikes and are ignored here, because the verdict has another check for them.
 class SpikeGuard {
  public:
   struct Options {
     int window = 128;
-    int min_losses = 24;       ///< with fewer losses to compare with, no step is a spike
-    double spread = 16;        ///< robust deviations of the loss
-    double relative = 0.75;    ///< excess over the median, divided by the median, that a spike has at least
-    double ratio_spread = 12;  ///< robust deviations of the logarithm of the loss
-    double norm_spread = 6;    ///< robust deviations of the logarithm of the norm
-    double norm_binades = 1;   ///< binades from the median within which a norm is never an outlier
+    int min_losses = 24;       ///< if the window has fewer losses, no step is a spike
+    double spread = 16;        ///< least excess of a spike over the median, in robust deviations of the losses
+    double relative = 0.75;    ///< least excess of a spike over the median, divided by the median
+    double ratio_spread = 12;  ///< least excess over the median, in robust deviations of the logarithms of the losses
+    /// Least distance of an outlier from the median, in robust deviations of the logarithms of the norms
+    double norm_spread = 6;
+    double norm_binades = 1;  ///< binades from the median within which a norm is never an outlier
   };
 
   /// Throws ArgumentError naming the option that is out of range.
@@ -46,9 +48,9 @@ class SpikeGuard {
 
   /// True if a step with this loss and gradient norm (before clipping) is a spike.
   bool is_spike(double loss, double grad_norm) const;
-  /// True if the data and the weights are as they were: `loss` is not above all losses of the window, and fewer than
-  /// half of the latest kTelemetryDelay losses are above nine in ten of them. False if the window has too few losses,
-  /// or if `loss` is not finite.
+  /// True if `loss` shows that data and weights have not changed: `loss` is not above all losses of the window, and
+  /// fewer than half of the latest kTelemetryDelay losses are above nine in ten of them. False if the window has too
+  /// few losses, or if `loss` is not finite.
   bool is_usual(double loss) const;
   /// Returns a loss up to which no step is a spike, whatever its norm is. Holds for the step after `ahead` <
   /// kTelemetryDelay more steps, whatever their losses are. Infinite if there are too few losses, or if the window does

@@ -26,7 +26,7 @@ class Stagnation {
   static constexpr const char* kSection = "stagnation";
   static constexpr std::int64_t kStepsBetweenChecks = 50;  ///< steps between checks
   static constexpr int kChecksInARow = 3;                  ///< checks in a row without changes that lead to a warning
-  static constexpr std::int64_t kStepsAtZeroLr = 20;       ///< steps in a row at a learning rate of 0 that do so too
+  static constexpr std::int64_t kStepsAtZeroLr = 20;  ///< steps in a row at a learning rate of 0 that lead to a warning
 
   bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
   /// Samples the weights before the update of a step that is due.
@@ -41,7 +41,7 @@ class Stagnation {
     if (auto warning = after_update(step.step, step.optimizer, step.input, step.stochastic))
       found.push_back(std::move(*warning));
   }
-  /// Root mean square of the changes of the sampled weights in the last check; 0 before the first.
+  /// Returns the root mean square of the changes of the sampled weights in the last check; 0 before the first check.
   double update_rms() const { return update_rms_; }
 
   StateDict state() const;
@@ -53,7 +53,8 @@ class Stagnation {
   struct Weight {
     std::size_t slice{};         // index of the parameter in FlatParameters::slices()
     std::int64_t index{};        // index of the element in the parameter
-    double value{}, gradient{};  // before the update; the gradient is multiplied by the loss scale and not clipped
+    double value{}, gradient{};  // value and gradient before the update; the gradient is multiplied by the loss scale
+                                 // and not clipped
   };
   /// The weights of one dtype.
   struct Group {

@@ -10,8 +10,8 @@
 
 namespace binade::amp {
 
-/// Detects infinities and NaNs that ops store in steps that commit, because a later op swallows them: tanh, sigmoid,
-/// clamp or a denominator makes finite numbers of infinities. The values are lost, and no loss shows it.
+/// Detects infinities and NaNs that ops store in steps that commit, because a later op makes finite numbers of them (as
+/// tanh, sigmoid, clamp or a denominator does). The values are lost, but the loss is finite.
 ///
 /// Reads the telemetry of every 4th step (find_swallowed_infinities). An op that stored such a value in 3 of these
 /// steps is reported, once per op and module.
@@ -32,7 +32,7 @@ class SwallowedOverflow {
   struct Place {
     std::string target{};     // "PATH/op"
     std::int64_t checks = 0;  // number of checks with an infinity
-    std::int64_t last = 0;    // step of the last one
+    std::int64_t last = 0;    // step of the last check with an infinity
   };
   std::vector<Place> places_;
 };

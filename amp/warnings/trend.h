@@ -6,9 +6,9 @@
 
 namespace binade::amp {
 
-/// A robust straight-line fit through a noisy series: outliers hardly change it.
+/// A straight line fitted to a noisy series, in a way that outliers hardly change (Theil-Sen).
 struct Trend {
-  double slope = 0;         ///< per unit of time: the median over all pairs of samples (Theil-Sen)
+  double slope = 0;         ///< change per unit of time: the median of the slopes of all pairs of samples
   double slope_error = 0;   ///< standard error of the slope, from the spread of the residuals
   double first_half = 0;    ///< slope of the older half alone
   double second_half = 0;   ///< slope of the newer half alone

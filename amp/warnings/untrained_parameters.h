@@ -10,22 +10,23 @@
 
 namespace binade::amp {
 
-/// Detects parameters that are not trained, because they get no gradient, or one of exactly 0, step after step: their
-/// module is never called, its results are detached, or something behind it makes the gradient 0 (dead ReLUs, a
-/// saturated gate, a factor of 0).
+/// Detects parameters that are not trained, because in many steps in a row they get no gradient, or a gradient of
+/// exactly 0. The reason may be that their module is never called, that its results are detached, or that a later op
+/// makes the gradient 0 (dead ReLUs, a saturated gate, a factor of 0).
 ///
 /// Counts the committed steps in a row in which the largest gradient of a parameter is 0. A step with a loss of 0 and
-/// gradients of 0 does not count, because such a loss asks for no change (a hinge, a sparse reward). A module is
-/// reported, once per run, after 100 steps, or 8 times the longest such stretch that ended before, if that is more.
-/// Only matrices are judged, and the vectors of modules without matrices: a bias can be redundant in a healthy model.
-/// The telemetry of the step tells the reason; it is read in every 4th step. Gradients that 16 bits round to 0 are left
-/// to SilentUnderflow.
+/// gradients of 0 does not count, because at its minimum a loss has no gradient (a hinge loss, a sparse reward). A
+/// module is reported, once per run, after 100 such steps in a row, or after 8 times the number of steps in the longest
+/// earlier sequence, if that is more. Only matrices are judged, and the vectors of modules without matrices: a bias can
+/// be redundant in a healthy model. The telemetry of every 4th step shows the reason. Gradients that 16 bits round to 0
+/// are left to SilentUnderflow.
 class UntrainedParameters {
  public:
   static constexpr const char* kSection = "untrained_parameters";
   static constexpr std::int64_t kStepsBetweenReports = 4;
-  static constexpr std::int64_t kSteps = 100;     ///< least number of steps without a gradient that leads to a warning
-  static constexpr std::int64_t kLongerThan = 8;  ///< ... and as a multiple of the longest earlier stretch
+  static constexpr std::int64_t kSteps = 100;  ///< least number of steps without a gradient that leads to a warning
+  /// The same, as a multiple of the longest earlier sequence of steps without a gradient
+  static constexpr std::int64_t kLongerThan = 8;
 
   void find(const CommittedStep& step, std::vector<Warning>& found);
 

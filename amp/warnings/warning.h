@@ -6,17 +6,18 @@
 
 namespace binade::amp {
 
+/// The event or defect that a warning reports.
 enum class WarningKind : std::uint8_t {
   kOverflow,             ///< a tensor will leave the range of its dtype
   kSingularity,          ///< an operand will reach a singularity of its op
   kCollapse,             ///< attention concentrates on single keys
   kDivergence,           ///< the loss is far above the run's first loss
-  kGradients,            ///< gradients are larger than the run's history explains
+  kGradients,            ///< gradients are far larger than before in the run
   kUnderflow,            ///< values become 0 when they are rounded to 16 bits
   kStagnation,           ///< updates are too small to change the weights
   kSwallowedOverflow,    ///< an op stores infinities that a later op makes finite
-  kUntrainedParameters,  ///< parameters get no gradient, or one of exactly 0
-  kEvaluationMismatch,   ///< evaluation computes a batch norm far from how training does
+  kUntrainedParameters,  ///< parameters get no gradient, or a gradient of exactly 0
+  kEvaluationMismatch,   ///< running statistics of a batch norm do not describe the batches
   kPole [[deprecated("use kSingularity")]] = kSingularity,
 };
 constexpr std::string_view name_of(WarningKind kind) {
@@ -43,17 +44,18 @@ struct Warning {
   std::string op{};
   std::string direction{};  ///< "forward", "backward", "optimizer"
   std::string dtype{};
-  std::string what{};     ///< the observation and its consequence, one line
-  std::string advice{};   ///< recommended change
-  std::string remedy{};   ///< the planned remedy, one line; empty: none
-  double steps_left = 0;  ///< kOverflow, kSingularity, kCollapse: steps until it happens, if the trend continues
+  std::string what{};    ///< the observation and its consequence, one line
+  std::string advice{};  ///< recommended change
+  std::string remedy{};  ///< the planned remedy, one line; empty: none
+  /// For kOverflow, kSingularity, kCollapse: number of steps until the event, if the trend continues
+  double steps_left = 0;
   double confidence = 1;  ///< probability that the predicted event happens
   bool promotes = false;  ///< the run computes the op in f32 from step + kTelemetryDelay on (the planned remedy)
 };
 
 /// Returns "'matmul' in blocks.0.attention (forward)"; "the whole model" for a warning with neither op nor module.
 std::string location_of(const Warning& warning);
-/// Returns "blocks.0.attention/matmul": the op as --override names it.
+/// Returns the name of the op for --override, such as "blocks.0.attention/matmul".
 std::string target_of(const Warning& warning);
 [[deprecated("use location_of()")]] inline std::string place_of(const Warning& warning) { return location_of(warning); }
 

@@ -19,7 +19,7 @@
 
 namespace binade::amp {
 
-/// Finds early warnings in a run's committed steps: holds the detectors, and the promotions that their warnings plan.
+/// Finds early warnings in a run's committed steps. Holds the detectors, and the promotions that their warnings plan.
 /// All state is part of the checkpoint, so that a resumed run finds the same warnings. A decision from the telemetry of
 /// step k applies at step k + kTelemetryDelay.
 ///
@@ -35,12 +35,12 @@ class Warnings {
     const bool zeros = underflow().due(step), limits = std::get<OverflowAhead>(detectors_).due(step);
     return {.zeros = zeros, .limits = limits, .libraries = zeros || limits || step == 1};
   }
-  /// Returns SilentUnderflow::confirmation_factor(), which is std::nullopt in nearly every step. The telemetry of the
-  /// extra run goes into CommittedStep::raised.
+  /// Returns SilentUnderflow::confirmation_factor(), which is std::nullopt in nearly every step. Pass the telemetry of
+  /// the extra run as CommittedStep::raised.
   std::optional<double> confirmation_factor(std::int64_t step) const { return underflow().confirmation_factor(step); }
 
-  /// True if the host must read tensors in this step, or run the step once more. A captured step can do neither. Probes
-  /// do not count, because they run on the device.
+  /// True if the host must read tensors in this step, or run the step once more. A captured step can do neither, so the
+  /// step must run eagerly. Probes do not count, because they run on the device.
   bool reads_tensors(std::int64_t step) const {
     return stagnation().due(step) || std::get<EvaluationMismatch>(detectors_).due(step) || confirmation_factor(step);
   }

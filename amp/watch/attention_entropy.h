@@ -16,14 +16,14 @@ std::optional<double> relative_entropy(std::span<const double> logits);
 /// Returns the mean of the entropies that are not NaN; std::nullopt if all are NaN.
 std::optional<double> mean_entropy(std::span<const double> entropies);
 
-/// For the softmax of an attention that is composed of separate ops: returns the node of the product of query and key
-/// that gives its logits, perhaps after a scale, a mask, reshapes and casts. Returns null for every other call, and if
-/// the ops record no graph for backward.
+/// If the call is the softmax of an attention that is composed of separate ops, returns the node of the product of
+/// query and key that computes its logits; there may be a scale, a mask, reshapes and casts in between. Returns null
+/// for every other call, and if the ops record no graph for backward.
 const Node* attention_scores(const OpCall& call, std::span<const Variable> inputs);
 
-/// Returns the mean relative entropy over some of the rows, if the call is a fused attention, or a softmax with
-/// `of_scores`: attention_scores() found the product that gives its logits. Returns std::nullopt for every other call.
-/// `read`: the operands as the op reads them.
+/// Returns the mean relative entropy over some of the rows, if the call is a fused attention, or a softmax for which
+/// attention_scores() found a product (`of_scores`). Returns std::nullopt for every other call. `read`: the operands as
+/// the op reads them.
 std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores);
 
 /// The range of a ProbeBuffer that holds the relative entropies of the sampled rows; NaN if relative_entropy() of a row

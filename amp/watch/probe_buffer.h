@@ -8,11 +8,11 @@
 
 namespace binade::amp {
 
-/// Device memory for the results of probe kernels (core/kernels/probe.h), copied to the host in one go.
+/// Device memory for the results of probe kernels (core/kernels/probe.h), which are copied to the host by one copy.
 ///
-/// Memory is allocated with the first range and freed by copy_to_host(), because the arena that a step works in may be
-/// borrowed (ArenaLoan) and must not hold anything that outlives the step. After reserve_like() the memory is
-/// permanent: steps that allocate the same ranges get the same offsets and addresses.
+/// Memory is allocated with the first range and freed by copy_to_host(), because it may be in a borrowed arena
+/// (ArenaLoan), which must hold no memory that outlives the step. After reserve_like() the memory is permanent: steps
+/// that allocate the same ranges get the same offsets and addresses.
 class ProbeBuffer {
  public:
   /// Discards all ranges and fills the memory with infinity.

@@ -18,14 +18,15 @@ struct LegalRange {
 LegalRange legal_range(const OpInfo& info);
 
 /// Returns the op's stated singularities of its first `count` inputs. Leaves out a singularity at the upper end of the
-/// legal range if the same input has another one: every distance takes the upper end of LegalRange into account.
+/// legal range if the same input has another one: every distance already takes the upper end of LegalRange into
+/// account.
 std::vector<Singularity> singularities_in(const OpInfo& info, std::size_t count);
 
 /// Distance of an op's operands from the op's singularities.
 struct SingularityDistance {
   DType dtype = DType::f32;  ///< dtype of the operand
-  /// Binades until the value or the derivative may exceed the range of floats; negative if it already may, infinite if
-  /// no operand is near.
+  /// Number of binades by which the distance may shrink until the value or the derivative may exceed the range of
+  /// floats; negative if it may already, infinite if no operand is near.
   double binades = std::numeric_limits<double>::infinity();
   /// Keeps the smaller distance.
   void merge(const SingularityDistance& other) {

@@ -14,12 +14,12 @@ struct SwallowedInfinity {
   std::size_t swallower = 0;  ///< tape index of the first op that read this result and has a finite one
 };
 
-/// Finds infinities that ops of a step made and later ops swallowed, as tanh does. `forward`: the records of a step
-/// with Telemetry::Probes::limits.
+/// Finds infinities that ops of a step stored, and of which later ops, such as tanh, made finite numbers. `forward`:
+/// the records of a step with Telemetry::Probes::limits.
 ///
 /// Leaves out infinities that a program may intend: those that were read from outside of the tape (a mask, a bound),
-/// those that an op of masks reads (NonFinite::kMasks), and those that only a selection (`where`, the largest element)
-/// reads.
+/// those that an op which accepts masks reads (NonFinite::kMasks), and those that only a selecting op (`where`, a
+/// maximum over a dimension) reads.
 std::vector<SwallowedInfinity> find_swallowed_infinities(std::span<const Telemetry::OpRecord> forward);
 
 }  // namespace binade::amp

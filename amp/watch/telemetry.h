@@ -41,13 +41,14 @@ class Telemetry final : public TapeObserver {
   /// Fetches a GPU's measurements, once for all ops. Call it when the step is over, before any function below.
   void synchronize();
   [[deprecated("use synchronize()")]] void settle() { synchronize(); }
-  /// Becomes the telemetry of one run of a captured step. `captured` observed the capture; the run's kernels left the
-  /// magnitudes `words` (CapturedGraph::observations) and the probe results `probed`. Needs no synchronize().
+  /// Replaces all records by those of one run of a captured step. `captured`: the telemetry of the capture; `words`:
+  /// the magnitudes that the run's kernels recorded (CapturedGraph::observations); `probed`: the run's probe results.
+  /// Needs no synchronize().
   void replay(const Telemetry& captured, std::span<const std::uint32_t> words, std::span<const double> probed);
 
   /// Reserves memory for as many probe results as `other` has, at fixed addresses: for a step that is captured.
   void reserve_like(const Telemetry& other) { buffer_.reserve_like(other.buffer_); }
-  /// The probe results of a captured step, in device memory.
+  /// Returns the probe results of a captured step, in device memory.
   std::span<const double> probe_results() const { return buffer_.device_values(); }
 
   /// The measurements of one op call. Micro-batches are merged.
@@ -60,18 +61,19 @@ class Telemetry final : public TapeObserver {
     std::vector<std::int64_t> pending{};  ///< Observation::pending of the micro-batches after the first
     std::int64_t sampled = 0;             ///< number of gradient elements that were probed for zeros
     std::int64_t zeros = 0;               ///< number of zeros among the `sampled` elements
-    bool is_attention_scores = false;     ///< forward: query times key, the logits of a softmax
+    bool is_attention_scores = false;     ///< forward: the result is query times key, the logits of a softmax
     const void* result = nullptr;         ///< forward: address of the first result
     /// Forward, with Probes::limits: tape indices of the ops whose results the op read
     std::vector<std::int64_t> producers{};
-    bool reads_outside = false;  ///< forward, with Probes::limits: the op read a tensor of no op and no parameter
+    bool reads_outside = false;  ///< forward, with Probes::limits: the op read a tensor that is neither a parameter nor
+                                 ///< the result of an op
     bool masked = false;         ///< forward: `amax` was cleared, because its infinities belong to a mask
     std::optional<SingularityDistance> singularity{};  ///< forward of a singular op, with Probes::limits
     std::optional<double> entropy{};                   ///< smallest attention_entropy(), with Probes::limits
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
   };
   using Slot [[deprecated("use OpRecord")]] = OpRecord;
-  /// The records of the last attempt, by tape index.
+  /// Returns the records of the last attempt, by tape index.
   std::span<const OpRecord> records(Direction direction) const {
     const Tape& tape = direction == Direction::kForward ? forward_ : backward_;
     return std::span(tape.records).first(tape.length);
@@ -118,8 +120,8 @@ class Telemetry final : public TapeObserver {
   };
   Tape forward_, backward_;
   std::vector<const void*> mask_operands_;  // operands of the running op, if it accepts -inf
-  std::vector<std::int64_t> producers_;     // of the running op: as OpRecord::producers
-  bool reads_outside_ = false;              // of the running op: as OpRecord::reads_outside
+  std::vector<std::int64_t> producers_;     // OpRecord::producers of the running op
+  bool reads_outside_ = false;              // OpRecord::reads_outside of the running op
   std::vector<MaskReader> mask_readers_;
   std::vector<PendingProbe> pending_probes_;
   bool reads_scores_ = false;  // the running op is the softmax of a composed attention

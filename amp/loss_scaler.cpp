@@ -68,7 +68,8 @@ void LossScaler::committed(double headroom) {
   ++state_.commits;
   ++state_.clean;
   note_headroom(headroom);
-  // The first commit after an overflow measures again, because a halved scale would leave less than a binade.
+  // The first commit after an overflow sets the scale by the measured headroom, because a halved scale would leave less
+  // than a binade.
   if (std::exchange(state_.in_a_row, 0) > 0 && options_.measure && headroom < kMeasuredHeadroom)
     begin_with(state_.scale, headroom);
   if (!adjustable() || state_.clean < options_.growth_interval) return;
@@ -79,7 +80,7 @@ void LossScaler::committed(double headroom) {
   if (grown <= options_.ceiling && enough)
     set_scale(grown);
   else
-    state_.least.clear();  // one step with little headroom must not keep the scale low forever
+    state_.least.clear();  // otherwise one step with little headroom would keep the scale low for ever
 }
 
 void LossScaler::begin_with(double scale, double headroom) {

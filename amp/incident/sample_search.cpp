@@ -67,7 +67,8 @@ Rows SampleSearch::smallest_of(const Rows& rows, const Rows& others) {
   return united(of_first, smallest_of(second, united(of_first, others)));
 }
 
-/// Tells whether any row is without blame: if the step fails with either of two rows alone, samples are not the cause.
+/// Returns true if the step is finite with one of two rows alone. If it fails with each of them, samples are not the
+/// cause.
 bool SampleSearch::some_row_is_finite() {
   for (const std::int64_t kept : {all_.front(), all_.back()}) {
     Rows others = all_;

@@ -8,7 +8,8 @@ namespace binade::amp {
 namespace {
 
 constexpr double kEps = 1e-5;
-// Operands are moved this far away from a singularity. 1 / x is then at most 1000, which every dtype can hold.
+// The distance by which operands are moved away from a singularity. 1 / x is then at most 1000, which is in the range
+// of every dtype.
 constexpr double kDistance = 1e-3;
 
 double moved(double x, double singularity, const LegalRange& legal) {

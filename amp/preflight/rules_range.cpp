@@ -10,7 +10,7 @@
 namespace binade::amp {
 namespace {
 
-constexpr double kLittleHeadroom = 2;  // binades
+constexpr double kLittleHeadroom = 2;  // a headroom of fewer binades is reported
 
 double largest_operand(const SurveyedOp& op) {
   double largest = 0;
@@ -50,7 +50,8 @@ PreflightFinding describe_range(const SurveyedOp& op, double binades) {
 }  // namespace
 
 void find_little_headroom(const Inspection& in, Findings& findings) {
-  std::set<const SurveyedOp*> near;  // ops with little headroom, and later ops with little headroom that read theirs
+  std::set<const SurveyedOp*>
+      near;  // ops with little headroom, including ops that read the results of others in the set
   for (const SurveyedOp& op : in.survey.ops()) {
     if (op.masked || !op.amax.any()) continue;
     const bool passed_on = std::ranges::any_of(op.operands, [&](const SurveyedOperand& o) {

@@ -50,7 +50,7 @@ void judge_overflow(const Inspection& in, Findings& findings) {
   findings.push_back(std::move(f));
 }
 
-/// Reports an op whose f16 gradients are all below the smallest normal number.
+/// Reports an op all of whose f16 gradients are below the smallest normal number.
 void judge_underflow(const Inspection& in, Findings& findings) {
   if (in.loss_scale.mode == LossScaleMode::kDynamic || in.policy.low != DType::f16) return;
   const SurveyedOp* worst = nullptr;

@@ -15,7 +15,7 @@ std::string kind_of(const SurveyedOp& op) {
   return op.info->name;
 }
 
-/// Rule and texts of a finding, which depend on the ops that computed the singular operand.
+/// The rule and the texts of a finding. They depend on the ops that computed the singular operand.
 struct Origin {
   std::string rule;
   std::string what;
@@ -63,7 +63,7 @@ Origin origin_of(const SurveyedOp& op, const Survey& survey, const OperandChain&
           fmt::format("add an eps of at least {} inside", smallest_eps(operand.dtype))};
 }
 
-/// True if the measured batch has a value that breaks the op.
+/// True if the measured batch has an operand value for which the op's result is not finite.
 bool measured(const SurveyedOp& op, std::size_t operand) {
   const std::optional<Extremes>& observed = op.operands[operand].observed;
   return observed && observed->low <= observed->high &&
@@ -112,14 +112,15 @@ void find_singularities(const Inspection& in, Findings& findings) {
     const std::optional<OperandValue> broken = reachable_singularity(op);
     if (!broken) continue;
     const OperandChain chain(in.survey, op.operands[broken->operand]);
-    if (std::ranges::any_of(chain.ops(), &SurveyedOp::breaks)) continue;  // the op that breaks gets the finding
+    if (std::ranges::any_of(chain.ops(), &SurveyedOp::breaks))
+      continue;  // the finding is reported at the op that breaks
     const Origin origin = origin_of(op, in.survey, chain, *broken);
     PreflightFinding f = finding_at(op, origin.rule,
                                     measured(op, broken->operand) ? Severity::kMeasured : Severity::kPossible);
     f.what = origin.what;
     f.advice = origin.advice;
     f.trigger = trigger_of(op, chain, origin, *broken);
-    for (const SurveyedOp* step : chain.ops()) found.erase(step);  // the same risk, reported at the last op
+    for (const SurveyedOp* step : chain.ops()) found.erase(step);  // the same risk; it is reported at the last op only
     found.emplace(&op, std::move(f));
     order.push_back(&op);
   }

@@ -9,7 +9,7 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kSmall = 1 << 20;  // results of at most this many bytes are always held (Survey::held_)
+constexpr std::size_t kSmall = 1 << 20;  // bytes; smaller results are always held (Survey::held_)
 
 /// True for ops whose result the survey assumes to be any number, whatever the ranges of their operands: products,
 /// norms, lookups. The extremes of such operands need not be measured, unless one of them holds an infinity or NaN.
@@ -70,7 +70,7 @@ const SurveyedOp* Survey::source(const SurveyedOperand& operand) const {
 }
 
 int Survey::producer_of(const Variable& input, const Tensor& read) const {
-  if (input.dtype() != read.dtype())  // the policy has cast the input, and the cast is the producer
+  if (input.dtype() != read.dtype())  // the policy has cast the input, so the producer is the cast
     if (const auto cast = held_.find(read.raw()); cast != held_.end()) return cast->second.first;
   if (const Node* node = input.state()->node.get()) {
     const auto found = positions_.find(node->tape_index());
@@ -138,7 +138,7 @@ void Survey::after_forward(const OpCall& call, std::span<const Tensor> read, Ten
   const auto [at, added] = positions_.try_emplace(call.tape_index, static_cast<int>(ops_.size()));
   if (added)
     ops_.push_back(std::move(op));
-  else  // the op of a recomputed segment runs again in backward, now with its graph
+  else  // an op of a recomputed segment, which runs again in backward, then with its graph
     ops_[static_cast<std::size_t>(at->second)] = std::move(op);
   hold(ops_[static_cast<std::size_t>(at->second)], at->second, outputs);
 }
@@ -175,7 +175,7 @@ void Survey::after_backward(const OpCall& call, std::span<const Tensor> gy, std:
   const auto found = positions_.find(call.tape_index);
   if (found == positions_.end()) return;
   SurveyedOp& op = ops_[static_cast<std::size_t>(found->second)];
-  if (op.info != &call.info) return;  // the call is a recomputed segment as a whole, which has its last op's index
+  if (op.info != &call.info) return;  // the call is a whole recomputed segment, which has the tape index of its last op
   op.gradients = amax.synchronized();
   for (const Tensor& g : gx)
     if (g.defined() && is_half(g.dtype())) op.gradient_dtype = g.dtype();

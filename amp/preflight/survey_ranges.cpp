@@ -32,7 +32,7 @@ bool same_value(const SurveyedOperand& a, const SurveyedOperand& b) {
   return a.producer >= 0 ? a.producer == b.producer : b.producer < 0 && a.leaf == b.leaf;
 }
 
-/// If the op is x - max(x) along an axis, returns the number of maxima; 0 for any other difference.
+/// If the op is x - max(x) along an axis, returns the number of maxima; returns 0 for any other op.
 std::int64_t groups_below_their_largest(const Survey& survey, const SurveyedOp& op) {
   const SurveyedOp* largest = survey.source(op.operands[1]);
   if (largest == nullptr || !largest->is<ops::Max>() || !same_value(largest->operands[0], op.operands[0])) return 0;
@@ -78,7 +78,7 @@ std::optional<ValueRange> range_of_related(const Survey& survey, const SurveyedO
 }
 
 /// Returns the range of where(condition, a, b). If one of a and b is constant, it usually guards against a singularity,
-/// so that the other one does not reach its whole range: then the observed results are used in its place.
+/// so that the other one does not reach its whole range; then the range of the observed results is used in its place.
 ValueRange range_of_where(const SurveyedOp& op, const Tensor& output) {
   const SurveyedOperand &a = op.operands[1], &b = op.operands[2];
   if (a.varies == b.varies) return hull(a.range, b.range);
@@ -109,8 +109,8 @@ std::int64_t masked_rows_of_softmax(const Tensor& given, int axis) {
   return rows;
 }
 
-/// Returns the number of rows of an attention mask without a visible key. If causal, query t of T sees only the first
-/// t + 1 + S - T of S keys.
+/// Returns the number of rows of an attention mask without a visible key. If causal, query t of T attends only to the
+/// first t + 1 + S - T of S keys.
 std::int64_t masked_rows_of_attention(const Tensor& given, bool causal) {
   const Tensor mask = given.on_host();
   const std::int64_t keys = mask.shape().cols(), queries = mask.rank() > 1 ? mask.dim(mask.rank() - 2) : 1;
@@ -162,7 +162,7 @@ std::int64_t count_masked_rows(const SurveyedOp& op, const OpCall& call, std::sp
 ValueRange range_of_result(const Survey& survey, const SurveyedOp& op, const OpCall& call, const Tensor& output) {
   if (const std::optional<ValueRange> derived = derived_range(survey, op, call, output))
     return rounded(*derived, op.dtype);
-  // Without a contract, the observed values are the only information.
+  // If the op states no range, the observed values are the only information.
   const Extremes seen = extremes_of(output);
   return seen.low <= seen.high ? ValueRange{seen.low, seen.high} : ValueRange{};
 }

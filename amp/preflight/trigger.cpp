@@ -15,13 +15,13 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The incoming gradient with which derivatives are checked: that of one element of a mean over 1024.
+/// The incoming gradient with which derivatives are checked: the gradient of one element of a mean over 1024 elements.
 constexpr double kShare = 0x1p-10;
 
 bool finite(double x) { return std::isfinite(static_cast<float>(x)); }
 
-/// Returns the result of an op whose operand is `x` in every element. For a softmax: the result for one of two entries,
-/// whose logit is `x` above that of the other.
+/// Returns the result of an op whose operand is `x` in every element. For a softmax, returns the result of one of two
+/// entries, whose logit is `x` larger than the other logit.
 double apply(const SurveyedOp& op, double x) {
   double y = x;
   if (op.scalar) y = op.scalar->value(x);
@@ -31,7 +31,8 @@ double apply(const SurveyedOp& op, double x) {
   return rounded(y, op.dtype);
 }
 
-/// True if an operand with the same number in all elements gives such a result (apply() computes it).
+/// True if apply() can compute the op: an operand with the same number in all elements gives a result with the same
+/// number in all elements.
 bool maps_one_number(const SurveyedOp& op) {
   if (op.operands.empty()) return false;
   return op.scalar || op.info->same_values || op.is<ops::Slice, ops::Mean, ops::Sum, ops::Max, ops::Softmax>();
@@ -45,7 +46,7 @@ std::vector<double> numbers_to_try(DType dtype) {
   return numbers;
 }
 
-/// Returns the number nearest to `good`, between it and `bad`, for which `breaks` is true; by bisection.
+/// Returns, by bisection, the number between `good` and `bad` for which `breaks` is true and that is nearest to `good`.
 double narrow_down(double good, double bad, DType dtype, const std::function<bool(double)>& breaks) {
   for (int i = 0; i < 40; ++i) {
     const double middle = rounded((good + bad) / 2, dtype);

@@ -103,7 +103,7 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Ongoi
   bool whole_step = true;
   const auto trial = [&](std::int64_t count) {
     AttemptPlan plan = step.plan;
-    // With accumulation, a second micro-batch holds both its own and the accumulated gradients.
+    // If gradients are accumulated, a second micro-batch needs memory for its own and for the accumulated gradients.
     plan.micro_batches.assign(forecast.accumulates ? 2 : 1, 0);
     for (std::int64_t row = count; row < rows; ++row) plan.left_out.push_back(row);
     return TracedRows{.rows = count, .trace = backend.trace([&] {
@@ -113,15 +113,16 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Ongoi
   try {
     TracedRows few = trial(1);
     const bool keeps = std::ranges::count(few.trace.blocks, MemoryTrace::kKept, &Block::released) > 0;
-    if (keeps) few = trial(1);  // repeated, because the first run also made the 16-bit copies of the weights
-    // Runs more rows only if they need at most half of the memory, because the system kills processes when memory runs
-    // out.
+    if (keeps) few = trial(1);  // repeated, because the first run also allocated the 16-bit copies of the weights
+    // Makes runs with more rows only if they need at most half of the memory, because the system kills processes when
+    // memory runs out.
     const double limit = memory_of(device) / 2 - static_cast<double>(backend.bytes_in_use());
     const auto tried = [&](std::int64_t count) {
       return count <= rows && peak_of(few.trace) * static_cast<double>(count) / static_cast<double>(few.rows) <= limit;
     };
     TracedRows more = tried(2) ? trial(2) : TracedRows{.rows = 2, .trace = scaled(few.trace, 2)};
-    // If one row and two rows allocate different blocks, uses two and three: one row may need no concatenation or sum.
+    // If runs with one row and with two rows allocate different blocks, uses two and three rows instead, because a run
+    // with one row may need no concatenation or sum.
     if (tried(3) && !same_order(few.trace, more.trace)) {
       few = std::move(more);
       more = trial(3);

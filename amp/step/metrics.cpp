@@ -9,7 +9,7 @@
 namespace binade::amp {
 namespace {
 
-/// Returns the largest product of query and key, if attention computes it in an op of its own.
+/// Returns the largest product of query and key, if attention computes this product as a separate op.
 std::optional<double> attention_logits(const MetricSource& m) {
   if (!m.warnings.probes(m.step.step).limits) return std::nullopt;
   std::uint32_t largest = 0;

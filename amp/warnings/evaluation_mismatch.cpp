@@ -9,15 +9,15 @@
 namespace binade::amp {
 namespace {
 
-/// Returns the distance of the batch's means from the running means, in running standard deviations: the median over
-/// the channels; 0 if the step did not update the statistics.
+/// Returns the distance of the batch's means from the running means, in running standard deviations, as the median over
+/// the channels. Returns 0 if the step did not update the statistics.
 double deviations_of(const nn::BatchNorm2d& norm) {
   if (!norm.running_mean.pending()) return 0;
   const Tensor before = norm.running_mean.committed().on_host(), after = norm.running_mean.value().on_host();
   const Tensor variance = norm.running_var.committed().on_host();
   const std::int64_t updates = norm.num_batches_tracked.value().on_host().data<std::int64_t>()[0] -
                                norm.num_batches_tracked.committed().on_host().data<std::int64_t>()[0];
-  // Several updates, of micro-batches, move the running mean towards the mean of their means.
+  // If a step has several micro-batches, their updates move the running mean towards the mean of their means.
   const double share = 1 - std::pow(1 - norm.momentum(), static_cast<double>(updates));
   std::vector<double> deviations;
   for (std::int64_t c = 0; c < before.numel(); ++c) {

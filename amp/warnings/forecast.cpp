@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kNoSample = std::numeric_limits<float>::quiet_NaN();
 
-/// Cumulative distribution function of the standard normal distribution.
+/// The cumulative distribution function of the standard normal distribution.
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
 }  // namespace
@@ -70,7 +70,7 @@ bool Forecast::raise_alarm(std::size_t index, Alarm& alarm) {
     clear(index);
     sample(index, newest) = now;
   }
-  // Most series return here: they are far from their limit.
+  // Most series return here, because they are far from their limit.
   if (series.alarmed_at >= 0 || !(now <= 2 * options_.max_headroom)) return false;
 
   std::vector<Sample> samples;
@@ -86,7 +86,8 @@ bool Forecast::raise_alarm(std::size_t index, Alarm& alarm) {
   if (!(trend->level <= options_.max_headroom && steady)) return false;
 
   alarm.binades = std::max(trend->level, 0.0);
-  alarm.per_step = std::min(-trend->slope, -trend->second_half);  // the slower loss: a trend may be flattening out
+  alarm.per_step = std::min(-trend->slope,
+                            -trend->second_half);  // the slower of both, because the trend may be flattening
   alarm.steps = alarm.binades / alarm.per_step;
   const double error = std::hypot(trend->slope_error, options_.slope_error * alarm.per_step);
   alarm.confidence = normal_cdf((alarm.per_step - alarm.binades / options_.horizon) / error);

@@ -8,9 +8,10 @@ namespace binade::amp {
 namespace {
 
 constexpr std::size_t kHistory = 128, kNewest = 8;
-constexpr double kRecovered = 1;  // binades above the median
+constexpr double kRecovered = 1;  // in binades above the median: norms up to here end a report
 
-/// The distance above the median that is reported: the larger of `binades` and of `deviations` robust deviations.
+/// The distance above the median from which on a norm is reported: `binades` or `deviations` robust deviations,
+/// whichever is more.
 struct Bound {
   double binades, deviations;
   double of(double deviation) const { return std::max(binades, deviations * deviation); }

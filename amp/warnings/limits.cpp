@@ -9,7 +9,7 @@
 namespace binade::amp {
 namespace {
 
-/// The dtype whose range limits an op's results: the 16-bit one if it stored 16-bit values.
+/// Returns the dtype whose range limits an op's results: the 16-bit dtype if the op stored 16-bit values.
 DType limiting_dtype(const Telemetry::OpRecord& record) {
   return std::isfinite(headroom_of({.low = record.amax.low}, record.half_dtype)) ? record.half_dtype : DType::f32;
 }
@@ -41,7 +41,7 @@ std::string overflow_advice(const Warning& warning, DType dtype, bool scale_can_
   return fmt::format("compute it in f32 (--override '{}=fp32'), or put a norm before it", target_of(warning));
 }
 
-/// Relative entropy at which attention has collapsed to single keys.
+/// The relative entropy at which attention counts as collapsed to single keys.
 constexpr double kCollapsed = 0.01;
 
 }  // namespace
@@ -52,8 +52,8 @@ void OverflowAhead::find(const CommittedStep& step, std::vector<Warning>& found)
   const auto forward = step.telemetry.records(Direction::kForward);
   const auto backward = step.telemetry.records(Direction::kBackward);
   readings.reserve(forward.size() + backward.size());
-  // Gradients count with the headroom that they would have at the lowest loss scale, because the scaler prevents
-  // overflows that a lower scale avoids.
+  // The headroom of gradients is computed for the lowest loss scale, because the scaler itself prevents overflows that
+  // a lower scale avoids.
   const double gradient_margin = std::log2(step.loss_scale / step.min_scale);
   for (const auto& [records, margin] : {std::pair(forward, 0.0), std::pair(backward, gradient_margin)})
     for (const Telemetry::OpRecord& record : records)

@@ -8,14 +8,14 @@
 namespace binade::amp {
 namespace {
 
-// Limits of the extra run's loss scale, in binades above the ordinary one. With fewer than kMinRaised, too few zeros
-// become nonzero to decide.
+// Limits of the extra run's loss scale, in binades above the ordinary scale. Below kMinRaised, too few zeros become
+// nonzero for a decision.
 constexpr double kMaxRaised = 24, kMinRaised = 3;
-constexpr double kLegalMargin = 0.1;  // variation of the share of legal zeros
+constexpr double kLegalMargin = 0.1;  // difference in the share of legal zeros that is not suspect
 constexpr double kMinLost = 0.5;      // an underflow is reported if lost_share() is larger
 
-/// Returns, of the values that are nonzero at the raised loss scale, the share that is 0 at the ordinary scale; 0 if no
-/// value became nonzero.
+/// Returns the share of the values that are nonzero at the raised loss scale and 0 at the ordinary scale, among all
+/// that are nonzero at the raised scale; 0 if no value became nonzero.
 double lost_share(const Telemetry::OpRecord& now, const Telemetry::OpRecord& raised) {
   const double before = now.zero_share(), after = raised.zero_share();
   return after < 1 ? std::max(0.0, (before - after) / (1 - after)) : 0;
@@ -95,7 +95,8 @@ std::optional<Warning> SilentUnderflow::observe(std::int64_t step, double loss_s
       raised != nullptr);
   const double headroom = telemetry.least(Direction::kBackward).binades;
   if (!std::isnan(headroom)) headroom_ = std::clamp(headroom, 0.0, 2 * kMaxRaised);
-  // Reports the op where underflow begins, because later ops inherit its zeros. Backward runs from the end of the tape.
+  // Reports the op at which the underflow begins, because later ops only pass its zeros on. Backward runs from the end
+  // of the tape.
   if (!in_forward.empty())
     return warning_of(forward[in_forward.front().index], Direction::kForward, step, loss_scale, in_forward.front().lost,
                       in_forward.size() + in_backward.size() - 1);

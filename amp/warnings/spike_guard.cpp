@@ -66,7 +66,8 @@ bool SpikeGuard::is_spike(double loss, double grad_norm) const {
 }
 
 bool SpikeGuard::is_usual(double loss) const {
-  constexpr double kRank = 0.9;  // of independent losses, half of the latest ones exceed this rank once in 200 windows
+  // A rank in the window. If losses are independent, half of the latest exceed it once in 200 windows.
+  constexpr double kRank = 0.9;
   const std::span<const double> losses = window(losses_, 0);
   if (losses.empty()) return false;
   std::vector<double> sorted(losses.begin(), losses.end());
@@ -98,7 +99,7 @@ StateDict SpikeGuard::state() const {
 
 void SpikeGuard::load_state(const StateDict& state) {
   SpikeGuard loaded(options_);
-  if (state.contains("norms")) {  // earlier versions stored only losses: the guard starts over
+  if (state.contains("norms")) {  // otherwise the guard starts over, because earlier versions stored only losses
     loaded.losses_ = state.numbers("losses");
     loaded.norms_ = state.numbers("norms");
     loaded.largest_loss_ = state.number("largest");

@@ -43,7 +43,7 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
   struct Count {
     std::size_t sampled = 0, unchanged = 0;
     std::vector<double> sufficient_lrs;  // for each weight, the learning rate that would change it
-    std::size_t first = 0;               // slice of the first sampled weight
+    std::size_t first = 0;               // index of the slice of the first sampled weight
   };
   std::array<Count, 3> counts;
   const optim::UpdateFacts facts = optimizer.facts();
@@ -59,7 +59,7 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
     Count& count = counts[static_cast<std::size_t>(value.dtype())];
     if (count.sampled++ == 0) count.first = w.slice;
     count.unchanged += now == w.value;
-    // Size of the update at a learning rate of 1: the gradient for SGD, about 1 for Adam and Lion.
+    // The magnitude of the update at a learning rate of 1: the gradient for SGD, about 1 for Adam and Lion.
     double unit = 1;
     if (!facts.unit_steps) unit = std::abs(w.gradient) * input.inverse_scale * input.clip_factor;
     if (unit > 0) count.sufficient_lrs.push_back(half_step(w.value, value.dtype()) / unit);

@@ -49,7 +49,7 @@ void SwallowedOverflow::find(const CommittedStep& step, std::vector<Warning>& fo
     const std::string target = override_target(origin.op, origin.module);
     auto place = std::ranges::find(places_, target, &Place::target);
     if (place == places_.end()) place = places_.insert(place, {.target = target});
-    if (place->last == step.step) continue;  // another call of the op
+    if (place->last == step.step) continue;  // another call of the op in this step was counted already
     place->last = step.step;
     place->checks = std::min(place->checks + 1, kChecks + 1);
     if (place->checks == kChecks) found.push_back(warning_of(origin, forward[one.swallower], step.step));

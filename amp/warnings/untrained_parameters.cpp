@@ -21,7 +21,7 @@ bool is_matrix(const Slice& parameter) { return parameter.variable.shape().rank(
 /// Modules without a gradient for the same reason, and their parameters.
 struct Group {
   MissingGradient why{};
-  std::string module{};  // the first one
+  std::string module{};  // path of the first module
   std::vector<std::string> parameters{};
 };
 

@@ -11,7 +11,7 @@
 namespace binade::amp {
 namespace {
 
-/// Maximum number of ops between the product of query and key and its softmax: scales, masks, reshapes, casts.
+/// The maximum number of ops (scales, masks, reshapes, casts) between the product of query and key and its softmax.
 constexpr std::size_t kMaxOpsBetween = 16;
 
 /// True if all operands were computed by other ops, so that none is a weight.

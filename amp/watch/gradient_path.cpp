@@ -28,7 +28,7 @@ MissingGradient why_no_gradient(const Telemetry& telemetry, std::string_view mod
   const auto makes_zeros = [&](std::size_t i) { return underflows(i) || (reached(i) && only_zeros(backward[i].amax)); };
 
   bool called = false;
-  std::size_t last = forward.size();  // the last op of the module that backward reached
+  std::size_t last = forward.size();  // tape index of the last op of the module that backward reached
   for (std::size_t i = 0; i < forward.size(); ++i) {
     if (forward[i].op == nullptr || !within(forward[i].module, module)) continue;
     called = true;
@@ -37,7 +37,7 @@ MissingGradient why_no_gradient(const Telemetry& telemetry, std::string_view mod
   if (!called) return {forward.empty() ? Reason::kUnknown : Reason::kNotCalled};
   if (last == forward.size()) return {Reason::kCut};
   if (makes_zeros(last) || only_moves(last)) {
-    // Follows the zeros from the module towards the loss, to the op that made them.
+    // Follows the gradients of 0 from the module towards the loss, to the op that computed them.
     std::size_t zero = forward.size(), at = last;
     for (std::size_t i = last; i < forward.size(); ++i) {
       if (i != last && !(reads(forward[i], at) && (makes_zeros(i) || only_moves(i)))) continue;

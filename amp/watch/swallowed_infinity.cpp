@@ -11,7 +11,7 @@ namespace {
 
 using OpRecord = Telemetry::OpRecord;
 
-/// What is known about an op's results.
+/// The kind of values that an op stored.
 enum class Content : std::uint8_t { kFinite, kInfinite, kUnknown };
 
 /// True if a finite value became infinite when it was rounded to 16 bits.
@@ -19,8 +19,8 @@ bool overflowed_by_rounding(const OpRecord& record) {
   return record.amax.low >= overflow_word(record.half_dtype) && record.amax.low < overflow_word(DType::f32);
 }
 
-/// Returns what is known about each op's results. An op that only copies values is not observed: its results are those
-/// of the ops that computed its inputs.
+/// Returns the kind of values that each op stored. An op that only copies values is not observed; its results are of
+/// the same kind as its inputs.
 std::vector<Content> contents_of(std::span<const OpRecord> forward) {
   std::vector<Content> contents(forward.size(), Content::kUnknown);
   for (std::size_t i = 0; i < forward.size(); ++i) {
@@ -50,7 +50,7 @@ bool is_origin(std::span<const OpRecord> forward, std::span<const Content> conte
 }
 
 /// Returns the first op that makes finite results of the infinities of `origin`; std::nullopt if there is none, or if
-/// an op of masks reads them.
+/// an op that accepts masks reads them.
 std::optional<std::size_t> swallower_of(std::span<const OpRecord> forward, std::span<const Content> contents,
                                         std::size_t origin) {
   std::vector<bool> carries(forward.size(), false);

@@ -105,7 +105,7 @@ void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& 
     const Variable& x = inputs[i];
     if (!x.defined() || !is_floating(x.dtype()) || (x.is_leaf() && x.requires_grad())) continue;
     const Node* node = x.state()->node.get();
-    // A cast by the policy comes between the input and the tensor that is read.
+    // If the policy cast the input, the tensor that the op reads is not the input's own.
     const bool cast = read[i].raw() != x.value().raw();
     const std::int64_t producer = node != nullptr && !cast ? node->tape_index() : producer_of(read[i].raw());
     if (producer >= 0)
@@ -138,7 +138,8 @@ void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inp
 void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                               const Observation& amax) {
   const auto index = static_cast<std::size_t>(call.tape_index);
-  // Later micro-batches and recomputed segments call the same ops with other addresses.
+  // Only the first call of an op is used, because later micro-batches and recomputed segments call the same ops with
+  // other addresses.
   const bool first = index >= forward_.length || forward_.records[index].op == nullptr;
   OpRecord& stored = record(call, outputs, amax);
   if (probes_.limits && first) {
@@ -176,7 +177,7 @@ void Telemetry::replay(const Telemetry& captured, std::span<const std::uint32_t>
   });
 }
 
-/// Replaces each observation by `resolved(observation)`, which waits for no result of a GPU.
+/// Replaces each observation by `resolved(observation)`, an observation whose values are known on the host.
 template <class F>
 void Telemetry::resolve_pending(F&& resolved) {
   for (Tape* tape : {&forward_, &backward_})

@@ -19,11 +19,11 @@ class IncidentFolders {
 
   /// Returns the folder of an attempt's incident.
   std::string folder_of(std::int64_t step, std::int64_t attempt);
-  /// Call after the last write about an incident. If the run reaches the same attempt again after a rollback, a new
-  /// incident gets its own folder.
+  /// Ends the folder of an incident. Call it after the last write about the incident. If the run reaches the same
+  /// attempt again after a rollback, a new incident gets its own folder.
   void close(std::int64_t step, std::int64_t attempt) { folders_.erase({step, attempt}); }
-  /// Writes a file into the folder of an incident. Returns an empty string or the error message: a run continues
-  /// without a report.
+  /// Writes a file into the folder of an incident. Returns an empty string or the error message; it does not throw,
+  /// because a run continues without a report.
   std::string write(std::int64_t step, std::int64_t attempt, const std::string& file, const std::string& text);
   /// Writes a repro bundle, unless it exceeds 1 GiB or this process has written 16. Returns the error message.
   std::string write_repro_bundle(std::int64_t step, std::int64_t attempt, const StateDict& bundle);

@@ -22,9 +22,9 @@
 namespace binade::amp {
 
 /// Writes everything that a run records besides its checkpoints: metrics.jsonl (results of attempts and evaluations; a
-/// resumed run writes the same bytes as an uninterrupted one), timing.jsonl (everything that depends on the clock),
-/// events.jsonl (the events of the run over all its processes), headroom.jsonl (of sampled steps and of steps with an
-/// incident), samples/ (outputs of evaluations), TensorBoard events, and messages on the terminal.
+/// resumed run writes the same bytes as an uninterrupted one), timing.jsonl (all values that depend on the clock),
+/// events.jsonl (the events of the run in all its processes), headroom.jsonl (the headroom in sampled steps and in
+/// steps with an incident), samples/ (outputs of evaluations), TensorBoard events, and messages on the terminal.
 ///
 /// A log that cannot be written does not end the run: the first failure of each log is reported, later ones are
 /// counted, and the log lacks lines. Only opening a log throws.
@@ -45,6 +45,7 @@ class RunRecords {
   void attempts(std::span<const StepResult> attempts);
   /// Records the duration of a committed step, and shows the step in the progress bar.
   void timing(const StepResult& stats, double seconds, const Saving& saving);
+  /// Records the results of an evaluation.
   void evaluation(std::int64_t step, const Evaluation& evaluation);
   /// Reports an incident: on the terminal, in events.jsonl, and in its folder.
   void report(const Incident& incident);
@@ -61,7 +62,7 @@ class RunRecords {
   void log_event(std::string_view kind, std::int64_t step, const std::string& what);
   /// Writes an event and prints it on the terminal.
   void event(std::string_view kind, std::int64_t step, const std::string& what);
-  /// True if the previous process of this run recorded its end.
+  /// Returns true if the previous process of this run recorded its end.
   bool ended_well() const { return ended_well_; }
   /// Completes the progress bar and writes all logs to the disk.
   void finish();
@@ -81,7 +82,7 @@ class RunRecords {
       unreported_.emplace_back(name, error.what());
     }
   }
-  /// Size of metrics.jsonl, which a checkpoint stores.
+  /// Returns the size of metrics.jsonl in bytes, which a checkpoint stores.
   std::int64_t metrics_bytes() const { return metrics_.offset(); }
   /// Truncates metrics.jsonl to the size that a checkpoint stored. If the file is shorter, reports it and continues.
   void truncate_metrics(std::int64_t bytes, std::int64_t step);

@@ -8,9 +8,9 @@ namespace binade::amp {
 
 /// Decides when a run saves a checkpoint: every `every_steps` steps, and by the clock. By the clock, the first save
 /// follows the run's first step, to find out at once if checkpoints can be written; the intervals between saves then
-/// double from 15 s up to `seconds`. So a run that dies early loses at most about half of its training time, and a run
-/// that dies later loses at most `seconds`. A failed save is retried after 10 s, 20 s, 40 s, …, even without saves by
-/// the clock.
+/// double from 15 s up to `seconds`. Therefore a run that dies early loses at most about half of its training time, and
+/// a run that dies later loses at most `seconds`. A failed save is retried after 10 s, 20 s, 40 s, …, even without
+/// saves by the clock.
 ///
 /// Times are seconds of any steady clock.
 class SaveTimes {
@@ -29,17 +29,17 @@ class SaveTimes {
 
   bool due_at_step(std::int64_t step) const { return options_.every_steps > 0 && step % options_.every_steps == 0; }
   bool due_by_clock(double now) const { return now >= next_; }
-  /// Call when any save starts.
+  /// Records that a save starts.
   void save_started(double now) {
     next_ = options_.seconds > 0 ? now + std::min(interval_, options_.seconds) : kNever;
     interval_ = std::min(2 * interval_, options_.seconds);
   }
-  /// Call when the save failed.
+  /// Records that the save failed.
   void save_failed(double now) {
     next_ = std::min(next_, now + retry_);
     retry_ = std::min(2 * retry_, kMaxRetry);
   }
-  /// Call when the save was committed.
+  /// Records that the save was committed.
   void save_committed() { retry_ = kFirstRetry; }
 
  private:

@@ -5,12 +5,13 @@
 
 namespace binade::amp {
 
+/// Settings of supervise().
 struct SupervisorOptions {
   std::string folder{};       ///< run folder; need not exist yet
   int deaths_at_a_step = 3;   ///< number of deaths at one step, of children that had begun or resumed, that end the run
   int deaths_in_a_row = 10;   ///< number of deaths without a new checkpoint that end the run
   double pause = 1;           ///< seconds before a restart; doubles with each death without a new checkpoint
-  double longest_pause = 60;  ///< seconds
+  double longest_pause = 60;  ///< longest pause before a restart, in seconds
 };
 
 /// Runs `work` in a child process, and restarts it in a new one when the child dies: a process cannot recover from a
@@ -18,9 +19,9 @@ struct SupervisorOptions {
 /// can. `life` counts the starts from 0; from 1 on, `work` must resume (TrainingRun::resume_if_possible()).
 ///
 /// Restarts the child after a death by a signal, after the exit codes 24 (storage), 50 (memory), 51 (device) and 70
-/// (internal), and after 10 and 11 (stopped by a signal) unless the supervisor itself was asked to stop. After any
-/// other exit code a new process would end in the same way. Passes SIGTERM, SIGINT and SIGHUP to the child. If the
-/// supervisor dies, the child gets SIGTERM.
+/// (internal), and after 10 and 11 (stopped by a signal) unless the supervisor itself was asked to stop. Does not
+/// restart it after any other exit code, because a new process would end in the same way. Passes SIGTERM, SIGINT and
+/// SIGHUP to the child. If the supervisor dies, the child gets SIGTERM.
 ///
 /// Reports each death on stderr and in the run's events.jsonl. If the supervisor gives up, it writes a report to
 /// incidents/.

@@ -26,16 +26,16 @@ struct Evaluation {
 /// the resumed run repeats the evaluation.
 struct EvaluationStopped {};
 
-/// What happens if a checkpoint cannot be written.
+/// The consequence if a checkpoint cannot be written.
 enum class SaveFailure {
   kContinue,  ///< the run continues, reports the error, and retries after 10 s, 20 s, 40 s, …
   kStop,      ///< the run ends with the error
 };
 
-/// The run folder (io/files/run_folder.h), intervals, and the settings of the program.
+/// Settings of a TrainingRun: the run folder (io/files/run_folder.h), intervals, and functions of the program.
 struct RunOptions {
   std::string folder{};
-  std::int64_t steps = 0;             ///< committed updates of the run, over all its processes
+  std::int64_t steps = 0;             ///< number of committed updates of the run, in all its processes together
   std::int64_t checkpoint_every = 0;  ///< updates between checkpoints; 0: only by the clock
   double checkpoint_minutes = 10;     ///< longest time between checkpoints (run/save_times.h); 0: only by steps
   SaveFailure save_failure = SaveFailure::kContinue;
@@ -69,7 +69,7 @@ struct RunOptions {
   std::function<void(const StateDict&)> check_constants{};
 };
 
-/// How a run ended: all steps are committed, or a signal stopped it.
+/// The end of a run. kDone: all steps are committed; kPreempted: a signal stopped the run.
 enum class RunEnd { kDone, kPreempted };
 
 /// A training run that is recorded on disk and can be killed at any time:
@@ -122,11 +122,11 @@ class TrainingRun {
   void forecast(const Batch& batch, Closure&& closure) {
     if (std::exchange(memory_forecast_due_, false)) report(trainer_.forecast_memory(batch, closure));
   }
-  /// True if the run has a further step to do. For loops without batches(). When it returns false, it has evaluated the
-  /// model and saved the state.
+  /// Returns true if the run has another step to do, for loops without batches(). Before it returns false, it evaluates
+  /// the model and saves the state.
   bool goes_on();
 
-  /// How the run ended. Call it after the loop.
+  /// Returns how the run ended. Call it after the loop.
   RunEnd end() const;
 
  private:

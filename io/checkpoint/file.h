@@ -25,10 +25,10 @@ class FileOps;
 ///
 /// Entry "model/head.weight" of the state is the dataset head.weight of the group /model: contiguous, row-major, with
 /// an attribute `dtype`. Scalars, texts and lists are attributes of their group; long texts and long lists are
-/// datasets. /format holds version and feature bits, /manifest one line per tensor (CRC-32C, dtype, shape, name) and
-/// the state hash. No time, path, host or library version is stored: the same state gives the same bytes.
+/// datasets. /format holds version and feature bits; /manifest holds one line per tensor (CRC-32C, dtype, shape, name)
+/// and the state hash. No time, path, host or library version is stored, so the same state gives the same bytes.
 ///
-/// The file is built in memory by the HDF5 library and read by Binade's own code (io/checkpoint/hdf5_profile.h):
+/// The HDF5 library builds the file in memory, and Binade's own code reads it (io/checkpoint/hdf5_profile.h), so that
 /// libhdf5 never parses bytes from outside.
 inline constexpr std::size_t kUserBlockBytes = 512;
 inline constexpr std::int64_t kCheckpointMajor = 1;
@@ -40,7 +40,7 @@ class UnreadableCheckpointError : public NoCheckpointError {
   using NoCheckpointError::NoCheckpointError;
 };
 
-/// A checkpoint's description of itself.
+/// The description of a checkpoint that its file contains.
 struct CheckpointInfo {
   std::int64_t major = kCheckpointMajor;
   std::int64_t minor = kCheckpointMinor;
@@ -48,9 +48,9 @@ struct CheckpointInfo {
   std::string state_hash{};            ///< 64 hex digits; empty if the writer gave none
   std::optional<std::int64_t> step{};  ///< /progress/step; std::nullopt if the file holds weights alone
   std::string manifest{};              ///< one line per tensor: "1a2b3c4d f32[2,3] model/head.weight"
-  std::uint64_t bytes = 0;
-  /// Groups of a newer minor version that this version does not read. They are optional (otherwise the file would set a
-  /// required feature) and not in the state; the loader warns about them.
+  std::uint64_t bytes = 0;             ///< size of the file
+  /// Groups of a newer minor version that this version does not read. They are optional, because otherwise the file
+  /// would set a required feature. They are not in the state; the loader warns about them.
   std::set<std::string> left_out{};
 };
 
@@ -76,6 +76,7 @@ class CheckpointImage {
 /// checkpoint cannot hold, and for more entries than the reader accepts.
 CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash);
 
+/// The content of a checkpoint file.
 struct DecodedCheckpoint {
   StateDict state{};
   CheckpointInfo info{};

@@ -19,20 +19,22 @@ inline constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 40;  ///< byte
 
 /// Receives one line of text for the user. The default prints it to stderr.
 using Warn = std::function<void(const std::string&)>;
+/// Prints a line to stderr.
 void warn_on_stderr(const std::string& line);
 /// Warns about each group that a load left out (CheckpointInfo::left_out).
 void warn_about_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn);
 
-/// Thrown for an intact checkpoint whose file name and content give different steps. It is not resumed: otherwise a
-/// copied file could change the step of a run.
+/// Thrown for an intact checkpoint whose file name and content give different steps. It is not resumed, because
+/// otherwise a copied file could change the step of a run.
 class MisnamedCheckpointError : public NoCheckpointError {
  public:
   using NoCheckpointError::NoCheckpointError;
 };
-/// Throws MisnamedCheckpointError if the file's `name` and its content give different steps. A name that is not a
-/// checkpoint name of a run always fits, and so does a file of weights without a step.
+/// Throws MisnamedCheckpointError if the file's `name` and its content give different steps. Accepts any name that is
+/// not a checkpoint name of a run, and any file of weights without a step.
 void check_name_fits(const std::string& name, const CheckpointInfo& info);
 
+/// A checkpoint that was loaded, with the name of its file.
 struct LoadedCheckpoint {
   std::int64_t step = 0;
   std::string file{};
@@ -40,16 +42,16 @@ struct LoadedCheckpoint {
   CheckpointInfo info{};
 };
 
-/// Loads the newest intact checkpoint of a folder, read-only, because another process may be writing there. Throws as
-/// CheckpointStore::load_newest().
+/// Loads the newest intact checkpoint of a folder, and changes no file there, because another process may be writing.
+/// Throws the errors of CheckpointStore::load_newest().
 LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn = warn_on_stderr);
 
 /// Selects a checkpoint of a run.
 struct CheckpointChoice {
   enum class Rule : std::uint8_t {
     kBestOrNewest,  ///< the best, or the newest if none has a score
-    kBest,          ///< the one with the best score
-    kNewest,        ///< the newest intact one
+    kBest,          ///< the checkpoint with the best score
+    kNewest,        ///< the newest intact checkpoint
     kStep,          ///< the checkpoint of `step`
   };
   Rule rule = Rule::kBestOrNewest;
@@ -58,17 +60,18 @@ struct CheckpointChoice {
 /// Parses "best", "newest" or a step ("500"); returns std::nullopt for any other text, which is a file name.
 std::optional<CheckpointChoice> checkpoint_choice(std::string_view text);
 
+/// A checkpoint that find_checkpoint() selected.
 struct FoundCheckpoint : LoadedCheckpoint {
   std::string why;  ///< reason for the choice, for the user: "the best of 3 with a score", "the newest", "as asked for"
 };
-/// Loads the selected checkpoint of a folder, read-only, because another process may be writing there. In the search
-/// for the best or the newest, unreadable checkpoints are skipped with a line to `warn`. Throws NoCheckpointError,
-/// which lists the existing checkpoints, if the selected one does not exist, and CheckpointError as
-/// CheckpointStore::load_newest().
+/// Loads the selected checkpoint of a folder, and changes no file there, because another process may be writing. In the
+/// search for the best or the newest, unreadable checkpoints are skipped with a line to `warn`. Throws
+/// NoCheckpointError, which lists the existing checkpoints, if the selected one does not exist, and CheckpointError
+/// like CheckpointStore::load_newest().
 FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice,
                                 const Warn& warn = warn_on_stderr);
 
-/// Why a file cannot be loaded: no obstacle, a system error, damaged bytes, or a wrong name.
+/// The reason why a file cannot be loaded: none, a system error, damaged bytes, or a wrong name.
 enum class Obstacle : std::uint8_t { kNone, kUnreadable, kCorrupt, kMisnamed };
 /// Loads one file of at most `limit` bytes from a folder. If there is an obstacle, `why` describes it.
 Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, LoadedCheckpoint& loaded,

@@ -12,9 +12,10 @@
 /// Owning handles over HDF5's C API, for the .cpp files of io/ only. No other header of Binade includes hdf5.h.
 namespace binade::io::hdf5 {
 
-/// Must exist during every use of the HDF5 library. Keeps the library from printing its error stack to stderr on this
-/// thread (the stack becomes part of Binade's messages), and keeps Binade's other threads out of the library, because
-/// not every build of the library has its own lock, and because a child process must not inherit a held one by fork().
+/// An object of this class must exist during every use of the HDF5 library. It keeps the library from printing its
+/// error stack to stderr on this thread (the stack becomes part of Binade's messages). It also holds a lock that keeps
+/// Binade's other threads out of the library, because not every build of the library has a lock, and because a child
+/// process must not inherit a held lock by fork().
 class QuietErrors {
  public:
   QuietErrors();

@@ -47,7 +47,7 @@ struct ProfileLimits {
   std::size_t objects = 65536;           ///< number of groups and datasets together; also of links to them
   std::size_t attributes = 1024;         ///< number of attributes of one object
   std::size_t all_attributes = 131072;   ///< number of attributes of all objects together
-  std::size_t path_bytes = 16u << 20;    ///< length of all paths together, which nested long names multiply
+  std::size_t path_bytes = 16u << 20;    ///< length of all paths together, which is large if long names are nested
   std::size_t header_bytes = 16u << 20;  ///< size of all object headers together
   int depth = 6;                         ///< number of nested groups
 };
@@ -56,7 +56,7 @@ struct ProfileLimits {
 /// checksums, hard links, contiguous datasets, fixed-size types, no filters, no external, shared, chunked, virtual or
 /// variable-length storage, every object linked once, no two objects on the same bytes. `image` starts with the user
 /// block of `base` bytes. Every length is checked against the remaining bytes before it is used; allocations are
-/// bounded by the file's size and the limits; the walk is a loop that visits no byte twice.
+/// bounded by the file's size and the limits; the traversal is a loop that visits no byte twice.
 ///
 /// Throws NoCheckpointError that names the first broken rule and its position.
 StoredTree read_profile(std::span<const std::byte> image, std::size_t base, const ProfileLimits& limits = {});

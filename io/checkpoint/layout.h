@@ -17,6 +17,7 @@ inline constexpr std::string_view kMagic = "BINADECK";
 inline constexpr std::string_view kNote =
     "\nThis is a Binade checkpoint: HDF5 behind a user block of 512 bytes. Read it with h5dump, h5py or "
     "binade-doctor.\n";
+/// Offsets in the user block, in bytes.
 inline constexpr std::size_t kVersionAt = 8, kBlockSizeAt = 12, kLengthAt = 16, kDigestAt = 24, kNoteAt = 56;
 inline constexpr std::uint32_t kUserBlockVersion = 1;
 
@@ -29,7 +30,7 @@ inline constexpr std::string_view kIntegersKind = "integers", kNumbersKind = "nu
 /// message holds at most 65,535 bytes.
 inline constexpr std::size_t kAttributeBytes = 16384;
 
-/// Returns the SHA-256 of an image without the 32 bytes that hold the digest.
+/// Returns the SHA-256 of an image, without the 32 bytes that contain the digest itself.
 Sha256::Digest guarded_digest(std::span<const std::byte> image);
 
 /// Returns a tensor's line in /manifest/tensors: "1a2b3c4d f32[2,3] model/head.weight\n".

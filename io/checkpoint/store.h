@@ -20,27 +20,31 @@
 
 namespace binade::io {
 
+/// Settings of a CheckpointStore.
 struct StoreOptions {
-  int keep = 3;         ///< number of newest checkpoints to keep, at least 1; CheckpointStore lists others to keep
-  int good_after = 50;  ///< number of steps without incident after which a checkpoint is good
+  int keep = 3;  ///< number of newest checkpoints to keep, at least 1; CheckpointStore says which others are kept
+  int good_after = 50;         ///< number of steps without incident after which a checkpoint is good
   Warn warn = warn_on_stderr;  ///< receives warnings for the user
   FileOps* ops = &FileOps::real();
   std::uint64_t largest_file = kLargestFile;
-  std::chrono::milliseconds pause{50};  ///< before the second attempt at a save, twice that before the third
+  std::chrono::milliseconds pause{
+      50};  ///< pause before the second attempt at a save; before the third it is twice as long
 };
 
+/// A checkpoint to be saved.
 struct SaveRequest {
   std::int64_t step = 0;
   StateDict state{};  ///< must not change during the save (use cloned()); the writer copies tensors to the host
   std::string state_hash{};
   std::optional<Score> score{};  ///< the score that decides which checkpoint is best
-  /// True if an existing checkpoint of this step should be replaced instead of set aside, because this run wrote it and
-  /// it holds less (it may precede the evaluation of the step). At every instant one of the two exists.
+  /// True if an existing checkpoint of this step should be replaced instead of renamed, because this run wrote it and
+  /// it contains less (it may have been saved before the evaluation of the step). At every instant one of the two
+  /// exists.
   bool supersedes = false;
-  /// Called by the writer before it changes the folder, to establish what the checkpoint relies on (for example, that a
-  /// log is on disk). If it throws, nothing is written. Optional.
+  /// The writer calls this before it changes the folder, for work that must be done before the checkpoint exists (for
+  /// example, to write a log to the disk). If it throws, no file is written. Optional.
   std::function<void()> before{};
-  /// Computes `state_hash` if that is empty. Called by the writer, so that no step waits for it. Optional.
+  /// Computes `state_hash` if that is empty. The writer calls it, so that no step waits for it. Optional.
   std::function<std::string(const StateDict&)> hash{};
 };
 
@@ -63,11 +67,12 @@ struct SaveOutcome {
 /// deleted.
 ///
 /// The ring keeps the newest `keep` checkpoints, the newest good one, the oldest one after it (the next to become good)
-/// and the best. Set aside under other names are damaged files as "….corrupt-1" (the newest 8 are kept), files whose
-/// name and content give different steps as "….misnamed-1", and files that a rollback abandoned as "….abandoned-1". The
-/// last two kinds are never deleted.
+/// and the best. These files are renamed: damaged files to "….corrupt-1" (the newest 8 are kept), files whose name and
+/// content give different steps to "….misnamed-1", and files that a rollback abandoned to "….abandoned-1". The last two
+/// kinds are never deleted.
 ///
-/// The caller must hold the run's lock and call from one thread. Order is by step number, never by clock.
+/// The caller must hold the run's lock, and call from one thread. "Newest" means the highest step number, whatever the
+/// clock says.
 class CheckpointStore {
  public:
   /// Opens the folder (which must exist), deletes temporary files of a writer that died, and reconciles MANIFEST with
@@ -80,6 +85,7 @@ class CheckpointStore {
   /// Passes a save to the writer thread and returns at once; returns false and does nothing if a save is in flight.
   /// Errors of the save, out of memory included, are reported by finished().
   bool start_save(SaveRequest request);
+  /// True if a save is in flight.
   bool saving() const;
   /// Returns the outcomes of the saves that ended since the last call, in order.
   std::vector<SaveOutcome> finished();
@@ -89,9 +95,10 @@ class CheckpointStore {
   /// succeeds.
   void save(SaveRequest request);
 
-  /// Loads the newest intact checkpoint. A damaged one is renamed "….corrupt-1" with a warning, or "….misnamed-1" if
-  /// only its name is wrong; one that the system cannot read stays in place, with a warning. Throws NoCheckpointError
-  /// if there is none, CheckpointError if the newest is intact but has a format that this version cannot read.
+  /// Loads the newest intact checkpoint. Damaged checkpoints are renamed to "….corrupt-1", and checkpoints whose name
+  /// alone is wrong to "….misnamed-1"; checkpoints that the system cannot read stay in place. Each causes a warning.
+  /// Throws NoCheckpointError if there is no intact checkpoint, CheckpointError if the newest is intact but has a
+  /// format that this version cannot read.
   LoadedCheckpoint load_newest();
 
   /// Loads the checkpoint for a rollback: the newest good one of a step in (after, newest] or, if none is good, the
@@ -101,9 +108,8 @@ class CheckpointStore {
                                                                                             std::int64_t after) {
     return load_for_rollback(newest, after);
   }
-  /// Sets aside all checkpoints after `step`, to which the run was rolled back; they are renamed, never deleted.
-  /// Durable when it returns. Throws StorageError if a later checkpoint could not be renamed, because a resume might
-  /// load it.
+  /// Renames all checkpoints after `step`, to which the run was rolled back. When it returns, the new names are on the
+  /// disk. Throws StorageError if a checkpoint could not be renamed, because a resume might load it.
   void abandon_after(std::int64_t step);
 
   /// Record a step without or with an incident, which decides when checkpoints become good. MANIFEST is updated by the
@@ -111,6 +117,7 @@ class CheckpointStore {
   void step_was_clean(std::int64_t step);
   void step_had_trouble(std::int64_t step);
 
+  /// Returns the entries of MANIFEST, ascending by step.
   std::vector<ManifestEntry> entries() const;
 
  private:
@@ -152,7 +159,7 @@ class CheckpointStore {
   std::thread writer_;
 };
 
-/// Returns which entries the ring keeps (see CheckpointStore).
+/// Returns for each entry whether the ring keeps it (see CheckpointStore).
 std::vector<bool> kept_by_ring(const std::vector<ManifestEntry>& entries, int keep);
 
 }  // namespace binade::io

@@ -16,14 +16,16 @@ struct ImagePair {
   Tensor mask{};
 };
 
+/// Exchanges left and right.
 ImagePair flip_horizontal(const ImagePair& pair);
+/// Exchanges top and bottom.
 ImagePair flip_vertical(const ImagePair& pair);
 /// Rotates counter-clockwise by 90 degrees x `turns` (any integer), without interpolation.
 ImagePair rotate90(const ImagePair& pair, int turns);
 /// Returns the `height` x `width` window whose top left pixel is (y, x); it may extend over the border.
 ImagePair crop(const ImagePair& pair, std::int64_t y, std::int64_t x, std::int64_t height, std::int64_t width);
 
-/// Source row and column, in fractions of pixels, of each pixel of a result.
+/// The source row and column of each pixel of a result, in fractions of pixels.
 struct CoordinateMap {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -47,22 +49,23 @@ ImagePair sample(const ImagePair& pair, const CoordinateMap& map);
 std::vector<float> elastic_field(const RandomStream& stream, std::int64_t height, std::int64_t width, double alpha,
                                  double sigma);
 
+/// Random changes of augment().
 struct AugmentOptions {
   bool flip = true;           ///< left-right and up-down, each with probability 1/2
   bool rotate90 = true;       ///< rotates by 0, 90, 180 or 270 degrees, at random
-  double rotate_degrees = 0;  ///< d: also rotates by an angle drawn from (-d, d)
-  /// Displacement in pixels before smoothing, see elastic_field(); 0: none. 200 with sigma 10 displaces by about 3
-  /// pixels.
+  double rotate_degrees = 0;  ///< also rotates by an angle drawn from (-rotate_degrees, rotate_degrees)
+  /// Largest displacement in pixels before smoothing (elastic_field()); 0: no elastic distortion. With 200 and a sigma
+  /// of 10, pixels are displaced by about 3 pixels.
   double elastic_alpha = 0;
-  double elastic_sigma = 10;
+  double elastic_sigma = 10;  ///< standard deviation of the smoothing, in pixels
 
   static AugmentOptions none() { return {.flip = false, .rotate90 = false}; }
 };
 
-/// Returns an augmented window of size x size at a random position, mirrored if the image is smaller. Size 0 takes the
-/// whole image (an image that is not square is rotated by 0 or 180 degrees only). The result depends on the arguments
-/// only: `stream` gives the random numbers (purpose kAugment, step = slot of the loader), so that a replayed or resumed
-/// step uses the same pixels.
+/// Returns an augmented window of size x size at a random position, mirrored if the image is smaller. If `size` is 0,
+/// the window is the whole image (an image that is not square is rotated by 0 or 180 degrees only). The result depends
+/// on the arguments only: `stream` gives the random numbers (purpose kAugment, step = slot of the loader), so that a
+/// replayed or resumed step uses the same pixels.
 ImagePair augment(const ImagePair& pair, std::int64_t size, const AugmentOptions& options, RandomStream stream);
 
 /// Pads an image to multiples of `multiple` in both directions by mirroring at the bottom and right borders.

@@ -12,24 +12,25 @@
 namespace binade::io {
 
 /// The order in which a loader visits samples. The sample is a function of (seed, slot), where slots 0, 1, 2 … number
-/// the samples of all epochs: the slot is the only state, so that a resumed loader continues with the same samples.
+/// the samples of all epochs. The slot is the only state, so a resumed loader continues with the same samples.
 enum class SampleOrder {
-  /// Every sample once per epoch, in an order drawn for the epoch. The last samples of an epoch share a batch with the
-  /// first of the next, so that every batch is full.
+  /// Every sample comes once per epoch, in an order drawn for the epoch. The last samples of an epoch share a batch
+  /// with the first of the next, so that every batch is full.
   kShuffled,
   kRandomOffset,  ///< slot s is a window at an offset drawn uniformly for s (nanoGPT's sampling of text)
-  kSequential,    ///< every sample once per epoch, ascending; a batch never crosses the epoch's end (evaluation)
+  kSequential,    ///< every sample comes once per epoch, ascending; a batch never crosses the epoch's end (evaluation)
 };
 
+/// Settings of a Loader.
 struct LoaderOptions {
-  std::int64_t batch = 1;
+  std::int64_t batch = 1;  ///< samples per batch
   std::uint64_t seed = 0;
   SampleOrder order = SampleOrder::kShuffled;
   std::int64_t samples = 0;  ///< size of the data set; for kRandomOffset the number of possible offsets
   std::int64_t epoch = 0;    ///< slots per epoch; 0 means `samples`
   std::int64_t width = 1;    ///< kRandomOffset: length of a sample; samples a and b overlap if |a - b| < width
   std::string content{};     ///< content hash of the data set; a resume compares it
-  int prefetch = 2;          ///< batches made ahead by one worker thread; 0: next() makes each batch
+  int prefetch = 2;          ///< number of batches that a worker thread makes ahead; 0: next() makes each batch
   /// Returns the samples with the same content as a sample, itself included: they are quarantined together. Optional;
   /// without it only the sample itself is quarantined.
   std::function<std::vector<std::int64_t>(std::int64_t sample)> same_content{};
@@ -40,9 +41,11 @@ struct BatchOrigin {
   std::uint64_t begin = 0;  ///< first slot of this batch
   std::uint64_t end = 0;    ///< slot after the last one; the slots of quarantined samples in between are skipped
   std::int64_t epoch = 0;   ///< epoch of the first slot
-  std::vector<std::int64_t> samples{};  ///< one id per row: index in the data set, or offset of the window
-  std::vector<std::uint64_t> slots{};   ///< one per row, to seed its augmentation again in a replay; may be empty
+  std::vector<std::int64_t> samples{};  ///< one number per row: index in the data set, or offset of the window
+  std::vector<std::uint64_t>
+      slots{};  ///< one slot per row, from which a replay draws the same augmentation; may be empty
 
+  /// Returns the origin of `count` rows from row `first` on.
   BatchOrigin rows(std::int64_t first, std::int64_t count) const;
   /// Returns the origin of the batch without some rows; `rows` must be ascending.
   BatchOrigin without(std::span<const std::int64_t> rows) const;

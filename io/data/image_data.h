@@ -11,12 +11,14 @@
 
 namespace binade::io {
 
+/// Settings for reading images.
 struct ImageReadOptions {
   int classes = 1;        ///< 1: binary masks; 2 to 256: masks hold class ids 0 … classes - 1
-  int channels = 0;       ///< of the tensors: 1 or 3; 0: as in the files (see ImageSet)
+  int channels = 0;       ///< channels of the tensors: 1 or 3; 0: as in the files (see ImageSet)
   bool normalize = true;  ///< true: zero mean and unit standard deviation per image over all channels; false: 0 … 1
 };
 
+/// An image with its mask.
 struct ImageSample {
   std::string name{};     ///< file name, or index in an HDF5 file
   ImagePair pair{};       ///< image (H, W, C) f32, mask (H, W) u8 (0 and 1, or class ids)
@@ -64,6 +66,7 @@ Tensor to_mask(const Image& image, int classes, const std::string& name);
 /// Reads a mask file in the form that to_mask() requires: palette indices or colors, depending on `classes`.
 Image read_mask_png(const std::string& path, int classes);
 
+/// Images for training, and held-out images.
 struct ImageSplit {
   ImageSet train{};
   ImageSet validation{};
@@ -91,8 +94,9 @@ struct ImageBatch {
   static ImageBatch from_state(const StateDict& state);
 };
 
+/// Settings of training_batches().
 struct ImageLoaderOptions {
-  std::int64_t batch = 1;
+  std::int64_t batch = 1;   ///< windows per batch
   std::int64_t size = 256;  ///< side of the random training window in pixels
   std::uint64_t seed = 0;
   AugmentOptions augment{};  ///< AugmentOptions::none(): random windows only
@@ -101,7 +105,7 @@ struct ImageLoaderOptions {
 
 /// Makes a loader of shuffled batches of augmented windows (see augment()). Throws ArgumentError for size < 1.
 Loader<ImageBatch> training_batches(const ImageSet& images, const ImageLoaderOptions& options);
-/// Makes a loader of all images in order, whole and unchanged, one per batch (their sizes may differ).
+/// Makes a loader of all images in order, unchanged and in full size, one per batch (sizes may differ).
 Loader<ImageBatch> evaluation_batches(const ImageSet& images, int prefetch = 2);
 
 }  // namespace binade::io

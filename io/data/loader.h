@@ -13,9 +13,9 @@ namespace binade::io {
 
 /// Implementation of Loader<Batch>: the order, the worker thread, the cursors.
 ///
-/// There are three cursors, all slots: made (by the worker) >= read (returned by next()) >= consumed (committed). Only
-/// `consumed` is state: batches that were made or read but not committed come again after a resume or a rewind. The
-/// worker does not affect the order: it makes the batches that next() would have made.
+/// There are three cursors, each of which is a slot: made (by the worker) >= read (returned by next()) >= consumed
+/// (committed). Only `consumed` is state, so batches that were made or read but not committed come again after a resume
+/// or a rewind. The worker does not affect the order, because it makes the batches that next() would have made.
 class LoaderBase {
  public:
   using Make = std::function<std::shared_ptr<void>(const BatchOrigin&)>;

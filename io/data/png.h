@@ -29,7 +29,7 @@ struct PngReadOptions {
 /// `name` and the reason if the PNG is damaged or incomplete. Memory is proportional to bytes.size(): a size that no
 /// compressed stream of that length can fill is refused before allocation.
 Image decode_png(const std::string& bytes, const std::string& name, const PngReadOptions& options = {});
-/// Reads the bytes of a PNG file for decode_png(); of any other file only the first bytes. Throws DataError.
+/// Reads the bytes of a PNG file for decode_png(). If the file is no PNG, reads only its first bytes. Throws DataError.
 std::string read_png_bytes(const std::string& path);
 Image read_png(const std::string& path, const PngReadOptions& options = {});
 

@@ -71,8 +71,8 @@ struct TextSplit {
   TokenSequence validation{};
 };
 
-/// Holds out the last held_out_count() tokens. Throws ArgumentError unless 0 < fraction < 1, DataError if no token is
-/// left to train on.
+/// Splits a text: the last held_out_count() tokens are held out. Throws ArgumentError unless 0 < fraction < 1,
+/// DataError if no token is left to train on.
 TextSplit split_text(const TokenSequence& tokens, double fraction);
 
 /// A target that losses ignore: the padding of a short last window.
@@ -97,12 +97,13 @@ struct TextBatch {
   static TextBatch from_state(const StateDict& state);
 };
 
+/// Settings of training_batches() and evaluation_batches().
 struct TextLoaderOptions {
-  std::int64_t context = 64;  ///< T, the tokens per window
-  std::int64_t batch = 12;    ///< B, the windows per batch
+  std::int64_t context = 64;  ///< T, the number of tokens per window
+  std::int64_t batch = 12;    ///< B, the number of windows per batch
   std::uint64_t seed = 0;
   bool shuffled_windows = false;  ///< true: train on disjoint windows, each once per epoch; false: on random offsets
-  int prefetch = 2;               ///< batches made ahead by one worker thread; 0: next() makes each batch
+  int prefetch = 2;               ///< number of batches that a worker thread makes ahead; 0: next() makes each batch
 };
 
 /// Makes a loader of training batches. By default every window begins at a random offset in [0, size - T), as in

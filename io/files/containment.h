@@ -12,13 +12,13 @@ namespace binade::io {
 
 /// Limits on the resources of contained work.
 struct ContainmentLimits {
-  std::uint64_t seconds = 10;                     ///< processor time
-  std::uint64_t wall_seconds = 120;               ///< longest wait of the caller, wall-clock time
+  std::uint64_t seconds = 10;                     ///< processor time of the child, in seconds
+  std::uint64_t wall_seconds = 120;               ///< longest wait of the caller, in seconds of wall-clock time
   std::uint64_t memory = std::uint64_t{1} << 30;  ///< bytes of address space beyond the process's current use
 };
 
-/// Runs work in a child process, because a hostile file may make it crash, hang or use too much memory, and returns its
-/// output as a stream of bytes: in every case the caller gets data or a DataError.
+/// Runs work in a child process, because a hostile file may make it crash, hang or use too much memory. Returns the
+/// output of the work as a stream of bytes. In every case the caller gets data or a DataError.
 ///
 /// It contains faults of a library that reads a file; it is not a sandbox against malicious code. `work` runs in a
 /// forked child: it may allocate, read files and call the library, but must not start or wait for threads, and its

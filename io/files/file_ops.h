@@ -11,6 +11,7 @@
 
 namespace binade::io {
 
+/// Kind, size and identity of a file.
 struct FileStatus {
   bool regular = false;
   bool folder = false;
@@ -101,24 +102,24 @@ Opened try_open(FileOps& ops, int (FileOps::*member)(Parameters...), const Argum
   return {error, error == 0 ? FileHandle(ops, descriptor) : FileHandle()};
 }
 
-/// Writes all bytes; repeats short writes and interrupted calls. Returns 0 or errno.
+/// Writes all bytes, in several calls if writes are short or interrupted. Returns 0 or errno.
 int write_all(FileOps& ops, int file, std::span<const std::byte> bytes);
-/// Fills `bytes`; returns 0 or errno, EIO if the file is shorter.
+/// Fills `bytes` from `offset` on. Returns 0 or errno; EIO if the file is shorter.
 int read_exactly(FileOps& ops, int file, std::uint64_t offset, std::span<std::byte> bytes);
 
 /// Reads a regular file. Returns 0 or errno: EFBIG if it is larger than `limit`, EISDIR or EINVAL if it is not regular,
 /// EIO if its size changes during the read.
 int read_file(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, std::vector<std::byte>& bytes);
 
-/// Replaces `name` by a file with the contents `bytes`, so that at every instant either the old or the new contents
-/// exist. Returns 0 or errno.
+/// Replaces the file `name` by one with the contents `bytes`. At every instant, the old or the new contents exist.
+/// Returns 0 or errno.
 int write_file_atomically(FileOps& ops, int folder, const std::string& name, std::span<const std::byte> bytes);
 /// Second half of an atomic write: writes `bytes` to `file`, which was just created as `temporary`, syncs it, renames
 /// it over `name` and syncs the folder; removes `temporary` on failure. Returns 0 or errno.
 int write_and_rename(FileOps& ops, int folder, FileHandle file, const std::string& temporary, const std::string& name,
                      std::span<const std::byte> bytes);
 
-/// Whether a power cut during move_without_replacing() may lose the file under both names.
+/// Says whether a power cut during move_without_replacing() may lose the file under both names.
 enum class Moving { kMayLose, kSafely };
 
 /// Renames without replacing; uses link and unlink if the file system does not support that. Returns 0 or errno.

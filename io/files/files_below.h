@@ -13,7 +13,7 @@ namespace binade::io {
 
 /// Access to the files below an open folder: a run folder, which may come from an untrusted source. Every name
 /// ("samples/7.txt") is opened component by component from the open folder, and no symbolic link is followed, so that
-/// nothing outside is read, truncated or written. Files are created with mode 0600, folders with 0777 less the umask.
+/// no file outside is read, truncated or written. Files are created with mode 0600, folders with 0777 less the umask.
 /// Movable.
 ///
 /// Functions throw StorageError that names the path and the problem.
@@ -30,9 +30,9 @@ class FilesBelow {
   int descriptor() const { return folder_.get(); }
   FileOps& ops() const { return *ops_; }
 
-  /// True if `name` exists; a symbolic link counts.
+  /// True if `name` exists, even if it is a symbolic link.
   bool holds(const std::string& name) const;
-  /// Returns the names in a folder, sorted; none if the folder does not exist.
+  /// Returns the names in a folder, sorted; an empty list if the folder does not exist.
   std::vector<std::string> names_in(const std::string& folder) const;
   /// Reads a regular file of at most `limit` bytes; returns std::nullopt if it does not exist.
   std::optional<std::string> read(const std::string& name, std::uint64_t limit) const;

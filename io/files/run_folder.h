@@ -7,7 +7,7 @@
 namespace binade::io {
 
 /// Keeps two processes from writing to one run folder: locks the file `.lock` in it. The system releases the lock when
-/// the process ends in any way. The file stays; it holds the owner's pid for messages only.
+/// the process ends in any way. The file stays; it contains the owner's process id, for messages only.
 class RunLock {
  public:
   /// `path` is for messages. Throws LockError that names the process that holds the lock, or StorageError.

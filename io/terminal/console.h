@@ -7,7 +7,7 @@ namespace binade::io {
 
 enum class Color { kRed, kGreen };
 
-/// Capabilities of an output: a terminal, or a file in its place.
+/// The capabilities of an output, which is a terminal or a file.
 struct Console {
   bool terminal = false;  ///< true if a line can be redrawn
   bool color = false;

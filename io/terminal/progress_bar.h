@@ -13,10 +13,11 @@
 
 namespace binade::io {
 
+/// Settings of a ProgressBar.
 struct ProgressOptions {
-  std::int64_t first = 0;        ///< number of steps done before (in a resumed run)
-  std::int64_t total = 0;        ///< the last step
-  std::int64_t every = 10;       ///< without a terminal: steps between lines; the last step always gets one
+  std::int64_t first = 0;   ///< number of steps done before (in a resumed run)
+  std::int64_t total = 0;   ///< the last step
+  std::int64_t every = 10;  ///< if the output is no terminal: steps between lines; the last step always gets a line
   std::string unit = "steps/s";  ///< unit of Progress::rate: "tokens/s", "images/s"
 };
 
@@ -40,6 +41,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
+  /// Shows a new state.
   void update(const Progress& progress);
   /// Prints whole lines above the bar.
   void message(std::string_view text);

@@ -7,9 +7,10 @@
 
 namespace binade::io {
 
+/// Limits on an untrusted JSON text.
 struct JsonLimits {
-  std::uint64_t bytes = std::uint64_t{64} << 20;
-  int depth = 32;  ///< of nested objects and arrays
+  std::uint64_t bytes = std::uint64_t{64} << 20;  ///< largest size of the text
+  int depth = 32;                                 ///< largest depth of nested objects and arrays
   /// Largest number of members of one object. It bounds the time, because nlohmann::ordered_json compares each
   /// member with all earlier ones.
   std::size_t members = 1u << 20;
@@ -22,7 +23,7 @@ struct JsonLimits {
 template <class Json>
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
 
-/// Receives the elements of a JSON text in order, so that no tree is built. A member function throws to stop the
+/// Receives the elements of a JSON text in order, without a tree in memory. A member function may throw to stop the
 /// parsing.
 struct JsonEvents {
   virtual ~JsonEvents() = default;

@@ -9,10 +9,10 @@
 /// Activations that products fuse, and their derivatives. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-// The functions on vectors below are objects whose operator is always inlined: the compiler would often emit a call,
-// and a call passes vectors through memory.
+// The functions on vectors below are objects whose operator is always inlined, because the compiler would often emit a
+// call, and a call passes vectors through memory.
 
-/// Computes the activation of x. The result will be stored as T; for bf16 a faster approximation suffices.
+/// Computes the activation of x, for a result that is stored as T. If T is bf16, uses a faster approximation.
 template <Activation kActivation, class T>
 struct Activated {
   static constexpr bool kSmooth = kActivation == Activation::kGelu || kActivation == Activation::kGeluTanh;
@@ -24,6 +24,7 @@ struct Activated {
     return x;
   }
 };
+/// Computes the derivative of the activation at x, like Activated.
 template <Activation kActivation, class T>
 struct ActivationDerivative {
   [[gnu::always_inline]] VFloat operator()(VFloat x) const {
@@ -47,6 +48,7 @@ inline void with_activation(Activation activation, F&& f) {
   }
 }
 
+/// Return the activation of x, and its derivative at x, in double.
 inline double activate(Activation activation, double x) {
   switch (activation) {
     case Activation::kNone: break;

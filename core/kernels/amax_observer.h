@@ -3,9 +3,10 @@
 #include "binade/core/kernels/simd.h"
 #include "binade/core/observation.h"
 
-/// Observes the magnitudes that kernels store (core/observation.h). Each task keeps a running maximum in one register
-/// and merges it into its thread's observation when the task ends. Magnitudes are compared as integers (their bits), so
-/// infinities and NaN are larger than all numbers and are not lost. Only for sources in `kernel_sources` (meson.build).
+/// Observes the magnitudes that kernels store (core/observation.h). Each block of work keeps a running maximum in one
+/// register, and merges it into its thread's observation when the block ends. Magnitudes are compared as integers
+/// (their bits), so infinities and NaN are larger than all numbers and are not lost. Only for sources in
+/// `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 inline constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
@@ -16,7 +17,7 @@ inline VFloat larger_magnitude(const VFloat& magnitude, const VFloat& x) {
   return (VFloat)(own > (VInt)magnitude ? own : (VInt)magnitude);
 }
 
-/// Observes what one task stores with dtype `stored`. Doubles and integers are not observed.
+/// Observes the values that one block of work stores with dtype `stored`. Doubles and integers are not observed.
 class AmaxObserver {
  public:
   explicit AmaxObserver(DType stored) : stored_(stored) {}
@@ -24,7 +25,7 @@ class AmaxObserver {
   AmaxObserver& operator=(const AmaxObserver&) = delete;
   ~AmaxObserver() {
     const VInt magnitudes = (VInt)largest_;
-    std::int32_t largest = 1;  // a task that stored only zeros counts as observed
+    std::int32_t largest = 1;  // a block that stored only zeros counts as observed
     for (int i = 0; i < kLanes<std::int32_t>; ++i) largest = magnitudes[i] > largest ? magnitudes[i] : largest;
     const auto word = static_cast<std::uint32_t>(largest);
     switch (stored_) {
@@ -52,8 +53,9 @@ class AmaxObserver {
   VFloat largest_{};
 };
 
-/// Observes what one loop stores and passes the maximum to a task's observer when the loop ends. During the loop the
-/// maximum stays in a register, whereas an AmaxObserver is written to memory in every iteration.
+/// Observes the values that one loop stores, and passes their maximum to the observer of the block of work when the
+/// loop ends. During the loop the maximum stays in a register, whereas an AmaxObserver is written to memory in every
+/// iteration.
 class LoopAmaxObserver {
  public:
   explicit LoopAmaxObserver(AmaxObserver& amax) : amax_(amax) {}

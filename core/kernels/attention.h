@@ -14,7 +14,8 @@ namespace binade {
 ///   l[t, s] = scale q[t] . k[s] + mask;   p = softmax over s;   y[t] = sum over s of dropout(p[t, s]) v[s]
 ///
 /// Keys that `causal` hides are not read, so a NaN in one does not reach rows that may not attend to it. A mask is
-/// added, so NaN passes through it. A row whose logits are all -inf without the mask is NaN.
+/// added to the logits, so a NaN stays a NaN. If all logits of a row are -inf although no mask hides them, the row's
+/// result is NaN.
 ///
 /// Element (b, t, h, d) of a tensor is at (b * n + t) * token + h * head + d, where n is `queries` or `keys`, and
 /// `token` and `head` are the tensor's strides.
@@ -22,7 +23,7 @@ struct AttentionArgs {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
   double scale = 1;          ///< rounded to the type in which the logits are computed
   bool causal = false;       ///< query t attends to keys s <= t + keys - queries
-  DType dtype = DType::f32;  ///< of q, k, v, y and their gradients
+  DType dtype = DType::f32;  ///< dtype of q, k, v, y and their gradients
 
   struct Tokens {
     const void* data = nullptr;
@@ -59,8 +60,9 @@ struct AttentionForward {
   void* lse = nullptr;  ///< null: not stored
 };
 
+/// Computes the gradients of q, k and v from y, its gradient gy, and the log-sum-exp of forward.
 struct AttentionBackward {
-  /// Laid out like AttentionArgs::Tokens; null: not wanted.
+  /// A gradient, with strides as in AttentionArgs::Tokens; null: not wanted.
   struct Gradient {
     void* data = nullptr;
     std::int64_t token = 0, head = 0;
@@ -74,6 +76,7 @@ struct AttentionBackward {
 
 namespace cpu {
 
+/// Attention of one level.
 struct AttentionKernels {
   void (*forward)(const AttentionForward&);
   void (*backward)(const AttentionBackward&);

@@ -12,11 +12,11 @@
 #include "binade/core/kernels/vector_math.h"
 #include "binade/core/math.h"
 
-/// The part of attention between its products: the softmax of some query rows and its gradient, in whole vectors, each
-/// row up to the last key that its query attends to. Only for sources in `kernel_sources` (meson.build).
+/// The part of attention between its products: the softmax of some query rows, and its gradient. Each row is processed
+/// in whole vectors, up to the last key that its query attends to. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// Rows of values, `pitch` elements apart.
+/// Rows of values, which begin `pitch` elements apart.
 template <class V>
 struct Rows {
   V* data = nullptr;
@@ -24,9 +24,9 @@ struct Rows {
   V* row(std::int64_t i) const { return data + i * pitch; }
 };
 
-/// Softmax and its gradient for products in `Lane` over tensors of T. Rows are read and written in whole vectors up to
-/// `width`, a multiple of a vector. Elements after a query's last visible key may have any value on entry, and are 0 in
-/// the resulting operands.
+/// Computes the softmax and its gradient, for products of lanes `Lane` over tensors of T. Rows are read and written in
+/// whole vectors up to `width`, a multiple of a vector. Elements after a query's last visible key may have any value on
+/// entry, and are 0 in the resulting operands.
 template <class Lane, class T>
 class AttentionRows {
   using C = typename Lane::Accumulator;
@@ -62,13 +62,13 @@ class AttentionRows {
   }
 
   /// The operands that gradients() computes: dropout(p) in `p`; the gradients of the logits in `gp` as a right operand,
-  /// and in `gp_left` as a left one. With pairs, a lane of `p` and `gp` holds values of two rows, and a lane of
-  /// `gp_left` two values of one row. Single values stay in place.
+  /// and in `gp_left` as a left one. If operands are pairs, a lane of `p` and `gp` holds values of two rows, and a lane
+  /// of `gp_left` two values of one row. Otherwise the operands overwrite their inputs.
   struct Operands {
     Rows<Stored> p, gp, gp_left;
   };
 
-  /// Turns the products q k (in p) and gy v (in gp) into the operands dropout(p) and p (dropout(gp) - delta).
+  /// Computes the operands dropout(p) and p (dropout(gp) - delta) from the products q k (in p) and gy v (in gp).
   void gradients(const Queries& at, const Rows<C>& p, const Rows<C>& gp, const C* lse, const C* delta,
                  const Rows<C>& factors, const Operands& to) const {
     for (std::int64_t r = 0; r < at.count; r += Lane::kDepth) gradient_rows(at, r, p, gp, lse, delta, factors, to);
@@ -127,7 +127,8 @@ class AttentionRows {
       return x;
   }
 
-  /// Returns the lane-wise maximum of a row's logits. A NaN is skipped here; its exponential makes the sum NaN later.
+  /// Returns the lane-wise maximum of a row's logits. A NaN is not taken as the maximum; later its exponential makes
+  /// the sum NaN.
   Vector<C> largest(const C* row, std::int64_t count, const C* mask) const {
     Vector<C> top = splat(kLowest);
     each_vector(

@@ -6,11 +6,11 @@
 #include "binade/core/dtype.h"
 #include "binade/core/math.h"
 
-/// Arguments of batch norm and group norm: plain structs over raw memory, readable by kernels of any compiler.
+/// Arguments of batch norm and group norm, as plain structs over raw memory, which kernels of any compiler can read.
 namespace binade {
 
-/// Returns 1 / sqrt(variance + eps), or NaN if the variance overflows in C: the formula would give 0, and the op's
-/// result would silently be its bias.
+/// Returns 1 / sqrt(variance + eps), or NaN if the variance overflows in C, because the formula would give 0, and the
+/// op's result would silently be its bias.
 template <class C>
 BINADE_HD C reciprocal_deviation(C variance, C eps) {
   return variance <= std::numeric_limits<C>::max() ? C(1) / math::sqrt(variance + eps)
@@ -29,14 +29,15 @@ BINADE_HD C at_or(const void* vector, std::int64_t c, C otherwise) {
 struct ChannelNorm {
   DType dtype = DType::f32;
   std::int64_t samples = 1, rows = 0, cols = 0;
-  std::int64_t groups = 1;  ///< groups of channels (group norm)
+  std::int64_t groups = 1;  ///< number of groups of channels (group norm)
   bool relu = false;
   const void* x = nullptr;
-  std::int64_t x_pitch = 0;
+  std::int64_t x_pitch = 0;  ///< elements between neighboring positions, like all pitches below
   const void* weight = nullptr;
   const void* bias = nullptr;
 };
 
+/// Arguments of forward that both norms share.
 struct ChannelNormForward : ChannelNorm {
   double eps = 0;
   const void* residual = nullptr;
@@ -46,6 +47,7 @@ struct ChannelNormForward : ChannelNorm {
   void* mean = nullptr;
   void* rstd = nullptr;  ///< 1 / sqrt(variance + eps)
 };
+/// Arguments of backward that both norms share.
 struct ChannelNormBackward : ChannelNorm {
   const void* y = nullptr;  ///< y of forward, for the ReLU's mask; null: the mask is recomputed from x
   std::int64_t y_pitch = 0;
@@ -72,7 +74,7 @@ struct Columns : ChannelNorm {
   std::int64_t y_pitch = 0;
   const void* gy = nullptr;
   std::int64_t gy_pitch = 0;
-  const void* center = nullptr;  ///< coefficient of ColumnNormKernels::gradient_apply, as are the next two
+  const void* center = nullptr;  ///< center, slope and constant: coefficients of ColumnNormKernels::gradient_apply
   const void* slope = nullptr;
   const void* constant = nullptr;
   void* gr = nullptr;  ///< gradient of the residual

@@ -12,7 +12,7 @@
 /// type. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-inline constexpr std::int64_t kChunk = 512;  ///< elements
+inline constexpr std::int64_t kChunk = 512;  ///< number of elements of a chunk
 
 template <class T>
 [[gnu::noinline]] void widen_low(const T* from, float* to, std::int64_t n) {
@@ -22,7 +22,7 @@ template <class T>
   for (; i < n; ++i) to[i] = from[i].to_float();
 }
 
-/// Rounds values and observes them in one pass.
+/// Rounds values to T and observes them, in one pass.
 template <class T>
 [[gnu::noinline]] void round_low(const float* from, T* to, std::int64_t n, AmaxObserver& amax) {
   put_row(to, n, amax, [&](std::int64_t i, auto part) { return get(from + i, part); });
@@ -82,8 +82,8 @@ template <class C, class T>
   round(narrow, y, n, amax);
 }
 
-/// Reads elements [at, at + n) of a contiguous operand as C: in place if it has that type, otherwise widened into a
-/// buffer. With step 0, its first element stands for all of them.
+/// Reads elements [at, at + n) of a contiguous operand as C: in place if the operand has that type, otherwise widened
+/// into a buffer. If the step is 0, every element is the operand's first one.
 template <class C>
 class Reader {
  public:
@@ -157,8 +157,9 @@ template <class C, class F, class... X>
   });
 }
 
-/// Sums any number of values in a fixed pattern: each call's values (at most kChunk) in 64 lanes that are folded
-/// pairwise, then call by call. No addition waits for the one before it.
+/// Sums any number of values in a fixed pattern: the values of each call (at most kChunk) are summed in 64 lanes that
+/// are folded pairwise, and the sums of the calls are added in order. No addition within a call waits for the previous
+/// one.
 template <class C>
 class LaneSum {
  public:
@@ -180,7 +181,8 @@ class LaneSum {
   C total_ = 0;
 };
 
-/// Maximum of all values that add() was given, the first of equal ones; NaN if any value is NaN.
+/// Computes the maximum of all values passed to add(); of equal values, the first. The maximum is NaN if any value is
+/// NaN.
 template <class C>
 class LaneMax {
  public:
@@ -189,7 +191,8 @@ class LaneMax {
   }
   void add(const C* x, std::int64_t n) {
     std::int64_t i = 0;
-    for (; i + 64 <= n; i += 64)  // a tree over four vectors, then the best so far; the first of equal values wins
+    for (; i + 64 <= n;
+         i += 64)  // compares four vectors in a tree, then with the best so far; of equal values the first is kept
       for (int v = 0; v < kVectors; ++v) {
         const C* from = x + i + v * kLanes<C>;
         const Vector<C> first = larger(load_vector<C>(from), load_vector<C>(from + 16));
@@ -206,7 +209,7 @@ class LaneMax {
     for (int lane = 1; lane < 16; ++lane) all = larger(all, best(lane));
     return all;
   }
-  /// Returns the larger of two scalars or vectors. A NaN in x is taken, one in `best` is kept.
+  /// Returns the larger of two scalars or vectors. A NaN in x is taken, and a NaN in `best` is kept.
   template <class V>
   static V larger(V best, V x) {
     return (x <= best) | (best != best) ? best : x;

@@ -12,7 +12,7 @@ namespace binade {
 ///   y[n, p, q, k] = sum over r, s, c of x[n, p stride - padding + r dilation, q stride - padding + s dilation, c] w[k,
 ///   r, s, c]
 ///
-/// where x is 0 outside the image. [0] is the vertical, [1] the horizontal direction.
+/// where x is 0 outside the image. In arrays, [0] is the vertical and [1] the horizontal direction.
 struct ConvShape {
   std::int64_t images = 0, height = 0, width = 0, channels = 0;
   std::int64_t out_height = 0, out_width = 0, filters = 0;

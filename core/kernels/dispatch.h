@@ -25,7 +25,7 @@ struct LossKernels;
 struct Level {
   /// "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX).
   std::string_view isa{};
-  bool multiplies_bf16 = false;  ///< bf16 has multiplication instructions of its own and is not widened to f32
+  bool multiplies_bf16 = false;  ///< the level has instructions that multiply bf16, so that bf16 is not widened to f32
   GemmKernels gemm;
   ConvKernels conv;
   AttentionKernels attention;
@@ -50,12 +50,13 @@ const Level& level();
 /// Returns the levels that are built and that this processor supports, lowest first.
 std::vector<std::string_view> isa_levels();
 
-/// Returns the fastest of `levels` (usable ones, lowest first, never empty). Intel's cores issue vdpbf16ps at a quarter
-/// of the rate of FMA (AMD's at the same rate), so there "v4", which widens bf16 to f32, is twice as fast as "v4bf16"
-/// and is preferred if it is built. AMX tile registers ("v4amx") are several times as fast as either.
+/// Returns the fastest of `levels`, which are usable on this processor, lowest first, and not empty. Intel's cores
+/// issue vdpbf16ps at a quarter of the rate of FMA (AMD's cores at the same rate), so on them "v4", which widens bf16
+/// to f32, is twice as fast as "v4bf16" and is preferred if it is built. AMX tile registers ("v4amx") are several times
+/// as fast as either.
 std::string_view preferred_isa(const std::vector<std::string_view>& levels, bool amd);
 
-/// Switches `level()` to another level. For tests; not while kernels run.
+/// Switches `level()` to another level. For tests. Must not be called while kernels run.
 void select_isa(std::string_view level);
 
 }  // namespace binade::cpu

@@ -7,7 +7,7 @@
 
 #include "binade/core/dtype.h"
 
-/// Arguments of elementwise kernels. Ops of a list (core/ops/lists.h) are numbered by their position in it.
+/// Arguments of elementwise kernels. An op of a list (core/ops/lists.h) is identified by its position in the list.
 namespace binade {
 
 /// Elements of any dtype that a kernel reads.
@@ -29,16 +29,16 @@ struct Out {
 };
 
 /// The order in which a kernel visits up to four operands that broadcast to one shape: `runs` runs of `length`
-/// elements. Within a run, operand i moves by steps[i] elements (1 or 0). Run r begins at the sum of digit d *
-/// strides[d][i], where the digits are those of r in the mixed base extents[0 … outer), least significant first. The
-/// last operand is the result.
+/// elements. Within a run, operand i moves by steps[i] elements (1 or 0). Run r begins at the sum over d of digit d
+/// times strides[d][i], where the digits are those of r in the mixed base extents[0 … outer), least significant first.
+/// The last operand is the result.
 struct Walk {
   static constexpr int kMaxOperands = 4, kMaxRank = 8;
   std::int64_t runs = 0, length = 0;
-  int outer = 0;                                      ///< dimensions that a run does not cover
-  std::int64_t extents[kMaxRank] = {};                ///< of these dimensions, the innermost first
+  int outer = 0;                                      ///< number of dimensions that a run does not cover
+  std::int64_t extents[kMaxRank] = {};                ///< extents of these dimensions, the innermost first
   std::int64_t strides[kMaxRank][kMaxOperands] = {};  ///< elements of each operand per step of a dimension
-  std::int64_t steps[kMaxOperands] = {};
+  std::int64_t steps[kMaxOperands] = {};              ///< elements of each operand per step within a run: 1 or 0
 };
 
 /// The Params of an op, as bytes.
@@ -59,15 +59,17 @@ struct OpParams {
   }
 };
 
+/// A unary op, or its derivative times gy.
 struct UnaryArgs {
   int op = 0;  ///< position in ops::UnaryOps
   bool backward = false;
   Walk walk{};
-  In in[2]{};  ///< forward: x; backward: what the op saved (gy if it saves nothing), and gy
+  In in[2]{};  ///< forward: x; backward: the tensor that the op saved (gy if it saves none), and gy
   Out out{};
   OpParams params{};
 };
 
+/// A binary op, or the gradient of one of its inputs.
 struct BinaryArgs {
   int op = 0;         ///< position in ops::BinaryOps
   int direction = 0;  ///< 0: forward; 1, 2: gradient of the first or second input, in the result's shape

@@ -13,19 +13,20 @@ struct UnaryLoops {
   void (*backward)(In saved, In gy, Out gx, std::int64_t n, const typename Op::Params& p);
 };
 
-/// An operand whose element i is at i * step: step 1, or 0 for one repeated element.
+/// An operand whose element i is at i * step. The step is 1, or 0 if one element is repeated.
 struct Stepped {
   In x;
   std::int64_t step = 1;
 };
 
+/// Serial loops of one binary op over n elements. `which`: the input whose gradient is computed, 0 or 1.
 template <class Op>
 struct BinaryLoops {
   void (*forward)(Stepped a, Stepped b, Out y, std::int64_t n, const typename Op::Params& p);
   void (*backward)(int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n, const typename Op::Params& p);
 };
 
-/// A Loops<Op> for every op of a list; an OpTable converts to the Loops of each op.
+/// Contains a Loops<Op> for every op of a list. An OpTable converts to the Loops of each op.
 template <template <class> class Loops, class List>
 struct OpTable;
 template <template <class> class Loops, class... Ops>

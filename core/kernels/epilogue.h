@@ -6,7 +6,8 @@
 #include "binade/core/kernels/activation.h"
 #include "binade/core/kernels/lanes.h"
 
-/// Bias, activation and rounding of a tile of sums as it is stored. Only for sources in `kernel_sources` (meson.build).
+/// Applies bias, activation and rounding to a tile of sums as it is stored. Only for sources in `kernel_sources`
+/// (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 /// to += x, for `rows` rows of `columns` elements.
@@ -16,9 +17,9 @@ inline void add_rows(const T* x, std::int64_t x_row, int rows, std::int64_t colu
     for (std::int64_t j = 0; j < columns; ++j) to[r * to_row + j] += x[r * x_row + j];
 }
 
-/// True if y is the activation of z = sum + bias as rounded to T, not of the unrounded value. Backward then needs only
-/// z (docs/decisions/0037), and y does not depend on whether a gradient is wanted. In f32, and for ReLU, both give the
-/// same y.
+/// True if y is the activation of z, which is sum + bias rounded to T, and not of the unrounded value. Backward then
+/// needs only z (docs/decisions/0037), and y does not depend on whether a gradient is wanted. In f32, and for ReLU,
+/// both give the same y.
 template <class T, class Of>
 inline constexpr bool kOfRounded = sizeof(T) == 2 && Of::kSmooth;
 
@@ -41,12 +42,12 @@ struct Rows {
   T* y = nullptr;
   T* z = nullptr;                    ///< values before the activation; null: not stored
   const T* derivative_at = nullptr;  ///< input of the activation derivative
-  std::int64_t row = 0;              ///< elements between rows of y, z and derivative_at
+  std::int64_t row = 0;              ///< number of elements between rows of y, z and derivative_at
 };
 
-/// y = round(activation(sum + bias)), z = round(sum + bias). For a GELU in halves y = round(activation(z)), also if z
-/// is not stored: y has the same bits with and without z (recompute, evaluation). With `derivative_of`, y = round(sum
-/// derivative_of'(derivative_at)).
+/// y = round(activation(sum + bias)), z = round(sum + bias). For a GELU in 16 bits, y = round(activation(z)), even if z
+/// is not stored, so that y has the same bits with and without z (recompute, evaluation). With `derivative_of`, y =
+/// round(sum derivative_of'(derivative_at)).
 template <class T>
 struct Epilogue {
   const float* bias = nullptr;
@@ -62,7 +63,7 @@ struct Epilogue {
   }
 
  private:
-  /// Two vectors at a time, so that their dependency chains overlap.
+  /// Number of vectors that are computed at a time, so that their dependency chains overlap.
   static constexpr int kSweep = 2;
 
   /// Calls f(row, column, number of registers as a compile-time constant, Full{} or Part{n}) for all of t.

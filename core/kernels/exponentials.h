@@ -7,7 +7,7 @@
 #include "binade/core/kernels/vector_math.h"
 #include "binade/core/math.h"
 
-/// Exponentials of rows, for softmax and cross entropy. Only for sources in `kernel_sources` (meson.build).
+/// Computes exponentials of rows, for softmax and cross entropy. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 inline Vector<double> exp(Vector<double> x) {
@@ -15,7 +15,8 @@ inline Vector<double> exp(Vector<double> x) {
   return x;
 }
 
-/// Maximum of a row, -inf if it is empty. A NaN is skipped here; its exponential makes the sum NaN later.
+/// Computes the maximum of a row; -inf if the row is empty. A NaN is not taken as the maximum; later its exponential
+/// makes the sum NaN.
 template <class C>
 class RowMax {
  public:
@@ -61,7 +62,7 @@ class ExponentialSum {
   Vector<C> sums_{};
 };
 
-/// Returns exp(x) of one value, with the bits that it has in a vector.
+/// Returns exp(x) of one value, with the same bits as exp() of a vector that contains x.
 inline float exp_of(float x) { return exp(splat(x))[0]; }
 inline double exp_of(double x) { return math::exp(x); }
 

@@ -11,11 +11,11 @@
 namespace binade {
 
 /// Number of earlier steps whose largest magnitudes determine a scale. The history of a layer consists of rows of 1 +
-/// kFp8Window magnitudes: that of the current step, then those of earlier steps, newest first.
+/// kFp8Window magnitudes: the magnitude of the current step, then the magnitudes of earlier steps, newest first.
 inline constexpr int kFp8Window = 16;
 
-/// Returns the largest finite magnitude of a history, 0 for null; skips infinities and NaNs, which a fault may have
-/// left.
+/// Returns the largest finite magnitude of a history; 0 if `history` is null. Skips infinities and NaNs, which a fault
+/// may have stored.
 BINADE_HD float largest_in(const float* history) {
   float largest = 0;
   for (int i = 0; history != nullptr && i < kFp8Window; ++i)
@@ -23,11 +23,11 @@ BINADE_HD float largest_in(const float* history) {
   return largest;
 }
 
-/// Arguments for rounding x (bf16) through an 8-bit format. The scale follows from the largest magnitude of the
-/// history, or of x itself if the history has none.
+/// Arguments for rounding x (bf16) through an 8-bit format. The scale follows from the largest magnitude of the history
+/// or, if the history has none, of x.
 struct Fp8Rounding {
   Float8 format = Float8::e4m3;
-  std::int64_t rows = 0, cols = 0, pitch = 0;  ///< of x; y is contiguous
+  std::int64_t rows = 0, cols = 0, pitch = 0;  ///< rows, columns and pitch of x; y is contiguous
   const void* x = nullptr;
   void* y = nullptr;
   const float* history = nullptr;  ///< kFp8Window magnitudes of earlier steps; null: none
@@ -45,7 +45,7 @@ struct Fp8BeginStep {
   float* amaxes = nullptr;
   std::int64_t rows = 0;
 };
-/// Asks whether a layer of this size multiplies 8-bit codes on the device. Submits nothing to the device.
+/// Asks whether a layer of this size multiplies 8-bit codes on the device. Submits no work to the device.
 struct Fp8Choice {
   std::int64_t rows = 0, inputs = 0, outputs = 0;
   bool* codes = nullptr;  ///< the answer, in host memory

@@ -13,9 +13,9 @@ namespace binade {
 ///
 /// Strides are in elements and arbitrary, so a transpose is a swap of strides. Inputs have dtype `in` (f32, f16, bf16,
 /// f64). Sums are f32 (f64 for f64): the terms of an element are added one after the other in the order of k, in parts
-/// whose limits are fixed (AMX tile registers use two such sums in each 32 of k for bf16, docs/decisions/0035); the
-/// result is rounded to `out` once. f16 and bf16 products are exact in f32, as on a Tensor Core. The bits do not depend
-/// on the number of threads.
+/// whose limits are fixed (for bf16, AMX tile registers use two such sums in each 32 steps of k, docs/decisions/0035);
+/// the result is rounded to `out` once. f16 and bf16 products are exact in f32, as on a Tensor Core. The bits do not
+/// depend on the number of threads.
 struct GemmArgs {
   std::int64_t m = 0, n = 0, k = 0;
   DType in = DType::f32;
@@ -28,10 +28,10 @@ struct GemmArgs {
   std::int64_t c_row = 0;  ///< columns of C are contiguous
 
   bool accumulate = false;     ///< C += A B; REQUIRES out f32 or f64 and none of the options below
-  bool partial = false;        ///< C is part of a sum, not a result to observe
+  bool partial = false;        ///< C is a part of a sum, and is therefore not observed
   bool tf32 = false;           ///< a GPU's library may round f32 inputs to TF32; other devices ignore it
   const void* bias = nullptr;  ///< n values of f32 (f64 for f64 inputs)
-  bool low_bias = false;       ///< the bias has dtype `out`, a half; REQUIRES KernelTable::low_bias
+  bool low_bias = false;       ///< the bias has the 16-bit dtype `out`; REQUIRES KernelTable::low_bias
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not stored
   /// C = A B derivative_of'(derivative_at): each sum is multiplied by an activation's derivative before it is rounded,

@@ -8,11 +8,11 @@
 #include "binade/core/kernels/image.h"
 #include "binade/core/kernels/pack.h"
 
-/// Blocks of pixels in the order in which the register tile sums them: the operands of a convolution's weight gradient.
-/// Only for sources in `kernel_sources` (meson.build).
+/// The operands of a convolution's weight gradient: blocks of pixels, in the order in which the register tile sums
+/// them. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// Common part of both kinds of panels. A block is `block_rows` rows of the result.
+/// The part that both kinds of panels share. A block consists of `block_rows` rows of the result.
 struct GradientPanels {
   GradientPanels(const ConvWeightArgs& conv, std::int64_t rows, std::int64_t wide, std::int64_t narrow)
       : args(conv),
@@ -37,13 +37,13 @@ struct GradientPanels {
   const ConvWeightArgs& args;
   const ConvShape& s;
   std::int64_t block_rows;
-  std::int64_t channels, filters;        ///< of one group
-  std::int64_t panels, panel_width;      ///< panels of channels, and channels of a panel
-  std::int64_t x_size = 0, gy_size = 0;  ///< lanes of a block
+  std::int64_t channels, filters;        ///< channels and filters of one group
+  std::int64_t panels, panel_width;      ///< number of panels of channels, and number of channels of a panel
+  std::int64_t x_size = 0, gy_size = 0;  ///< number of lanes of a block
 };
 
-/// One pixel per lane. x is stored as (group, panel, row, column, channel) including its border of zeros, gy as (group,
-/// tile, pixel, filter).
+/// Panels for lanes that hold one pixel. x is stored as (group, panel, row, column, channel) including its border of
+/// zeros, gy as (group, tile, pixel, filter).
 template <class L, class T>
 struct PixelPanels : GradientPanels {
   using Lane = L;
@@ -108,11 +108,11 @@ struct PixelPanels : GradientPanels {
   std::int64_t columns, x_panel, tiles, gy_panel;
 };
 
-/// Two neighbors of a result row per lane. Which pixels of x form a pair depends on the filter's column, so x is stored
-/// in several planes: (group, panel, plane, row, pair, channel). If rows consist of whole groups of pairs, all even
-/// filter columns share one plane and all odd ones another; a column begins some pairs further to the right in its
-/// plane. Otherwise each column has its own plane. gy is (group, tile, pairs of 16, filter, pair). If the pairs of all
-/// rows are contiguous in both x and gy, they are one segment of the tile; otherwise each row is one.
+/// Panels for lanes that hold two neighbors of a result row. Which pixels of x form a pair depends on the filter's
+/// column, so x is stored in several planes: (group, panel, plane, row, pair, channel). If rows consist of whole groups
+/// of pairs, all even filter columns share one plane and all odd ones another; a column begins some pairs further to
+/// the right in its plane. Otherwise each column has its own plane. gy is (group, tile, pairs of 16, filter, pair). If
+/// the pairs of all rows are contiguous in both x and gy, they are one segment of the tile; otherwise each row is one.
 template <class L>
 struct PairPanels : GradientPanels {
   using Lane = L;

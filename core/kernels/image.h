@@ -11,7 +11,7 @@
 /// `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// Most lanes that a loop copies; for more, a call of memcpy() is faster.
+/// The largest number of lanes that a loop copies; for more lanes, a call of memcpy() is faster.
 inline constexpr std::int64_t kFewLanes = 64;
 
 /// Copies `channels` contiguous values as lanes; the last of an odd number gets a zero as its partner.
@@ -28,12 +28,12 @@ inline void to_lanes(const T* from, std::int64_t channels, typename Lane::Stored
   }
 }
 
-/// One image (height, width, groups x channels), pixels `pitch` apart.
+/// One image (height, width, groups x channels), whose pixels are `pitch` elements apart.
 template <class T>
 struct Image {
   const T* data = nullptr;
   std::int64_t height = 0, width = 0;
-  std::int64_t channels = 0;  ///< of one group
+  std::int64_t channels = 0;  ///< channels of one group
   std::int64_t groups = 1;
   std::int64_t pitch = 0;
 };

@@ -2,7 +2,7 @@
 
 #include "binade/core/kernels/tile.h"
 
-/// Which register tile multiplies which stored type. Only for sources in `kernel_sources` (meson.build).
+/// Selects the register tile that multiplies a stored type. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 /// The lane that multiplies bf16 at this level.

@@ -4,7 +4,7 @@
 
 #include "binade/core/kernels/amax_observer.h"
 
-/// Loops over a row in vectors, the last of which may be partial. Only for sources in `kernel_sources` (meson.build).
+/// Loops over a row in vectors. The last vector may be partial. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
 /// Tags of loops over vectors: all lanes of a vector are valid, or only the first `count`.
@@ -19,6 +19,7 @@ using Wide = Vector<Compute<T>>;
 template <class T>
 inline constexpr int kWideLanes = kLanes<Compute<T>>;
 
+/// Load a register of T from memory, all lanes or the first `part.count`; the other lanes are 0.
 template <class T>
 [[gnu::always_inline]] inline Wide<T> get(const T* from, Full) {
   if constexpr (std::is_same_v<T, double>)
@@ -36,6 +37,7 @@ template <class T>
     return load_part_as_float(from, part.count);
   }
 }
+/// Store a register as T, rounded once: all lanes, or the first `part.count`.
 template <class T>
 [[gnu::always_inline]] inline void put(T* to, const Wide<T>& v, Full) {
   if constexpr (std::is_same_v<T, double>)
@@ -74,7 +76,7 @@ template <class T, class P, class S>
 
 namespace lanes_detail {
 
-/// Rotates v: lane i of the result is lane i + kBehind.
+/// Returns v rotated: lane i of the result is lane i + kBehind of v.
 template <int kBehind, class V, std::size_t... kIndex>
 [[gnu::always_inline]] inline V lanes_behind(const V& v, std::index_sequence<kIndex...>) {
   return __builtin_shufflevector(v, v, ((static_cast<int>(kIndex) + kBehind) % static_cast<int>(sizeof...(kIndex)))...);
@@ -102,13 +104,15 @@ template <class V, class F>
   v = join(v, lanes_detail::lanes_behind<1>(v, Index{}));
   return v[0];
 }
+/// Returns the sum of all lanes.
 template <class V>
 [[gnu::always_inline]] inline auto sum_lanes(const V& v) {
   return fold_lanes(
       v, [](const V& a, const V& b) __attribute__((always_inline)) { return a + b; });
 }
 
-/// fold_lanes() of as many rows as a vector has lanes: lane i of the result is that of rows[i]. Overwrites the rows.
+/// Applies fold_lanes() to as many rows as a vector has lanes: lane i of the result is the fold of rows[i]. Overwrites
+/// the rows.
 template <int kRows = 0, class V, class F>
 [[gnu::always_inline]] inline V fold_rows(V* rows, F&& join) {
   constexpr int kN = static_cast<int>(sizeof(V) / sizeof(rows[0][0]));
@@ -123,6 +127,7 @@ template <int kRows = 0, class V, class F>
   return rows[0];
 }
 
+/// Returns a vector whose lane i is the sum of all lanes of rows[i]. Overwrites the rows.
 template <class V>
 [[gnu::always_inline]] inline V sum_rows(V* rows) {
   return fold_rows(
@@ -150,7 +155,7 @@ template <class T, int kMost, class F>
     f(c, std::integral_constant<int, 1>{}, Part{static_cast<int>(cols - c)});
 }
 
-/// Stores consecutive registers; halves two at a time, which are one cache line.
+/// Stores consecutive registers. 16-bit values are stored two registers at a time, which fill one cache line.
 template <class T, int n, class P>
 [[gnu::always_inline]] inline void put_sweep(T* to, const Wide<T> (&v)[n], P part) {
   if constexpr (sizeof(T) == 2 && n % 2 == 0 && std::is_same_v<P, Full>) {
@@ -172,7 +177,8 @@ template <class T, class F>
   LoopAmaxObserver stored(amax);
   each_sweep<T, 2>(
       cols, [&](std::int64_t c, auto n, auto part) __attribute__((always_inline)) {
-        if constexpr (n == 2) {  // no loop, which would keep values with loops of their own in memory
+        if constexpr (n == 2) {  // written without a loop, because values that are computed by loops would then be kept
+                                 // in memory
           const Wide<T> v[] = {value(c, part), value(c + kWideLanes<T>, part)};
           put_sweep(to + c, v, part, stored);
         } else {
@@ -184,7 +190,7 @@ template <class T, class F>
 
 /// Returns a register of sums over a row; `add(sum, column, Full{} or Part{n})` returns `sum` with one register added.
 /// Four independent sums are used, since in a single one every addition would wait for the previous one. The remainder
-/// of the row goes to the first sum, and the four are added pairwise.
+/// of the row is added to the first sum, and the four sums are added pairwise.
 template <class T, class F>
 [[gnu::always_inline]] inline Wide<T> sum_of_groups(std::int64_t cols, F&& add) {
   constexpr int chains = 4, lanes = kWideLanes<T>;

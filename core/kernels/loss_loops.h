@@ -15,6 +15,7 @@ struct LossLoops {
   void (*gradient)(int which, In x, In t, double scale, Out g, std::int64_t n, const typename Op::Params& p);
 };
 
+/// Loops of all losses, of one level.
 struct LossKernels {
   OpTable<LossLoops, ops::ElementLosses> element;
   /// sums[0 … 2] = the sums of x t, of x and of t.

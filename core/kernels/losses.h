@@ -10,7 +10,7 @@ namespace binade {
 /// Cross entropy of rows of logits (formulas in core/ops/cross_entropy.h).
 struct CrossEntropyArgs {
   bool backward = false;
-  std::int64_t rows = 0, classes = 0, pitch = 0;  ///< pitch of the logits
+  std::int64_t rows = 0, classes = 0, pitch = 0;  ///< pitch: elements between rows of the logits
   In logits{}, targets{};
   Out statistics{};               ///< (rows, 2): maximum, sum of exp(x - maximum)
   std::int64_t* count = nullptr;  ///< number of rows that are not ignored
@@ -45,7 +45,7 @@ struct DiceFraction {
   BINADE_HD DiceFraction(double product, double x, double t, double smooth)
       : n(2 * product + smooth), d(x + t + smooth) {}
   BINADE_HD double loss() const { return 1 - n / d; }
-  /// The gradient by x is offset(gy) - factor(gy) t, that by t is offset(gy) - factor(gy) x.
+  /// The gradient by x is offset(gy) - factor(gy) t; the gradient by t is offset(gy) - factor(gy) x.
   BINADE_HD double offset(double gy) const { return gy * n / d / d; }
   BINADE_HD double factor(double gy) const { return 2 * gy / d; }
 };

@@ -6,7 +6,8 @@
 /// Copies of whole elements of any dtype, without arithmetic.
 namespace binade {
 
-/// Copies `outer` runs of `inner` contiguous elements, `*_stride` elements apart.
+/// Copies `outer` runs of `inner` contiguous elements. Runs are from_stride elements apart in the source, and to_stride
+/// elements in the destination.
 struct BoxCopy {
   std::size_t element_bytes = 4;
   std::int64_t outer = 0, inner = 0;
@@ -22,8 +23,8 @@ struct PermuteCopy {
   static constexpr int kMaxRank = 8;
   std::size_t element_bytes = 4;
   int rank = 0;
-  std::int64_t dims[kMaxRank] = {};         ///< of the output
-  std::int64_t from_stride[kMaxRank] = {};  ///< per output dimension
+  std::int64_t dims[kMaxRank] = {};         ///< extents of the output
+  std::int64_t from_stride[kMaxRank] = {};  ///< stride in the source for each dimension of the output, in elements
   const void* from = nullptr;
   void* to = nullptr;
 };

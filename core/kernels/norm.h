@@ -47,7 +47,7 @@ struct RowNormBackward {
   void* gx = nullptr;
   void* gw = nullptr;
   void* gb = nullptr;
-  void* partial = nullptr;  ///< scratch of (blocks, 2, cols); null if neither gw nor gb is wanted
+  void* partial = nullptr;  ///< scratch memory (blocks, 2, cols); null if neither gw nor gb is wanted
   std::int64_t blocks() const { return (rows + rows_per_block - 1) / rows_per_block; }
 };
 
@@ -57,21 +57,25 @@ namespace cpu {
 struct ColumnBlocks : Columns {
   std::int64_t rows_per_block = 1;
   void* partial = nullptr;  ///< (samples, blocks, 2, cols): results of the two reductions
-  std::int64_t blocks() const { return (rows + rows_per_block - 1) / rows_per_block; }  ///< of one sample
+  std::int64_t blocks() const {
+    return (rows + rows_per_block - 1) / rows_per_block;
+  }  ///< number of blocks of one sample
 };
 
+/// Row norms of one level.
 struct RowNormKernels {
   void (*forward)(const RowNormForward&);
   void (*backward)(const RowNormBackward&);
 };
 
+/// Passes over columns (channels) of one level.
 struct ColumnNormKernels {
   /// partial = mean and sum of squared deviations from it, per channel, in two passes over the (cached) block.
   void (*moments)(const ColumnBlocks&);
   /// out = act((x - mean) scale + bias + residual)
   void (*apply)(const ColumnBlocks&);
   /// partial = sum gy' and sum gy' (x - mean) per channel, where gy' is gy after the ReLU's mask. The mask is taken
-  /// from `y` if given, otherwise from (x - mean) scale + bias, the bits that `apply` compared.
+  /// from `y` if it is given; otherwise from (x - mean) scale + bias, which has the bits that `apply` compared with 0.
   void (*gradient_sums)(const ColumnBlocks&);
   /// out = scale (gy' - center) + slope (x - mean) + constant; gr = gy'
   void (*gradient_apply)(const ColumnBlocks&);

@@ -9,9 +9,9 @@
 
 namespace binade {
 
-/// The passes over flat parameter storage: the scan on which the verdict is based, the fused update, the moving
-/// average. Storage is cut into slices (one per parameter) and slices into blocks of at most kFlatBlock elements, by
-/// size alone.
+/// The largest number of elements of a block, in the passes over flat parameter storage: the scan on which the verdict
+/// is based, the fused update, the moving average. Storage is cut into slices (one per parameter) and slices into
+/// blocks of at most kFlatBlock elements, by size alone.
 inline constexpr std::int64_t kFlatBlock = 4096;
 
 /// Elements [begin, begin + count) of slice `slice`. `begin` is a multiple of kFlatBlock.
@@ -23,7 +23,7 @@ struct FlatBlock {
 
 // ---- scan ---------------------------------------------------------------------------------------
 
-/// Result of the scan of one block of f32 values.
+/// The result of the scan of one block of f32 values.
 struct BlockScan {
   std::uint32_t largest = 0;  ///< bits of the largest |x|: > 0x7f800000 means NaN, == 0x7f800000 infinity
   double sum_squares = 0;     ///< scaled by the block's own power of two, so that no square overflows
@@ -31,12 +31,13 @@ struct BlockScan {
 
 /// Returns the sum of sum_squares over all blocks, in a fixed order: lane l of kSumLanes partial sums adds every
 /// kSumLanes-th block, from block l on; then the upper half of the lanes is added to the lower half, until one is left.
-/// A device that sums by itself uses the same order.
+/// A GPU adds the sums in the same order.
 inline constexpr int kSumLanes = 1024;
 double sum_of_blocks(std::span<const BlockScan> blocks);
 
-/// For each block: largest and sum of squares of values[slice] + begin. The sum runs in float over 32 lanes that are
-/// combined in a fixed tree; it is 0, not computed, if the block holds a non-finite value.
+/// Computes, for each block, the largest magnitude and the sum of squares of the values from values[slice] + begin on.
+/// The sum is computed in float over 32 lanes that are combined in a fixed tree; it is 0 if the block holds a
+/// non-finite value.
 struct ScanArguments {
   std::span<const FlatBlock> blocks{};
   std::span<const float* const> values{};  ///< per slice; null: skip the slice
@@ -49,15 +50,16 @@ struct ScanArguments {
 struct UpdateSlice {
   const float* gradient = nullptr;  ///< null: the parameter has no gradient and is not changed
   void* value = nullptr;
-  DType value_dtype = DType::f32;  ///< f16 or bf16 for weights without masters: rounded stochastically or to nearest
-  void* low = nullptr;             ///< low-precision copy written beside an f32 value, to nearest even; may be null
+  DType value_dtype =
+      DType::f32;       ///< f16 or bf16 for weights without masters, which are rounded stochastically or to nearest
+  void* low = nullptr;  ///< 16-bit copy that is written beside an f32 value, rounded to nearest even; may be null
   DType low_dtype = DType::f32;
   void* moment1 = nullptr;
   void* moment2 = nullptr;
   DType moment_dtype = DType::f32;
 
   float gradient_factor = 1;  ///< inverse loss scale x clip factor
-  float clip_value = 0;       ///< > 0: g is clamped to [-clip_value, clip_value]
+  float clip_value = 0;       ///< if > 0, g is clamped to [-clip_value, clip_value]
   UpdateNumbers numbers{};
 };
 
@@ -68,6 +70,7 @@ struct BlockExtremes {
   std::uint32_t moment2 = 0;
 };
 
+/// Updates all blocks by a rule.
 struct UpdateArguments {
   UpdateRule rule{};
   std::span<const FlatBlock> blocks{};
@@ -75,7 +78,7 @@ struct UpdateArguments {
   std::span<BlockExtremes> extremes{};  ///< one per block
   bool write = true;                    ///< false: a dry run that only fills `extremes`
   bool stochastic = false;              ///< 16-bit values are rounded stochastically; otherwise to nearest even
-  RandomStream rounding{};              ///< element i of slice s draws word i of stream index s
+  RandomStream rounding{};              ///< element i of slice s uses word i of the stream with index s
 };
 
 // ---- moving average -----------------------------------------------------------------------------
@@ -83,11 +86,12 @@ struct UpdateArguments {
 /// average += weight (value - average), in float. average is f32, value f32, f16 or bf16.
 struct AverageArguments {
   std::span<const FlatBlock> blocks{};
-  std::span<float* const> averages{};
-  std::span<const void* const> values{};
-  std::span<const DType> value_dtypes{};
+  std::span<float* const> averages{};     ///< one per slice
+  std::span<const void* const> values{};  ///< one per slice
+  std::span<const DType> value_dtypes{};  ///< one per slice
   float weight = 0;
-  /// One per block, or empty: the largest magnitude of its new averages, as the bits of a float. Filled on a CPU only.
+  /// Empty, or one entry per block: receives the largest magnitude of the block's new averages, as the bits of a float.
+  /// Only the CPU fills it.
   std::span<std::uint32_t> largest{};
 };
 

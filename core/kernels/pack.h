@@ -16,7 +16,7 @@ namespace pack_detail {
 
 // The functions below are always inlined, since calls would pass vectors through memory.
 
-/// Transposes kLanes x kLanes words: log2 rounds of perfect shuffles.
+/// Transposes kLanes x kLanes words, by log2(kLanes) rounds of perfect shuffles.
 [[gnu::always_inline]] inline void transpose(VFloat (&v)[kLanes<float>]) {
   constexpr int kN = kLanes<float>;
   using Index = std::make_index_sequence<kN>;
@@ -51,7 +51,8 @@ namespace pack_detail {
   return (VFloat)(((VWord)load_as_float(low) >> 16) | (VWord)load_as_float(high));
 #endif
 }
-/// Pairs of the first `count` values of two rows, reading no byte beyond them; a null row counts as 0.
+/// Returns pairs of the first `count` values of two rows, and reads no byte beyond them. The values of a null row are
+/// 0.
 [[gnu::always_inline]] inline VFloat pair(const bfloat16* low, const bfloat16* high, int count) {
 #if defined(__AVX512BW__)
   const auto there = static_cast<__mmask16>((1u << count) - 1u);
@@ -205,8 +206,8 @@ void pack_rows(const T* x, std::int64_t row_stride, std::int64_t k_stride, std::
   }
 }
 
-/// B (k, n) packed for the tile: panel p holds columns [p w, p w + w), w = kTileColumns, k-major. A last panel of at
-/// most one vector is packed one vector wide.
+/// B (k, n), packed for the register tile. Panel p holds columns [p w, p w + w), where w = kTileColumns, one step of k
+/// after the other. If the last panel has at most one vector of columns, it is packed one vector wide.
 template <class Lane>
 struct PackedB {
   using Stored = typename Lane::Stored;
@@ -214,7 +215,7 @@ struct PackedB {
   static constexpr int kNarrow = kVectorWidth<Lane>;
 
   std::int64_t columns = 0;
-  std::int64_t lanes = 0;  ///< of k
+  std::int64_t lanes = 0;  ///< number of lanes along k
   Stored* data = nullptr;
 
   static std::int64_t panels(std::int64_t n) { return (n + kWide - 1) / kWide; }

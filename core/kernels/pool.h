@@ -4,11 +4,12 @@
 
 #include "binade/core/dtype.h"
 
-/// Kernels that move a window or taps over images (N, H, W, C). Pitches are elements between pixels.
+/// Arguments of kernels that move a window or taps over images (N, H, W, C). A pitch is the number of elements between
+/// neighboring pixels.
 namespace binade {
 
 /// y[n, oh, ow] = max over the window's pixels inside the image; index = kh * kernel_w + kw of the largest (u8 or i32).
-/// NaN is larger than everything.
+/// NaN counts as larger than every number.
 struct MaxPool {
   DType dtype = DType::f32;
   std::int64_t images = 0, height = 0, width = 0, channels = 0, out_height = 0, out_width = 0;
@@ -25,12 +26,13 @@ struct MaxPool {
   bool accumulate = false;  ///< backward: rounds gx as it would be stored, then adds it to the destination
 };
 
-/// For each output position, the source positions it reads, with their weights: source[begin[o] … begin[o + 1]).
+/// For each output position o, the source positions that it reads, source[begin[o] … begin[o + 1]), and their weights.
 struct Taps {
   const std::int64_t* begin = nullptr;
   const std::int64_t* source = nullptr;
   const double* weight = nullptr;
-  const double* divisor = nullptr;  ///< per output (dividing after) or per source (divide_before); null: none
+  /// One per output position or, with divide_before, per source position; null: no division
+  const double* divisor = nullptr;
 };
 
 /// y[n, oh, ow] = sum over taps of height and width of weight_h weight_w x[n, h, w], in tap order: average pooling,
@@ -47,6 +49,7 @@ struct Resample {
 
 namespace cpu {
 
+/// Pooling and resampling of one level.
 struct PoolKernels {
   void (*max_forward)(const MaxPool&);
   void (*max_backward)(const MaxPool&);

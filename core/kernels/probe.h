@@ -9,18 +9,20 @@
 /// Measurements that telemetry takes from tensors, computed on the tensor's device without host synchronization.
 namespace binade {
 
-/// Elements of a gradient that are checked for zeros: at most 4096, in short, evenly spread runs, so that few cache
-/// lines are read.
+/// The elements of a gradient that are checked for zeros. There are at most 4096, in short runs that are evenly spread,
+/// so that few cache lines are read.
 struct ZeroSample {
   static constexpr std::int64_t kRuns = 128, kRun = 32;
 
   explicit constexpr ZeroSample(std::int64_t n) : count(n), stride(n / kRuns > kRun ? n / kRuns : kRun) {}
-  /// First element and length of a run; length 0 if it begins past the end.
+  /// Returns the index of the first element of a run.
   constexpr std::int64_t begin(std::int64_t run) const { return run * stride; }
+  /// Returns the length of a run; 0 if the run begins beyond the end.
   constexpr std::int64_t length(std::int64_t run) const {
     const std::int64_t left = count - begin(run);
     return left < 0 ? 0 : left < kRun ? left : kRun;
   }
+  /// Returns the number of elements in all runs.
   constexpr std::int64_t size() const {
     std::int64_t all = 0;
     for (std::int64_t run = 0; run < kRuns; ++run) all += length(run);
@@ -30,7 +32,8 @@ struct ZeroSample {
   std::int64_t count, stride;
 };
 
-/// Rows of(0) … of(size - 1) that are examined out of `rows`: evenly spread, the last row included.
+/// The rows of(0) … of(size - 1) that are examined, out of `rows` rows. They are evenly spread and include the last
+/// row.
 struct RowSample {
   static constexpr std::int64_t kMost = 16;
 
@@ -40,7 +43,7 @@ struct RowSample {
   std::int64_t rows, size;
 };
 
-/// Which keys count in the entropy of a row of logits.
+/// Decides which keys count in the entropy of a row of logits.
 struct VisibleKeys {
   static constexpr std::int64_t kLeast = 8;  ///< with fewer visible keys, an entropy is not meaningful
   /// Returns true for the logit of a hidden key: -inf, or a constant used in its place, which is -10000 or less in
@@ -59,8 +62,8 @@ struct ProbedValues {
 struct SingularityProbe {
   ProbedValues values{};
   double singularity = 0, low = 0, high = 0;
-  /// Lowered to the minimum, over all values but NaN, of |x - singularity| and high - x, and of 0 if x is outside of
-  /// [low, high]. The same bits as computed on the host.
+  /// Receives the minimum of its old value and, over all values except NaN, of |x - singularity| and high - x; or 0 if
+  /// a value is outside of [low, high]. The result has the same bits as on the host.
   double* nearest = nullptr;
 };
 

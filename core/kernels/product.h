@@ -9,20 +9,20 @@
 #include "binade/core/kernels/pack.h"
 #include "binade/core/kernels/scratch.h"
 
-/// One task's part of a product: a patch of C, some rows of A times some panels of B. Only for sources in
-/// `kernel_sources` (meson.build).
+/// The part of a product that one block of work computes: a patch of C, which is some rows of A times some panels of B.
+/// Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// How k is cut: into blocks, whose A a task packs at once, and these into slices. AMX tile registers multiply so fast
-/// that a tile's part of A and B for one slice must be in the L1 cache. Moving a sum through memory between slices
-/// costs less than reading both from L2, if enough other tiles come in between.
+/// The division of k into blocks, for each of which A is packed at once, and of blocks into slices. AMX tile registers
+/// multiply so fast that a tile's part of A and B for one slice must be in the L1 cache. If there are enough other
+/// tiles, moving a sum through memory between slices costs less than reading A and B from L2.
 template <class Lane>
 class Depth {
   static constexpr bool kRegisters = Lane::kGroup > 1;
   static constexpr std::int64_t kSlice = 128, kWholeSlice = 192, kEnoughTiles = 4;
 
  public:
-  static constexpr std::int64_t kBlock = 512;  // lanes
+  static constexpr std::int64_t kBlock = 512;  // largest number of lanes of a block
 
   /// Lanes [begin, end) of k.
   struct Block {
@@ -31,7 +31,7 @@ class Depth {
     std::int64_t slice(std::int64_t i) const { return begin + cut(i, slices, lanes()); }
   };
 
-  /// For patches of `tiles` tiles per panel.
+  /// Constructs the division for patches of `tiles` tiles per panel.
   Depth(std::int64_t lanes, std::int64_t tiles)
       : blocks(std::max<std::int64_t>(1, ceil_div(lanes, kBlock))),
         lanes_(lanes),
@@ -63,6 +63,7 @@ struct Patch {
   std::int64_t column_base = 0;  ///< column of panel 0 in C
 };
 
+/// Computes one patch.
 template <class Lane, class T, class Out>
 class PatchProduct {
   using Accumulator = typename Lane::Accumulator;
@@ -115,7 +116,7 @@ class PatchProduct {
 
   bool has_derivative() const { return g_.derivative_of != Activation::kNone; }
 
-  /// Elements between the packed rows of two tiles.
+  /// Returns the number of elements between the packed rows of two tiles.
   static std::int64_t tile_size(const Block& block) {
     return kTileRows<Lane> * ceil_div(block.lanes(), Lane::kGroup) * Lane::kGroup;
   }

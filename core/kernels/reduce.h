@@ -7,11 +7,11 @@
 namespace binade {
 
 /// y = the sum (divided by `divisor`) or the largest of x over some dimensions. x is described as groups of neighboring
-/// dimensions that are all reduced or all kept, outermost first; y holds the kept ones, contiguous. If x is a
-/// channel slice, its last dimension forms its own group and rows are `pitch` elements apart; otherwise `pitch` is 0.
+/// dimensions that are all reduced or all kept, outermost first; y has the kept ones, contiguous. If x is a channel
+/// slice, its last dimension is a separate group, and rows are `pitch` elements apart; otherwise `pitch` is 0.
 struct ReduceArgs {
   static constexpr int kMaxGroups = 8;
-  bool largest = false;  ///< otherwise the sum
+  bool largest = false;  ///< true: the largest element; false: the sum
   double divisor = 1;
   const std::int64_t* count = nullptr;  ///< divisor in device memory; null: `divisor`
   In x{};
@@ -41,6 +41,7 @@ struct ReduceLoops {
   void (*combine)(void* a, const void* b, std::int64_t n, bool is_double);
 };
 
+/// Loops of one level.
 struct ReductionKernels {
   ReduceLoops sum;
   ReduceLoops max;

@@ -4,9 +4,9 @@
 
 namespace binade::cpu {
 
-/// Working memory of one thread, kept from call to call. Each use inside a kernel has its own slot, so that a kernel
-/// called from a block of another does not overwrite its caller's memory. 64-byte aligned; contents undefined; at least
-/// 256 bytes past the end are readable and writable.
+/// The parts of a thread's working memory, which is kept from call to call. Each use inside a kernel has its own slot,
+/// so that a kernel that is called from a block of another kernel does not overwrite its caller's memory. The memory is
+/// 64-byte aligned, its contents are undefined, and at least 256 bytes past the end can be read and written.
 enum class ScratchSlot { kShared, kPackedA, kPackedB, kAccumulators, kImage, kGradient, kCount };
 
 /// Returns at least `bytes` of this thread's slot. Throws std::bad_alloc. Compiled once, for the kernels of all

@@ -11,7 +11,7 @@
 #endif
 
 /// Vectors of the instruction-set level that this file is compiled for (core/kernels/dispatch.h). Only for sources in
-/// `kernel_sources`: the same names mean 4, 8 or 16 lanes there.
+/// `kernel_sources` (meson.build), where the same names stand for 4, 8 or 16 lanes.
 namespace binade::cpu::BINADE_ISA {
 
 #if defined(__AVX512F__)
@@ -22,7 +22,7 @@ inline constexpr int kVectorBytes = 32;
 inline constexpr int kVectorBytes = 16;
 #endif
 
-/// One register of T (float, double, 32-bit integers); + - * / and comparisons work lane by lane.
+/// A register of T (float, double, 32-bit integers); + - * / and comparisons work lane by lane.
 template <class T>
 struct VectorOf {
   typedef T type __attribute__((vector_size(kVectorBytes), may_alias));
@@ -55,8 +55,8 @@ inline void store_vector(void* to, const Vector<T>& v) {
   std::memcpy(to, &v, sizeof(v));
 }
 
-/// Loads or stores the first `count` lanes (0 … kLanes<float>); the rest reads as 0 and is not written. No byte beyond
-/// is accessed.
+/// Load and store the first `count` lanes (0 … kLanes<float>). Loaded, the other lanes are 0. No byte beyond the
+/// `count` values is accessed.
 inline VFloat load_part(const float* from, int count) {
 #if defined(__AVX512F__)
   return (VFloat)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1u), from);
@@ -74,7 +74,7 @@ inline void store_part(float* to, const VFloat& v, int count) {
 #endif
 }
 
-/// a * b + c: fused, with one rounding, if the level has FMA; two roundings at `generic`.
+/// Returns a * b + c, with one rounding if the level has FMA, and with two roundings at `generic`.
 inline VFloat multiply_add(VFloat a, VFloat b, VFloat c) {
 #if defined(__AVX512F__)
   return (VFloat)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -174,7 +174,7 @@ inline VFloat load_as_float(const float16* from) {
 /// Returns the lanes that the conversion instructions of AVX512_BF16 would flush.
 inline __mmask16 subnormal_lanes(VFloat x) { return _mm512_fpclass_ps_mask((__m512)x, 0x20); }
 #endif
-/// bf16 bits of each lane in the low halves of 32-bit lanes.
+/// Returns the bf16 bits of each lane, in the low half of a 32-bit lane.
 inline VWord bf16_bits(VFloat x) {
   const VWord u = (VWord)x;
   const VWord rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
@@ -230,7 +230,7 @@ template <class T>
 }
 #endif
 
-/// Loads or stores the first `count` lanes only.
+/// Load and store only the first `count` lanes.
 template <class T>
 inline VFloat load_part_as_float(const T* from, int count) {
   T lanes[kLanes<float>] = {};
@@ -256,7 +256,7 @@ inline void store_part_from_float(T* to, VFloat x, int count) {
 }
 inline void store_part_from_float(float* to, VFloat x, int count) { store_part(to, x, count); }
 
-/// Returns x as it reads back after being stored as T.
+/// Returns x rounded to T.
 template <class T>
 [[gnu::always_inline]] inline VFloat rounded_to(VFloat x) {
   if constexpr (std::is_same_v<T, bfloat16>) {

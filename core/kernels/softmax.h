@@ -11,12 +11,12 @@ namespace binade {
 /// input.
 struct SoftmaxArgs {
   bool log = false, backward = false;
-  std::int64_t rows = 0, cols = 0, pitch = 0;  ///< pitch of x; the others are contiguous
+  std::int64_t rows = 0, cols = 0, pitch = 0;  ///< pitch: elements between rows of x; the other tensors are contiguous
   In x{}, gy{};
   Out y{};
 };
 
-/// y = x * scale if word i of the stream, shifted right by 8, is >= drop, otherwise 0; contiguous.
+/// y = x * scale if word i of the stream, shifted right by 8, is >= drop; otherwise y = 0. x and y are contiguous.
 struct DropoutArgs {
   In x{};
   Out y{};

@@ -9,30 +9,30 @@
 namespace binade {
 
 /// Steps that a device decides and commits without the host: it checks losses, gradients and statistics, and updates
-/// only if every check passes. Otherwise it changes nothing, and neither do the steps submitted behind it; the host
+/// only if every check passes. Otherwise neither this step nor the steps submitted after it change any state; the host
 /// then repeats the step and finds the cause.
 
-/// Why a device did not commit a step.
+/// The reason why a device did not commit a step.
 enum class RefusalCause : std::int32_t {
   kNone = 0,    ///< committed
   kHalted,      ///< an earlier step was not committed
-  kBadData,     ///< a kernel met data for which its op has no result
-  kLoss,        ///< not finite, or above its bound
+  kBadData,     ///< a kernel read data for which its op has no result
+  kLoss,        ///< a loss is not finite, or above its bound
   kStatistics,  ///< a statistic that forward stores is not finite
-  kGradients,   ///< not finite, or above the limit of the update
+  kGradients,   ///< a gradient is not finite, or above the limit of the update
 };
 
-/// Values that change from step to step. In device memory, written before the step is submitted.
+/// Values that change from step to step. They are in device memory, and are written before the step is submitted.
 struct StepNumbers {
   std::int64_t step_offset = 0;  ///< offset of random streams: steps since the captured step
   double inverse_scale = 1;      ///< 1 / (loss scale x micro-batches)
-  double clip_norm = 0;          ///< > 0: gradients of a larger norm are scaled by min(1, this / (norm + 1e-6))
+  double clip_norm = 0;          ///< if > 0, gradients are multiplied by min(1, clip_norm / (norm + 1e-6))
   double loss_bound = 0;         ///< upper limit for the mean loss over micro-batches
   float seed = 1;            ///< gradient of the scaled loss by the loss, with which backward starts: the loss scale
   float average_weight = 0;  ///< weight of the new values in the moving average
 };
 
-/// Result of a step, in device memory until the host collects it.
+/// The result of a step, in device memory until the host collects it.
 struct StepOutcome {
   RefusalCause cause = RefusalCause::kNone;
   float gradient_factor = 0;  ///< factor of the gradients in the update: inverse scale x clip factor
@@ -49,7 +49,7 @@ struct StepAddresses {
   StepOutcome* outcome = nullptr;
   std::uint32_t* words = nullptr;     ///< one per parameter: bits of its largest gradient
   BlockExtremes* extremes = nullptr;  ///< one per parameter, after the update; 0 if there was no update
-  std::uint32_t* halted = nullptr;    ///< not 0: nothing is committed until the host clears it
+  std::uint32_t* halted = nullptr;    ///< if not 0, no step is committed until the host clears it
   std::int64_t parameters = 0, micro_batches = 0;
 };
 
@@ -61,7 +61,7 @@ struct BeginStepArgs {
   StepAddresses addresses{};
 };
 /// Decides the outcome. `values` are the parameters' gradients, then the statistics that forward stores, all cut into
-/// `blocks`; null: no gradient.
+/// `blocks`. A value is null if the parameter has no gradient.
 struct DecideArgs {
   StepAddresses addresses{};
   std::span<const FlatBlock> blocks{};
@@ -82,7 +82,7 @@ struct CommitArgs {
   StepAddresses addresses{};
   std::span<const MemoryCopy> copies{};
 };
-/// Resets the offset of random streams to 0, as ops that the host submits itself need it.
+/// Resets the offset of random streams to 0, for ops that the host submits eagerly.
 struct EndStepArgs {};
 
 }  // namespace binade

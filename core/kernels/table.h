@@ -96,7 +96,7 @@ namespace detail {
 [[noreturn]] void no_kernel(const char* name);
 }  // namespace detail
 
-/// One entry of a table. Calling an entry that the device lacks throws DeviceError.
+/// An entry of a table. Calling an entry throws DeviceError if the device lacks the kernel.
 template <class Args>
 class Kernel {
  public:
@@ -132,7 +132,7 @@ struct KernelTable {
   bool (*derivative_in_product)(Activation activation, DType dtype) = nullptr;
 };
 
-/// The table of a device. Throws DeviceError for a GPU that has not been opened (core/gpus.h).
+/// Returns the table of a device. Throws DeviceError for a GPU that has not been opened (core/gpus.h).
 const KernelTable& kernels(Device device);
 
 /// Sets the table of the open GPU, which must outlive every use of the GPU.

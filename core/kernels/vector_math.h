@@ -6,7 +6,7 @@
 /// multiply-adds, are slower. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// Returns the larger (smaller) of two; b if either is NaN.
+/// Return the larger and the smaller of two values; b if either is NaN.
 [[gnu::always_inline]] inline VFloat larger(const VFloat& a, const VFloat& b) {
 #if defined(__AVX512F__)
   return (VFloat)_mm512_max_ps((__m512)a, (__m512)b);
@@ -27,7 +27,7 @@ namespace binade::cpu::BINADE_ISA {
 }
 inline Vector<double> larger(const Vector<double>& a, const Vector<double>& b) { return a > b ? a : b; }
 
-/// Returns x, or the limit if x is smaller (larger); NaN stays.
+/// Return x, or the limit if x is smaller (at_least) or larger (at_most). NaN stays.
 [[gnu::always_inline]] inline VFloat at_least(VFloat x, float limit) { return larger(splat(limit), x); }
 [[gnu::always_inline]] inline VFloat at_most(VFloat x, float limit) { return smaller(splat(limit), x); }
 
@@ -115,20 +115,22 @@ template <int kScale, bool kCoarse>
               r};
 }
 
-/// e^x to 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must have no weight), inf above, NaN stays.
+/// Returns e^x, to 1 ulp on [-103.9, 89], exactly 0 below (a masked logit must have no weight) and inf above. NaN
+/// stays.
 inline VFloat exp(VFloat x) { return power_of_e<0>(at_most(at_least(x, -104.0f), 89.0f)).value(x, -103.9f); }
-/// 2^x for x <= 128, 1 ulp; exactly 0 below -149.9, NaN stays.
+/// Returns 2^x for x <= 128, to 1 ulp; exactly 0 below -149.9. NaN stays.
 [[gnu::always_inline]] inline VFloat exp2(VFloat x) { return power_of_two<0, false>(x).value(x, -149.9f); }
-/// exp2() to 18 bits, for results stored as halves; 0 if the result is not a normal number.
+/// Returns 2^x to 18 bits, for results that are stored in 16 bits; 0 if the result is not a normal number.
 [[gnu::always_inline]] inline VFloat exp2_for_halves(VFloat x) { return power_of_two<0, true>(x).value(x, -126.0f); }
 
-/// 2^kScale exp(x + rest) to 1 ulp. REQUIRES that neither the result nor 2^kScale leaves the normal numbers. Undefined
-/// if x is NaN.
+/// Returns 2^kScale exp(x + rest) to 1 ulp. REQUIRES that neither the result nor 2^kScale leaves the normal numbers.
+/// Undefined if x is NaN.
 template <int kScale, class... Rest>
 [[gnu::always_inline]] inline VFloat exp_held(VFloat x, Rest... rest) {
   return power_of_e<kScale>(x, rest...).held();
 }
-/// 2^(x + 64) to 18 bits, for -214 <= x <= 63: the factor 2^64 keeps results far below 1 normal numbers.
+/// Returns 2^(x + 64) to 18 bits, for -214 <= x <= 63. With the factor 2^64, results far below 1 are still normal
+/// numbers.
 [[gnu::always_inline]] inline VFloat exp2_held(VFloat x) { return power_of_two<64, true>(x).held(); }
 
 /// gate = 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 if no float is that small; exponential = 2^-64
@@ -143,7 +145,7 @@ struct TanhGate {
   return {argument > 104.0f ? VFloat{} : gate, e};
 }
 
-/// math::gelu_tanh and its derivative, within a few ulp.
+/// Return math::gelu_tanh and its derivative, within a few ulp.
 [[gnu::always_inline]] inline VFloat gelu_tanh(VFloat x) { return x * tanh_gate(x, x * x).gate; }
 [[gnu::always_inline]] inline VFloat gelu_tanh_derivative(VFloat x, VFloat square, const TanhGate& s) {
   const VFloat bell = s.gate * 0x1p64f * (s.gate * s.exponential);  // gate (1 - gate)

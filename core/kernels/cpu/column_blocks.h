@@ -9,7 +9,7 @@ namespace binade::cpu {
 /// Divides the rows into blocks that stay in a core's cache, by size alone.
 ColumnBlocks column_blocks(const Columns& columns);
 
-/// Mean of `count` values, and the sum of their squared deviations from it.
+/// The mean of `count` values, and the sum of their squared deviations from the mean.
 struct RunningMoments {
   double count = 0, mean = 0, squares = 0;
   /// Merges the moments of another set of values (Chan, Golub, LeVeque, 1983).
@@ -21,12 +21,13 @@ struct RunningMoments {
     count = total;
   }
 };
+/// The two sums over a channel's values that backward needs.
 struct GradientSums {
   double sum = 0, product = 0;  ///< sum of gy', sum of gy' (x - mean), where gy' is gy after the ReLU's mask
 };
 
-/// Return (samples, cols) results. Sums blocks in C, the computing type of columns.dtype, and combines them in double
-/// in block order: the bits do not depend on the number of threads.
+/// Return (samples, cols) results. Sum blocks in C, the computing type of columns.dtype, and combine them in double, in
+/// the order of the blocks, so that the bits do not depend on the number of threads.
 template <class C>
 std::vector<RunningMoments> channel_moments(const ColumnBlocks& columns);
 template <class C>

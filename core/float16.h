@@ -7,7 +7,7 @@
 
 namespace binade {
 
-/// IEEE binary16 as bits. No arithmetic operators on purpose: kernels widen to float, compute, and round once.
+/// IEEE binary16 as bits. It has no arithmetic operators, because kernels widen to float, compute, and round once.
 struct float16 {
   std::uint16_t bits = 0;
 
@@ -39,7 +39,7 @@ struct float16 {
   }
 };
 
-/// bfloat16 (the upper half of a float) as bits. No arithmetic operators, like float16.
+/// bfloat16 (the upper half of a float) as bits. It has no arithmetic operators, like float16.
 struct bfloat16 {
   std::uint16_t bits = 0;
 

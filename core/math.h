@@ -78,7 +78,7 @@ BINADE_HD float exp_sum(float x, float lo) {
 BINADE_HD float exp(float x) { return exp_sum(clamp(x, -104.0f, 89.0f), 0.0f); }
 BINADE_HD double exp(double x) { return std::exp(x); }
 
-/// Natural logarithm, error 1 ulp. log(0) = -inf; NaN for negative numbers.
+/// Returns the natural logarithm, with an error of 1 ulp; -inf for 0, NaN for negative numbers.
 BINADE_HD float log(float x) {
   const bool tiny = x < 0x1p-126f;
   const float scaled = tiny ? x * 0x1p23f : x;
@@ -101,7 +101,7 @@ BINADE_HD float log(float x) {
 }
 BINADE_HD double log(double x) { return std::log(x); }
 
-/// log(1 + x) for x >= -1/2, error 2 ulp. `lost` corrects the error of rounding 1 + x.
+/// Returns log(1 + x) for x >= -1/2, with an error of 2 ulp. `lost` corrects the error of rounding 1 + x.
 BINADE_HD float log1p(float x) {
   const float u = 1.0f + x;
   const float lost = (x - (u - 1.0f)) / u;
@@ -109,7 +109,7 @@ BINADE_HD float log1p(float x) {
 }
 BINADE_HD double log1p(double x) { return std::log1p(x); }
 
-/// Hyperbolic tangent, error 2 ulp.
+/// Returns the hyperbolic tangent, with an error of 2 ulp.
 BINADE_HD float tanh(float x) {
   const float a = abs(x);
   const float s = x * x;
@@ -122,22 +122,22 @@ BINADE_HD float tanh(float x) {
 }
 BINADE_HD double tanh(double x) { return std::tanh(x); }
 
-/// 1 / (1 + exp(-x)), error 3 ulp, computed from exp(-|x|) to avoid overflow and cancellation.
+/// Returns 1 / (1 + exp(-x)), with an error of 3 ulp, computed from exp(-|x|) to avoid overflow and cancellation.
 template <class C>
 BINADE_HD C sigmoid(C x) {
   const C e = exp(-abs(x));
   return (x >= 0 ? C(1) : (x == x ? e : x)) / (1 + e);
 }
 
-/// log(1 + exp(x)), error 3 ulp.
+/// Returns log(1 + exp(x)), with an error of 3 ulp.
 template <class C>
 BINADE_HD C softplus(C x) {
   const C positive = x < 0 ? C(0) : x;
   return positive + log1p(exp(-abs(x)));
 }
 
-/// Phi(-a) exp(a^2 / 2) for 0 <= a <= 15, where Phi is the normal distribution function: its tail without the
-/// exponential factor. It falls slowly, from 0.5 at 0 to 0.0266 at 15, so that it can be computed with an error of 2
+/// Returns Phi(-a) exp(a^2 / 2) for 0 <= a <= 15, where Phi is the normal distribution function: the tail of Phi
+/// without its exponential factor. The result falls slowly, from 0.5 at 0 to 0.0266 at 15, so that its error is only 2
 /// ulp.
 BINADE_HD float scaled_normal_tail(float a) {
   const float t = 4.0f / (a + 4.0f);
@@ -168,14 +168,14 @@ BINADE_HD NormalTail<double> normal_tail(double x) {
   return {0.5 * std::erfc(a * 0.70710678118654752440), std::exp(-0.5 * a * a)};
 }
 
-/// x Phi(x), error 4 ulp unless the result is subnormal. There is no subtraction, which keeps the relative accuracy for
-/// negative x.
+/// Returns x Phi(x), with an error of 4 ulp unless the result is subnormal. No subtraction is used, so that the
+/// relative accuracy is kept for negative x.
 template <class C>
 BINADE_HD C gelu(C x) {
   const C tail = normal_tail(x).probability, rest = 1 - tail;
   return x * (x >= 0 ? rest : tail);
 }
-/// Derivative of gelu(): Phi(x) + x phi(x), where phi is the normal density.
+/// Returns the derivative of gelu(): Phi(x) + x phi(x), where phi is the normal density.
 template <class C>
 BINADE_HD C gelu_derivative(C x) {
   const NormalTail<C> tail = normal_tail(x);
@@ -184,8 +184,8 @@ BINADE_HD C gelu_derivative(C x) {
   return (x >= 0 ? rest : tail.probability) + held * (tail.density * C(0.39894228040143267794));
 }
 
-/// x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x sigmoid(2 u) to avoid cancellation for
-/// negative x.
+/// Returns x / 2 (1 + tanh(u)), where u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x sigmoid(2 u) to avoid
+/// cancellation for negative x.
 template <class C>
 BINADE_HD C gelu_tanh(C x) {
   const C twice_u = C(1.5957691216057308) * (x + C(0.044715) * x * x * x);
@@ -202,7 +202,7 @@ BINADE_HD C gelu_tanh_derivative(C x) {
   return s + held * (e / (denominator * denominator)) * (C(1.5957691216057308) * (1 + C(0.134145) * square));
 }
 
-/// x sigmoid(x), error 4 ulp.
+/// Returns x sigmoid(x), with an error of 4 ulp.
 template <class C>
 BINADE_HD C silu(C x) {
   const C e = exp(-abs(x));
@@ -216,7 +216,7 @@ BINADE_HD C silu_derivative(C x) {
   return (x >= 0 ? C(1) : e) / denominator + held * (e / (denominator * denominator));
 }
 
-/// Error function, error 4 ulp.
+/// Returns the error function, with an error of 4 ulp.
 BINADE_HD float erf(float x) {
   const float a = abs(x);
   const float s = x * x;
@@ -230,8 +230,8 @@ BINADE_HD double erf(double x) { return std::erf(x); }
 
 namespace detail {
 
-/// log2 of a float value given as double, with error 1e-13. The logarithm of the mantissa m is computed as
-/// 2 atanh((m - 1) / (m + 1)) / ln 2. REQUIRES: x >= 0 or NaN.
+/// Returns log2 of a float value that is given as a double, with an error of 1e-13. The logarithm of the mantissa m is
+/// computed as 2 atanh((m - 1) / (m + 1)) / ln 2. REQUIRES: x >= 0 or NaN.
 BINADE_HD double log2_of_float(double x) {
   const std::int64_t bits = std::bit_cast<std::int64_t>(x);
   const std::int64_t exponent = (bits - 0x3fe6a09e667f3bcd) >> 52;
@@ -244,8 +244,8 @@ BINADE_HD double log2_of_float(double x) {
   return x == 0 ? -std::numeric_limits<double>::infinity() : above;
 }
 
-/// 2^x with relative error 1e-12 if the result is in the range of float. Otherwise returns about 2^300 or 2^-300, which
-/// round to inf or 0 in float.
+/// Returns 2^x, with a relative error of 1e-12, if the result is in the range of float. Otherwise returns about 2^300
+/// or 2^-300, which round to inf or 0 in float.
 BINADE_HD double exp2_for_float(double x) {
   constexpr double kRound = 0x1.8p52;
   const double held = clamp(x, -300.0, 300.0);
@@ -259,8 +259,8 @@ BINADE_HD double exp2_for_float(double x) {
 
 }  // namespace detail
 
-/// x^p, error 1 ulp. The float form computes in double, because p log x needs more than 24 bits. NaN stays NaN even for
-/// p = 0 (C's pow gives 1); otherwise like C's pow. REQUIRES: p is finite.
+/// Returns x^p, with an error of 1 ulp. The float form computes in double, because p log x needs more than 24 bits. NaN
+/// stays NaN even for p = 0 (C's pow gives 1); otherwise like C's pow. REQUIRES: p is finite.
 BINADE_HD float pow(float x, double p) {
   const bool whole = p == static_cast<double>(static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53))) || abs(p) >= 0x1p53;
   const bool odd = abs(p) < 0x1p53 && whole && (static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53)) & 1) != 0;

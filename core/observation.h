@@ -20,8 +20,8 @@ struct Observation {
   bool any() const { return (low | wide) != 0 || pending != 0; }
   /// Takes the larger words of both observations. Waits for the GPU only if both have different `pending` numbers.
   void merge(const Observation& other);
-  /// Returns the observation with nothing pending. Waits for the GPU if necessary; all pending observations are fetched
-  /// together.
+  /// Returns the observation with its values on the host (`pending` is 0). Waits for the GPU if necessary; all pending
+  /// observations are fetched together.
   Observation synchronized() const;
   [[deprecated("use synchronized()")]] Observation settled() const { return synchronized(); }
 };
@@ -56,15 +56,15 @@ class OwnKernelsOnly : ScopedValue<bool> {
   OwnKernelsOnly();
 };
 
-/// Reads a tensor and returns its largest magnitude, with nothing pending. Used for results that no kernel of Binade
-/// stored. Doubles are converted to f32; integer tensors give an empty observation.
+/// Reads a tensor and returns its largest magnitude; `pending` of the result is 0. Used for results that no kernel of
+/// Binade stored. Doubles are converted to f32; integer tensors give an empty observation.
 Observation observe(const class Tensor& tensor);
 /// Like observe(), but adds the result to the open ObservationScope of this thread.
 void observe_into_scope(const class Tensor& tensor);
 
 namespace detail {
 
-/// Tells kernels what to observe on this thread.
+/// Says which results kernels observe on this thread.
 struct Watched {
   bool at_all = false;    ///< true if a scope is open
   bool libraries = true;  ///< true if results of libraries are observed too

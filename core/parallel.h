@@ -6,8 +6,8 @@
 
 namespace binade {
 
-// The thread pool of all CPU kernels. Results do not depend on the number of threads: work is cut into blocks by its
-// size alone, and reductions store one partial result per block and combine them in block order.
+// The thread pool of all CPU kernels. Results do not depend on the number of threads, because work is cut into blocks
+// by its size alone, and reductions store one partial result per block and combine them in block order.
 
 /// Returns the number of threads that execute a call of parallel_blocks() or parallel_for(), >= 1. Runtime sets it. If
 /// the system refuses to start threads, fewer are used, and the bits are the same.

@@ -19,7 +19,8 @@ enum class PrecisionClass {
   kAsIs,    ///< computes in float, stores the dtype of its first input: ReLU, GELU, norms, dropout, pooling, reshape
 };
 
-/// The dtypes that a run computes in. Printable, comparable, saved in checkpoints. amp/policy.h has the presets.
+/// The dtypes in which a run computes. A policy can be printed and compared, and is saved in checkpoints. amp/policy.h
+/// has the presets.
 struct PrecisionPolicy {
   struct Override {
     /// Pattern that a module path or an op name matches; with a slash, "PATH/op", both must match. `*` matches any

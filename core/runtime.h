@@ -8,6 +8,7 @@
 
 namespace binade {
 
+/// Settings of a Runtime.
 struct RuntimeOptions {
   Device device = Device::cpu();
   std::uint64_t seed = 0;

@@ -9,7 +9,7 @@
 /// scalar.
 namespace binade::ops {
 
-/// Divisor of the sum over all elements.
+/// The number by which the sum over all elements is divided.
 enum class Reduction {
   kMean,       ///< the number of elements; the loss is NaN if there are none
   kSum,        ///< 1
@@ -144,8 +144,8 @@ struct BceWithLogits : ElementLoss<BceWithLogits> {
 };
 
 /// Binary cross entropy of a probability x in [0, 1]: -(t log x + (1 - t) log(1 - x)), where a term with factor 0 is 0.
-/// Infinite if x is 0 or 1 and t is not x: nothing is clamped, so that the singularity stays visible. bce_with_logits
-/// has no singularity.
+/// Infinite if x is 0 or 1 and t is not x. The loss clamps no value, so that the singularity stays visible.
+/// bce_with_logits has no singularity.
 struct Bce : ElementLoss<Bce> {
   using Params = LossParams;
   static constexpr OpInfo info = detail::loss_info(

@@ -15,6 +15,7 @@ enum class Saves { kNothing, kInput, kOutput };
 /// The inputs that a derivative of a binary op is computed from.
 enum class Reads : unsigned { kNone = 0, kA = 1, kB = 2, kBoth = 3 };
 
+/// The Params of an op without options.
 struct NoParams {};
 
 /// Numerics of an op whose result is exact except for one rounding to the stored dtype.

@@ -4,9 +4,11 @@
 
 namespace binade::ops {
 
+/// A list of op types.
 template <class... Ops>
 struct OpList {};
 
+/// A value that stands for the type Op.
 template <class Op>
 struct OpTag {
   using type = Op;

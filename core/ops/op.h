@@ -17,7 +17,7 @@ namespace binade {
 
 using Tensors = std::vector<Tensor>;
 
-/// Passes information to an op's forward, and keeps what its backward needs.
+/// Passes information to an op's forward, and keeps the tensors that its backward needs.
 class OpContext {
  public:
   DType store_dtype = DType::f32;  ///< dtype in which forward must store its outputs, from the precision policy

@@ -6,7 +6,8 @@
 #include "binade/core/error.h"
 #include "binade/core/memory_plan.h"
 
-// Default implementations, for a device that completes each piece of work before the call that submits it returns.
+// Default implementations of Backend's functions, for a device that completes each piece of work before the call that
+// submits it returns.
 namespace binade {
 
 void* Backend::allocate_pinned(std::size_t bytes) {

@@ -150,8 +150,8 @@ void CachingBackend::release_captured(const std::shared_ptr<CapturedMemory>& mem
 void CachingBackend::run_captured(const CapturedMemory& memory, const std::function<void()>& submit) {
   {
     const std::lock_guard lock(mutex_);
-    // While a graph is captured, the chunks in use in its arena belong to the capture and are not on loan, so other
-    // graphs that share the arena may run.
+    // While a graph is captured, the chunks that are in use in its arena belong to the capture and are not on loan, so
+    // other graphs that share the arena may run.
     const bool capturing = capture_ != nullptr && capture_->shared == memory.shared;
     if (memory.shared != nullptr && !capturing) check_not_on_loan(*memory.shared, "the captured graph cannot run");
     peak_ = std::max(peak_, in_use_ + memory.blocks.plan().bytes);

@@ -42,8 +42,8 @@ Observation Observation::synchronized() const {
   return {.low = std::max(low, there.low), .wide = std::max(wide, there.wide)};
 }
 
-// take() removes observations from before the scope. Inside another scope they belong to that scope; outside they are
-// dropped, so that the host never waits for them.
+// take() removes the observations that were made before this scope. If this scope is inside another one, they belong to
+// that scope; otherwise they are dropped, so that the host never waits for them.
 ObservationScope::ObservationScope() {
   const Observation before = take();
   if (t_open_scopes++ > 0) outer_ = before;

@@ -18,7 +18,7 @@
 namespace binade {
 namespace {
 
-/// Number of cores that this process may use.
+/// Returns the number of cores that this process may use.
 int default_threads() {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));

@@ -13,10 +13,10 @@
 /// Attention over tiles of query rows. A tile's logits for all of its keys stay in cache, so memory grows with the
 /// number of keys, not with its square; the tiles of a causal head stop at the diagonal. Backward recomputes the logits
 /// from q, k and the saved log-sum-exp (Dao et al., "FlashAttention", NeurIPS 2022). The gradients of k and v are
-/// summed over blocks of several tiles as matrices (depth, keys): the gradients of the logits, as they lie in memory,
-/// are then the right operand of that product. Logits, softmax and sums are f32 (f64 for f64). For half inputs,
-/// probabilities and gradients of logits are rounded to the input's dtype before the next product, as a Tensor Core
-/// would read them.
+/// summed over blocks of several tiles, as matrices (depth, keys), because the gradients of the logits are then the
+/// right operand of the product without being rearranged. Logits, softmax and sums are f32 (f64 for f64). For half
+/// inputs, probabilities and gradients of logits are rounded to the input's dtype before the next product, as a Tensor
+/// Core would read them.
 namespace binade::cpu::BINADE_ISA {
 
 const AttentionKernels& attention_kernels();
@@ -139,14 +139,15 @@ class Attention {
     }
   };
 
-  /// Left operand of a product: rows `row` bytes apart, lanes `step` bytes apart, packed tiles `tile` bytes apart (0:
-  /// not packed).
+  /// The left operand of a product. Its rows are `row` bytes apart, its lanes `step` bytes and its packed tiles `tile`
+  /// bytes (0 if it is not packed).
   struct Left {
     const char* data;
     std::int64_t row, step, tile;
   };
 
-  /// Operands packed from one head of keys and values, and workspace for backward over blocks of `block_rows` queries.
+  /// The operands that are packed from the keys and values of one head, and scratch for backward over blocks of
+  /// `block_rows` queries.
   struct Workspace {
     Workspace(const Attention& x, const Tokens& k, const Tokens& v, std::int64_t block_rows)
         : arena(ScratchSlot::kImage,
@@ -223,7 +224,7 @@ class Attention {
   }
 
   std::int64_t panel_size() const { return round_up(a_.keys, kWide) * pitch_ / Lane::kDepth; }
-  /// Size of a left operand whose columns are `queries` queries.
+  /// Returns the number of elements of a left operand whose columns are `queries` queries.
   std::int64_t transposed_size(std::int64_t queries) const {
     return EvenTiles<Lane>(a_.depth).tiles * transposed_tile(queries);
   }
@@ -326,7 +327,7 @@ class Attention {
     }
   }
 
-  /// to (rows, columns) = x (rows, k) panels (k, columns), for the rows of one tile.
+  /// Computes the matrix product to (rows, columns) = x (rows, k) panels (k, columns) for the rows of one tile.
   static void multiply(const Left& x, std::int64_t rows, std::int64_t k, const Panels& panels, std::int64_t columns,
                        const Rows<C>& to, Unit& unit) {
     TileArgs<Lane> tile;
@@ -358,7 +359,7 @@ class Attention {
     return sum_lanes(zeros) == C(0);
   }
 
-  /// to = x v for rows [first, first + rows) of the queries, where x is 0 for keys that a row may not attend to. If
+  /// Computes to = x v for the queries [first, first + rows), where x is 0 for keys that a row may not attend to. If
   /// such a key is not finite, computes row by row, since 0 times it would be NaN.
   void multiply_visible(const Rows<Stored>& x, std::int64_t first, std::int64_t rows, const Tokens& v,
                         const Panels& values, const Rows<C>& to, Unit& unit) const {
@@ -426,8 +427,8 @@ class Attention {
     }
   }
 
-  /// to[r] = the dot product of x and y at token first + r. In f64 its terms are added in the same order as in a matrix
-  /// product, so that equal sums cancel exactly.
+  /// Stores in to[r] the dot product of x and y at token first + r. In f64 its terms are added in the same order as in
+  /// a matrix product, so that equal sums cancel exactly.
   void dots(const Tokens& x, const Tokens& y, std::int64_t first, std::int64_t count, C* to) const {
     if constexpr (std::is_same_v<C, double>) {
       for (std::int64_t r = 0; r < count; ++r) {

@@ -21,8 +21,8 @@ void conv_weight_gradient(const ConvWeightArgs& args);
 
 namespace {
 
-/// Lanes of k that are summed in a result tile before the next tile is begun. For AMX tile registers so few that both
-/// operands stay in the L1 cache.
+/// Number of lanes of k that are summed in a result tile before the next tile is begun. With AMX tile registers, the
+/// number is small enough that both operands stay in the L1 cache.
 template <class Lane>
 constexpr std::int64_t kDepthBlock = Lane::kGroup > 1 ? 128 : 384;
 constexpr std::int64_t kSourceBytes = 192 << 10;  ///< copied image rows of a task, in bytes
@@ -33,15 +33,15 @@ constexpr std::int64_t kManyFilterBytes = 1 << 20;
 constexpr std::int64_t kManyFilterSource = 4 << 20;
 constexpr std::int64_t kManyFilterPanel = 1 << 20;
 
-/// One position of the filter: result pixel p reads source pixel source_step * p + (y, x) there, and the weights at
-/// filter position `index`.
+/// One position of the filter. Its term in the sum for result pixel p is source pixel source_step * p + (y, x) times
+/// the weights at filter position `index`.
 struct Tap {
   std::int64_t y = 0, x = 0;
   std::int64_t index = 0;
 };
 
 /// Computes result pixels first + i result_step for all i in (height, width), each a sum over taps and source channels.
-/// `taps` is empty if there is nothing to sum.
+/// `taps` is empty if the sums have no terms.
 struct Sweep {
   std::vector<Tap> taps;  ///< some rows of the filter with some columns each, by ascending y, then x
   std::int64_t source_step[2] = {1, 1};
@@ -116,7 +116,7 @@ class Convolution {
   }
 
  private:
-  /// For few filters: packs them once, then each task computes some rows of an image.
+  /// The order of work for few filters: the filters are packed once, then each task computes some rows of an image.
   void by_rows(const Sweep& sweep) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     const std::int64_t all_panels = panels_ * source_.groups;
@@ -143,8 +143,8 @@ class Convolution {
     });
   }
 
-  /// For many filters and small images: copies all images once, then each task packs one panel of filters, which stays
-  /// in its cache, and applies it to all images.
+  /// The order of work for many filters and small images: all images are copied once, then each task packs one panel of
+  /// filters, which stays in its cache, and applies it to all images.
   void by_filters(const Sweep& sweep, std::int64_t source_rows) const {
     const std::int64_t panel_size = static_cast<std::int64_t>(sweep.taps.size()) * group_lanes_ * kWide;
     const std::int64_t image_size = source_rows * columns_ * pixel_lanes_;
@@ -280,7 +280,7 @@ class Convolution {
   }
 
   Image<T> source_;
-  std::int64_t images_, result_height_, result_width_, result_channels_;  // result_channels_: of one group
+  std::int64_t images_, result_height_, result_width_, result_channels_;  // result_channels_: per group
   const ConvArgs& args_;
   std::int64_t group_lanes_ = 0, pixel_lanes_ = 0, panels_ = 0;
   std::int64_t y_low_ = 0, x_low_ = 0, y_high_ = 0, x_high_ = 0, columns_ = 0;
@@ -336,7 +336,7 @@ void data_gradient_as(const ConvArgs& args) {
       static_cast<const T*>(args.source), s.out_height, s.out_width, filters, s.groups, args.source_pitch};
   Convolution<Lane, T, Out> convolution(source, s.images, s.height, s.width, channels, args);
   const bool nothing = filters == 0 || s.out_height == 0 ||
-                       s.out_width == 0;  // nothing to sum: without taps no image is copied
+                       s.out_width == 0;  // no terms: with an empty list of taps, no image is copied
   // x pixel h contributes to y pixel p if h + padding = p stride + r dilation. For h = phase + i stride these are the r
   // for which the stride divides (phase + padding - r dilation), and p = i + that quotient.
   for (std::int64_t phase_y = 0; phase_y < std::min(s.stride[0], s.height); ++phase_y)

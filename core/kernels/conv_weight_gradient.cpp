@@ -7,10 +7,10 @@
 #include "binade/core/kernels/scratch.h"
 #include "binade/core/parallel.h"
 
-/// gw[k, r, s, c] = sum over pixels of gy[pixel, k] x[pixel shifted by (r, s), c]: a product whose long dimension is
-/// the pixels. Blocks of a few rows of pixels are copied into panels of neighboring channels (x) and neighboring
-/// filters (gy). Then the tile of gw for each group of filters, filter position and group of channels adds the block's
-/// products.
+/// The weight gradient gw[k, r, s, c] is the sum over pixels of gy[pixel, k] x[pixel shifted by (r, s), c], a matrix
+/// product whose long inner dimension is the pixels. Blocks of a few rows of pixels are copied into panels of
+/// neighboring channels (x) and neighboring filters (gy). Then the tile of gw for each group of filters, filter
+/// position and group of channels adds the block's products.
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();
@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::int64_t kBlockPixels = 512;
 constexpr std::int64_t kMaxChunks = 16;          ///< most partial gradients
-constexpr std::int64_t kPartialBytes = 8 << 20;  // for all partial gradients together
-constexpr std::int64_t kPanelBytes = 8 << 20;    // for all panels that tasks share
+constexpr std::int64_t kPartialBytes = 8 << 20;  // limit for all partial gradients together
+constexpr std::int64_t kPanelBytes = 8 << 20;    // limit for all panels that tasks share
 
 /// `Panels` stores a block of pixels in the order of the register tile (core/kernels/gradient_panels.h).
 template <class Panels>
@@ -53,7 +53,8 @@ class WeightGradient {
  private:
   static constexpr std::int64_t kSumBytes = sizeof(Sum), kStoredBytes = sizeof(Stored);
 
-  /// For few weights and many pixels: each task sums a range of pixel blocks; the partial gradients are added in order.
+  /// The order of work for few weights and many pixels: each task sums a range of pixel blocks, and the partial
+  /// gradients are added in order.
   void by_pixels(Sum* gw, std::int64_t size, std::int64_t chunks) const {
     Sum* partial = scratch_of<Sum>(ScratchSlot::kShared, static_cast<std::size_t>(size * chunks));
     parallel_blocks(chunks, [&](std::int64_t chunk) {
@@ -75,8 +76,8 @@ class WeightGradient {
     });
   }
 
-  /// For many weights and few pixels: a range of blocks is packed by all threads, then each task computes the gradients
-  /// of some filters over that range.
+  /// The order of work for many weights and few pixels: a range of blocks is packed by all threads, then each task
+  /// computes the gradients of some filters over that range.
   void by_filters(Sum* gw) const {
     const std::int64_t block_size = panels_.x_size + panels_.gy_size;
     const std::int64_t run = std::clamp<std::int64_t>(
@@ -149,18 +150,18 @@ class WeightGradient {
   const ConvWeightArgs& args_;
   const ConvShape& s_;
   Panels panels_;
-  std::int64_t filters_, tiles_;  // of one group
+  std::int64_t filters_, tiles_;  // per group
   std::int64_t blocks_per_image_, blocks_;
 };
 
-/// x as a matrix: value j of pixel p is at data[p * pixel_step + j * value_step].
+/// The input x as a matrix. Value j of pixel p is at data[p * pixel_step + j * value_step].
 struct PixelMatrix {
   const void* data;
   std::int64_t pixels, values;
   std::int64_t pixel_step, value_step;
 };
 
-/// gw = gy^T x, or gw += gy^T x if `accumulate`.
+/// Computes gw = gy^T x, or gw += gy^T x if `accumulate`.
 void product(const ConvWeightArgs& args, const void* gy, const PixelMatrix& x, bool accumulate) {
   GemmArgs g;
   g.m = args.shape.filters;

@@ -12,8 +12,8 @@ bool any_double(D... dtypes) {
   return ((dtypes == DType::f64) || ...);
 }
 
-/// The activation whose vector function computes Op's float loop: products with a fused activation call the same
-/// function, so that both give the same bits. kNone for other ops.
+/// The activation whose vector function the float loop of Op calls, or kNone if Op is not an activation. Products with
+/// a fused activation call the same function, so both give the same bits.
 template <class Op>
 inline constexpr Activation kFused = Activation::kNone;
 template <>
@@ -50,7 +50,7 @@ template <class Op, class T>
     return Op::gradient(saved, gy, p);
 }
 
-/// y[i] = value(TypeTag<T>, x[i]...) for n elements, two registers at a time.
+/// Computes y[i] = value(TypeTag<T>, x[i]...) for n elements, two registers at a time.
 template <class T, class F, class... X>
 [[gnu::flatten]] void in_registers_of(std::int64_t n, void* y, const F& value, const X*... x) {
   AmaxObserver amax(kDTypeOf<T>);
@@ -60,7 +60,7 @@ template <class T, class F, class... X>
       });
 }
 
-/// Like in_registers_of() if all operands have one type that is computed in float; otherwise returns false and does
+/// Calls in_registers_of() if all operands have one type that is computed in float; otherwise returns false and does
 /// nothing.
 template <class F, class... X>
 bool in_registers(std::int64_t n, const Out& y, const F& value, const X&... x) {

@@ -8,16 +8,16 @@
 
 /// Products after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (TOMS 2008): B is packed
 /// once into panels that all tasks share, each task packs A for its rows, and the sums of a tile stay in registers.
-/// Block sizes depend on the shape alone. The terms of each sum over k are added one after the other (for long k and
-/// small m n, in fixed chunks).
+/// Block sizes depend on the shape alone. The terms of each sum over k are added one after the other, or in fixed
+/// chunks if k is long and the result has few elements.
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();
 
 namespace {
 
-constexpr std::int64_t kPackedLimit = 6 << 20;  // bytes of packed B per pass over the columns
-constexpr std::int64_t kRowTiles = 16;          // row tiles of a task: few enough that its packed A stays in L2
+constexpr std::int64_t kPackedLimit = 6 << 20;  // largest number of bytes of packed B per pass over the columns
+constexpr std::int64_t kRowTiles = 16;          // row tiles of a task, few enough that its packed A stays in L2
 constexpr std::int64_t kEnoughTasks = 16;       ///< wanted number of tasks, so that all threads have work
 constexpr std::int64_t kStripLanes = 32;        // lanes of B packed at a time if its rows are contiguous
 
@@ -131,8 +131,8 @@ void run(const GemmArgs& g) {
   for (std::int64_t i = 0; i < g.batch; ++i) product.template shared<Out>(i);
 }
 
-/// For long k and few outputs: k is cut into chunks by shape alone, each chunk is a product of its own whose result
-/// goes to scratch, and these partial sums are added in the order of the chunks.
+/// From this k on, a product with few outputs is cut into chunks of k, by shape alone. The product of each chunk goes
+/// to scratch, and these partial sums are added in the order of the chunks.
 constexpr std::int64_t kLongDepth = 4096;
 constexpr std::int64_t kChunkDepth = 1024;
 constexpr std::int64_t kMaxChunks = 16;
@@ -204,7 +204,7 @@ void gemm(const GemmArgs& g) {
 constexpr std::int64_t kSumRows = 256;
 constexpr std::int64_t kMaxSumBlocks = 64;
 
-/// to[j] += row[j].
+/// Adds row[j] to to[j] for all j.
 template <class T>
 void add_row(const T* row, std::int64_t n, Compute<T>* to) {
   std::int64_t j = 0;
@@ -247,7 +247,7 @@ void column_sums(const ColumnSumsArgs& a) {
   });
 }
 
-/// gz = gy * activation'(z) for `count` contiguous elements.
+/// Computes gz = gy * activation'(z) for `count` contiguous elements.
 template <class T>
 void derivative_run(Activation activation, const T* z, const T* gy, T* gz, std::int64_t count, AmaxObserver& amax) {
   if constexpr (std::is_same_v<T, double>) {

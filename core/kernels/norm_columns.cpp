@@ -7,7 +7,7 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Registers of channels that a loop over the rows of a block processes at a time.
+/// Number of registers of channels that a loop over the rows of a block processes at a time.
 constexpr int kSweep = 4;
 
 /// One block of rows of one sample.
@@ -63,8 +63,8 @@ void moments(const ColumnBlocks& a) {
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) sum[i] += get(x + r * a.x_pitch + i * kWideLanes<T>, part) - origin[i];
       for (int i = 0; i < n; ++i) sum[i] = origin[i] + sum[i] / splat(count);
-      // The sum of the deviations (0 in exact arithmetic) shows the rounding error of the mean, by which both are
-      // corrected.
+      // The sum of the deviations would be 0 in exact arithmetic. It measures the rounding error of the mean, so the
+      // mean and the squares are corrected by it.
       Wide<T> rest[n] = {};
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) {
@@ -95,7 +95,8 @@ void apply_rows(const ColumnBlocks& a) {
           v[i] = multiply_add(get(static_cast<const T*>(a.x) + r * a.x_pitch + ci, part) - sample.mean.v[i],
                               sample.scale.v[i], sample.bias.v[i]);
           if constexpr (residual) v[i] += get(static_cast<const T*>(a.residual) + r * a.residual_pitch + ci, part);
-          if constexpr (relu) v[i] = v[i] <= Wide<T>{} ? Wide<T>{} : v[i];  // NaN fails the comparison and stays
+          if constexpr (relu)
+            v[i] = v[i] <= Wide<T>{} ? Wide<T>{} : v[i];  // keeps NaN, for which the comparison is false
         }
         put_sweep(static_cast<T*>(a.out) + r * a.out_pitch + c, v, part, stored);
       }
@@ -103,7 +104,7 @@ void apply_rows(const ColumnBlocks& a) {
   });
 }
 
-/// gy after the ReLU's mask, and x - mean.
+/// The gradient gy after the ReLU's mask, and x - mean.
 template <class T>
 struct Masked {
   Wide<T> gy, centered;

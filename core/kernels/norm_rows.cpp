@@ -10,7 +10,7 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Returns the number of rows of a task, by size alone.
+/// Returns the number of rows per task, which depends on the size of a row only.
 std::int64_t row_grain(std::int64_t cols) { return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols)); }
 
 template <class T>
@@ -31,7 +31,7 @@ Compute<T> average_square(const T* h, std::int64_t cols, Compute<T> mean) {
   return sum_lanes(squares) / static_cast<Compute<T>>(cols);
 }
 
-/// Statistics of a row: y = (h - mean) rstd, for h as stored in `row`.
+/// The statistics of a row h, which is stored in `row`: y = (h - mean) rstd.
 template <class T>
 struct RowStatistics {
   const T* row;
@@ -40,10 +40,10 @@ struct RowStatistics {
   bool constant = false;  ///< the row was scaled and is constant: every h is the mean, and rstd = 1 / sqrt(eps)
 };
 
-/// Statistics of a row whose squares overflow or underflow in C, computed from the row times a power of two. The
-/// scaling is exact except for elements that are negligible beside the largest. Squares overflow for deviations above
-/// 2^60 (in f32) and underflow for deviations below 2^-50; the scaled values avoid both. NaN and infinities stay
-/// unchanged.
+/// Returns the statistics of a row whose squares overflow or underflow in C, computed from the row times a power of
+/// two. The scaling is exact except for elements that are negligible beside the largest. Squares overflow for
+/// deviations above 2^60 (in f32) and underflow for deviations below 2^-50; the scaled values avoid both. NaN and
+/// infinities stay unchanged.
 template <class T>
 [[gnu::noinline]] RowStatistics<T> statistics_in_unit(const T* h, std::int64_t cols, bool rms, Compute<T> eps,
                                                       bool large) {
@@ -79,7 +79,7 @@ RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double 
   return {h, mean, C{1} / std::sqrt(variance + eps)};
 }
 
-/// Prefetches the next row while this one, which is in the L1 cache by then, leaves memory idle.
+/// Prefetches the next row. The current row is in the L1 cache by then, so memory would otherwise be idle.
 template <class T>
 [[gnu::always_inline]] inline void prefetch_next(const T* row, std::int64_t pitch, std::int64_t column) {
   if (row != nullptr) prefetch_line(row, (pitch + column) * static_cast<std::int64_t>(sizeof(T)));

@@ -20,7 +20,7 @@ inline void raise(std::uint32_t& largest, float x) {
 
 // ---- scan ---------------------------------------------------------------------------------------
 
-constexpr int kSumLanes = 32;  // element i goes to lane i mod 32, whatever the vector width
+constexpr int kSumLanes = 32;  // element i is added to lane i mod 32, at any vector width
 
 /// The bits of the largest magnitude, and the sum of the squares of x * factor.
 struct Squares {
@@ -63,8 +63,8 @@ BlockScan scan(const float* values, std::int64_t count) {
     result.sum_squares = static_cast<double>(plain.sum);
     return result;
   }
-  // Otherwise values are scaled by a power of two to magnitudes below 4: no overflow, no loss, and exact to undo in
-  // double.
+  // Otherwise values are scaled by a power of two to magnitudes below 4. Their squares do not overflow, no digits are
+  // lost, and the scaling is undone exactly in double.
   const float sum = squares(values, count, std::ldexp(1.0f, -exponent)).sum;
   result.sum_squares = std::ldexp(static_cast<double>(sum), 2 * exponent);
   return result;

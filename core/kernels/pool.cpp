@@ -9,7 +9,7 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Integers as wide as the computing type, as comparisons of its registers return them.
+/// The integers that comparisons of registers of the computing type return; they are as wide as that type.
 template <class T>
 using Word = std::conditional_t<std::is_same_v<T, double>, std::int64_t, std::int32_t>;
 template <class T>
@@ -57,7 +57,7 @@ Words<T> get_index(const I* from, P part) {
   return get_index_lanes<T>(from, kWideLanes<T>);
 }
 
-/// Returns the number of output rows (image, oh) per task, by size alone.
+/// Returns the number of output rows (image, oh) per task, which depends on the size of a row only.
 std::int64_t grain_of(std::int64_t width, std::int64_t channels) {
   return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, width * channels));
 }
@@ -89,20 +89,21 @@ template <class T, class P>
   for (std::int64_t h = 0; h < rows; ++h)
     for (std::int64_t w = 0; w < columns; ++w) {
       const Wide<T> v = get(from + (h * a.width + w) * a.x_pitch, part);
-      const Words<T> take = (v > best.value) | (v != v);  // NaN is taken, and nothing is larger afterwards
+      const Words<T> take = (v > best.value) | (v != v);  // takes NaN, after which no value compares as larger
       best.value = take ? v : best.value;
       best.index = take ? splat(static_cast<Word<T>>(first + h * a.kernel_w + w)) : best.index;
     }
   return best;
 }
 
-/// best_of() for 2 x 2 pixels: a tree of comparisons unless one is NaN.
+/// Computes best_of() for 2 x 2 pixels, by a tree of comparisons if none of them is NaN.
 template <class T, class P>
 [[gnu::always_inline]] inline Best<T> best_of_four(const MaxPool& a, const T* from, Word<T> first, P part) {
   const T* next_row = from + a.width * a.x_pitch;
   const Wide<T> left = get(from, part), right = get(from + a.x_pitch, part);
   const Wide<T> next_left = get(next_row, part), next_right = get(next_row + a.x_pitch, part);
-  if (any_nan((left + right) + (next_left + next_right))) [[unlikely]]  // or +inf and -inf, whose sum is NaN
+  if (any_nan((left + right) + (next_left + next_right)))
+      [[unlikely]]  // true also for +inf with -inf, whose sum is NaN
     return best_of(a, from, 2, 2, first, part);
   const Wide<T> upper = right > left ? right : left, lower = next_right > next_left ? next_right : next_left;
   const Wide<T> best = lower > upper ? lower : upper;

@@ -8,8 +8,8 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Each exponential is computed once and kept until the sum is known: in y, or in scratch if y is narrower than C.
-/// Memory would be idle meanwhile, so the next row is prefetched.
+/// Each exponential is computed once and kept until the sum is known: in y, or in scratch if y is narrower than C. The
+/// next row is prefetched meanwhile, because memory would otherwise be idle.
 template <class C>
 [[gnu::flatten]] void softmax_of(In x, Out y, std::int64_t n, bool log) {
   Reader<C> xs(x);
@@ -72,7 +72,7 @@ using Words = Vector<std::uint64_t>;
 constexpr int kCounters = kLanes<std::uint64_t>, kDrawn = 4 * kCounters;
 static_assert(kChunk % kDrawn == 0);
 
-/// words[i] = word first + i of the stream for all i < n, and on to the next multiple of kDrawn.
+/// Stores word first + i of the stream in words[i] for all i < n, and for further i up to the next multiple of kDrawn.
 void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::uint32_t* words) {
   const std::array<std::uint32_t, 4> zero = stream.counter(0);
   Words own, low, high;  // lane numbers, and the interleaving of two vectors' lanes

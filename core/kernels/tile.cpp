@@ -34,7 +34,7 @@ inline VInt first_lanes(int count) {
   return lane < count;
 }
 
-/// Addresses of the kRows rows of A. With kRowsBeside, rows are contiguous, and one register addresses all of them.
+/// The addresses of the kRows rows of A. With kRowsBeside, rows are contiguous, and one register addresses all of them.
 /// Otherwise lanes are contiguous, and seven rows share a register: the offsets of rows 0 to 6 are one, two or four
 /// times 1, 3 or 5 rows, which an x86 address can encode.
 template <class Lane, int kRows, bool kRowsBeside>
@@ -76,7 +76,7 @@ void run(const TileArgs<Lane>& t) {
   constexpr int kWidth = kVectorWidth<Lane>;
   const int tail = t.columns - (kVectors - 1) * kWidth;
 
-  // Rows of C are far apart, so no hardware prefetcher guesses the next tile's.
+  // Rows of C are far apart, so no hardware prefetcher fetches the rows of the next tile.
 #pragma GCC unroll 14
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2

@@ -3,8 +3,8 @@
 #if defined(__AMX_BF16__)
 
 /// The register tile in AMX: C (32, 32) is four registers of (16, 16) floats, with two of A (16 rows, 16 pairs) and two
-/// of B (16 pairs, 16 columns). A register's shape limits the bytes that are read, so nothing beyond a row or a column
-/// matters.
+/// of B (16 pairs, 16 columns). A register's shape limits the bytes that are read, so bytes beyond the end of a row or
+/// column are never read.
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
@@ -25,7 +25,8 @@ struct alignas(64) Shapes {
 };
 static_assert(sizeof(Shapes) == 64);
 
-/// Compiler barrier, since the tile instructions do not declare the memory that they read and write.
+/// Makes the compiler complete all stores first, because the tile instructions do not declare the memory that they read
+/// and write.
 inline void stores_are_done(const void* memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
 
 struct TileMemory {
@@ -134,7 +135,7 @@ void TileUnit<Bf16TileLane>::run(const TileArgs<Bf16TileLane>& t, int rows) {
     if (rest != 0) {
       if (groups > 0) {
         Tiles::save(c);
-        shape(rows, rest);  // shape() clears the registers, hence the save and the load
+        shape(rows, rest);  // shape() clears the registers, so they are saved before and loaded afterwards
         Tiles::load(c);
       }
       Tiles::add(t, groups, groups + 1);

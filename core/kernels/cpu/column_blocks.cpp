@@ -8,9 +8,9 @@
 namespace binade::cpu {
 namespace {
 
-/// Values of a block: 128 KiB of f32, which stay in the L2 cache for a second pass.
+/// Number of values of a block. They are 128 KiB in f32, so that they stay in the L2 cache for a second pass.
 constexpr std::int64_t kBlockValues = 1 << 15;
-/// Most rows of a block: the sums of a block are f32, and are combined in double.
+/// Largest number of rows of a block. The sums within a block are f32, and the sums of blocks are added in double.
 constexpr std::int64_t kBlockRows = 512;
 
 /// Runs `reduce`, which gives two values per channel and block, and calls add(result, rows, first, second) for each

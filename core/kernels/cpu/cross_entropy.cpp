@@ -44,7 +44,7 @@ C row_loss(const C* three, C target_logit, std::int64_t classes, C smoothing) {
   return smoothing > 0 ? nll - smoothing * (three[2] / static_cast<C>(classes)) : nll;
 }
 
-/// C is the type of the statistics.
+/// Computes the statistics and the loss of each row, and the mean of the losses. C is the type of the statistics.
 template <class C>
 void forward(const CrossEntropyArgs& a) {
   *a.count = count_labels(a);

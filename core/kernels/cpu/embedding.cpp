@@ -11,7 +11,8 @@
 namespace binade::cpu {
 namespace {
 
-/// Positions sorted by index, equal indices in position order: row r is looked up by tokens[begin[r]] … [begin[r + 1]).
+/// The positions of the tokens, sorted by index and then by position. Row r of the table is looked up by the tokens at
+/// positions tokens[begin[r]] up to tokens[begin[r + 1] - 1].
 struct Lookups {
   std::vector<std::int64_t> begin, tokens;
 };

@@ -15,7 +15,8 @@ void each_channel(const ChannelNorm& a, F&& f) {
       f(c, static_cast<std::size_t>(sample * a.cols + c), static_cast<std::size_t>(sample * a.groups + c / width));
 }
 
-/// Mean and 1 / sqrt(variance + eps) of each group, repeated for its channels: vectors (samples, cols).
+/// The mean and 1 / sqrt(variance + eps) of each group, repeated for each channel of the group, as vectors (samples,
+/// cols).
 template <class C>
 struct GroupVectors {
   std::vector<C> mean{}, rstd{};

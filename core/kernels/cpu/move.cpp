@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kGrainBytes = 1 << 16;
 
-/// Like memcpy, but copies a short run inline, since the call would cost more than the copy.
+/// Copies like memcpy(), but copies a short run inline, because the call would take longer than the copy.
 void copy_run(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kStep = 16, kShort = 256;
   if (bytes < kStep || bytes > kShort) {

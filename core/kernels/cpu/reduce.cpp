@@ -12,8 +12,9 @@ namespace binade::cpu {
 namespace {
 
 constexpr std::int64_t kGrain = 1 << 14;    // elements that one thread reduces in sequence
-constexpr std::int64_t kColumns = 1 << 12;  // columns of a chunk, kept in cache
-constexpr std::int64_t kLeastRows = 32;     // fewest rows of a chunk, so that partial results stay few
+constexpr std::int64_t kColumns = 1 << 12;  // number of columns of a chunk, which stay in cache
+constexpr std::int64_t kLeastRows =
+    32;  // smallest number of rows of a chunk, which limits the number of partial results
 
 /// Extents of a contiguous tensor seen as (outer, reduced, inner).
 struct View {
@@ -36,7 +37,7 @@ void combine_chunks(Tensor& partial, std::int64_t outer, std::int64_t chunks, st
   });
 }
 
-/// Returns partial (outer, chunks, inner) with its chunks combined: (outer, inner).
+/// Combines the chunks of partial (outer, chunks, inner) and returns the result (outer, inner).
 Tensor combined(Tensor& partial, const View& v, std::int64_t chunks, const ReduceLoops& loops) {
   if (chunks == 1) return partial;
   combine_chunks(partial, v.outer, chunks, v.inner, loops);
@@ -147,7 +148,7 @@ void run_reduce(const ReduceArgs& a) {
   }
   if (count > 0) run_convert({.to = {a.y.data, a.y.dtype, count}, .from = input_rows(total), .rows = 1, .cols = count});
   if (a.largest) return;
-  const Observation observed = observe(total);  // before it is rounded
+  const Observation observed = observe(total);  // observes the total before it is rounded
   binade::detail::note(size_of(a.y.dtype) == 2 ? Observation{.low = observed.wide} : observed);
 }
 

@@ -73,7 +73,7 @@ void add_mask(const InputRows& mask, C* to, std::int64_t rows, std::int64_t cols
 
 }  // namespace
 
-/// A contiguous tensor is one row, which is converted in parts of kGrain elements.
+/// Converts a contiguous tensor as one row, in parts of kGrain elements.
 void run_convert(const ConvertArgs& a) {
   const OutputRows& to = a.to;
   const InputRows& from = a.from;

@@ -16,8 +16,9 @@
 /// Measures the machine's memory bandwidth by passes over arrays, with the allocator and the threads of Binade's ops.
 namespace binade::bench {
 
+/// A pass over arrays of floats.
 enum class Pass {
-  kRead,            ///< the sum of x
+  kRead,            ///< reads x and sums it
   kCopy,            ///< y = x
   kTriad,           ///< y = x + kTriadFactor z
   kStreamingTriad,  ///< kTriad with stores that bypass the caches
@@ -30,7 +31,7 @@ struct PassLoops {
   void (*triad)(float* y, const float* x, const float* z, std::int64_t count);
   void (*streaming_triad)(float* y, const float* x, const float* z, std::int64_t count);
 };
-inline constexpr std::int64_t kPassUnit = 64;
+inline constexpr std::int64_t kPassUnit = 64;  ///< number of floats of which `count` is a multiple
 inline constexpr float kTriadFactor = 0.5f;
 
 namespace detail {

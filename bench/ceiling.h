@@ -23,6 +23,7 @@
 /// Measures the machine's limits in the benchmark's own process.
 namespace binade::bench {
 
+/// Returns the time of a clock that never goes back, in seconds.
 inline double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -37,7 +38,8 @@ inline double thread_seconds() {
 inline double work_seconds() { return num_threads() == 1 ? thread_seconds() : seconds(); }
 
 #if defined(__x86_64__)
-/// Computes `rounds` x 12 independent multiply-adds of f32, each of a 512-bit register (multiply_adds_256: 256-bit).
+/// Computes `rounds` x 12 independent multiply-adds of f32, each on a 512-bit register (in multiply_adds_256() a
+/// 256-bit register).
 __attribute__((target("avx512f"))) inline void multiply_adds_512(std::int64_t rounds) {
   __m512 x = _mm512_set1_ps(1.0f), y = _mm512_set1_ps(1e-9f);
   __m512 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
@@ -94,7 +96,7 @@ __attribute__((target("amx-tile,amx-bf16"))) inline void tile_products(std::int6
 }
 #endif
 
-/// Returns the best total rate of all threads, GFLOP/s, of loop(rounds) with `flops` per round.
+/// Runs loop(rounds) on all threads and returns their best total rate in GFLOP/s. A round has `flops` operations.
 template <class F>
 double peak_of(double flops, F&& loop) {
   constexpr std::int64_t kRounds = 400'000;
@@ -109,7 +111,7 @@ double peak_of(double flops, F&& loop) {
   return best;
 }
 
-/// Returns the best f32 multiply-add rate of all threads, GFLOP/s; 0 if it cannot be measured.
+/// Returns the best total rate of f32 multiply-adds of all threads in GFLOP/s; 0 if it cannot be measured.
 inline double peak_gflops() {
 #if defined(__x86_64__)
   const bool wide = __builtin_cpu_supports("avx512f");
@@ -121,8 +123,8 @@ inline double peak_gflops() {
 #endif
 }
 
-/// Returns the best bf16 rate of all threads at the kernel level `isa`, GFLOP/s. A level without bf16 instructions
-/// computes in f32, so its rate is peak_gflops().
+/// Returns the best total rate of bf16 products of all threads in GFLOP/s, at the kernel level `isa`. A level without
+/// bf16 instructions computes in f32, so its rate is peak_gflops().
 inline double peak_bf16_gflops(std::string_view isa) {
 #if defined(__x86_64__)
   if (isa == "v4amx") return peak_of(4 * 16 * 16 * 32 * 2, tile_products);
@@ -156,6 +158,7 @@ inline double handover_ns() {
   }
   return best;
 }
+/// Prints the result of handover_ns(). `when` tells the reader when it was measured.
 inline void print_handover(std::string_view when) {
   if (num_threads() > 1) fmt::print("{}: {:.0f} ns from core to core\n", when, handover_ns());
 }
@@ -185,7 +188,7 @@ double best_seconds(int repeats, F&& f) {
 /// Parses the arguments [THREADS [REPEATS]] of a benchmark of matrix products, and measures the peak rates.
 struct ProductBench {
   int repeats;
-  double peak, bf16_peak;  ///< GFLOP/s
+  double peak, bf16_peak;  ///< best total rates of f32 and bf16 in GFLOP/s
 
   ProductBench(int argc, char** argv, int usual_repeats) : repeats(argc > 2 ? std::atoi(argv[2]) : usual_repeats) {
     set_num_threads(argc > 1 ? std::atoi(argv[1]) : 2);

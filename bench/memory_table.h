@@ -51,7 +51,7 @@ class Contender {
   std::vector<double> samples_;
 };
 
-/// The work of a row, with the minimum of bytes that it reads and writes.
+/// The work that a row measures, with the minimum of bytes that it must read and write.
 struct Work {
   double reads{}, writes{};  ///< bytes per call
   std::function<void()> run{};
@@ -62,7 +62,7 @@ struct Work {
   double goal() const { return optimizer ? 0.8 : 0.7; }
 };
 
-/// The bandwidth that a row is compared with.
+/// The measured bandwidth that a row is compared with.
 struct Ceiling {
   const char* name{};
   std::vector<Pass> passes{};  ///< passes to measure; the fastest one counts
@@ -76,14 +76,15 @@ inline Ceiling ceiling_of(const Work& work) {
   return {"copy", {Pass::kCopy}};
 }
 
-/// The number of bytes that a call uses, and the level of memory that they fit into.
+/// The number of bytes that a call reads and writes, and the name of the cache (or main memory) that they fit into.
 struct WorkingSet {
   std::string level{};
   std::int64_t bytes = 0;
 };
 
+/// Options of all rows of the table.
 struct TableOptions {
-  int repeats = 7;     ///< measurements per median
+  int repeats = 7;     ///< number of measurements per median
   std::string only{};  ///< measures only rows with this text in their names; empty: all
 };
 

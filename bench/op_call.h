@@ -33,6 +33,7 @@ inline Tensor values(std::int64_t rows, std::int64_t columns, DType dtype, std::
   return all;
 }
 
+/// Returns the number of bytes of the tensor's elements.
 inline double bytes_of(const Tensor& t) {
   return static_cast<double>(t.numel()) * static_cast<double>(size_of(t.dtype()));
 }

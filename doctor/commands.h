@@ -33,6 +33,7 @@ int write_report(const std::string& run, const std::string& output);
 /// the bundle names, which must be listed in run/known_programs.h. Does not return; throws ArgumentError on failure.
 int replay(const std::string& bundle, const std::string& program);
 
+/// Arguments of `export` and `import`.
 struct ExchangeOptions {
   std::string from{}, to{};      ///< paths of the input and of the output
   std::string names = "binade";  ///< naming scheme of the exchange file: binade, pytorch-unet or hf-gpt2

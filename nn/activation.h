@@ -3,7 +3,8 @@
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/nn/module.h"
 
-/// Activations as modules, for Sequential; formulas in core/ops/unary.h. All propagate NaN.
+/// Activations as modules, for example as layers of Sequential. Their formulas and derivatives are in core/ops/unary.h.
+/// All propagate NaN.
 namespace binade::nn {
 
 /// A layer that applies a function of one variable.
@@ -13,28 +14,29 @@ class FunctionModule : public StatelessModule {
   Variable forward(const Variable& x) override { return kFunction(x); }
 };
 
-/// max(x, 0).
+/// Applies max(x, 0).
 struct Relu : FunctionModule<relu> {
   std::string kind() const override { return "Relu"; }
 };
-/// x sigmoid(x).
+/// Applies x sigmoid(x).
 struct Silu : FunctionModule<silu> {
   std::string kind() const override { return "Silu"; }
 };
-/// 1 / (1 + exp(-x)).
+/// Applies 1 / (1 + exp(-x)).
 struct Sigmoid : FunctionModule<sigmoid> {
   std::string kind() const override { return "Sigmoid"; }
 };
-/// tanh(x).
+/// Applies tanh(x).
 struct Tanh : FunctionModule<tanh> {
   std::string kind() const override { return "Tanh"; }
 };
 
+/// Options of Gelu.
 struct GeluOptions {
-  bool tanh = false;  ///< true: tanh approximation; false: erf
+  bool tanh = false;  ///< true: uses the tanh approximation of Phi; false: uses erf
 };
 
-/// x Phi(x), where Phi is the normal distribution function.
+/// Applies x Phi(x), where Phi is the normal distribution function.
 struct Gelu : OptionsModule<GeluOptions> {
   using OptionsModule::OptionsModule;
   std::string kind() const override { return "Gelu"; }

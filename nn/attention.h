@@ -5,13 +5,14 @@
 
 namespace binade::nn {
 
-/// Keys and values of the tokens so far, for the generation of text. Start with an empty cache; each call of the
-/// attention appends the new tokens to it.
+/// The keys and values of the tokens so far, for the generation of text. A text begins with an empty cache, and each
+/// call of the attention appends the keys and values of the new tokens.
 struct AttentionCache {
   Variable key{}, value{};  ///< (B, S, kv_heads D) for S tokens
   std::int64_t length() const { return key.defined() ? key.dim(1) : 0; }
 };
 
+/// Options of MultiHeadAttention.
 struct MultiHeadAttentionOptions {
   std::int64_t dim = 0, heads = 1;
   std::int64_t kv_heads = 0;  ///< key-value heads; heads / kv_heads query heads share one (0: equal to `heads`)
@@ -22,8 +23,9 @@ struct MultiHeadAttentionOptions {
   bool composed = false;
 };
 
-/// Self-attention (Vaswani et al., 2017) of x (B, T, dim) -> (B, T, dim): out(softmax(q k^T / sqrt(D) + mask) v) per
-/// head, D = dim / heads. Parameters at query|key|value|out.
+/// Computes self-attention (Vaswani et al., 2017) of x (B, T, dim) -> (B, T, dim): for each head, with D = dim / heads,
+/// softmax(q k^T / sqrt(D) + mask) v, and then the layer `out` of all heads. The parameters are in the layers query,
+/// key, value and out.
 ///
 /// One op, `projections` (ops::Projections), computes query, key and value. It has the module path of the attention,
 /// and reads the three weights in place if an optimizer stores them side by side. Instead, three `linear` ops with the

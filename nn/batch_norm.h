@@ -5,6 +5,7 @@
 
 namespace binade::nn {
 
+/// Options of BatchNorm2d.
 struct BatchNormOptions {
   std::int64_t channels = 0;
   double momentum = 0.1;  ///< weight of the batch in the running statistics

@@ -5,8 +5,9 @@
 
 namespace binade::nn {
 
+/// Options of Conv2d.
 struct Conv2dOptions {
-  std::int64_t in = 0, out = 0;
+  std::int64_t in = 0, out = 0;  ///< number of input and output channels
   Extent2 kernel = 3;
   Extent2 stride = 1;
   Extent2 padding = 0;
@@ -16,7 +17,7 @@ struct Conv2dOptions {
 };
 
 /// Convolution of images (N, H, W, in) with weight (out, R, S, in / groups) and bias (out): see ops::Conv2d.
-/// Initialized like PyTorch's: U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), fan_in = R S in / groups.
+/// Initialized as in PyTorch: U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), fan_in = R S in / groups.
 class Conv2d : public Convolution {
  public:
   explicit Conv2d(const Conv2dOptions& o) : Convolution("Conv2d", o, o.out, o.in), options_(o) {}

@@ -5,8 +5,9 @@
 
 namespace binade::nn {
 
+/// Options of ConvTranspose2d.
 struct ConvTranspose2dOptions {
-  std::int64_t in = 0, out = 0;
+  std::int64_t in = 0, out = 0;  ///< number of input and output channels
   Extent2 kernel = 2;
   Extent2 stride = 1;
   Extent2 padding = 0;
@@ -17,7 +18,7 @@ struct ConvTranspose2dOptions {
 };
 
 /// Transposed convolution of images (N, H, W, in) with weight (in, R, S, out / groups) and bias (out): see
-/// ops::ConvTranspose2d. Initialized like PyTorch's: U(-b, b), b = 1 / sqrt(R S out / groups).
+/// ops::ConvTranspose2d. Initialized as in PyTorch: U(-b, b), b = 1 / sqrt(R S out / groups).
 class ConvTranspose2d : public Convolution {
  public:
   explicit ConvTranspose2d(const ConvTranspose2dOptions& o)

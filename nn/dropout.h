@@ -5,11 +5,12 @@
 
 namespace binade::nn {
 
+/// Options of Dropout.
 struct DropoutOptions {
   double p = 0.5;  ///< probability of an element to be dropped
 };
 
-/// In training, each element is 0 with probability p, else x / (1 - p); in evaluation, returns x.
+/// In training, sets each element of x to 0 with probability p, and otherwise to x / (1 - p). In evaluation, returns x.
 struct Dropout : OptionsModule<DropoutOptions> {
   explicit Dropout(const DropoutOptions& options) : OptionsModule(options) {
     check<ArgumentError>(options.p >= 0 && options.p < 1, "Dropout: wanted p in [0, 1), got {}", options.p);

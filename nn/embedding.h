@@ -5,11 +5,12 @@
 
 namespace binade::nn {
 
+/// Options of Embedding.
 struct EmbeddingOptions {
   std::int64_t count = 0, dim = 0;  ///< number of rows, values per row
 };
 
-/// Maps indices (…), i64 or i32, to rows (…, dim) of weight (count, dim). Initialized like PyTorch's: N(0, 1).
+/// Maps indices (…), i64 or i32, to rows (…, dim) of weight (count, dim). Initialized as in PyTorch, from N(0, 1).
 class Embedding : public Module {
  public:
   explicit Embedding(const EmbeddingOptions& o) {

@@ -5,8 +5,9 @@
 
 namespace binade::nn {
 
+/// Options of Flatten.
 struct FlattenOptions {
-  int first = 1, last = -1;
+  int first = 1, last = -1;  ///< first and last merged dimension; -1: the last one
 };
 
 /// Merges dimensions [first, last] into one: (N, H, W, C) -> (N, H W C).

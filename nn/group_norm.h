@@ -5,6 +5,7 @@
 
 namespace binade::nn {
 
+/// Options of GroupNorm.
 struct GroupNormOptions {
   std::int64_t groups = 1, channels = 0;
   double eps = 1e-5;

@@ -8,8 +8,10 @@
 /// PyTorch, this also holds for the weight (C, R, S, K / groups) of a transposed convolution.
 namespace binade::nn::init {
 
+/// Selects fan_in or fan_out.
 enum class FanMode { kIn, kOut };
 
+/// fan_in and fan_out of a weight.
 struct Fans {
   std::int64_t in = 0, out = 0;
 };

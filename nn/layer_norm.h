@@ -5,8 +5,9 @@
 
 namespace binade::nn {
 
+/// Options of LayerNorm.
 struct LayerNormOptions {
-  std::int64_t dim = 0;
+  std::int64_t dim = 0;  ///< extent of the last dimension
   double eps = 1e-5;
   bool bias = true;
 };

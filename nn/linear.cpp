@@ -36,8 +36,8 @@ std::optional<ops::Fp8Scaling> Linear::fp8_scaling() {
   if (!reads_fp8(current_policy(), step_context().module_path, ops::Linear::info.name)) return std::nullopt;
   if (!fp8_amax.committed().defined()) return ops::Fp8Scaling{};
   if (!training()) return ops::Fp8Scaling{.amaxes = fp8_amax.value()};
-  // The history moves on once per step: not for further micro-batches, further calls of this layer or recomputation in
-  // the same step.
+  // The history gets one new entry per step, so it does not change for further micro-batches, further calls of this
+  // layer or recomputation in the same step.
   const bool begun = step_context().recomputing || (TransactionScope::active() && fp8_amax.pending());
   if (!begun) ops::begin_fp8_step(fp8_amax.writable());
   return ops::Fp8Scaling{.amaxes = fp8_amax.value(), .record = true};

@@ -5,14 +5,15 @@
 
 namespace binade::nn {
 
+/// Options of Linear.
 struct LinearOptions {
-  std::int64_t in = 0, out = 0;
+  std::int64_t in = 0, out = 0;  ///< values per row of x and of y
   bool bias = true;
   Activation activation = Activation::kNone;  ///< applied by the product as it stores its result
 };
 
-/// y = activation(x weight^T + bias): x (…, in), weight (out, in), bias (out), y (…, out). Initialized like PyTorch's:
-/// weight and bias U(-1 / sqrt(in), 1 / sqrt(in)).
+/// Computes y = activation(x weight^T + bias) for x (…, in), weight (out, in), bias (out) and y (…, out). Weight and
+/// bias are initialized as in PyTorch, from U(-1 / sqrt(in), 1 / sqrt(in)).
 ///
 /// Under a policy with fp8_linear, the operands of its products are rounded to 8 bits, with scales from the largest
 /// magnitudes of earlier steps. Outside a step transaction, each forward in training mode counts as a step.

@@ -6,15 +6,16 @@
 
 namespace binade::nn {
 
+/// Options of Mlp.
 struct MlpOptions {
-  std::int64_t dim = 0;
+  std::int64_t dim = 0;     ///< size of the input and of the output
   std::int64_t hidden = 0;  ///< size of the hidden layer; 0: 4 dim
   Activation activation = Activation::kGelu;
   bool bias = true;
   double dropout = 0;  ///< probability of dropout after the layer `down`
 };
 
-/// x (…, dim) -> down(activation(up(x))), (…, dim).
+/// A network with one hidden layer: maps x (…, dim) to down(activation(up(x))) (…, dim).
 class Mlp : public Module {
  public:
   explicit Mlp(const MlpOptions& o)

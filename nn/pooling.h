@@ -5,20 +5,22 @@
 
 namespace binade::nn {
 
-/// Maximum over windows of images (N, H, W, C), constructed like MaxPool2d({.kernel = 2}). See ops::MaxPool2d.
+/// Computes the maximum over each window of images (N, H, W, C), for example with MaxPool2d({.kernel = 2}). See
+/// ops::MaxPool2d.
 struct MaxPool2d : OptionsModule<PoolOptions> {
   using OptionsModule::OptionsModule;
   std::string kind() const override { return "MaxPool2d"; }
   Variable forward(const Variable& x) override { return max_pool2d(x, options()); }
 };
 
-/// Average over windows of images (N, H, W, C). See ops::AvgPool2d.
+/// Computes the average over each window of images (N, H, W, C). See ops::AvgPool2d.
 struct AvgPool2d : OptionsModule<PoolOptions> {
   using OptionsModule::OptionsModule;
   std::string kind() const override { return "AvgPool2d"; }
   Variable forward(const Variable& x) override { return avg_pool2d(x, options()); }
 };
 
+/// Options of Upsample.
 struct UpsampleOptions {
   std::int64_t factor = 2;
   UpsampleMode mode = UpsampleMode::kNearest;

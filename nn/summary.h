@@ -12,13 +12,14 @@ namespace binade::nn {
 struct SummaryRow {
   std::string path{}, kind{};
   std::string output_shape{};  ///< output of the last op in the module or a submodule; "" if none was recorded
-  /// Number of elements of its own parameters, without submodules. A tied parameter counts where it is named first
+  /// Number of elements of its own parameters, without submodules. A tied parameter counts where it is named first.
   std::int64_t parameters = 0;
   std::int64_t flops = 0;  ///< 2 per multiply-add of its own products in forward; elementwise ops do not count
   std::int64_t activation_bytes = 0;  ///< saved for backward by its own ops; memory that two ops save counts once
   std::string precision{};            ///< dtypes of the first inputs of its ops: "f16", "f16 f32"; "" without ops
 };
 
+/// The ops and parameters of a model, by module.
 struct Summary {
   std::vector<SummaryRow> rows{};                                ///< in visit order, the root first
   std::int64_t parameters = 0, flops = 0, activation_bytes = 0;  ///< totals of the rows

@@ -12,6 +12,7 @@ namespace binade {
 using ops::UpsampleMode;
 
 /// Options of pooling of images (N, H, W, C). Formulas are in core/ops/max_pool2d.h and core/ops/avg_pool2d.h.
+/// Options of max and average pooling.
 struct PoolOptions {
   Extent2 kernel = 2;
   Extent2 stride = 0;  ///< 0: equal to the kernel

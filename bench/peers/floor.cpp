@@ -44,12 +44,13 @@ auto describe_gradient(const dnnl::engine& engine, const Hint& hint, const Args&
     return typename Primitive::primitive_desc(typename Primitive::desc(args...), engine, hint);
 }
 
+/// The work of one training step, to which the member functions below add layers.
 class Step {
  public:
   explicit Step(Type type) : type_(type) {}
 
-  /// x (n, c, h, h) -> y (n, k, …) with square filters, stride 1 and y as large as x. A transposed convolution has 2 x
-  /// 2 filters and stride 2.
+  /// Adds a convolution x (n, c, h, h) -> y (n, k, …) with square filters, stride 1 and y as large as x. A transposed
+  /// convolution has 2 x 2 filters and stride 2.
   void convolution(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t k, std::int64_t filter, bool transposed,
                    bool data_gradient = true) {
     parameters_ += k * c * filter * filter;
@@ -62,7 +63,7 @@ class Step {
           dnnl::algorithm::convolution_direct, n, c, h, k, filter, 1, h, data_gradient);
   }
 
-  /// y = x W^T for `rows` rows, and its gradients, in each of `layers` layers.
+  /// Adds y = x W^T for `rows` rows, and the gradients of x and W, in each of `layers` layers.
   void linear(std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t layers) {
     parameters_ += in * out * layers;
     for (std::int64_t layer = 0; layer < layers; ++layer) {
@@ -72,8 +73,8 @@ class Step {
     }
   }
 
-  /// Attention with `heads` heads in the whole batch: two products in forward (logits, y) and four in backward
-  /// (gradients of logits, query, key and value).
+  /// Adds attention with `heads` heads in the whole batch. It has two products in forward (logits and y) and four in
+  /// backward (the gradients of logits, query, key and value).
   void attention(std::int64_t heads, std::int64_t tokens, std::int64_t depth, std::int64_t layers) {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       for (int twice = 0; twice < 2; ++twice)
@@ -85,30 +86,30 @@ class Step {
     }
   }
 
-  /// Batch norm and ReLU after a convolution with `values` results. The sums are computed while the convolution stores,
-  /// and in backward while the next gradient is stored, which reads the results once more.
+  /// Adds batch norm and ReLU after a convolution with `values` results. The sums are computed while the convolution
+  /// stores its results, and in backward while the next gradient is stored, which reads the results once more.
   void norm_of_images(std::int64_t values) {
     // Each comment lists the arrays that are read -> written.
     pass<1, 1>(values);  // result -> normalized
-    pass<1, 0>(values);  // result, while its gradient is stored
+    pass<1, 0>(values);  // result (while its gradient is stored) -> nothing
     pass<2, 1>(values);  // result, gradient of normalized -> gradient of result
   }
-  /// 2 x 2 max pooling of `values` values, fused into the normalization. It writes a quarter of that number of values
-  /// besides, and reads as many in backward.
+  /// Adds 2 x 2 max pooling of `values` values, which is fused into the normalization. It additionally writes a quarter
+  /// of that number of values, and reads as many in backward.
   void pooling(std::int64_t values) { pass<1, 1>(values / 4); }
-  /// An addition to the residual and the layer norm after it.
+  /// Adds an addition to the residual and the layer norm after it.
   void norm_of_rows(std::int64_t values) {
     pass<2, 2>(values);  // residual, branch -> residual, normalized
     pass<3, 1>(values);  // residual, gradients of residual and normalized -> gradient of residual
   }
-  /// A fused activation stores its input for its gradient.
+  /// Adds a fused activation, which stores its input for the gradient.
   void activation(std::int64_t values) { pass<1, 1>(values); }
-  /// A lookup of rows with `values` values in total, and its gradient.
+  /// Adds a lookup of rows with `values` values in total, and its gradient.
   void embedding(std::int64_t values) {
     pass<1, 1>(values);
     pass<1, 1>(values);
   }
-  /// The loss of `values` logits, which are read once and replaced by their gradient.
+  /// Adds the loss of `values` logits, which are read once and replaced by their gradient.
   void loss(std::int64_t values) { pass<1, 1>(values); }
 
   void run() {
@@ -157,7 +158,7 @@ class Step {
                            {DNNL_ARG_DIFF_WEIGHTS, memory(weights.diff_weights_desc(), engine_)}});
   }
 
-  /// `batch` products (m, k) x (k, n); a transposed operand is stored transposed.
+  /// Adds `batch` products (m, k) x (k, n). A transposed operand is stored transposed.
   void product(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, bool left_transposed,
                bool right_transposed, Type result) {
     const auto matrix = [&](Type type, std::int64_t rows, std::int64_t columns, bool transposed) {
@@ -176,7 +177,7 @@ class Step {
     works_.push_back([this, primitive, arguments] { primitive.execute(stream_, arguments); });
   }
 
-  /// Fills memory with noise, because zeros multiply faster on some processors.
+  /// Returns memory that is filled with noise, because zeros multiply faster on some processors.
   memory filled(const memory::desc& desc) {
     memory to(desc, engine_);
     const memory::dims dims = described_dims(desc);
@@ -199,7 +200,7 @@ class Step {
       return desc.dims();
   }
 
-  /// Reads `kRead` arrays of `values` values and writes `kWritten` arrays of that size.
+  /// Adds a pass that reads `kRead` arrays of `values` values and writes `kWritten` arrays of that size.
   template <int kRead, int kWritten>
   void pass(std::int64_t values) {
     const std::size_t words = static_cast<std::size_t>(values) * (type_ == Type::f32 ? 4 : 2) / 4;

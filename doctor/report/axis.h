@@ -10,6 +10,7 @@ namespace binade::doctor::report {
 /// Scale of an axis. kSteps is a linear scale for numbers of steps, with integers as labels.
 enum class Scale { kLinear, kLog10, kLog2, kSteps };
 
+/// A labeled value of an axis.
 struct Tick {
   double value = 0;
   std::string label{};
@@ -21,8 +22,10 @@ class Axis {
   /// Makes an axis from `low` to `high`. Bounds that are equal or too close are moved apart. A logarithmic scale
   /// requires bounds > 0.
   Axis(Scale scale, double low, double high);
-  /// Makes an axis that contains all points of the lines: logarithmic if the values span more than a factor of 30.
+  /// Makes an axis that contains all points of the lines. It is logarithmic if the values span more than a factor of
+  /// 30.
   static Axis around(const std::vector<Series>& lines);
+  /// Makes an axis with the given scale that contains all points of the lines.
   static Axis around(const std::vector<Series>& lines, Scale scale);
 
   /// Returns the position of a value: 0 at the low end, 1 at the high end.

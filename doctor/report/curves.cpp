@@ -74,7 +74,7 @@ LineChart lr_chart(const RunHistory& history) {
   return chart;
 }
 
-/// True if the run used a loss scale.
+/// Returns true if the run used a loss scale.
 bool is_scaled(const RunHistory& history) {
   return std::ranges::any_of(history.committed, [](const Attempt& a) { return a.loss_scale > 1; });
 }

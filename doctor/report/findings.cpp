@@ -17,7 +17,7 @@ constexpr double kOverfitRatio = 1.02;    // last validation loss divided by the
 constexpr double kSkipShare = 0.05;       // share of aborted attempts above which it is reported
 constexpr double kDivergedRatio = 1.5;    // ratio of the latest losses to the first, above which they are reported
 constexpr std::size_t kLatest = 3;        // number of latest losses that are compared with the first
-constexpr std::size_t kMostNamed = 4;     // warnings or modules in a finding
+constexpr std::size_t kMostNamed = 4;     // largest number of warnings or modules in a finding
 constexpr std::size_t kMostFindings = 8;  // number of findings from which on incidents are not listed
 
 Markup finding(const std::string& lead, const std::string& rest) { return element("b", text(lead)) + text(rest); }

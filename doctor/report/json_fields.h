@@ -13,6 +13,7 @@
 /// templates, so that this header need not include the JSON library.
 namespace binade::doctor::report {
 
+/// The value of a number that is missing.
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 /// Returns a number, or the infinity that a string "inf" or "-inf" encodes; NaN for anything else.
@@ -25,6 +26,7 @@ double number_of(const Json& value) {
   return word == "-inf" ? -std::numeric_limits<double>::infinity() : kMissing;
 }
 
+/// Returns the member `name`, or null if it is missing or `object` is not an object.
 template <class Json>
 const Json* member_of(const Json& object, const char* name) {
   if (!object.is_object()) return nullptr;
@@ -32,13 +34,14 @@ const Json* member_of(const Json& object, const char* name) {
   return at == object.end() ? nullptr : &*at;
 }
 
+/// Returns the member `name` as by number_of(); NaN if it is missing.
 template <class Json>
 double number_in(const Json& object, const char* name) {
   const Json* value = member_of(object, name);
   return value == nullptr ? kMissing : number_of(*value);
 }
 
-/// Returns an integer >= 0 that a double represents exactly; std::nullopt for anything else.
+/// Returns the member `name` if it is an integer >= 0 that a double represents exactly, otherwise std::nullopt.
 template <class Json>
 std::optional<std::int64_t> count_in(const Json& object, const char* name) {
   const double value = number_in(object, name);
@@ -46,12 +49,14 @@ std::optional<std::int64_t> count_in(const Json& object, const char* name) {
   return static_cast<std::int64_t>(value);
 }
 
+/// Returns the member `name` if it is a string, otherwise an empty string.
 template <class Json>
 std::string text_in(const Json& object, const char* name) {
   const Json* value = member_of(object, name);
   return value != nullptr && value->is_string() ? value->template get<std::string>() : std::string();
 }
 
+/// Returns the member `name` if it is true or false, otherwise std::nullopt.
 template <class Json>
 std::optional<bool> flag_in(const Json& object, const char* name) {
   const Json* value = member_of(object, name);
@@ -59,7 +64,7 @@ std::optional<bool> flag_in(const Json& object, const char* name) {
   return value->template get<bool>();
 }
 
-/// Returns the member if it is an object, otherwise an empty object.
+/// Returns the member `name` if it is an object, otherwise an empty object.
 template <class Json>
 Json object_in(const Json& object, const char* name) {
   const Json* value = member_of(object, name);

@@ -13,6 +13,7 @@ namespace binade::doctor::report {
 /// How a line is drawn: kPale is in a light color, kStairs has only horizontal and vertical parts, kDots marks points.
 enum class Stroke { kFirm, kPale, kStairs, kDots };
 
+/// One line of a chart.
 struct Line {
   std::string name{};   ///< shown in the legend and with the values under the pointer; empty: shown in neither
   std::string color{};  ///< class of the style sheet: "c1" … "c4"
@@ -28,6 +29,7 @@ struct Mark {
   std::string anchor{};  ///< link: "#incident-3"
 };
 
+/// A chart of one or more quantities over the steps of a run.
 struct LineChart {
   std::string title{};
   std::string remark{};  ///< text beside the title

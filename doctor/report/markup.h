@@ -7,7 +7,7 @@
 
 namespace binade::doctor::report {
 
-/// Name and value of each attribute.
+/// The name and the value of each attribute of an element.
 using Attributes = std::initializer_list<std::pair<const char*, std::string>>;
 
 /// HTML or SVG, built only from escaped text and from elements that this program names, so that a string from a file
@@ -40,7 +40,7 @@ inline Markup element(const char* name, const Markup& content) { return element(
 /// Makes <name attributes/>, for SVG shapes and HTML's void elements.
 Markup shape(const char* name, Attributes attributes);
 
-/// Makes a text in an SVG. `kind`: its class in the style sheet.
+/// Makes a text element of an SVG. `kind` is its class in the style sheet.
 Markup label(double x, double y, const char* kind, const std::string& words);
 
 /// Makes a paragraph that says why a section or a chart has no content.

@@ -17,7 +17,7 @@ std::int64_t drills_of(const RunHistory& history) {
 
 struct Status {
   std::string words;
-  const char* kind;  // class of the style sheet
+  const char* kind;  // class in the style sheet
 };
 
 Status status_of(const RunHistory& history) {

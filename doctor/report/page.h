@@ -6,7 +6,8 @@
 
 namespace binade::doctor::report {
 
-/// Returns the report as one self-contained HTML file. `made`: last line of the page, with date and program.
+/// Returns the report as one self-contained HTML file. `made` is the last line of the page, which names the date and
+/// the program.
 std::string page(const RunHistory& history, const std::string& made);
 
 }  // namespace binade::doctor::report

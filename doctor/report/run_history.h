@@ -14,7 +14,7 @@
 
 namespace binade::doctor::report {
 
-/// One line of metrics.jsonl about an attempt. NaN if a number is missing.
+/// One attempt of a step, from a line of metrics.jsonl. A missing number is NaN.
 struct Attempt {
   std::int64_t step = 0;
   std::int64_t number = 1;
@@ -22,14 +22,14 @@ struct Attempt {
   double loss = 0, grad_norm = 0, loss_scale = 0, lr = 0;
 };
 
-/// One line of headroom.jsonl.
+/// The headroom of all modules at one step, from a line of headroom.jsonl.
 struct HeadroomLine {
   std::int64_t step = 0;
   bool incident = false;
   std::vector<amp::ModuleHeadroom> modules{};
 };
 
-/// One line of events.jsonl.
+/// One event of the run, from a line of events.jsonl.
 struct EventRecord {
   std::int64_t step = 0;
   std::string kind{}, what{}, time{};
@@ -54,7 +54,7 @@ struct IncidentRecord {
   std::string markdown{};  ///< report.md, if report.json cannot be read
 };
 
-/// A sample of an evaluation: samples/STEP.txt or .png.
+/// A sample of an evaluation, from samples/STEP.txt or samples/STEP.png.
 struct Sample {
   std::int64_t step = 0;
   std::string text{};
@@ -115,7 +115,7 @@ std::vector<LeastHeadroom> least_forward_headroom(const RunHistory& history);
 
 namespace detail {
 
-/// Parts of read_history(): read the files of one kind.
+/// The parts of read_history(). Each reads the files of one kind.
 void read_logs(RunHistory& history);
 void read_incidents(RunHistory& history);
 void read_config(RunHistory& history);

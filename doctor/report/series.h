@@ -5,6 +5,7 @@
 
 namespace binade::doctor::report {
 
+/// One value of a quantity that is recorded during a run.
 struct Point {
   double step = 0;
   double value = 0;
@@ -21,9 +22,11 @@ Series keep_extremes(const Series& series, std::size_t limit);
 /// Returns a smoothed series: each value is the mean of the point and of up to `reach` neighbors on either side.
 Series moving_mean(const Series& series, std::size_t reach);
 
-/// Returns the first and the last point of each range of equal values. A line of stairs needs no others.
+/// Returns the first and the last point of each range of equal values. These points determine a line that consists of
+/// horizontal and vertical parts.
 Series corners_of(const Series& series);
 
+/// Returns the median of the values (the upper one of two), or 0 if there are none.
 double median_of(std::vector<double> values);
 
 }  // namespace binade::doctor::report

@@ -14,11 +14,12 @@ namespace binade::examples {
 /// a model is built. Every member throws CheckpointError that names the field and the expected value.
 class Architecture {
  public:
-  /// Throws if the checkpoint does not describe a `model` ("gpt", "unet").
+  /// Reads the description. Throws if the checkpoint does not describe a `model` ("gpt" or "unet").
   Architecture(const StateDict& checkpoint, const std::string& model);
 
   /// Returns an integer field, which must be in [low, high].
   std::int64_t integer(const std::string& field, std::int64_t low, std::int64_t high) const;
+  /// Returns a field that is true or false.
   bool flag(const std::string& field) const;
 
   /// Requires that the checkpoint has a weight `name` of this shape.
@@ -31,7 +32,7 @@ class Architecture {
  private:
   const StateDict& checkpoint_;
   std::map<std::string, std::variant<std::int64_t, bool>> fields_;
-  std::string shown_;  // the whole description for error texts, truncated
+  std::string shown_;  // the description, truncated, for error texts
 };
 
 }  // namespace binade::examples

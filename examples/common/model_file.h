@@ -13,7 +13,9 @@ struct ModelChoice {
   std::string run{}, checkpoint{}, device = "auto";
   std::int64_t threads = 0;
 };
+/// Adds --run, --checkpoint, --device and --threads to the table.
 void add_model_settings(Settings& table, ModelChoice& choice);
+/// Returns the options of --device and --threads.
 RuntimeOptions runtime_options(const ModelChoice& choice);
 
 /// Returns the state of the selected checkpoint, and prints on stderr which one was selected and why. Throws
@@ -48,6 +50,7 @@ struct EvalSettings {
   TrainSettings data{};  ///< only the paths of the data and the batch size are used
 };
 
+/// Adds all settings of `eval` to the table.
 void add_eval_settings(Settings& table, EvalSettings& s);
 
 /// Applies the flags. --data, --val-data and --val-fraction default to the values that the run was trained with or,

@@ -16,7 +16,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kMostMembers = 10'000;  // of a JSON object; ordered_json compares each key with all earlier ones
+constexpr std::size_t kMostMembers =
+    10'000;  // largest number of members of a JSON object; ordered_json compares each key with all earlier ones
 
 std::string key_of(std::string name) {
   std::ranges::replace(name, '-', '_');
@@ -93,7 +94,7 @@ ordered_json json_of(const Setting& s) {
   return std::visit([](auto* target) { return ordered_json(*target); }, s.target);
 }
 
-/// Returns a value as text for messages: strings without quotes.
+/// Returns a value as text for messages, strings without quotes.
 std::string plain_text(const ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }

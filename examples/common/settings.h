@@ -32,6 +32,7 @@ struct SettingRules {
   std::string value{};  ///< placeholder for the value in --help: "PATH"; empty: chosen by type
 };
 
+/// One setting: its name, the variable that it sets, and its rules.
 struct Setting : SettingRules {
   using Target = std::variant<std::int64_t*, double*, bool*, std::string*, std::vector<std::string>*>;
   std::string name{};
@@ -49,6 +50,7 @@ class Settings {
 
   /// Declares every flag on `app`. Parsing only records the values; apply_flags() assigns them.
   void declare(CLI::App& app);
+  /// Returns true if the command line has the flag of the setting `name`.
   bool given(const std::string& name) const;
 
   /// Assigns the command line's values to the targets. Throws ArgumentError that names the flag, the value, the allowed

@@ -62,6 +62,7 @@ struct BenchWorkload {
   std::function<Variable(typename Task::Model&, const typename Task::Batch&)> loss{};
 };
 
+/// The three commands that need the settings of a training.
 enum class Purpose { kTrain, kPreflight, kInit };
 
 /// Depending on `purpose`, trains, or lists the risks of the training, or writes its initial weights to the file `to`.
@@ -131,7 +132,7 @@ int eval(Settings& table, typename Task::EvalSetup& s) {
   return 0;
 }
 
-/// Settings of `modules`: a model with so many inputs.
+/// Settings of `modules`: the model and its number of inputs.
 template <class Task>
 struct ModulesSetup {
   typename Task::Setup model{};

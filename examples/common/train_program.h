@@ -16,8 +16,11 @@ std::string config_text(const std::string& program, const Settings& table, const
 /// products, otherwise fp32, stores the choice in `s` and prints it.
 amp::Policy choose_policy(TrainSettings& s);
 
+/// Returns the options of --loss-scale and --init-scale.
 amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Policy& policy);
+/// Makes the optimizer of --optimizer for the parameters of `model`.
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainSettings& s, nn::Module& model);
+/// Makes the learning-rate schedule of --schedule.
 optim::Schedule make_schedule(const TrainSettings& s);
 
 /// Returns the options of --device, --seed, --threads, --deterministic and --plans.
@@ -40,6 +43,7 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, con
 amp::RunOptions run_options(const std::string& program, const std::string& name, const Settings& table,
                             const TrainSettings& s, const Runtime& runtime, const StateDict& constants);
 
+/// Returns the options of the trainer that the settings describe.
 amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy);
 
 /// Returns the entries that every checkpoint of a run holds: the hash of its data and the model's architecture.
@@ -49,7 +53,7 @@ StateDict run_constants(const std::string& content, const std::string& architect
 /// a signal stopped the run.
 int report_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end);
 
-/// Prints the findings of a pre-flight on stderr, two lines each.
+/// Prints the findings of a pre-flight on stderr, with two lines per finding.
 void report_preflight(const amp::PreflightReport& report);
 
 /// Analyzes the risks of the first step with the loader's next batch, which the loader returns again afterwards.

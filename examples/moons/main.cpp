@@ -1,4 +1,4 @@
-// binade-moons: learns to tell two interleaved half circles apart.
+// binade-moons trains a small network that tells two interleaved half circles apart.
 #include <cmath>
 
 #include "examples/common/architecture.h"
@@ -15,7 +15,7 @@ struct MoonOptions {
   std::int64_t hidden = 32;
 };
 
-struct MoonNet : nn::Module {  // points (B, 2) -> logits (B, 2)
+struct MoonNet : nn::Module {  // maps points (B, 2) to logits (B, 2)
   explicit MoonNet(const MoonOptions& o)
       : options_(o),
         up({.in = 2, .out = o.hidden, .activation = Activation::kGelu}),

@@ -4,6 +4,7 @@
 
 namespace binade::examples {
 
+/// Result of the evaluation of a model on a text.
 struct TextScore {
   double loss = 0;      ///< mean cross-entropy per token, natural logarithm
   double accuracy = 0;  ///< share of tokens that the most likely prediction matches

@@ -10,16 +10,17 @@ namespace binade::examples {
 /// Shape of a GPT-2-class transformer.
 struct GptOptions {
   std::int64_t layers = 4, heads = 4, dim = 128, context = 64;
-  std::int64_t vocabulary = 256;  ///< number of the tokenizer's tokens
-  std::int64_t table = 256;       ///< rows of the token table, >= vocabulary; the rest is padding
+  std::int64_t vocabulary = 256;  ///< number of tokens that the tokenizer has
+  std::int64_t table = 256;       ///< number of rows of the token table, >= vocabulary; further rows are padding
   double dropout = 0;
   bool bias = true;        ///< biases in linear layers; norms always have biases
-  bool composed = false;   ///< true: attention as matmul, softmax, matmul instead of one op
-  bool tanh_gelu = false;  ///< true: GPT-2's tanh approximation of GELU
-  bool recompute = false;  ///< true: recompute activations of blocks in backward instead of keeping them
+  bool composed = false;   ///< true: attention is computed by matmul, softmax and matmul instead of one op
+  bool tanh_gelu = false;  ///< true: GELU is computed by the tanh approximation, as in GPT-2
+  bool recompute = false;  ///< true: activations of blocks are recomputed in backward instead of kept
 };
 
-/// x (B, T, C) -> (B, T, C): pre-norm attention and MLP, each added to the residual stream.
+/// A block of the transformer, x (B, T, C) -> (B, T, C). Attention and an MLP each read the normalized residual stream
+/// and add their results to it.
 struct GptBlock : nn::Module {
   nn::LayerNorm norm1, norm2;
   nn::MultiHeadAttention attention;
@@ -33,8 +34,9 @@ struct GptBlock : nn::Module {
   Variable forward(const Variable& x, nn::AttentionCache& cache);
 };
 
-/// Tokens (B, T) -> logits (B, T, V), with V = GptOptions::table. The head shares the token table. Initialized as
-/// GPT-2: N(0, 0.02), projections into the residual stream N(0, 0.02 / sqrt(2 layers)), biases 0.
+/// The transformer: maps tokens (B, T) to logits (B, T, V), with V = GptOptions::table. The output layer and the token
+/// embedding share one table. Weights are initialized as in GPT-2: from N(0, 0.02^2), in layers whose results are added
+/// to the residual stream from N(0, 0.02^2 / (2 layers)); biases are 0.
 class Gpt : public nn::Module {
  public:
   explicit Gpt(const GptOptions& options);

@@ -23,7 +23,7 @@ const Preset& preset_of(const std::string& name) {
 }
 
 constexpr std::int64_t kMostLayers = 1000, kMostHeads = 1000, kMostDim = 1 << 16, kMostContext = 1 << 20;
-constexpr std::int64_t kMostTokens = 1 << 24;  // io/text/bpe_vocabulary.cpp has the same limit
+constexpr std::int64_t kMostTokens = 1 << 24;  // largest number of tokens, as in io/text/bpe_vocabulary.cpp
 
 // Token tables of at least kLargeTable rows are padded to a multiple of kTableMultiple rows, so that the product of the
 // head has whole tiles.

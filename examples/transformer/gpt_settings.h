@@ -12,7 +12,7 @@ namespace binade::examples {
 struct GptSettings {
   TrainSettings train{};
   std::string preset = "tiny";
-  std::int64_t layers = 0, heads = 0, dim = 0, context = 0;  ///< 0: from the preset
+  std::int64_t layers = 0, heads = 0, dim = 0, context = 0;  ///< 0: the value of the preset
   double dropout = 0;
   bool bias = true;
   std::string tokenizer = "byte", attention = "fused";
@@ -22,6 +22,7 @@ struct GptSettings {
 /// The flags with which `train` makes a run from a file of weights alone, for error texts.
 inline constexpr const char* kGptWeightFlags = "--preset gpt2 --tokenizer bpe:tokenizer.json";
 
+/// Adds all settings of `binade-gpt train` to the table.
 void add_gpt_settings(Settings& table, GptSettings& s);
 /// Fills in the model's shape from the preset and completes the training settings. Throws ArgumentError.
 void complete_gpt_settings(GptSettings& s);

@@ -1,4 +1,4 @@
-// binade-gpt: trains, evaluates and samples a GPT-2-class transformer.
+// binade-gpt trains, evaluates and samples a GPT-2-class transformer.
 #include <algorithm>
 
 #include "binade/run/known_programs.h"

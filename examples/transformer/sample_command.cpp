@@ -41,7 +41,7 @@ int sample_text(Settings& table, SampleSettings& s) {
           .cache = s.cache},
          [&](std::int32_t token) {
            text += tokenizer->decode(std::span(&token, 1));
-           show(io::whole_utf8(text));  // without the begin of a character that the next token completes
+           show(io::whole_utf8(text));  // leaves out the bytes of a character that the next token completes
          });
   text += '\n';
   show(text.size());

@@ -9,12 +9,13 @@
 
 namespace binade::examples {
 
+/// Options of sample().
 struct SamplingOptions {
   std::int64_t tokens = 200;  ///< number of tokens to add
-  double temperature = 0.8;   ///< 0: always the most likely token
-  std::int64_t top_k = 0;     ///< draw from the k most likely tokens; 0: from all
+  double temperature = 0.8;   ///< divides the logits; 0: always the most likely token
+  std::int64_t top_k = 0;     ///< tokens are drawn from the k most likely ones; 0: from all
   std::uint64_t seed = 1;
-  bool cache = true;  ///< keep keys and values between tokens; does not affect the result
+  bool cache = true;  ///< true: keys and values are kept between tokens, which does not affect the result
 };
 
 /// Continues `prompt` (at least one token). Each new token depends on at most the last `context` tokens, and is drawn

@@ -144,7 +144,7 @@ void paint(const Nucleus& n, Draws& draws, const Field& fine, Field& light, std:
       const double reach = n.reach(static_cast<double>(y), static_cast<double>(x));
       if (!(reach < 1)) continue;
       mask[static_cast<std::size_t>(y * size + x)] = 255;
-      // Brighter in the middle, where the nucleus is thicker.
+      // A nucleus is brighter in the middle, where it is thicker.
       double value = n.brightness * (0.55 + 0.45 * std::sqrt(1 - reach * reach)) * (1 + 0.16 * fine.at(y, x));
       for (int k = 0; k < 3; ++k) {
         const double away = std::hypot(static_cast<double>(y) - spot_y[k], static_cast<double>(x) - spot_x[k]) /

@@ -8,6 +8,7 @@
 
 namespace binade::examples {
 
+/// Result of the evaluation of a model on a set of images.
 struct MaskScore {
   double loss = 0;             ///< mean training loss over whole images
   double dice = 0;             ///< Dice coefficient of class 1, pooled over all pixels of the set

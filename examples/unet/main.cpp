@@ -1,4 +1,4 @@
-// binade-unet: trains, evaluates and applies a U-Net that segments images.
+// binade-unet trains, evaluates and applies a U-Net that segments images.
 #include <algorithm>
 #include <filesystem>
 #include <optional>

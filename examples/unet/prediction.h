@@ -15,7 +15,8 @@ Tensor predict_logits(UNet& model, const Tensor& image);
 /// counts as class 0.
 Tensor classes_of(const Tensor& logits);
 
-/// Overlap of prediction and truth for one class, pooled over all added masks.
+/// Measures how much prediction and truth overlap for one class, pooled over all added masks. TP, FP and FN are the
+/// numbers of true positive, false positive and false negative pixels.
 class Overlap {
  public:
   explicit Overlap(std::uint8_t which = 1) : which_(which) {}

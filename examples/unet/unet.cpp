@@ -102,7 +102,7 @@ Variable UNet::forward(const Variable& images) {
     return options_.recompute ? recompute([&level, into](const Variable& x) { return level(x, into); }, in)
                               : level(in, into);
   };
-  std::vector<std::shared_ptr<ops::ConcatBuffer>> buffers;  // per level: the skip, then the upsampled tensor
+  std::vector<std::shared_ptr<ops::ConcatBuffer>> buffers;  // one per level, for the skip and the upsampled tensor
   std::vector<Variable> skips;
   Variable x = images;
   for (DoubleConv& level : encoder_) {

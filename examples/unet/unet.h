@@ -7,13 +7,15 @@
 
 namespace binade::examples {
 
+/// Shape of a U-Net.
 struct UNetOptions {
-  std::int64_t in = 1, classes = 1;   ///< input channels; logits per pixel
-  std::int64_t base = 32, depth = 4;  ///< channels of the first level; number of times that the image is halved
-  bool recompute = false;             ///< true: recompute activations in backward instead of keeping them
+  std::int64_t in = 1, classes = 1;  ///< number of input channels; number of logits per pixel
+  std::int64_t base = 32,
+               depth = 4;  ///< number of channels of the first level; number of times that the image is halved
+  bool recompute = false;  ///< true: activations are recomputed in backward instead of kept
 };
 
-/// (convolution 3x3 without bias, batch norm with its ReLU) twice. x (N, H, W, C) -> (N, H, W, K)
+/// Two 3x3 convolutions without bias, each followed by batch norm with ReLU: x (N, H, W, C) -> (N, H, W, K).
 struct DoubleConv : nn::Module {
   nn::Conv2d conv1, conv2;
   nn::BatchNorm2d norm1, norm2;
@@ -30,7 +32,7 @@ struct DoubleConv : nn::Module {
   Variable forward(const Variable& x, const ops::OutputView& into);
 };
 
-/// One decoder level: transposed convolution 2x2, concatenation with the skip connection, DoubleConv.
+/// One decoder level: a transposed 2x2 convolution, concatenation with the skip connection, and a DoubleConv.
 struct UpBlock : nn::Module {
   nn::ConvTranspose2d up;
   DoubleConv body;
@@ -44,10 +46,11 @@ struct UpBlock : nn::Module {
                       const std::shared_ptr<ops::ConcatBuffer>& buffer = nullptr, bool recomputed = false);
 };
 
-/// Images (N, H, W, in) -> logits (N, H, W, classes); H and W multiples of 2^depth (see pad_to_multiple). Source:
-/// Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, with padded convolutions and batch norm. Initialized as
-/// in that paper: weights normal with std sqrt(2 / inputs per output), biases 0. In the head the mean of each class's
-/// weights is subtracted, so that the first logits equal the head's biases on average for every seed (decision 0050).
+/// The U-Net: maps images (N, H, W, in) to logits (N, H, W, classes). H and W must be multiples of 2^depth (see
+/// pad_to_multiple). Source: Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, with padded convolutions and batch norm.
+/// Weights and biases are initialized as in that paper: weights are normal with standard deviation sqrt(2 / n) for n
+/// inputs per output, biases are 0. In the head the mean of each class's weights is subtracted, so that the first
+/// logits equal the head's biases on average for every seed (decision 0050).
 class UNet : public nn::Module {
  public:
   explicit UNet(const UNetOptions& options);

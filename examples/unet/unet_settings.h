@@ -22,11 +22,15 @@ struct UNetSettings {
 /// The flags with which `train` makes a run from a file of weights alone, for error texts.
 inline constexpr const char* kUNetWeightFlags = "--data IMAGES --base N --depth N --classes N";
 
+/// Adds all settings of `binade-unet train` to the table.
 void add_unet_settings(Settings& table, UNetSettings& s);
+/// Fills in the settings that follow from others and checks them. Throws ArgumentError.
 void complete_unet_settings(UNetSettings& s);
 
+/// Returns the options of --augment, --rotate and --elastic.
 io::AugmentOptions augment_options(const UNetSettings& s);
 
+/// Returns the model's shape for images with `channels` channels.
 UNetOptions unet_options(const UNetSettings& s, std::int64_t channels);
 
 /// Returns the model's shape as one line of JSON, which checkpoints store.

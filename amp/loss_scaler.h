@@ -73,6 +73,7 @@ class LossScaler {
 
   // ---- for loops without a Trainer --------------------------------------------------------------
 
+  /// Options of step().
   struct StepOptions {
     double clip_norm = 0;  ///< 0: no clipping
     double lr = -1;        ///< learning rate; negative: the optimizer's own
@@ -102,6 +103,7 @@ class LossScaler {
 
   // ---- state ------------------------------------------------------------------------------------
 
+  /// The numbers that a checkpoint stores.
   struct State {
     double scale = 65536;
     std::int64_t clean = 0;    ///< number of commits since the last change of the scale, or since growth was postponed

@@ -31,6 +31,7 @@ class Arena {
   std::size_t chunks_in_use() const { return chunks_in_use_; }
 
  private:
+  /// A part of the arena, which is in use or free.
   struct Chunk {
     std::size_t bytes = 0;
     bool used = false;

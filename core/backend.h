@@ -14,6 +14,7 @@ namespace binade {
 struct MemoryTrace;
 class CapturedGraph;
 
+/// The direction of a copy.
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
 /// Interface to a device: memory, copies, waiting and captured graphs. Thread-safe. Work is ordered per stream, and no

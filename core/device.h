@@ -8,6 +8,7 @@
 
 namespace binade {
 
+/// The kind of a device.
 enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
 /// The device that a tensor is stored on.

@@ -85,6 +85,7 @@ template <>
 struct ComputeOf<double> {
   using type = double;
 };
+/// The type in which values stored as T are computed.
 template <class T>
 using Compute = typename ComputeOf<T>::type;
 
@@ -105,6 +106,7 @@ constexpr BINADE_HD T store(Compute<T> x) {
     return x;
 }
 
+/// Passes a type to a generic lambda as an argument.
 template <class T>
 struct TypeTag {
   using type = T;

@@ -17,6 +17,7 @@ enum class Float8 : std::uint8_t { e4m3, e5m2 };
 
 namespace detail {
 
+/// The constants by which a float is rounded to an 8-bit format.
 struct Float8Layout {
   int mantissa{};  ///< number of mantissa bits
   /// Float bits of 2^(1 - bias) / 2, half the smallest normal value. Subtracting them from the float bits of a normal

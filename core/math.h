@@ -14,6 +14,7 @@
 /// Range reduction is that of Cody and Waite. Polynomials are weighted minimax fits of the functions named above them.
 namespace binade::math {
 
+/// Returns |x|, by clearing the sign bit.
 template <class C>
 BINADE_HD C abs(C x) {
   if constexpr (sizeof(C) == 4)

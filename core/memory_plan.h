@@ -11,6 +11,7 @@ struct MemoryTrace {
   /// Value of Block::released for a block that was not released before the function ended.
   static constexpr std::int64_t kKept = -1;
 
+  /// A block of memory that the function allocated.
   struct Block {
     std::size_t bytes = 0;
     /// Number of the event that allocated it. Events are allocations and releases, counted together from 0

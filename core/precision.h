@@ -22,6 +22,7 @@ enum class PrecisionClass {
 /// The dtypes in which a run computes. A policy can be printed and compared, and is saved in checkpoints. amp/policy.h
 /// has the presets.
 struct PrecisionPolicy {
+  /// A dtype for the ops or modules that a pattern selects.
   struct Override {
     /// Pattern that a module path or an op name matches; with a slash, "PATH/op", both must match. `*` matches any
     /// characters, including dots

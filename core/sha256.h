@@ -14,6 +14,7 @@ namespace binade {
 /// them.
 class Sha256 {
  public:
+  /// The 32 bytes of a hash.
   using Digest = std::array<std::uint8_t, 32>;
 
   Sha256();

@@ -10,6 +10,7 @@
 /// returns a Status stores a text about an error, which `last_error` returns on the same thread.
 namespace binade::cuda {
 
+/// The result of a function of the table.
 enum class Status : int {
   kOk = 0,
   kNoMemory,     ///< the device has no memory left
@@ -32,6 +33,7 @@ struct DeviceFacts {
   char cudnn_built[32] = {};  ///< version of the cuDNN headers with which the module was compiled
 };
 
+/// The direction of a copy.
 enum class Copy : int { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
 /// How library plans are chosen from now on; earlier choices stay.
@@ -116,6 +118,6 @@ struct Api {
 
 /// The module's one exported function is `const Api* binade_cuda_api()`.
 using ApiFunction = const Api* (*)();
-inline constexpr const char* kApiSymbol = "binade_cuda_api";
+inline constexpr const char* kApiSymbol = "binade_cuda_api";  ///< name by which dlsym() finds it
 
 }  // namespace binade::cuda

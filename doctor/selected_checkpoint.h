@@ -11,6 +11,7 @@ namespace binade::doctor {
 /// the run folder, or of the folder checkpoints/ in one, oldest first. Throws NoCheckpointError if there is none.
 std::vector<std::string> checkpoint_files(const std::string& path);
 
+/// Selects the newest intact checkpoint.
 inline constexpr io::CheckpointChoice kNewest{.rule = io::CheckpointChoice::Rule::kNewest};
 
 /// The checkpoint that a command reads.

@@ -18,6 +18,7 @@ double clip_by_norm(FlatParameters& parameters, double max_norm);
 /// Clamps each element of all gradients to [-limit, limit], in place. NaN stays NaN.
 void clip_by_value(FlatParameters& parameters, double limit);
 
+/// Options of adaptive clipping.
 struct AdaptiveClipOptions {
   double limit = 0.01;  ///< largest ratio of gradient norm to weight norm
   double floor = 1e-3;  ///< lower bound of the weight norm in that ratio, so that weights of 0 can learn

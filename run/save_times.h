@@ -15,6 +15,7 @@ namespace binade::amp {
 /// Times are seconds of any steady clock.
 class SaveTimes {
  public:
+  /// Intervals between saves.
   struct Options {
     std::int64_t every_steps = 0;  ///< 0: no saves by step count
     double seconds = 0;            ///< longest interval between saves; 0: no saves by the clock

@@ -37,6 +37,7 @@ class EvaluationMismatch {
   void load_state(const StateDict& state);
 
  private:
+  /// A batch norm of the model, and the results of its checks so far.
   struct Norm {
     std::string path{};
     std::int64_t checks = 0;    // checks in a row above the limit

@@ -29,6 +29,7 @@ struct HeadroomReading {
 /// headroom has recovered. Readings that are not finite are ignored.
 class Forecast {
  public:
+  /// Options of the forecast.
   struct Options {
     std::int64_t every = 4;   ///< steps between readings
     double horizon = 200;     ///< number of steps ahead for which the headroom is predicted
@@ -43,6 +44,7 @@ class Forecast {
   static constexpr int kWindow = 32;       ///< number of readings in the window
   static constexpr int kMinReadings = 30;  ///< number of finite readings that an alarm requires
 
+  /// A predicted overflow of an op call.
   struct Alarm {
     std::size_t reading = 0;  ///< index of the op call in the readings that observe() took
     double binades = 0;       ///< headroom left, on the trend line

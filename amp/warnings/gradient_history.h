@@ -18,6 +18,7 @@ namespace binade::amp {
 class GradientHistory {
  public:
   static constexpr const char* kSection = "gradients";
+  /// The report of a gradient norm that is far above earlier ones.
   struct Growth {
     double binades = 0;  ///< distance of the newest norm above the median, in binades
     double median = 0;   ///< median of the earlier norms

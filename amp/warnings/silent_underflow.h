@@ -54,6 +54,7 @@ class SilentUnderflow {
     bool reported = false;
     double legal = 0.5;  // share of zeros that is not suspect
   };
+  /// A candidate that lost nonzero values in a check.
   struct Underflow {
     std::size_t index{};  // index of the candidate
     double lost{};        // share of the nonzero values that became 0

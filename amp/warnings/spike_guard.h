@@ -31,8 +31,9 @@ namespace binade::amp {
 /// Losses that are not finite are no spikes and are ignored here, because the verdict has another check for them.
 class SpikeGuard {
  public:
+  /// Limits above which a step is a spike.
   struct Options {
-    int window = 128;
+    int window = 128;          ///< number of latest losses that a loss is compared with
     int min_losses = 24;       ///< if the window has fewer losses, no step is a spike
     double spread = 16;        ///< least excess of a spike over the median, in robust deviations of the losses
     double relative = 0.75;    ///< least excess of a spike over the median, divided by the median

@@ -29,6 +29,7 @@ class SwallowedOverflow {
   void load_state(const StateDict& state);
 
  private:
+  /// An op that computed an infinity in a committed step.
   struct Place {
     std::string target{};     // "PATH/op"
     std::int64_t checks = 0;  // number of checks with an infinity

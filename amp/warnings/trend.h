@@ -16,6 +16,7 @@ struct Trend {
   double level = 0;         ///< value of the line at the last sample
 };
 
+/// A value at a time, to which a trend is fitted.
 struct Sample {
   double time = 0;
   double value = 0;

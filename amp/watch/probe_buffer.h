@@ -17,6 +17,7 @@ class ProbeBuffer {
  public:
   /// Discards all ranges and fills the memory with infinity.
   void clear();
+  /// Contiguous numbers of the buffer.
   struct Range {
     std::int64_t first = 0;  ///< offset in copy_to_host()
     double* data = nullptr;  ///< device memory
@@ -33,9 +34,10 @@ class ProbeBuffer {
   std::span<const double> device_values() const;
 
  private:
+  /// A part of the buffer's memory.
   struct Block {
     Tensor memory{};
-    std::int64_t used = 0;
+    std::int64_t used = 0;  // numbers allocated in `memory`
   };
 
   std::vector<Block> blocks_;  // only the last one has free memory

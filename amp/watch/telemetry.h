@@ -96,6 +96,7 @@ class Telemetry final : public TapeObserver {
   };
   /// A probe whose result is still on a GPU.
   struct PendingProbe {
+    /// What the probe measures: the distance to a singularity, the entropy of attention, or the share of zeros.
     enum class Kind { kSingularity, kEntropy, kZeros };
     Kind kind = Kind::kSingularity;
     std::int64_t tape_index = 0;
@@ -114,6 +115,7 @@ class Telemetry final : public TapeObserver {
   void probe_zeros(const OpCall& call, const Tensor& gradient, OpRecord& record);
   void merge_probes(std::span<const double> probed);
 
+  /// The records of the ops of one direction, forward or backward.
   struct Tape {
     std::vector<OpRecord> records{};  // never shrinks, so that attempts reuse the memory
     std::size_t length = 0;           // number of records of this attempt

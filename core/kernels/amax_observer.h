@@ -9,6 +9,7 @@
 /// `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
+/// The bits of a float except for its sign.
 inline constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
 
 /// Returns the lane-wise maximum of a magnitude (initially 0) and |x|; NaN is larger than infinity.

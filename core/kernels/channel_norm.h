@@ -110,6 +110,7 @@ struct BatchNormForward : ChannelNormForward {
   bool training = true;
   void* var = nullptr;
 };
+/// Arguments of the backward of batch norm.
 struct BatchNormBackward : ChannelNormBackward {
   bool training = true;
 };
@@ -141,6 +142,7 @@ BINADE_HD void set_gradients(const BatchNormBackward& a, std::int64_t c, double 
 
 /// Arguments of group norm (core/ops/group_norm.h). mean and rstd, (samples, groups), are written.
 struct GroupNormForward : ChannelNormForward {};
+/// Arguments of the backward of group norm.
 struct GroupNormBackward : ChannelNormBackward {};
 
 /// running = rest * running + share * batch, in f32, with the batch's variance times `unbiased`. Increments `batches`.

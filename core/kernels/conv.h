@@ -60,6 +60,7 @@ struct ConvWeightArgs {
 
 namespace cpu {
 
+/// The convolution loops of one instruction-set level.
 struct ConvKernels {
   void (*conv)(const ConvArgs&);
   void (*weight_gradient)(const ConvWeightArgs&);

@@ -16,6 +16,7 @@ struct Part {
 /// A register of the type that T computes in.
 template <class T>
 using Wide = Vector<Compute<T>>;
+/// Number of values in a Wide<T>.
 template <class T>
 inline constexpr int kWideLanes = kLanes<Compute<T>>;
 

@@ -14,6 +14,7 @@
 /// `kernel_sources` (meson.build), where the same names stand for 4, 8 or 16 lanes.
 namespace binade::cpu::BINADE_ISA {
 
+/// Bytes of a register.
 #if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64;
 #elif defined(__AVX2__)
@@ -35,6 +36,7 @@ using VWord = Vector<std::uint32_t>;
 /// 16 bits for each lane of a VWord.
 typedef std::uint16_t VHalf __attribute__((vector_size(kVectorBytes / 2), may_alias));
 
+/// Number of values of type T in a register.
 template <class T>
 inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 

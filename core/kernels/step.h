@@ -73,6 +73,7 @@ struct DecidedUpdateArgs {
   StepAddresses addresses{};
   UpdateArguments update{};
 };
+/// Updates averaged weights, like `average`, but does nothing unless the outcome is a commit.
 struct DecidedAverageArgs {
   StepAddresses addresses{};
   AverageArguments average{};

@@ -100,6 +100,7 @@ namespace detail {
 template <class Args>
 class Kernel {
  public:
+  /// The function that starts the kernel.
   using Function = void (*)(const Args&);
 
   explicit constexpr Kernel(const char* name) : name_(name) {}

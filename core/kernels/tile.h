@@ -8,8 +8,10 @@
 /// (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
+/// Returns a / b, rounded up, for a >= 0 and b > 0.
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// Rows of a register tile of vectors. A processor with AVX-512 has 32 registers, others 16.
 #if defined(__AVX512F__)
 inline constexpr int kVectorTileRows = 14;
 #else
@@ -66,10 +68,12 @@ struct Bf16TileLane {
 };
 #endif
 
+/// Rows of a register tile, and the number of vectors in each.
 template <class Lane>
 inline constexpr int kTileRows = Lane::kRows;
 inline constexpr int kTileVectors = 2;
 
+/// Accumulators per vector, and columns of a register tile.
 template <class Lane>
 inline constexpr int kVectorWidth = kVectorBytes / static_cast<int>(sizeof(typename Lane::Accumulator));
 template <class Lane>

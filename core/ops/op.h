@@ -71,9 +71,10 @@ class OpContext {
   std::vector<Recomputable> recomputable;
 
  private:
+  /// A tensor that forward saved for backward.
   struct Saved {
     Tensor tensor{};
-    std::uint64_t version{};
+    std::uint64_t version{};  // version of `tensor` when it was saved
     Activation recomputed_by = Activation::kNone;
   };
   std::vector<Saved> saved_;

@@ -23,6 +23,7 @@ ValueRange hull(const ValueRange& a, const ValueRange& b);
 
 /// Arguments of the function that computes the range of an op's output.
 struct RangeInputs {
+  /// The range and the size of one input.
   struct Input {
     ValueRange range{};
     std::int64_t numel = 0;  ///< number of elements; 0 if the input was left out

@@ -32,7 +32,7 @@ constexpr int kThreads = kAcross * kAcross;  // threads of a block
 constexpr int kDepth = 16;         // terms of a dot product, or columns of a tile, that are in shared memory at a time
 constexpr int kPitch = kTile + 4;  // values between rows in shared memory; keeps 16-byte reads aligned
 constexpr int kStage = 2 * kDepth * kPitch;  // values of shared memory for the operands of one step
-constexpr int kTileSize = kTile * kPitch;
+constexpr int kTileSize = kTile * kPitch;    // values of shared memory for a tile
 
 /// Blocks per multiprocessor: 2 if their results fit in its registers together.
 template <class T, int kColumns>

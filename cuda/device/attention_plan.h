@@ -12,6 +12,7 @@
 /// header of a library.
 namespace binade::cuda {
 
+/// The direction that a plan computes.
 enum class AttentionPass : int { kForward, kBackward };
 
 /// Everything that the choice of an engine depends on; equal keys get equal engines. The scale of the logits is an
@@ -47,6 +48,7 @@ constexpr std::string_view kAttentionFamily = "attention";  ///< the first word 
 /// The form of the graph that computes a key, which depends on the cuDNN version. There is one form: products, a
 /// pointwise operation for each step of mask and softmax, and reductions.
 enum AttentionForm : int { kComposed };
+/// Number of values of AttentionForm.
 constexpr int kAttentionForms = 1;
 
 /// Return the key of a call.

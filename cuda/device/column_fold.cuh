@@ -9,6 +9,7 @@
 /// transaction in floats, so that as many blocks as possible share the work.
 namespace binade::cuda {
 
+/// Threads of a block, and the columns and rows that they form.
 inline constexpr int kFoldThreads = 512, kFoldColumns = 8, kFoldRows = kFoldThreads / kFoldColumns;
 
 /// Replaces each x[i] by its sum over the threads of this column, in a fixed tree; every thread of the column receives

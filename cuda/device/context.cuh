@@ -95,8 +95,9 @@ class Buffer {
   void* work_ = nullptr;  // memory to release; null if it belongs to a graph
 };
 
-inline constexpr int kWarp = 32;
+inline constexpr int kWarp = 32;  ///< threads of a warp
 
+/// Returns a / b, rounded up, for a >= 0 and b > 0.
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Returns the block's dynamic shared memory, aligned to 16 bytes.

@@ -37,8 +37,8 @@ class ContiguousPixels {
 
 namespace binade::cuda::conv {
 
-inline constexpr int kThreads = 256;
-inline constexpr int kDepth = 16;  ///< steps of k in shared memory
+inline constexpr int kThreads = 256;  ///< threads of a block
+inline constexpr int kDepth = 16;     ///< steps of k in shared memory
 /// A coordinate that stays outside of every image if the offset of a filter is added to it.
 inline constexpr std::int64_t kNowhere = std::int64_t{-1} << 60;
 

@@ -12,6 +12,7 @@
 /// header of a library.
 namespace binade::cuda {
 
+/// The convolution that a plan computes: forward, or one of the two gradients.
 enum class ConvPass : int { kForward, kDataGradient, kWeightGradient };
 
 /// Everything that the choice of an engine depends on; equal keys get equal engines.
@@ -45,6 +46,6 @@ std::string no_library_for(const ConvKey& key);
 enum ConvForm : int { kDirect, kThroughFloat };
 
 constexpr std::string_view kConvFamily = "conv";  ///< the first word of a key's text
-constexpr int kConvForms = 2;
+constexpr int kConvForms = 2;                     ///< number of values of ConvForm
 
 }  // namespace binade::cuda

@@ -109,6 +109,7 @@ class PlanCache {
   }
 
  private:
+  /// Hash function of the map of plans.
   struct Hash {
     std::size_t operator()(const Key& key) const { return hash_of(key.numbers()); }
   };

@@ -11,7 +11,7 @@
 /// thread processes 8 contiguous elements at a time.
 namespace binade::cuda {
 
-inline constexpr int kFlatThreads = 256;
+inline constexpr int kFlatThreads = 256;  ///< threads of a block
 
 /// Returns a copy of `blocks` in device memory. The list is the same in every step, so the copy is cached.
 const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks);

@@ -50,6 +50,7 @@ struct PlanKey {
   PlanEpilogue epilogue = PlanEpilogue::none;
   bool operator==(const PlanKey&) const = default;
 };
+/// Hash function of the map of plans.
 struct PlanKeyHash {
   std::size_t operator()(const PlanKey& key) const;
 };

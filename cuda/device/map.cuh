@@ -11,7 +11,7 @@
 /// accesses if all operands are contiguous.
 namespace binade::cuda {
 
-inline constexpr int kMapThreads = 256;
+inline constexpr int kMapThreads = 256;  ///< threads of a block
 
 /// The inputs of a kernel, as an argument that can be passed by value.
 template <int kInputs>

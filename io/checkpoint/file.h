@@ -64,6 +64,7 @@ class CheckpointImage {
   std::span<std::byte> mutable_bytes() { return {bytes_.get(), size_}; }
 
  private:
+  /// Releases memory that malloc() allocated.
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };

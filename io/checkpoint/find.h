@@ -48,6 +48,7 @@ LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& w
 
 /// Selects a checkpoint of a run.
 struct CheckpointChoice {
+  /// How the checkpoint is selected.
   enum class Rule : std::uint8_t {
     kBestOrNewest,  ///< the best, or the newest if none has a score
     kBest,          ///< the checkpoint with the best score

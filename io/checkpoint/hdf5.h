@@ -38,6 +38,7 @@ std::string error_stack();
 /// An hid_t and the call that closes it.
 class Handle {
  public:
+  /// The library function that closes an hid_t of one kind.
   using Close = herr_t (*)(hid_t);
   Handle() = default;
   Handle(hid_t id, Close close) : id_(id), close_(close) {}

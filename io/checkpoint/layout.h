@@ -13,6 +13,7 @@
 /// Constants that the writer and the reader of a checkpoint share; file.h describes the format.
 namespace binade::io::layout {
 
+/// The first bytes of every checkpoint, and a note for people who open the file in an editor.
 inline constexpr std::string_view kMagic = "BINADECK";
 inline constexpr std::string_view kNote =
     "\nThis is a Binade checkpoint: HDF5 behind a user block of 512 bytes. Read it with h5dump, h5py or "
@@ -21,6 +22,7 @@ inline constexpr std::string_view kNote =
 inline constexpr std::size_t kVersionAt = 8, kBlockSizeAt = 12, kLengthAt = 16, kDigestAt = 24, kNoteAt = 56;
 inline constexpr std::uint32_t kUserBlockVersion = 1;
 
+/// Name of the format, which is stored in the group /format.
 inline constexpr std::string_view kFormatName = "binade-checkpoint";
 /// The attribute of every dataset: the dtype's name for a tensor, otherwise one of the kinds below.
 inline constexpr const char* kDTypeAttribute = "dtype";

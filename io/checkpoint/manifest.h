@@ -9,7 +9,7 @@
 
 namespace binade::io {
 
-inline constexpr const char* kManifestName = "MANIFEST";
+inline constexpr const char* kManifestName = "MANIFEST";    ///< name of the file in checkpoints/
 inline constexpr std::uint64_t kManifestLimit = 16u << 20;  ///< largest size in bytes of MANIFEST that is read
 
 /// The degree to which a checkpoint is trusted. kCommitted: written to disk; kVerified: read back and compared; kGood:

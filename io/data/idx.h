@@ -27,6 +27,7 @@ struct LabeledImages {
 /// "t10k". Throws DataError if they are missing or do not belong together.
 LabeledImages read_labeled_images(const std::string& folder, const std::string& prefix);
 
+/// A batch of images with their labels.
 struct LabeledBatch {
   Tensor images{};  ///< (B, H, W, 1) f32 in 0 … 1
   Tensor labels{};  ///< (B) i32

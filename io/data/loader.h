@@ -18,6 +18,7 @@ namespace binade::io {
 /// or a rewind. The worker does not affect the order, because it makes the batches that next() would have made.
 class LoaderBase {
  public:
+  /// Makes the batch that an origin describes.
   using Make = std::function<std::shared_ptr<void>(const BatchOrigin&)>;
 
   LoaderBase(LoaderOptions options, Make make);

@@ -20,9 +20,10 @@ struct Image {
   }
 };
 
+/// Options of decoding a PNG.
 struct PngReadOptions {
   bool palette_as_index = false;  ///< true: a palette image is read as indices (class ids), not as colors
-  std::int64_t max_pixels = std::int64_t{1} << 28;
+  std::int64_t max_pixels = std::int64_t{1} << 28;  ///< larger images are refused
 };
 
 /// Decodes a PNG of any color type and depth, interlaced or not; a palette gives 8-bit RGB. Throws DataError with

@@ -13,6 +13,7 @@ namespace binade::io {
 
 /// Text of one file, or of all files of a folder, concatenated in ascending order of name.
 struct Text {
+  /// A file of the text, and its position in it.
   struct File {
     std::string name{};
     std::size_t begin = 0;  ///< offset of the file's first byte in `bytes`

@@ -14,6 +14,7 @@ namespace binade::io {
 /// Tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
+/// The contents of a safetensors file.
 struct Safetensors {
   TensorMap tensors{};
   std::map<std::string, std::string> metadata{};

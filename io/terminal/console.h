@@ -5,6 +5,7 @@
 
 namespace binade::io {
 
+/// A color of text on a terminal.
 enum class Color { kRed, kGreen };
 
 /// The capabilities of an output, which is a terminal or a file.

@@ -17,13 +17,13 @@ namespace binade::ops {
 ///     (B, S)       bool: true for visible keys; or f32, added to the logits
 ///     (B, H, T, S) bool or f32 with the same meaning; each of the first three extents may be 1
 ///
-/// causal: query t sees keys s <= t + S - T, so that the last query sees all keys (a query appended to cached keys). A
-/// row that sees no key is 0, and so are its gradients. q, k and v must have one floating dtype; the policy does not
-/// cast the mask. Logits, softmax and sums are f32 (f64 for f64); with 16-bit inputs the probabilities are rounded to
-/// 16 bits before they are multiplied by v, as on a Tensor Core, and y is rounded once. Memory grows with S, not with T
-/// S (with cuDNN, backward uses up to 1 GiB more). NaN propagates, also from positions that a mask sets to -inf (the
-/// mask is added), but not from keys that `causal` hides; cuDNN multiplies those by 0, so that a NaN or infinity in
-/// them can make more rows NaN.
+/// With `causal`, query t sees keys s <= t + S - T. Thus the last query sees all keys, as a query that follows cached
+/// keys must. A row that sees no key is 0, and so are its gradients. q, k and v must have one floating dtype; the
+/// policy does not cast the mask. Logits, softmax and sums are f32 (f64 for f64); with 16-bit inputs the probabilities
+/// are rounded to 16 bits before they are multiplied by v, as on a Tensor Core, and y is rounded once. Memory grows
+/// with S, not with T S (if cuDNN computes backward, it uses up to 1 GiB more). NaN propagates, also from keys that a
+/// mask hides, because the mask is added, but not from keys that `causal` hides. cuDNN multiplies the values of such
+/// keys by 0, so that a NaN or infinity in them can make more rows NaN.
 ///
 /// Dropout: word ((b H + h) T + t) S + s of the call's random stream decides whether element (b, h, t, s) of p is kept.
 /// Backward recomputes p from q, k and the saved log-sum-exp: gv = p^T gy, gl = p (gy v^T - sum gy y), gq = scale gl k,

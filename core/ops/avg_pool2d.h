@@ -5,13 +5,14 @@
 
 namespace binade::ops {
 
-/// Average over windows of an image. x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype, OH = floor((H + 2 padding -
-/// kernel) / stride) + 1.
+/// Computes the average over each window of an image: x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype, with OH =
+/// floor((H + 2 padding - kernel) / stride) + 1 and OW likewise.
 ///
 ///   y = (sum of the window's pixels inside the image) / n, where n = kernel.y kernel.x with count_include_pad,
 ///   otherwise the number of pixels inside; gx = sum of gy / n over the windows that contain the pixel
 ///
-/// Sums in f32. NaN propagates. x may be a channel slice. Saves nothing. Throws ShapeError as max_pool2d does.
+/// Sums are f32. NaN propagates. x may be a channel slice. Saves nothing. Throws ShapeError for the same inputs as
+/// max_pool2d.
 struct AvgPool2d {
   struct Params {
     Extent2 kernel = 2;

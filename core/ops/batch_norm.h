@@ -13,14 +13,14 @@ namespace binade::ops {
 ///
 ///   training: mean = avg(x), var = avg((x - mean)^2) over the N H W values of a channel
 ///   rstd = 1 / sqrt(var + eps), xhat = (x - mean) rstd, y = act(xhat weight + bias + residual)
-///   gy' = gy if act passed it, else 0; gresidual = gy'; gbias = sum gy'; gweight = sum gy' xhat
+///   gy' = gy where act passed its argument, else 0; gresidual = gy'; gbias = sum gy'; gweight = sum gy' xhat
 ///   training: gx = weight rstd (gy' - avg(gy') - xhat avg(gy' xhat)); else gx = weight rstd gy'
 ///
 /// Statistics take two passes per block of rows in f32; blocks are combined in double in block order (Chan, Golub,
 /// LeVeque, 1983). Parameters and statistics are f32 (f64 for f64). x and residual may be channel slices. A NaN in a
 /// channel, or a variance beyond f32, makes the channel's statistics and y NaN; the ReLU keeps NaN. A constant channel
-/// with eps = 0 is the singularity. Saves x, mean, rstd, weight, bias, and y if there are a residual and a ReLU (for
-/// its mask). Throws ShapeError for wrong shapes, and if there are no values to train on.
+/// with eps = 0 is the op's singularity, a division by 0. Saves x, mean, rstd, weight, bias, and y if there are a
+/// residual and a ReLU (for its mask). Throws ShapeError for wrong shapes, and if there are no values to train on.
 struct BatchNorm {
   struct Params {
     double eps = 1e-5;

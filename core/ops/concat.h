@@ -4,11 +4,12 @@
 
 namespace binade::ops {
 
-/// Concatenates tensors along an axis (default: channels). The inputs must be equal in every other extent; y has the
-/// widest input dtype. gx_i is input i's part of gy. Inputs may be channel slices. If channels are concatenated and the
-/// inputs are adjacent in one storage (output_view.h), nothing is copied: y shares the storage, and gx_i are slices of
-/// gy. Inputs whose rows are not aligned (has_aligned_rows()) are always copied. Saves nothing. Throws ShapeError for
-/// other extents, ArgumentError without inputs or for a bad axis.
+/// Concatenates tensors along an axis (default: channels). The inputs must have equal extents along all other axes; y
+/// has the widest input dtype. gx_i is the part of gy that corresponds to input i. Inputs may be channel slices. If
+/// channels are concatenated and the inputs are adjacent in one storage (output_view.h), nothing is copied: y shares
+/// the storage, and gx_i are slices of gy. Inputs whose rows are not aligned (has_aligned_rows()) are always copied.
+/// Saves nothing. Throws ShapeError for extents that do not fit, and ArgumentError for an empty list of inputs or a bad
+/// axis.
 struct Concat {
   struct Params {
     int axis = -1;

@@ -16,8 +16,8 @@ namespace binade::ops {
 /// Sums are f32 (f64 for f64), rounded once: |error| <= R S C / groups 2^-24 sum|x w| before rounding. NaN and inf
 /// propagate.
 ///
-/// gx is the transposed convolution of gy; gw the product of gy and x over all pixels; gbias the sums of gy. Saves x
-/// and w.
+/// gx is the transposed convolution of gy, gw the product of gy and x over all pixels, and gbias the sums of gy. Saves
+/// x and w.
 struct Conv2d : ConvolutionOp<Conv2d, false> {
   struct Params {
     Extent2 stride = 1;

@@ -14,8 +14,8 @@ namespace binade::ops {
 ///   P = (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1, Q likewise from W and S;
 ///   output_padding < max(stride, dilation).
 ///
-/// Dtypes, sums, rounding and NaN as in conv2d. gx is the convolution of gy with w; gw the product of x and gy over all
-/// pixels; gbias the sums of gy. Saves x and w.
+/// Dtypes, sums, rounding and NaN are treated as in conv2d. gx is the convolution of gy with w, gw the product of x and
+/// gy over all pixels, and gbias the sums of gy. Saves x and w.
 struct ConvTranspose2d : ConvolutionOp<ConvTranspose2d, true> {
   struct Params {
     Extent2 stride = 1;

@@ -35,13 +35,13 @@ ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& result, co
           .groups = p.groups};
 }
 
-/// Checks dtypes and bias of the inputs `in` (x, w and optionally bias) and returns y, stored where `into` says: the
-/// convolution that `shape` describes or, if `transposed`, its input gradient (`shape` then describes the convolution
-/// from y to x). `y`: shape of the result. Saves x and w.
+/// Checks dtypes and bias of the inputs `in` (x, w and optionally bias) and returns the result, which has the shape `y`
+/// and is stored as `into` says: the convolution that `shape` describes or, if `transposed`, its input gradient
+/// (`shape` then describes the convolution from y to x). Saves x and w.
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y, const ConvShape& shape,
                  bool transposed, const OutputView& into);
 /// Computes the gradients of w, bias and x. The gradient of x overwrites the saved x if nothing else reads x. gy may be
-/// a channel slice. `shape` and `transposed` as in convolve().
+/// a channel slice. `shape` and `transposed` have the same meaning as in convolve().
 void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const ConvShape& shape,
                        bool transposed);
 

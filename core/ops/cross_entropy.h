@@ -4,7 +4,7 @@
 
 namespace binade::ops {
 
-/// Softmax and negative log-likelihood in one op.
+/// Computes softmax and the negative log-likelihood in one op.
 ///   logits (..., V) floating, targets (...) i64, i32 or u8   ->   loss () in f32
 ///   loss = mean over rows whose target is not ignore_index of
 ///          log(sum_j exp(x_j)) - (1 - e) x_target - e mean_j(x_j),   e = label_smoothing

@@ -4,7 +4,8 @@
 
 namespace binade::ops {
 
-/// Soft Dice loss of probabilities x and targets t (any dtype) of the same shape, pooled over the whole batch:
+/// Computes the soft Dice loss of probabilities x and targets t (any dtype) of the same shape, pooled over the whole
+/// batch:
 ///   loss = 1 - (2 sum(x t) + smooth) / (sum(x) + sum(t) + smooth)
 /// (Milletari et al., 2016, with plain sums in the denominator). The sums are f32 (f64 for f64) for any dtype of x.
 /// With smooth = 0 and all sums 0 the loss is 0 / 0 = NaN. gx = gy (N / D - 2 t) / D, where N and D are numerator and

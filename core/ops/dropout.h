@@ -4,10 +4,11 @@
 
 namespace binade::ops {
 
-/// y = x / (1 - p) with probability 1 - p, else 0, independently per element (Srivastava et al., 2014; inverted
-/// scaling). Element i is kept if word i of the call's random stream, cut to 24 bits, is at least p 2^24; recompute,
-/// replay and resume keep the same elements. Saves nothing, because backward draws the same words. NaN stays NaN if it
-/// is kept; p = 0 keeps and p = 1 drops everything. Throws ArgumentError unless 0 <= p <= 1.
+/// Sets each element of x to 0 with probability p, independently of the others, and divides it by 1 - p otherwise
+/// (Srivastava et al., 2014). Element i is kept if word i of the call's random stream, cut to 24 bits, is at least p
+/// 2^24; recompute, replay and resume keep the same elements. Saves nothing, because backward draws the same words. A
+/// NaN that is kept stays NaN. With p = 0 all elements are kept, with p = 1 all are dropped. Throws ArgumentError
+/// unless 0 <= p <= 1.
 struct Dropout {
   struct Params {
     double p = 0.5;

@@ -27,6 +27,7 @@ constexpr OpInfo loss_info(OpInfo info) {
 }
 /// Throws DTypeError or ShapeError unless x is floating and t has x's shape.
 void check_loss(const OpInfo& info, std::span<const Tensor> in);
+/// Returns the number by which the sum over the elements of `shape` is divided.
 double divisor_of(Reduction reduction, const Shape& shape);
 /// Computes the loss into `out` if `direction` is 0 (gy is then undefined), the gradient of x if it is 1, and that of t
 /// if it is 2. `op`: position of the loss in the list ElementLosses.
@@ -64,6 +65,7 @@ struct ElementLoss {
   }
 };
 
+/// Params of the losses without other options.
 struct LossParams {
   Reduction reduction = Reduction::kMean;
 };
@@ -144,7 +146,7 @@ struct BceWithLogits : ElementLoss<BceWithLogits> {
 };
 
 /// Binary cross entropy of a probability x in [0, 1]: -(t log x + (1 - t) log(1 - x)), where a term with factor 0 is 0.
-/// Infinite if x is 0 or 1 and t is not x. The loss clamps no value, so that the singularity stays visible.
+/// It is infinite if x is 0 or 1 and t is not x. The loss clamps no value, so that the singularity stays visible.
 /// bce_with_logits has no singularity.
 struct Bce : ElementLoss<Bce> {
   using Params = LossParams;

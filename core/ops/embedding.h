@@ -11,9 +11,9 @@ namespace binade::ops {
 ///   chunks in position order, then the chunks). It is added to an existing gradient (of another use of a tied table,
 ///   or of an earlier micro-batch). Rows that no index refers to get 0 or keep their existing gradient
 ///
-/// Saves the indices. Throws DataError with value and position of the first index outside [0, V) (a GPU finds it later:
-/// the row is NaN, and the next wait for the device throws), ShapeError unless weight has rank 2, DTypeError unless
-/// indices are i64 or i32.
+/// Saves the indices. Throws DataError with value and position of the first index outside [0, V) (on a GPU, the row
+/// becomes NaN and the next wait for the device throws), ShapeError unless weight has rank 2, DTypeError unless indices
+/// are i64 or i32.
 struct Embedding {
   struct Params {};
   static constexpr OpInfo info{.name = "embedding",

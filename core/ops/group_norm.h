@@ -11,13 +11,14 @@ namespace binade::ops {
 /// group in one sample.
 ///
 ///   y = act(xhat weight + bias + residual), xhat = (x - mean) rstd
-///   gy' = gy if act passed it, else 0, g = gy' weight; avg is the average over the group:
+///   gy' = gy where act passed its argument, else 0; g = gy' weight; avg is the average over the group:
 ///   gx = rstd (g - avg(g) - xhat avg(g xhat)); gweight = sum gy' xhat; gbias = sum gy'; gresidual = gy'
 ///
-/// Statistics as in batch_norm: f32 in blocks, combined in double in block order. Parameters are f32 (f64 for f64). x
-/// and residual may be channel slices. A NaN in a group, or a variance beyond f32, makes the group NaN; the ReLU keeps
-/// NaN. A constant group with eps = 0 is the singularity. Saves x, mean, rstd, weight, bias, and y if there are a
-/// residual and a ReLU (for its mask). Throws ShapeError for wrong shapes and if C is not a multiple of groups.
+/// Statistics are computed as in batch_norm, in f32 for each block and then in double in block order. Parameters are
+/// f32 (f64 for f64). x and residual may be channel slices. A NaN in a group, or a variance beyond f32, makes the group
+/// NaN; the ReLU keeps NaN. A constant group with eps = 0 is the op's singularity, a division by 0. Saves x, mean,
+/// rstd, weight, bias, and y if there are a residual and a ReLU (for its mask). Throws ShapeError for wrong shapes and
+/// if C is not a multiple of groups.
 struct GroupNorm {
   struct Params {
     std::int64_t groups = 1;

@@ -11,11 +11,11 @@ namespace binade::ops {
 ///   xhat = (x - mean) rstd, g = gy weight: gx = rstd (g - avg(g) - xhat avg(g xhat)); gweight = sum gy xhat;
 ///   gbias = sum gy
 ///
-/// Mean and variance are computed in two passes over the row. They, weight and bias are f32 (f64 for f64). If squares
-/// exceed the range of that dtype, the CPU computes the statistics of the row times a power of two, so that y is right
-/// for every finite x; on a GPU such a row is NaN. x may be a channel slice. A NaN makes its row NaN. A constant row
-/// gives bias if eps > 0, and NaN if eps = 0 (the singularity). Saves x, mean, rstd. Throws ShapeError unless weight
-/// and bias are (C).
+/// Mean and variance are computed in two passes over the row. Mean, variance, weight and bias are f32 (f64 for f64). If
+/// squares exceed the range of that dtype, the CPU computes the statistics of the row times a power of two, so that y
+/// is right for every finite x; on a GPU such a row is NaN. x may be a channel slice. A NaN makes its row NaN. For a
+/// constant row, y is the bias if eps > 0, and NaN if eps = 0, which is the op's singularity (a division by 0). Saves
+/// x, mean, rstd. Throws ShapeError unless weight and bias are (C).
 struct LayerNorm : RowNormOp<LayerNorm, false, false> {
   struct Params {
     double eps = 1e-5;
@@ -24,9 +24,9 @@ struct LayerNorm : RowNormOp<LayerNorm, false, false> {
       .name = "layer_norm", .inputs = "x, weight?, bias?", .precision = PrecisionClass::kAsIs, .policy_inputs = 0b1});
 };
 
-/// A residual connection and layer norm in one pass: (x, residual, weight, bias) -> (h, y), h = x + residual rounded to
-/// its stored dtype, y = layer_norm(h). The bits are those of an add followed by a layer norm; gx = gresidual =
-/// gradient through y + gh.
+/// Computes a residual connection and layer norm in one pass: (x, residual, weight, bias) -> (h, y), where h is x +
+/// residual, rounded to the stored dtype, and y is layer_norm(h). The bits are those of an add followed by a layer
+/// norm. gx and gresidual are both the gradient that passes through y, plus gh.
 struct AddLayerNorm : RowNormOp<AddLayerNorm, false, true> {
   using Params = LayerNorm::Params;
   static constexpr OpInfo info = norm_info(OpInfo{.name = "add_layer_norm",

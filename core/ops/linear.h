@@ -17,8 +17,8 @@ namespace binade::ops {
 /// before the roundings. NaN propagates.
 ///
 /// On a GPU with 16-bit products, a bias that is a leaf is rounded to their dtype first, as PyTorch's autocast does
-/// (|error| <= 1/2 ulp of the bias; beyond 65504 it is an infinity of f16), and a GELU is the library's if its product
-/// has one (docs/decisions/0028).
+/// (|error| <= 1/2 ulp of the bias; beyond 65504 it is an infinity of f16), and the library computes the GELU if its
+/// product can (docs/decisions/0028).
 ///
 /// gz = gy activation'(z), gx = gz w, gw = gz^T x, gbias = column sums of gz. Saves x, w and, for a GELU, z (for ReLU
 /// y). If x is the GELU output of another linear layer on the CPU, only that layer's z is kept, and backward recomputes

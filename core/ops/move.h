@@ -15,8 +15,8 @@ constexpr OpInfo move_info(OpInfo info) {
   return info;
 }
 
-/// Copy elements [begin, begin + count) along `axis` between contiguous `whole` and `part`, which has the same other
-/// extents and may be a channel slice if `axis` is not the last.
+/// Copy elements [begin, begin + count) along `axis` between `whole`, which is contiguous, and `part`, which has the
+/// same other extents and may be a channel slice if `axis` is not the last.
 void copy_into(Tensor& whole, int axis, std::int64_t begin, const Tensor& part);
 void copy_out(const Tensor& whole, int axis, std::int64_t begin, Tensor& part);
 

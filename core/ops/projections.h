@@ -4,9 +4,9 @@
 
 namespace binade::ops {
 
-/// Three linear layers of the same input, with their results side by side: y = x [w1; w2; w3]^T + [b1, b2, b3]. x
-/// (..., in) may be a channel slice; w_i (out_i, in); b_i (out_i), either all three or none; y (..., out_1 + out_2 +
-/// out_3).
+/// Computes three linear layers of the same input, with their results side by side: y = x [w1; w2; w3]^T + [b1, b2,
+/// b3]. x (..., in) may be a channel slice; w_i (out_i, in); b_i (out_i), either all three or none; y (..., out_1 +
+/// out_2 + out_3).
 ///
 /// One product each computes y, gx and the gradients of all three weights; one sum computes the gradients of all
 /// biases. If the three weights are adjacent in memory, as an optimizer places them (optim/flat_parameters.h,
@@ -15,8 +15,8 @@ namespace binade::ops {
 ///
 /// y, gw_i and gb_i equal those of three ops::Linear, bit for bit on the CPU (a GPU library may choose other
 /// algorithms). gx = gy [w1; w2; w3] is one sum, rounded once, whereas three layers round three products and their
-/// sums. Dtypes, errors and NaN as in ops::Linear: a NaN in w_i affects the channels of part i and all of gx. Saves x
-/// and w_i.
+/// sums. Dtypes, errors and NaN are treated as in ops::Linear: a NaN in w_i affects the channels of part i and all of
+/// gx. Saves x and w_i.
 struct Projections {
   struct Params {};
   static constexpr int kParts = 3;

@@ -4,9 +4,9 @@
 
 #include "binade/core/ops/op.h"
 
-/// Reductions over chosen axes. They sum in f32 (f64 for f64) in an order that depends on the shapes alone, never on
-/// the number of threads: chunks of 512 elements are added in 16 lanes, up to 32 chunks one after the other, and the
-/// sums of these pairwise.
+/// Reductions over chosen axes sum in f32 (f64 for f64) in an order that depends on the shapes alone, never on the
+/// number of threads: chunks of 512 elements are added in 16 lanes, up to 32 chunks one after the other, and the sums
+/// of these pairwise.
 namespace binade::ops {
 
 struct ReduceParams {
@@ -54,8 +54,8 @@ struct Max {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// x's shape with 1 at every axis in `axes`, or at all axes if `axes` is empty. Throws ShapeError for an axis that x
-/// does not have and ArgumentError for a repeated one, with the name `op`.
+/// Returns x's shape with extent 1 at every axis in `axes`, or at all axes if `axes` is empty. Throws ShapeError for an
+/// axis that x does not have and ArgumentError for a repeated one, with the name `op`.
 Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_view op);
 
 /// Sums x to the shape of y, over the dimensions in which y would be repeated if it were broadcast to x: for x (4, 3,

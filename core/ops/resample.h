@@ -31,8 +31,8 @@ struct TapList {
   TapList transposed(std::int64_t sources) const;
 };
 
-/// Returns y (N, OH, OW, C) of x (N, H, W, C): sums over the taps of `rows` and `cols`, divided by the divisors of both
-/// lists if `divide`.
+/// Resamples x (N, H, W, C) to y (N, OH, OW, C). Each pixel of y is the sum over the taps of `rows` and `cols`, divided
+/// by the divisors of both lists if `divide`.
 Tensor resample(const Tensor& x, const TapList& rows, const TapList& cols, bool divide);
 /// Computes the gradient gx (N, H, W, C) of resample() with the same lists.
 void resample_backward(const Tensor& gy, const OpContext::Input& x, GradSink& gx, const TapList& rows,

@@ -4,9 +4,9 @@
 
 namespace binade::ops {
 
-/// The same elements in row-major order with other extents. One extent may be -1 and is then computed. Any dtype. A
-/// view of x if x is contiguous, else a copy. gx = gy in x's shape. Saves nothing. Throws ShapeError if the numbers of
-/// elements differ.
+/// Gives x, of any dtype, other extents; the elements keep their row-major order. One extent may be -1 and is then
+/// computed from the others. y is a view of x if x is contiguous, otherwise a copy. gx is gy in x's shape. Saves
+/// nothing. Throws ShapeError if the numbers of elements differ.
 struct Reshape {
   struct Params {
     std::vector<std::int64_t> dims{};

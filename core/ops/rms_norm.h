@@ -10,8 +10,8 @@ namespace binade::ops {
 ///   xhat = x rstd, g = gy weight: gx = rstd (g - xhat avg(g xhat)); gweight = sum gy xhat
 ///
 /// Sums, weight and its gradient are f32 (f64 for f64); squares beyond that range are treated as in layer_norm. x may
-/// be a channel slice. A NaN makes its row NaN; a row of zeros with eps = 0 is the singularity. Saves x, rstd. Throws
-/// ShapeError unless weight is (C).
+/// be a channel slice. A NaN makes its row NaN; a row of zeros with eps = 0 is the op's singularity, a division by 0.
+/// Saves x, rstd. Throws ShapeError unless weight is (C).
 struct RmsNorm : RowNormOp<RmsNorm, true, false> {
   struct Params {
     double eps = 1e-6;
@@ -20,8 +20,8 @@ struct RmsNorm : RowNormOp<RmsNorm, true, false> {
       OpInfo{.name = "rms_norm", .inputs = "x, weight?", .precision = PrecisionClass::kAsIs, .policy_inputs = 0b1});
 };
 
-/// A residual connection and RMS norm in one pass: (x, residual, weight) -> (h, y), h = x + residual, y = rms_norm(h).
-/// Otherwise like AddLayerNorm.
+/// Computes a residual connection and RMS norm in one pass: (x, residual, weight) -> (h, y) with h = x + residual and y
+/// = rms_norm(h). Otherwise like AddLayerNorm.
 struct AddRmsNorm : RowNormOp<AddRmsNorm, true, true> {
   using Params = RmsNorm::Params;
   static constexpr OpInfo info = norm_info(OpInfo{.name = "add_rms_norm",

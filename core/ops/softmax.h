@@ -4,6 +4,7 @@
 
 namespace binade::ops {
 
+/// Params of softmax and log-softmax.
 struct AxisParams {
   int axis = -1;  ///< negative numbers count from the end
 };
@@ -24,7 +25,8 @@ struct Softmax {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// y = (x - max) - log(sum(exp(x - max))) over one axis; otherwise like softmax. gx = gy - exp(y) sum(gy). Saves y.
+/// y = (x - max) - log(sum(exp(x - max))) over one axis. Dtypes, masks and errors are treated as in softmax. gx = gy -
+/// exp(y) sum(gy). Saves y.
 struct LogSoftmax {
   using Params = AxisParams;
   static constexpr OpInfo info{.name = "log_softmax",

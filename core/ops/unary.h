@@ -4,8 +4,8 @@
 #include "binade/core/ops/elementwise.h"
 
 /// Elementwise ops of one input x with result y; gx and gy are the gradients of the loss with respect to x and y. Each
-/// op computes in float (double for f64) for any stored dtype, rounds once and propagates NaN. To add one: a struct
-/// here, its name in core/ops/lists.h, a function in autograd/functions/elementwise.h.
+/// op computes in float (double for f64) for any stored dtype, rounds once and propagates NaN. A new op needs a struct
+/// here, its name in core/ops/lists.h, and a function in autograd/functions/elementwise.h.
 namespace binade::ops {
 
 /// y = max(x, 0); relu(NaN) = NaN. gx = gy if y > 0, else 0.

@@ -4,7 +4,7 @@
 
 namespace binade::ops {
 
-/// The values that upsampling takes: those of the nearest pixel, or interpolated ones.
+/// The values that upsampling assigns to new pixels: those of the nearest pixel, or interpolated ones.
 enum class UpsampleMode { kNearest, kBilinear };
 
 /// Resamples an image to another size. x (N, H, W, C) -> y (N, out_height, out_width, C) in x's dtype. With s = H /

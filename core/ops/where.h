@@ -4,7 +4,7 @@
 
 namespace binade::ops {
 
-/// y = condition ? a : b, with broadcasting.
+/// Selects y = condition ? a : b for each element, with broadcasting.
 ///   condition (u8 or bool), a, b (floating)   ->   y in the wider dtype of a and b
 /// ga = gy if the condition holds, else 0; gb = gy if it does not hold, else 0. Gradients are selected, not multiplied
 /// by a mask, so that a NaN in the branch not taken has no effect. Saves the condition.

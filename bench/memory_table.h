@@ -149,7 +149,7 @@ class Table {
   const WorkingSet& set_;
   DType dtype_;
   Bandwidth& bandwidth_;
-  int measured_ = 0, met_ = 0;
+  int measured_ = 0, met_ = 0;  // number of rows measured, and of those that reached their goal
 };
 
 }  // namespace binade::bench

@@ -56,7 +56,7 @@ class PerThread : detail::ThreadOwned {
   }
 
   alignas(T) std::byte storage_[sizeof(T)] = {};
-  bool made_ = false;
+  bool made_ = false;  // true if storage_ contains an object
 };
 
 }  // namespace binade

@@ -87,7 +87,7 @@ std::string_view name_of(Confidence confidence);
 
 /// A replay of the step with one change, and its outcome.
 struct Proof {
-  std::string variant{};
+  std::string variant{};  ///< the change, such as a lower loss scale
   bool finite = false;
 };
 

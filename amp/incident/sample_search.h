@@ -29,9 +29,9 @@ class SampleSearch {
   Rows smallest_of(const Rows& rows, const Rows& others);
   bool some_row_is_finite();
 
-  Rows all_;
+  Rows all_;  // the rows of the step
   FiniteWithout finite_without_;
-  bool is_exhausted_ = false;
+  bool is_exhausted_ = false;  // true if no further replay is allowed
 };
 
 }  // namespace binade::amp

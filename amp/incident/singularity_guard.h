@@ -23,7 +23,7 @@ class SingularityGuard final : public TapeObserver {
 
   std::string module_;
   const OpInfo* op_;
-  bool everywhere_;
+  bool everywhere_;  // true: raises eps in all calls of the op; false: only in module_
 };
 
 }  // namespace binade::amp

@@ -31,9 +31,9 @@ template <class Lane, class T>
 class AttentionRows {
   using C = typename Lane::Accumulator;
   using Stored = typename Lane::Stored;
-  static constexpr int kN = kLanes<C>;
-  static constexpr bool kPairs = Lane::kDepth == 2;  ///< operands are pairs of T; otherwise single values of C
-  static constexpr bool kHalf = !std::is_same_v<T, C>;
+  static constexpr int kN = kLanes<C>;                  // values in a register
+  static constexpr bool kPairs = Lane::kDepth == 2;     ///< operands are pairs of T; otherwise single values of C
+  static constexpr bool kHalf = !std::is_same_v<T, C>;  // true if T has 16 bits
   static constexpr C kLowest = -std::numeric_limits<C>::infinity();
   static constexpr C kLog2E = std::numbers::log2e_v<C>, kLn2 = std::numbers::ln2_v<C>;
 

@@ -129,7 +129,7 @@ class Writer {
 
  private:
   Out y_;
-  bool direct_;
+  bool direct_;  // true if loops write to y itself, false if to buffer_
   AmaxObserver amax_;
   alignas(64) C buffer_[kChunk];
 };
@@ -216,7 +216,7 @@ class LaneMax {
   }
 
  private:
-  static constexpr int kVectors = 16 / kLanes<C>;
+  static constexpr int kVectors = 16 / kLanes<C>;  // number of registers with 16 lanes in all
   C best(int lane) const { return best_[lane / kLanes<C>][lane % kLanes<C>]; }
 
   Vector<C> best_[kVectors];

@@ -34,7 +34,7 @@ struct Out {
 /// The last operand is the result.
 struct Walk {
   static constexpr int kMaxOperands = 4, kMaxRank = 8;
-  std::int64_t runs = 0, length = 0;
+  std::int64_t runs = 0, length = 0;                  ///< number of runs; elements of a run
   int outer = 0;                                      ///< number of dimensions that a run does not cover
   std::int64_t extents[kMaxRank] = {};                ///< extents of these dimensions, the innermost first
   std::int64_t strides[kMaxRank][kMaxOperands] = {};  ///< elements of each operand per step of a dimension

@@ -34,7 +34,7 @@ class RowMax {
   }
 
  private:
-  static constexpr int kChains = 4;
+  static constexpr int kChains = 4;  // number of independent partial results
   static constexpr float kLowest = -std::numeric_limits<float>::infinity();
   static constexpr C kNothing = -std::numeric_limits<C>::infinity();
 

@@ -109,7 +109,7 @@ struct LimitArguments {
 /// `inverse_scale`, is above share * max(norm of the weight's row, floor) is scaled down to that limit. Norms are
 /// computed in double, in a fixed order.
 struct UnitLimitArguments {
-  std::int64_t units = 0, size = 0;
+  std::int64_t units = 0, size = 0;  ///< number of rows; elements of a row
   const float* weights = nullptr;
   float* gradients = nullptr;
   double share = 0, floor = 0, inverse_scale = 1;

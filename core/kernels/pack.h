@@ -211,8 +211,8 @@ void pack_rows(const T* x, std::int64_t row_stride, std::int64_t k_stride, std::
 template <class Lane>
 struct PackedB {
   using Stored = typename Lane::Stored;
-  static constexpr int kWide = kTileColumns<Lane>;
-  static constexpr int kNarrow = kVectorWidth<Lane>;
+  static constexpr int kWide = kTileColumns<Lane>;    ///< columns of an ordinary panel
+  static constexpr int kNarrow = kVectorWidth<Lane>;  ///< columns of a narrow panel at the end
 
   std::int64_t columns = 0;
   std::int64_t lanes = 0;  ///< number of lanes along k

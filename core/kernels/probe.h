@@ -12,7 +12,7 @@ namespace binade {
 /// The elements of a gradient that are checked for zeros. There are at most 4096, in short runs that are evenly spread,
 /// so that few cache lines are read.
 struct ZeroSample {
-  static constexpr std::int64_t kRuns = 128, kRun = 32;
+  static constexpr std::int64_t kRuns = 128, kRun = 32;  ///< number of runs; elements of a run
 
   explicit constexpr ZeroSample(std::int64_t n) : count(n), stride(n / kRuns > kRun ? n / kRuns : kRun) {}
   /// Returns the index of the first element of a run.
@@ -35,7 +35,7 @@ struct ZeroSample {
 /// The rows of(0) … of(size - 1) that are examined, out of `rows` rows. They are evenly spread and include the last
 /// row.
 struct RowSample {
-  static constexpr std::int64_t kMost = 16;
+  static constexpr std::int64_t kMost = 16;  ///< largest number of rows by default
 
   explicit constexpr RowSample(std::int64_t n, std::int64_t most = kMost) : rows(n), size(std::min(n, most)) {}
   constexpr std::int64_t of(std::int64_t i) const { return rows * (i + 1) / size - 1; }

@@ -22,7 +22,7 @@ struct DropoutArgs {
   Out y{};
   std::int64_t count = 0;
   RandomStream stream{};
-  std::uint32_t drop = 0;
+  std::uint32_t drop = 0;  ///< the dropout probability times 2^24
   double scale = 1;
 };
 

@@ -215,7 +215,7 @@ class Dropout {
  private:
   const AttentionArgs& a_;
   RandomStream stream_;
-  C keep_;
+  C keep_;  // factor of a probability that is kept
   std::uint64_t block_ = ~std::uint64_t{0};
   std::array<std::uint32_t, 4> words_{};
 };

@@ -34,7 +34,7 @@ struct AttentionKey {
   bool dropout = false;          ///< some probabilities are dropped
   bool aligned = true;           ///< every vector is aligned to 16 bytes
 
-  static constexpr int kNumbers = 28;
+  static constexpr int kNumbers = 28;  ///< number of members
   /// All members, in the order of text().
   std::array<std::int64_t, kNumbers> numbers() const;
   /// Returns "attention forward bf16 batch 8 queries 64 keys 64 heads 12 12 depth 64 causal 1 q 2304 64 ...", unique

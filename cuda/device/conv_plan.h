@@ -26,7 +26,7 @@ struct ConvKey {
   bool bias = false;                                         ///< the convolution adds a bias
   bool tf32 = false;                                         ///< f32 inputs may be rounded to TF32
 
-  static constexpr int kNumbers = 25;
+  static constexpr int kNumbers = 25;  ///< number of members
   /// All members, in the order of text().
   std::array<std::int64_t, kNumbers> numbers() const;
   /// Returns "conv forward bf16 bf16 x 8 64 64 32 pitch 32 align 16 ...", unique for each key.

@@ -42,7 +42,7 @@ struct Divisor {
 /// the run's element i * each.
 struct WalkVectors {
   std::int64_t count = 0;
-  int each = 1, outer = 0;
+  int each = 1, outer = 0;                  ///< elements of a vector; number of dimensions that a run does not cover
   Divisor length, extents[Walk::kMaxRank];  ///< length: in vectors
   std::int64_t strides[Walk::kMaxRank][Walk::kMaxOperands] = {};
   std::int64_t steps[Walk::kMaxOperands] = {};

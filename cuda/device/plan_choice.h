@@ -52,8 +52,8 @@ class PlanStore {
 
   std::string path_, why_;
   int file_ = -1;
-  std::size_t read_ = 0;
-  bool torn_ = false;  // the file ends within a line
+  std::size_t read_ = 0;  // number of bytes of the file that have been read
+  bool torn_ = false;     // the file ends within a line
   int damaged_ = 0;
   std::map<std::string, std::string> lines_;
 };
@@ -95,7 +95,7 @@ class PlanChooser {
     PlanChooser& chooser_;
     std::string key_;
     bool locked_ = false;
-    std::chrono::steady_clock::time_point begun_;
+    std::chrono::steady_clock::time_point begun_;  // when the selection began, after the wait for the lock
     bool has_timed_ = false;
   };
 
@@ -105,7 +105,7 @@ class PlanChooser {
   Report report_;
   PlanSettings settings_;
   std::optional<PlanStore> store_;
-  double spent_ = 0;
+  double spent_ = 0;  // seconds spent on timing plans so far
   std::vector<std::string> reported_;
 };
 

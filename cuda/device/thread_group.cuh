@@ -13,9 +13,9 @@ namespace binade::cuda {
 template <class C>
 class ThreadGroup {
  public:
-  static constexpr int kMost = 2;        ///< most values that are summed at a time
-  static constexpr int kWarpsMost = 32;  ///< most warps of a block
-  static constexpr int kScratch = 2 * kWarpsMost * kMost;
+  static constexpr int kMost = 2;                          ///< most values that are summed at a time
+  static constexpr int kWarpsMost = 32;                    ///< most warps of a block
+  static constexpr int kScratch = 2 * kWarpsMost * kMost;  ///< number of values
 
   /// `scratch`: shared memory of kScratch values, used if a group is larger than a warp.
   __device__ ThreadGroup(int width, C* scratch)
@@ -65,7 +65,7 @@ class ThreadGroup {
 
  private:
   int width_, rank_, index_;
-  int turn_ = 0;
+  int turn_ = 0;  // half of the scratch memory that the next sum uses
   C* scratch_;
 };
 

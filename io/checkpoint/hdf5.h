@@ -24,9 +24,9 @@ class QuietErrors {
   QuietErrors& operator=(const QuietErrors&) = delete;
 
  private:
-  std::unique_lock<std::recursive_mutex> alone_;
-  H5E_auto2_t function_ = nullptr;  // the library's error handler, which the destructor restores
-  void* data_ = nullptr;            // argument of function_
+  std::unique_lock<std::recursive_mutex> alone_;  // held, because one thread at a time uses the library
+  H5E_auto2_t function_ = nullptr;                // the library's error handler, which the destructor restores
+  void* data_ = nullptr;                          // argument of function_
 };
 
 /// Disables the library's plugins. Must be called before a file is opened.

@@ -153,8 +153,8 @@ class CheckpointStore {
   std::condition_variable changed_;
   Manifest manifest_;
   std::optional<SaveRequest> request_;
-  bool busy_ = false;  // true while a request waits or is being written
-  bool closing_ = false;
+  bool busy_ = false;                           // true while a request waits or is being written
+  bool closing_ = false;                        // true if the writer thread must end
   std::list<SaveOutcome> expected_, finished_;  // expected_ exists before the save, so that a report needs no memory
   std::thread writer_;
 };

@@ -44,7 +44,7 @@ class Containment {
   void wait_for_data();
   [[noreturn]] void throw_child_error();
 
-  std::string what_;
+  std::string what_;  // the beginning of every error text
   std::uint64_t wall_seconds_;
   std::chrono::nanoseconds time_left_;  // remaining part of wall_seconds_
   pid_t child_ = -1;

@@ -130,10 +130,13 @@ class LossScaler {
   void load_state(const StateDict& state) { state_ = decode(state); }
 
  private:
+  /// Records the headroom of a committed step. It affects the scale from kTelemetryDelay commits later on.
   void note_headroom(double headroom);
+  /// Sets the scale, and discards headroom that was measured at another scale.
   void set_scale(double scale);
   void update(std::span<optim::Optimizer* const> optimizers, std::span<const optim::GradientScan> scans,
               const StepOptions& options, const StepStats& stats);
+  /// Lowers the scale after an overflow. Throws NumericError if that cannot help.
   void lower_for(const optim::GradientScan& scan, const StepStats& stats, const optim::FlatParameters& parameters);
   State decode(const StateDict& state) const;
 

@@ -88,22 +88,32 @@ class CachingBackend : public Backend {
     const std::lock_guard lock(mutex_);
     return value;
   }
+  /// Allocates a block, from the cache if possible. Throws OutOfMemoryError.
   void* allocate_block(std::size_t bytes);
   void* borrow(std::size_t bytes);
+  /// Allocates memory for the graph that is being captured.
   void* allocate_planned(std::size_t bytes);
+  /// Returns released memory to its arena or to the cache.
   void recycle(void* memory) noexcept;
   bool captures_here() const { return capture_ != nullptr && capture_->thread == std::this_thread::get_id(); }
+  /// Keeps a block reserved while the graph that is being captured lives.
   void hold(void* memory);
+  /// Returns the arena that `memory` belongs to, or null.
   std::shared_ptr<SharedArena> arena_of(const void* memory) const;
   std::shared_ptr<SharedArena> arena_with(std::size_t bytes);
+  /// Throws DeviceError that begins with `what` if chunks of the arena are in use.
   void check_not_on_loan(const SharedArena& shared, std::string_view what) const;
   void* allocate_counted(std::size_t capacity);
+  /// Returns a block to the system.
   void release_counted(void* block, std::size_t capacity) noexcept;
   std::string out_of_memory_text(std::size_t bytes) const;
   void free_if_unused(const std::shared_ptr<SharedArena>& shared) noexcept;
+  /// Record an allocation or a release in the trace that is being made.
   void note_allocated(void* memory, std::size_t bytes);
   void note_released(void* memory);
+  /// Takes a block of at least `capacity` bytes from the cache. Returns null if there is none.
   void* take_cached(std::size_t capacity);
+  /// Returns all cached blocks to the system. REQUIRES mutex_.
   void trim_locked() noexcept;
 
   mutable std::mutex mutex_;

@@ -89,14 +89,23 @@ class RunRecords {
 
  private:
   struct Displays;
+  /// Calls `write` for the log `name`, and reports an Error with log_failed().
   void log(const std::string& name, const std::function<void()>& write);
+  /// Counts a failure of a log. Reports the first one of each log.
   void log_failed(const std::string& name, const std::string& problem);
+  /// Reports the failures that log_later() stored.
   void report_failures_of_threads();
+  /// Writes a number for TensorBoard.
   void scalar(std::string_view tag, std::int64_t step, double value);
+  /// Writes a line of metrics.jsonl.
   void attempt(const StepResult& attempt);
+  /// Writes a line of headroom.jsonl if headroom was measured or an incident occurred.
   void headroom(std::span<const StepResult> attempts);
+  /// Writes a file in samples/.
   void keep_sample(std::int64_t step, const std::string& extension, const std::string& bytes);
+  /// Logs a warning, and prints it on the terminal.
   void report(const Warning& warning);
+  /// Logs and prints that the loss scale was lowered.
   void report_overflows(std::span<const StepResult> attempts);
   /// Returns a message with the path of the report.
   std::string write_report(const Incident& incident);

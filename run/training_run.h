@@ -131,7 +131,9 @@ class TrainingRun {
 
  private:
   class Journal;
+  /// Runs `step` and writes its results to the logs. Begins the run if necessary.
   StepResult record(const std::function<void()>& step);
+  /// Logs the forecast, and prints it on the terminal. Begins the run if necessary.
   void report(const std::optional<MemoryForecast>& forecast);
 
   Trainer& trainer_;

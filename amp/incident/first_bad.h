@@ -62,12 +62,14 @@ class FirstBadSearch final : public TapeObserver {
   std::pair<std::string, std::string> reader_of(const std::string& parameter) const;
 
  private:
+  /// Describes an op call whose result or gradient `tensor` is not finite.
   FirstBad describe(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
                     std::span<const Tensor> operands) const;
   FirstBad from_batch(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan) const;
   FirstBad from_weight(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
                        const std::string& name) const;
   std::vector<std::vector<std::int64_t>> possible_samples_of(const Tensor& tensor, const NonFiniteScan& scan) const;
+  /// Records which ops read the operands, and whether the op reads weights or only the batch.
   void note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read);
 
   /// A submodule whose parameters an op of the calling module reads. The op's result has the channels of all such
@@ -77,11 +79,13 @@ class FirstBadSearch final : public TapeObserver {
     std::string module{};
     std::int64_t end = 0;
   };
+  /// Fills parts_ for an op that reads parameters of several submodules.
   void note_parts(const OpCall& call, std::span<const Variable> inputs);
   /// Returns the submodule that owns input `i`; null if the input is no parameter of a submodule.
   const Part* part_of_input(std::int64_t tape_index, std::size_t i) const;
   /// Returns the submodule that owns a channel; null if submodules do not make up the result's `channels`.
   const Part* part_of_channel(std::int64_t tape_index, std::int64_t channel, std::int64_t channels) const;
+  /// Names the submodule `part` as the module of `bad`, and the former module as its caller.
   static void name_part(FirstBad& bad, const Part* part);
   bool leads_to_weight(std::int64_t tape_index) const;
 

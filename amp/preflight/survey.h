@@ -107,9 +107,13 @@ class Survey final : public TapeObserver {
   const SurveyedOp* source(const SurveyedOperand& operand) const;
 
  private:
+  /// Returns the range of an operand: that of its producer or, for a leaf, of its values.
   SurveyedOperand survey_operand(const OpInfo& info, const Variable& input, const Tensor& read) const;
+  /// Returns the position in ops_ of the op that computed an input; -1 for a leaf.
   int producer_of(const Variable& input, const Tensor& read) const;
+  /// Measures the operands of sums and masks in 16 bits and of ops that overflow, for the rules that need it.
   void measure(SurveyedOp& op, std::span<const Tensor> read, const Tensors& outputs);
+  /// Keeps results that other ops may read without their graph node (held_).
   void hold(const SurveyedOp& op, int position, const Tensors& outputs);
 
   std::vector<SurveyedOp> ops_;

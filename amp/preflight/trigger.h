@@ -44,7 +44,9 @@ class OperandChain {
   Trigger trigger(const SurveyedOp& op, const OperandValue& broken) const;
 
  private:
+  /// Describes the start of the chain: a leaf, or the result of an op.
   std::string source() const;
+  /// Describes how the number `x` at the start of the chain breaks `op`.
   std::string describe(const SurveyedOp& op, double x) const;
 
   std::vector<const SurveyedOp*> ops_;

@@ -77,7 +77,9 @@ class Forecast {
     double alarmed_at = -1;  // headroom at the last alarm; negative: none, or recovered since
   };
   float& sample(std::size_t series, std::size_t column) { return samples_[series * kWindow + column]; }
+  /// Adds a reading to a series, which begins again if the reading is of another op.
   void store(std::size_t index, const HeadroomReading& reading, std::size_t column);
+  /// Discards the samples of a series.
   void clear(std::size_t index);
   bool raise_alarm(std::size_t index, Alarm& alarm);
 

@@ -105,13 +105,16 @@ class Telemetry final : public TapeObserver {
   };
   template <class F>
   void resolve_pending(F&& resolved);
+  /// Fills and returns the record of an op call.
   OpRecord& record(const OpCall& call, std::span<const Tensor> results, const Observation& amax);
   void find_producers(std::span<const Variable> inputs, const Tensors& read);
   std::int64_t producer_of(const void* operand) const;
   void ignore_masks(std::int64_t reader, const Observation& amax, std::span<const void* const> operands);
   void ignore_infinities(std::int64_t before, const void* operand);
+  /// Measure an op's distance to its singularity, and the entropy of its attention.
   void probe_limits(const OpCall& call, std::span<const Tensor> read, OpRecord& record);
   void probe_limits_on_device(const OpCall& call, std::span<const Tensor> read, OpRecord& record);
+  /// Counts zeros in a sample of a gradient's elements.
   void probe_zeros(const OpCall& call, const Tensor& gradient, OpRecord& record);
   void merge_probes(std::span<const double> probed);
 

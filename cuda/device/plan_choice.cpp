@@ -151,7 +151,7 @@ std::optional<std::string> PlanChooser::Selection::line() const {
   return locked_ ? chooser_.store_->line_of(key_) : std::nullopt;
 }
 
-bool PlanChooser::Selection::may_go_on() const {
+bool PlanChooser::Selection::has_time_left() const {
   const double spent = seconds_since(begun_);
   if (chooser_.spent_ + spent < chooser_.settings_.seconds) return spent < PlanSettings::kOfOneKey;
   chooser_.report_once(

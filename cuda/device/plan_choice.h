@@ -34,7 +34,9 @@ class PlanStore {
   /// Locks the file, and reads the lines that other processes have added. Returns false on failure; why() then returns
   /// the reason.
   bool lock();
+  /// Releases the lock and closes the file.
   void unlock();
+  /// Returns the reason of the last failure.
   const std::string& why() const { return why_; }
   /// Returns the line of a key, if there is one. REQUIRES the lock, like add() and damaged().
   std::optional<std::string> line_of(const std::string& key) const;
@@ -47,7 +49,9 @@ class PlanStore {
   static std::string key_of(const std::string& line);
 
  private:
+  /// Stores `what` and the error of the last system call for why(), and unlocks. Returns false.
   bool fail(const std::string& what);
+  /// Reads the lines that were appended since the last call. Returns false on failure.
   bool read_appended();
 
   std::string path_, why_;
@@ -89,7 +93,9 @@ class PlanChooser {
     void keep(const std::string& line);
 
    private:
-    bool may_go_on() const;
+    /// Returns true if there is time to measure another plan. Otherwise reports once that the time is used up.
+    bool has_time_left() const;
+    /// Returns the index of the first time that is within 2 % of the least one.
     static std::optional<std::size_t> least(const std::vector<std::optional<double>>& times);
 
     PlanChooser& chooser_;
@@ -100,6 +106,7 @@ class PlanChooser {
   };
 
  private:
+  /// Reports a line, unless it was reported before.
   void report_once(const std::string& line);
 
   Report report_;
@@ -111,11 +118,11 @@ class PlanChooser {
 
 template <class MeasureTime, class CanRun>
 std::optional<std::size_t> PlanChooser::Selection::fastest(std::size_t count, MeasureTime&& time, CanRun&& runs) {
-  if (locked_ && count > 1 && may_go_on()) {
+  if (locked_ && count > 1 && has_time_left()) {
     chooser_.report_once("plans of libraries are timed once on this machine and kept in " + chooser_.settings_.file);
     std::vector<std::optional<double>> times;
     has_timed_ = true;
-    while (times.size() < count && (times.empty() || may_go_on())) times.push_back(time(times.size()));
+    while (times.size() < count && (times.empty() || has_time_left())) times.push_back(time(times.size()));
     if (const std::optional<std::size_t> found = least(times)) return found;
   }
   for (std::size_t i = 0; i < count; ++i)

@@ -121,27 +121,46 @@ class CheckpointStore {
   std::vector<ManifestEntry> entries() const;
 
  private:
+  /// Compares MANIFEST with the files in the folder, and corrects it.
   void reconcile();
+  /// The loop of the writer thread.
   void write_loop();
+  /// Writes a checkpoint, and stores the result or the error in `outcome`.
   void commit(SaveRequest& request, SaveOutcome& outcome) noexcept;
+  /// Encodes a state, writes it as a checkpoint and records it in MANIFEST.
   void encode_and_commit(SaveRequest& request, SaveOutcome& outcome);
+  /// Writes an image to a temporary file, and gives it the name `name`. An existing file of that name is overwritten if
+  /// `supersedes`; otherwise it gets a second name first.
   void write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes);
+  /// Returns MANIFEST without the entries for which is_gone(entry) is true.
   template <class F>
   Manifest without(const F& is_gone);
   int remove_from_manifest(const std::string& name);
   template <class F>
   int with_name_aside(const std::string& name, const std::string& why, std::string& aside, const F& move);
+  /// Gives the file `name` a second name, and then the name to the temporary file.
   int set_aside_and_rename(const std::string& temporary, const std::string& name);
+  /// Syncs the folder. Throws StorageError that names the checkpoint.
   void sync_folder(const std::string& name);
+  /// Writes an image to a new file, syncs it and reads it back.
   void write_temporary(const CheckpointImage& image, const std::string& temporary);
+  /// Throws StorageError unless the file on the disk equals the image.
   void compare_with_disk(const CheckpointImage& image, const std::string& name);
+  /// Returns true if the file on the disk equals the image.
   bool same_on_disk(const CheckpointImage& image, const std::string& name);
+  /// Adds an entry to MANIFEST, and deletes checkpoints that are no longer needed.
   void record(ManifestEntry entry);
+  /// Replaces MANIFEST on the disk. Returns 0 or errno.
   int replace_manifest(const Manifest& manifest);
+  /// Replaces MANIFEST on the disk. Reports a failure as a warning.
   void write_manifest(const Manifest& manifest);
+  /// Renames the file `name` to `aside`, a new name such as NAME.corrupt-1. Returns 0 or errno.
   int move_aside(const std::string& name, const std::string& why, std::string& aside);
+  /// Returns the number of the next free name of the form NAME.WHY-N.
   int next_aside(const std::string& name, const std::string& why);
+  /// Deletes all damaged files but the newest ones.
   void prune_corrupt();
+  /// Renames a file as move_aside() does. Returns the new name or, as text, the error.
   std::string set_aside(const std::string& name, const std::string& why);
 
   StoreOptions options_;

@@ -100,6 +100,7 @@ class Reader {
     const auto size = static_cast<std::int64_t>(size_of(x_.dtype));
     for (std::int64_t byte = at * size; byte < (at + n) * size; byte += 64) prefetch_line(x_.data, byte);
   }
+  /// Returns the address of elements [at, at + n) as C. The next call may overwrite them.
   const C* read(std::int64_t at, std::int64_t n) {
     if (step_ == 0) return buffer_;
     if (x_.dtype == kDTypeOf<C>) return static_cast<const C*>(x_.data) + at;
@@ -119,7 +120,9 @@ template <class C>
 class Writer {
  public:
   explicit Writer(const Out& y) : y_(y), direct_(y.dtype == kDTypeOf<C>), amax_(y.dtype) {}
+  /// Returns the address at which the caller stores elements from `at` on, at most kChunk of them.
   C* target(std::int64_t at) { return direct_ ? static_cast<C*>(y_.data) + at : buffer_; }
+  /// Rounds and observes the n elements that the caller has stored at target(at).
   void done(std::int64_t at, std::int64_t n) {
     if (direct_)
       amax_.add(target(at), n);

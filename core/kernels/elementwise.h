@@ -51,6 +51,7 @@ struct OpParams {
     static_assert(sizeof p <= sizeof bytes && std::is_trivially_copyable_v<Params>);
     std::memcpy(bytes, &p, sizeof p);
   }
+  /// Returns the Params that the bytes were copied from.
   template <class Params>
   Params as() const {
     Params p;

@@ -10,6 +10,7 @@
 /// Computes exponentials of rows, for softmax and cross entropy. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
+/// Returns exp(x) of each lane.
 inline Vector<double> exp(Vector<double> x) {
   for (int i = 0; i < kLanes<double>; ++i) x[i] = math::exp(x[i]);
   return x;

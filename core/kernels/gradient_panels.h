@@ -27,9 +27,11 @@ struct GradientPanels {
   std::int64_t source_rows(std::int64_t rows) const {
     return (rows - 1) * s.stride[0] + (s.filter_height - 1) * s.dilation[0] + 1;
   }
+  /// Returns the address of a channel of the first pixel of image n of x. `bytes`: size of an element.
   const void* x_image(std::int64_t n, std::int64_t channel, std::int64_t bytes) const {
     return static_cast<const char*>(args.x) + (n * s.height * s.width * args.x_pitch + channel) * bytes;
   }
+  /// Returns the address of the first pixel of a row of image n of gy.
   const void* gy_row(std::int64_t n, std::int64_t row, std::int64_t bytes) const {
     return static_cast<const char*>(args.gy) + (n * s.out_height + row) * s.out_width * args.gy_pitch * bytes;
   }
@@ -134,6 +136,7 @@ struct PairPanels : GradientPanels {
     gy_size = s.groups * tiles * gy_panel;
   }
 
+  /// Copies the block of `rows` rows of the result from `row` on, in image n, to x and gy.
   void fill(std::int64_t n, std::int64_t row, std::int64_t rows, Stored* x, Stored* gy) const {
     for (std::int64_t g = 0; g < s.groups; ++g)
       for (std::int64_t p = 0; p < panels; ++p) {
@@ -157,6 +160,7 @@ struct PairPanels : GradientPanels {
                           gy + (g * tiles + i) * gy_panel + segment_index * gy_segment);
   }
 
+  /// Sets the fields of `tile` and the offsets of segments for a block of `rows` rows.
   void segment(std::int64_t rows, TileArgs<Lane>& tile, std::vector<std::int64_t>& a_offsets,
                std::vector<std::int64_t>& b_offsets) const {
     tile.segments = one_segment ? 1 : rows;
@@ -169,15 +173,18 @@ struct PairPanels : GradientPanels {
       b_offsets.push_back(segment_index * s.stride[0] * plane_pairs * panel_width * kLaneBytes);
     }
   }
+  /// Returns the operand of filter tile i, counted across groups.
   const char* filters_of(const Stored* gy, std::int64_t i) const {
     return reinterpret_cast<const char*>(gy + i * gy_panel);
   }
+  /// Returns the operand of panel p of group g for the filter position (r, c).
   const char* channels_of(const Stored* x, std::int64_t g, std::int64_t p, std::int64_t r, std::int64_t c) const {
     const std::int64_t plane = shared ? c * s.dilation[1] % 2 : c;
     const std::int64_t pair = r * s.dilation[0] * plane_pairs + (c - plane) * (shared ? s.dilation[1] : 0) / 2;
     return reinterpret_cast<const char*>(x + ((g * panels + p) * planes + plane) * x_plane + pair * panel_width);
   }
 
+  /// Returns the number of groups of lanes that contain `pairs` pairs.
   static std::int64_t groups_of(std::int64_t pairs) { return (pairs + Lane::kGroup - 1) / Lane::kGroup; }
 
   /// Copies, as pairs, the pixels of one row of x (null: outside) that filter column c reads, and the following ones,
@@ -204,7 +211,11 @@ struct PairPanels : GradientPanels {
     }
   }
 
+  /// row_pairs: pairs in a row of gy. x consists of `planes` planes with plane_pairs pairs per row and x_plane lanes
+  /// each. tiles: tiles of filters. gy_segment and gy_panel: lanes of a segment and of a panel of gy.
   std::int64_t row_pairs, planes, plane_pairs, x_plane, tiles, gy_segment, gy_panel;
+  /// shared: filter columns of the same parity share the pairs of x. one_segment: all rows of a block are one segment
+  /// of the register tile.
   bool shared, one_segment;
 };
 

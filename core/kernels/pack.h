@@ -218,15 +218,19 @@ struct PackedB {
   std::int64_t lanes = 0;  ///< number of lanes along k
   Stored* data = nullptr;
 
+  /// Returns the number of panels of n columns.
   static std::int64_t panels(std::int64_t n) { return (n + kWide - 1) / kWide; }
+  /// Returns the number of lanes of a packed matrix (k, n).
   static std::size_t size(std::int64_t n, std::int64_t k) {
     return static_cast<std::size_t>(panels(n) * kWide * ((k + Lane::kDepth - 1) / Lane::kDepth));
   }
   std::int64_t panels() const { return panels(columns); }
+  /// Returns the number of columns in panel p.
   int width(std::int64_t p) const {
     const std::int64_t left = columns - p * kWide;
     return static_cast<int>(left < kWide ? left : kWide);
   }
+  /// Returns the distance in bytes between the lanes of panel p along k.
   std::int64_t step_bytes(std::int64_t p) const {
     return static_cast<std::int64_t>(sizeof(Stored)) * (width(p) <= kNarrow ? kNarrow : kWide);
   }

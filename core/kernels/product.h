@@ -19,6 +19,7 @@ namespace binade::cpu::BINADE_ISA {
 template <class Lane>
 class Depth {
   static constexpr bool kRegisters = Lane::kGroup > 1;
+  // Lanes of a slice; largest number of lanes of a block that is not cut into slices; least number of tiles for slices.
   static constexpr std::int64_t kSlice = 128, kWholeSlice = 192, kEnoughTiles = 4;
 
  public:
@@ -28,6 +29,7 @@ class Depth {
   struct Block {
     std::int64_t begin, end, slices;
     std::int64_t lanes() const { return end - begin; }
+    /// Returns the first lane of slice i.
     std::int64_t slice(std::int64_t i) const { return begin + cut(i, slices, lanes()); }
   };
 
@@ -37,6 +39,7 @@ class Depth {
         lanes_(lanes),
         slice_(kRegisters && tiles >= kEnoughTiles ? kSlice : lanes) {}
 
+  /// Returns block i of k.
   Block block(std::int64_t i) const {
     const std::int64_t begin = cut(i, blocks, lanes_), end = cut(i + 1, blocks, lanes_);
     return {begin, end, slices(end - begin)};
@@ -48,7 +51,9 @@ class Depth {
   const std::int64_t blocks;
 
  private:
+  /// Returns the number of slices of a block.
   std::int64_t slices(std::int64_t lanes) const { return lanes > kWholeSlice ? ceil_div(lanes, slice_) : 1; }
+  /// Returns the first lane of part i, of `count` parts that are as even as possible.
   static std::int64_t cut(std::int64_t i, std::int64_t count, std::int64_t lanes) {
     return i == count ? lanes : i * lanes / count / Lane::kGroup * Lane::kGroup;
   }
@@ -71,7 +76,7 @@ class PatchProduct {
   using Panels = PackedB<Lane>;
   static constexpr bool kRegisters = Lane::kGroup > 1;
   static constexpr int kDepth = Lane::kDepth;
-  static constexpr bool kNative = kDepth == 2 || std::is_same_v<T, Stored>;
+  static constexpr bool kNative = kDepth == 2 || std::is_same_v<T, Stored>;  // true if A need not be converted
   static constexpr std::int64_t kDirectColumns = 4 * 32;  // with so few columns, packing A does not pay off
 
  public:
@@ -97,6 +102,7 @@ class PatchProduct {
                                                               (Depth<Lane>::kBlock + Lane::kGroup)));
   }
 
+  /// Computes the patch.
   void run() {
     for (std::int64_t i = 0; i < depth_.blocks; ++i) {
       const Block block = depth_.block(i);
@@ -121,6 +127,7 @@ class PatchProduct {
     return kTileRows<Lane> * ceil_div(block.lanes(), Lane::kGroup) * Lane::kGroup;
   }
 
+  /// Packs the patch's rows of A for one block of k.
   void pack_a(const Block& block) {
     const std::int64_t k_begin = block.begin * kDepth, k_count = std::min(block.end * kDepth, k_) - k_begin;
     // If rows are contiguous, packs a few lanes of all tiles at a time, so that neighboring memory is read together.
@@ -132,6 +139,7 @@ class PatchProduct {
                         packed_a_ + i * tile_size(block) + k / kDepth * kTileRows<Lane>);
   }
 
+  /// Multiplies A by panel p of B for one block of k. The tiles prefetch memory from `ahead` on.
   void times_panel(const Block& block, bool last_block, std::int64_t p, const char* ahead) {
     const std::int64_t share = block.lanes() * b_.step_bytes(p) / tiles_.tiles;  // bytes that each tile prefetches
     TileArgs<Lane> tile;
@@ -159,6 +167,7 @@ class PatchProduct {
     }
   }
 
+  /// Multiplies tile i of A by panel p of B for one slice of k. `complete`: the sums have all their terms afterwards.
   void times_tile(std::int64_t i, std::int64_t p, bool complete, TileArgs<Lane>& tile) {
     const std::int64_t row = tiles_.begin(i), column = patch_.column_base + p * Panels::kWide;
     const int rows = static_cast<int>(tiles_.begin(i + 1) - row);
@@ -204,9 +213,9 @@ class PatchProduct {
   const T* a_ = nullptr;
   Out *c_ = nullptr, *z_ = nullptr;
   const Out* derivative_at_ = nullptr;
-  const bool whole_ = depth_.whole();
-  bool direct_ = false, in_place_ = false;
-  std::int64_t sums_row_ = 0;
+  const bool whole_ = depth_.whole();       // true if a sum is complete after one run of the tile
+  bool direct_ = false, in_place_ = false;  // true if the tile reads A itself; true if it adds to C itself
+  std::int64_t sums_row_ = 0;               // elements between rows of sums_
   Accumulator* sums_ = nullptr;
   Stored* packed_a_ = nullptr;
   AmaxObserver amax_{kDTypeOf<Out>};

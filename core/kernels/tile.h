@@ -27,8 +27,10 @@ struct PlainLane {
   static constexpr int kDepth = 1;  ///< values of k in one lane
   static constexpr int kRows = kVectorTileRows;
   static constexpr int kGroup = 1;  ///< lanes of a row of A that must be contiguous
+  /// Returns a register that has the lane at p in every place.
   static V broadcast(const char* p) { return splat(*reinterpret_cast<const T*>(p)); }
   static V load(const char* p) { return load_vector<T>(p); }
+  /// Returns a b + c for each lane.
   static V madd(V a, V b, V c) { return multiply_add(a, b, c); }
 };
 using FloatLane = PlainLane<float>;
@@ -130,6 +132,7 @@ class TileUnit<Bf16TileLane> {
   void run(const TileArgs<Bf16TileLane>& t, int rows);
 
  private:
+  /// Sets the shape of the registers for tiles of `rows` rows and `depth` pairs.
   void shape(int rows, int depth);
   int rows_ = 0, depth_ = 0;  ///< current shape of the AMX registers; 0: not set
 };
@@ -140,6 +143,7 @@ class TileUnit<Bf16TileLane> {
 template <class Lane>
 struct EvenTiles {
   explicit EvenTiles(std::int64_t total) : count(total), tiles((total + kTileRows<Lane> - 1) / kTileRows<Lane>) {}
+  /// Returns the first row of tile i.
   std::int64_t begin(std::int64_t i) const {
     if constexpr (Lane::kGroup > 1) return i < tiles ? i * kTileRows<Lane> : count;
     return i * count / tiles;

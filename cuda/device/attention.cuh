@@ -56,6 +56,7 @@ struct Vectors {
 
   __device__ Vectors(const AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t head)
       : data(static_cast<const T*>(x.data) + b * tokens * x.token + head * x.head), pitch(x.token), count(tokens) {}
+  /// Returns element d of vector i, or 0 beyond the last vector or element.
   __device__ Compute<T> at(std::int64_t i, std::int64_t d, std::int64_t depth) const {
     return i < count && d < depth ? load(data[i * pitch + d]) : Compute<T>(0);
   }
@@ -128,6 +129,7 @@ struct Results {
   static constexpr int kGroups = kColumns / kTile;
   C value[kSide][kGroups][kSide];
 
+  /// Sets all results to 0.
   __device__ void clear() {
     for_each([](C& x, int, std::int64_t) { x = 0; });
   }

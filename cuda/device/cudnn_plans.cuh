@@ -117,10 +117,12 @@ class PlanCache {
   /// A plan with more bytes of workspace is not timed once another plan has worked.
   static constexpr std::int64_t kMostTried = std::int64_t{256} << 20;
 
+  /// Returns the title of text(): versions, device, and whether the order of additions is free.
   static std::string title() {
     return "cudnn " + std::to_string(cudnnGetVersion()) + device_title() +
            (plan_chooser().settings().any_order ? " in any order" : "");
   }
+  /// Returns the device and the conditions for which engines are chosen.
   static EngineTarget target() {
     const PlanSettings& settings = plan_chooser().settings();
     return {.handle = cudnn_handle(),
@@ -128,10 +130,12 @@ class PlanCache {
             .any_order = settings.any_order,
             .mode_b = settings.timed};
   }
+  /// Parses a line of text(). Returns std::nullopt for a line that is damaged or of another family.
   std::optional<EngineLine> parse(const std::string& line) const {
     return parse_engine_line(line, planner_.family, planner_.forms);
   }
 
+  /// Throws Failure if a graph is being captured, because choosing a plan runs kernels.
   void refuse_in_capture() const {
     require_no_capture((std::string(planner_.what) + " of new sizes (run the step once before)").c_str());
   }
@@ -143,13 +147,16 @@ class PlanCache {
     refused_.insert(line);
     plans_.erase(key);
   }
+  /// Returns true if refuse() was called for this key and engine.
   bool is_refused(const Key& key, const EngineChoice& choice) const {
     return !refused_.empty() && refused_.contains(engine_line(key.text(), choice));
   }
+  /// Makes the plan of a known choice. Returns std::nullopt if cuDNN cannot, or if the engine was refused.
   std::optional<EnginePlan> restored(const Key& key, const EngineChoice& choice) const {
     return is_refused(key, choice) ? std::nullopt : planner_.restore(key, choice, target());
   }
 
+  /// Returns the plan of a key, which is chosen at the first call; std::nullopt if our own kernel computes the key.
   template <class Use>
   const std::optional<EnginePlan>& plan_of(const Key& key, Use&& use) {
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
@@ -170,6 +177,7 @@ class PlanCache {
     return all;
   }
 
+  /// Makes the plan of a key: that of an earlier run, or a new choice.
   template <class Use>
   std::optional<EnginePlan> make(const Key& key, Use&& use) {
     refuse_in_capture();
@@ -190,6 +198,7 @@ class PlanCache {
     return plan;
   }
 
+  /// Chooses among the engines `all`: the choice that this machine has stored or, if there is none, the fastest.
   template <class Use>
   std::optional<EnginePlan> choose(const Key& key, const std::string& name, const std::vector<EngineChoice>& all,
                                    Use&& use) {
@@ -232,6 +241,7 @@ class PlanCache {
     return std::move(*plans[*found]);
   }
 
+  /// Adds a note that our own kernel computes a key.
   static void note_own(const std::string& name, const std::string& why) {
     add_note(name + ": computed by Binade's own kernel: " + why);
   }

@@ -31,6 +31,7 @@ struct Divisor {
     factor = static_cast<std::uint32_t>(
         (((std::uint64_t{1} << shift) - static_cast<std::uint64_t>(by)) << 32) / static_cast<std::uint64_t>(by) + 1);
   }
+  /// Returns n / value, rounded down.
   __device__ __forceinline__ std::int64_t quotient(std::int64_t n) const {
     if ((n | value) >> 31 != 0) return n / value;
     const auto low = static_cast<std::uint32_t>(n);

@@ -75,7 +75,7 @@ class LossScaler {
 
   /// Options of step().
   struct StepOptions {
-    double clip_norm = 0;  ///< 0: no clipping
+    double clip_norm = 0;  ///< largest norm of the gradients; 0: no clipping
     double lr = -1;        ///< learning rate; negative: the optimizer's own
   };
   /// Calls binade::backward with the scale as the initial gradient. Several calls before a step() accumulate. Throws

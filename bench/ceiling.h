@@ -101,7 +101,7 @@ template <class F>
 double peak_of(double flops, F&& loop) {
   constexpr std::int64_t kRounds = 400'000;
   double best = 0;
-  for (int attempt = 0; attempt < 100; ++attempt) {  // of about a millisecond, because threads often wake late
+  for (int attempt = 0; attempt < 100; ++attempt) {  // each takes about 1 ms, because threads often wake late
     const int threads = num_threads();
     const double start = work_seconds();
     parallel_blocks(threads, [&](std::int64_t) { loop(kRounds); });

@@ -64,7 +64,7 @@ void observe_into_scope(const class Tensor& tensor);
 
 namespace detail {
 
-/// Says which results kernels observe on this thread.
+/// The results that kernels observe on this thread.
 struct Watched {
   bool at_all = false;    ///< true if a scope is open
   bool libraries = true;  ///< true if results of libraries are observed too

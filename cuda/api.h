@@ -44,7 +44,8 @@ struct PlanOptions {
   double seconds = 0;          ///< seconds that this process may spend on timing plans
 };
 
-/// Says where a kernel call records the largest magnitudes of the values that it stores (core/observation.h).
+/// The addresses at which a kernel call records the largest magnitudes of the values that it stores
+/// (core/observation.h).
 struct Watch {
   std::uint32_t* words = nullptr;  ///< two device words to which kernels write observed maxima; null: not observed
   bool libraries = true;           ///< true: results of GPU libraries are read again, to observe them too

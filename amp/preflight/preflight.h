@@ -18,7 +18,7 @@ struct PreflightStep {
   Policy policy = Policy::fp32();
   LossScaleOptions loss_scale = LossScaleOptions::off();
   double lr = 0;         ///< highest learning rate of the schedule
-  double ema_decay = 0;  ///< 0: no averaged weights
+  double ema_decay = 0;  ///< decay of the averaged weights; 0: there are none
   StepContext at{};      ///< seed and number of the step, which determine its random numbers
 };
 

@@ -7,8 +7,8 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kHistory = 128, kNewest = 8;
-constexpr double kRecovered = 1;  // in binades above the median: norms up to here end a report
+constexpr std::size_t kHistory = 128, kNewest = 8;  // number of earlier norms; number of newest ones
+constexpr double kRecovered = 1;                    // binades above the median up to which norms end a report
 
 /// The distance above the median from which on a norm is reported: `binades` or `deviations` robust deviations,
 /// whichever is more.

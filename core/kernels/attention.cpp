@@ -177,8 +177,8 @@ class Attention {
     Arena arena;
     Panels key_columns, value_columns, keys;
     Rows<Stored> queries;
-    Rows<C> gq;      ///< of one tile of queries
-    Rows<C> gk, gv;  ///< (depth, keys)
+    Rows<C> gq;      ///< gradients of one tile of queries
+    Rows<C> gk, gv;  ///< gradients of keys and values (depth, keys)
     Rows<C> p, gp, factors;
     Rows<Stored> p_right, gp_right, gp_left;
     Stored* columns;

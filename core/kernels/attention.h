@@ -57,7 +57,7 @@ struct AttentionForward {
   AttentionArgs args;
   void* y = nullptr;
   std::int64_t y_token = 0, y_head = 0;
-  void* lse = nullptr;  ///< null: not stored
+  void* lse = nullptr;  ///< log-sum-exp of each query's logits; null: not stored
 };
 
 /// Computes the gradients of q, k and v from y, its gradient gy, and the log-sum-exp of forward.

@@ -55,7 +55,7 @@ struct ConvWeightArgs {
   const void* gy = nullptr;
   std::int64_t gy_pitch = 0;
   void* gw = nullptr;
-  bool tf32 = false;  ///< as in ConvArgs
+  bool tf32 = false;  ///< a GPU's library may round f32 inputs to TF32; other devices ignore it
 };
 
 namespace cpu {

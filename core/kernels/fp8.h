@@ -35,9 +35,9 @@ struct Fp8Rounding {
 };
 /// Arguments for converting x to 8-bit codes, stored by rows, by columns, or both.
 struct Fp8Encoding {
-  Fp8Rounding rounding{};  ///< without y
+  Fp8Rounding rounding{};  ///< the arguments of rounding; y is not used
   std::uint8_t* rows = nullptr;
-  std::uint8_t* columns = nullptr;  ///< null: not wanted; `rows` may be null too
+  std::uint8_t* columns = nullptr;  ///< codes by columns; null: not wanted; `rows` may be null too
   float* scale = nullptr;           ///< receives the factor by which a code is multiplied to give its value
 };
 /// Shifts each row of magnitudes by one step: the current magnitude becomes the newest of the history, and starts at 0.

@@ -214,7 +214,7 @@ class PatchProduct {
   Out *c_ = nullptr, *z_ = nullptr;
   const Out* derivative_at_ = nullptr;
   const bool whole_ = depth_.whole();       // true if a sum is complete after one run of the tile
-  bool direct_ = false, in_place_ = false;  // true if the tile reads A itself; true if it adds to C itself
+  bool direct_ = false, in_place_ = false;  // true if the tile reads A itself; true if it writes C itself
   std::int64_t sums_row_ = 0;               // elements between rows of sums_
   Accumulator* sums_ = nullptr;
   Stored* packed_a_ = nullptr;

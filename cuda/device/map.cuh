@@ -19,7 +19,7 @@ struct MapInputs {
   In in[kInputs];
 };
 
-/// A divisor that the host knows. Divides numbers below 2^31 by a multiplication and a shift.
+/// A divisor that is prepared on the host, so that kernels divide numbers below 2^31 by a multiplication and a shift.
 struct Divisor {
   std::int64_t value = 1;
   std::uint32_t factor = 0, shift = 0;

@@ -119,7 +119,7 @@ int write_file_atomically(FileOps& ops, int folder, const std::string& name, std
 int write_and_rename(FileOps& ops, int folder, FileHandle file, const std::string& temporary, const std::string& name,
                      std::span<const std::byte> bytes);
 
-/// Says whether a power cut during move_without_replacing() may lose the file under both names.
+/// Determines whether a power cut during move_without_replacing() may lose the file under both names.
 enum class Moving { kMayLose, kSafely };
 
 /// Renames without replacing; uses link and unlink if the file system does not support that. Returns 0 or errno.

@@ -16,7 +16,7 @@ template <class F>
 void for_each_chunk(const Walk& walk, F&& body) {
   constexpr std::int64_t kGrain = 1 << 14;
   if (walk.runs == 0 || walk.length == 0) return;
-  const std::int64_t chunks = (walk.length + kGrain - 1) / kGrain;  // of one run
+  const std::int64_t chunks = (walk.length + kGrain - 1) / kGrain;  // number of chunks of one run
   const std::int64_t together = std::max<std::int64_t>(1, kGrain / walk.length);
   const std::int64_t groups = (walk.runs + together - 1) / together;
   parallel_blocks(groups * chunks, [&](std::int64_t block) {

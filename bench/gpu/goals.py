@@ -134,7 +134,7 @@ def judge(document):
         rows.append(goal(f"{workload} batch {batch}: fp16 with its scaler over bf16", half and half.get("speedup"), 1.01, 1.003, at_least=False,
                          spread=half and half.get("speedup_quartiles"), why=why_not(steps, workload=workload, batch=batch, name="binade fp16")))
         watched = next((x for x in document["overhead"] if x.get("workload") == workload and "ratio" in x), None)
-        rows.append(goal(f"{workload} batch {batch}: detector and telemetry on over off", watched and watched["ratio"], 1.01, 1.003, at_least=False,
+        rows.append(goal(f"{workload} batch {batch}: telemetry on over off", watched and watched["ratio"], 1.01, 1.003, at_least=False,
                          spread=watched and [watched["low"], watched["high"]]))
         first = find(steps, workload=workload, batch=batch, name="binade bf16")
         rows.append(goal(f"{workload} batch {batch}: start to first step, no plans kept", first and first["start_s"], 10, at_least=False, unit="s"))

@@ -112,14 +112,14 @@ class RunRecords {
 
   const io::FilesBelow& files_;
   const RunOptions& options_;
-  bool scaled_;
+  bool scaled_;  // true if the run uses a loss scale
   IncidentFolders incidents_;
   io::JsonLines metrics_;
   io::JsonLines timing_;
   io::JsonLines headroom_;
   io::JsonLines events_;
   bool ended_well_;
-  std::unique_ptr<Displays> displays_;
+  std::unique_ptr<Displays> displays_;            // the progress bar and the TensorBoard file
   std::map<std::string, std::int64_t> failures_;  // number of failed writes for each log
   std::mutex mutex_;
   std::vector<std::pair<std::string, std::string>> unreported_;  // failures in other threads: log and message

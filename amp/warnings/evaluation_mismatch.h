@@ -20,16 +20,18 @@ namespace binade::amp {
 /// the channels is above 3 in three checks in a row (100 steps), the norm is reported, once per run.
 class EvaluationMismatch {
  public:
-  static constexpr const char* kSection = "evaluation_mismatch";
+  static constexpr const char* kSection = "evaluation_mismatch";  ///< name of the state in checkpoints
   static constexpr std::int64_t kStepsBetweenChecks = 50;
   static constexpr std::int64_t kChecksInARow = 3;  ///< checks in a row above the limit that lead to a warning
   static constexpr double kMostDeviations = 3;      ///< the limit, in running standard deviations
   /// True if this step has a check.
 
+  /// Returns true if this step is checked.
   bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
   /// Reads the statistics before the commit of a step that is due, when the buffers still have their values from before
   /// the step.
   void before_commit(nn::Module& model);
+  /// Adds warnings of this step to `found`.
   void find(const CommittedStep& step, std::vector<Warning>& found);
 
   StateDict state() const;

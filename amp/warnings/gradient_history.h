@@ -17,7 +17,7 @@ namespace binade::amp {
 /// possible after 8 norms in a row were at most a binade above the median. Norms that are 0 or not finite are ignored.
 class GradientHistory {
  public:
-  static constexpr const char* kSection = "gradients";
+  static constexpr const char* kSection = "gradients";  ///< name of the state in checkpoints
   /// The report of a gradient norm that is far above earlier ones.
   struct Growth {
     double binades = 0;  ///< distance of the newest norm above the median, in binades
@@ -26,6 +26,7 @@ class GradientHistory {
   };
   /// Adds the gradient norm, before clipping, of a committed step. Returns a value if growth is to be reported.
   std::optional<Growth> observe(double norm);
+  /// Adds warnings of this step to `found`.
   void find(const CommittedStep& step, std::vector<Warning>& found);
 
   StateDict state() const;

@@ -21,10 +21,11 @@ namespace binade::amp {
 /// then nonzero were 0 before, the warning is reported. Zeros that stay are recorded as legal.
 class SilentUnderflow {
  public:
-  static constexpr const char* kSection = "underflow";
+  static constexpr const char* kSection = "underflow";     ///< name of the state in checkpoints
   static constexpr std::int64_t kStepsBetweenChecks = 50;  ///< steps between checks
   static constexpr int kChecksInARow = 3;                  ///< suspect checks in a row that lead to a decision
 
+  /// Returns true if this step is checked.
   bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
   /// Returns the factor by which to raise the loss scale of an extra run of this step that decides about suspects;
   /// std::nullopt if there are none, or if gradients would overflow. observe() takes the extra run's telemetry.
@@ -35,6 +36,7 @@ class SilentUnderflow {
   std::optional<Warning> observe(std::int64_t step, double loss_scale, const Telemetry& telemetry,
                                  const Telemetry* raised);
 
+  /// Adds warnings of this step to `found`.
   void find(const CommittedStep& step, std::vector<Warning>& found) {
     if (!due(step.step)) return;
     if (auto warning = observe(step.step, step.loss_scale, step.telemetry, step.raised))

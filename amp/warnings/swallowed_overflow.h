@@ -17,11 +17,13 @@ namespace binade::amp {
 /// steps is reported, once per op and module.
 class SwallowedOverflow {
  public:
-  static constexpr const char* kSection = "swallowed_overflow";
+  static constexpr const char* kSection = "swallowed_overflow";  ///< name of the state in checkpoints
   static constexpr std::int64_t kStepsBetweenChecks = 4;
   static constexpr std::int64_t kChecks = 3;  ///< checks with an infinity that lead to a warning
 
+  /// Returns true if this step is checked.
   bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
+  /// Adds warnings of this step to `found`.
   void find(const CommittedStep& step, std::vector<Warning>& found);
 
   StateDict state() const;

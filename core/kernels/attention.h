@@ -56,8 +56,8 @@ struct AttentionArgs {
 struct AttentionForward {
   AttentionArgs args;
   void* y = nullptr;
-  std::int64_t y_token = 0, y_head = 0;
-  void* lse = nullptr;  ///< log-sum-exp of each query's logits; null: not stored
+  std::int64_t y_token = 0, y_head = 0;  ///< elements between tokens and between heads of y
+  void* lse = nullptr;                   ///< log-sum-exp of each query's logits; null: not stored
 };
 
 /// Computes the gradients of q, k and v from y, its gradient gy, and the log-sum-exp of forward.

@@ -49,15 +49,18 @@ class ProgressBar {
   void finish();
 
  private:
+  /// Returns the text after the step: loss, scale, metrics, rate, time left. `painted`: with colors.
   std::string fields(const Progress& progress, bool painted) const;
+  /// Returns the estimated time until the last step as text.
   std::string time_left(std::int64_t step) const;
+  /// Draws the bar with the latest progress.
   void draw();
 
   ProgressOptions options_;
   std::ostream& out_;
   Console console_;
   std::function<double()> clock_;
-  double start_ = 0;
+  double start_ = 0;        // time at which the bar began
   double drawn_at_ = 0;     // time of the last draw()
   bool on_screen_ = false;  // true if the cursor is on the bar's line
   std::optional<Progress> latest_;

@@ -2,6 +2,7 @@
 
 namespace binade::optim {
 
+/// Options of averaged weights: the exponential moving average of each weight.
 struct EmaOptions {
   double decay = 0.999;
   /// True: the decay of update t (from 1) is min(decay, (1 + t) / (10 + t)), so that early weights are forgotten

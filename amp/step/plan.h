@@ -30,18 +30,19 @@ struct AttemptPlan {
   void leave_out(std::int64_t sample);
   /// Returns the samples of a micro-batch that are left out, numbered within it.
   std::vector<std::int64_t> left_out_of(int micro_batch) const;
+  /// Returns the number of samples of a micro-batch that are not left out.
   std::int64_t samples_left_in(int micro_batch) const;
   /// Converts a sample number that was counted without the samples left out of the same micro-batch to the sample's
   /// number in the whole batch.
   std::int64_t original(std::int64_t sample) const;
 };
 
-/// What an absurd loss comes from, as the batch after it shows.
+/// The origin of an absurd loss, as the loss of the next batch shows it.
 enum class SpikeVerdict : std::uint8_t {
-  kUnknown,   ///< that batch is not known yet
+  kUnknown,   ///< the loss of the next batch is not known yet
   kOfBatch,   ///< the next batch has a usual loss: this batch alone is to blame
   kOfRun,     ///< the next batch has an unusual loss too, and neither has one with earlier weights
-  kAccepted,  ///< the data has changed, or nothing can tell: the step commits whatever its loss is
+  kAccepted,  ///< the data has changed, or no check can decide: the step may commit with any finite loss
 };
 
 /// The state that attempts at one step share.
@@ -54,7 +55,7 @@ struct OngoingStep {
   std::vector<int> micro_batches_left_out{};
   std::optional<LossScaler::State> before_overflow{}, before_nan{};  ///< to restore if a lower scale does not help
   bool nan_is_overflow = false;                                      ///< the NaN disappears at the lowest loss scale
-  SpikeVerdict spike = SpikeVerdict::kUnknown;                       ///< what an absurd loss comes from
+  SpikeVerdict spike = SpikeVerdict::kUnknown;                       ///< the origin of an absurd loss
   std::optional<RecoveryPoint> recovery{};  ///< the newest checkpoint whose weights make the step finite
   std::optional<Telemetry> raised{};  ///< telemetry of an extra run at a higher scale (Warnings::confirmation_factor)
 

@@ -36,13 +36,17 @@ class Remedies {
 
  private:
   bool lower_scale(const Attempt& attempt, OngoingStep& ongoing, std::string& why);
+  /// Returns true if the policy allows a rollback now.
   bool may_roll_back() const;
+  /// Returns true if a replay at the lowest loss scale has finite losses and gradients.
   bool finite_at_floor(const OngoingStep& ongoing);
   std::string write_repro_bundle(const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number) const;
+  /// Runs the step of a failed attempt again with the changes of `variant`, without a commit.
   Attempt replay(const Attempt& failed, const Variant& variant, OngoingStep& ongoing, TapeObserver* observer);
+  /// Runs a plan with the weights of the checkpoints that a rollback may return to, until one makes the step finite.
   Attempt replay_with_earlier_weights(const AttemptPlan& plan, OngoingStep& ongoing, TapeObserver* observer);
 
-  // The remedies, the cheapest first, return false if they do not apply.
+  // apply_next() applies the first remedy that applies. The remedies below return false if they do not apply.
   Next apply_next(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
   bool set_fitting_scale(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
   bool promote_ops(Incident& incident);

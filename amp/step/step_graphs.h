@@ -30,13 +30,13 @@ struct GraphStep {
   std::function<Variable(int micro_batch, const StateDict& batch)> loss{};
   Policy policy{};
   double loss_scale = 1;
-  optim::StepInput input{};  ///< without clip_factor, which the device computes
-  double clip_norm = 0;
-  double loss_bound = 0;  ///< the device does not commit a step with a larger loss (SpikeGuard::bound)
+  optim::StepInput input{};  ///< arguments of the update; clip_factor is not used, because the device computes it
+  double clip_norm = 0;      ///< largest norm of the gradients; 0: no clipping
+  double loss_bound = 0;     ///< the device does not commit a step with a larger loss (SpikeGuard::bound)
   bool telemetry = true;
   Telemetry::Probes probes{};
-  bool compare =
-      false;  ///< true: runs without a commit; the caller then runs it eagerly and calls compare_with_eager()
+  /// True: runs without a commit; the caller then runs it eagerly and calls compare_with_eager()
+  bool compare = false;
 };
 /// The result of a captured step.
 struct DeviceOutcome {
@@ -44,7 +44,7 @@ struct DeviceOutcome {
   RefusalCause cause = RefusalCause::kNone;  ///< kNone: the device committed the step; call Transaction::commit() next
   double loss = 0;
   optim::GradientScan scan{};
-  std::vector<BlockExtremes> extremes{};  ///< of each parameter: its largest updated weight and moments
+  std::vector<BlockExtremes> extremes{};  ///< the largest updated weight and moments of each parameter
 };
 
 /// Runs steps as captured graphs, on devices that support it (core/captured_graph.h): forward, backward, verdict,
@@ -95,12 +95,15 @@ class StepGraphs {
   struct Specialization;
   struct Exchange;
   struct InFlight;
+  /// Returns the specialization for a step; makes one if there is none.
   Specialization& specialization_of(const GraphStep& step);
   bool prepare(Specialization& graph, const GraphStep& step);
   bool clear_arena();
   void drop_smaller(const Specialization& graph, const MemoryTrace& trace);
+  /// Makes all later steps of this specialization run eagerly, and notes the reason.
   void mark_unsupported(Specialization& graph, std::string_view why);
   void write_numbers(const Specialization& graph, const GraphStep& step, const optim::DeviceUpdate& update);
+  /// Copies the batch to the addresses that the graph reads.
   void write_batch(Specialization& graph, const GraphStep& step) const;
   void launch(Specialization& graph, const GraphStep& step);
   void capture(Specialization& graph, const GraphStep& step, const Telemetry& observed);

@@ -6,7 +6,7 @@
 
 using namespace binade;
 
-struct Classifier : nn::Module {  // x (B, 2) -> logits (B, 2)
+struct Classifier : nn::Module {  // maps x (B, 2) to logits (B, 2)
   nn::Linear in, middle, out;
 
   Classifier() : in({.in = 2, .out = 64}), middle({.in = 64, .out = 64}), out({.in = 64, .out = 2}) {}

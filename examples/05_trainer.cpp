@@ -5,7 +5,7 @@
 
 using namespace binade;
 
-struct Net : nn::Module {  // x (B, 8) -> (B, 1)
+struct Net : nn::Module {  // maps x (B, 8) to (B, 1)
   nn::Linear in, out;
   nn::Dropout dropout;
   Net() : in({.in = 8, .out = 32}), out({.in = 32, .out = 1}), dropout({.p = 0.1}) {}

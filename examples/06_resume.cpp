@@ -6,7 +6,7 @@
 
 using namespace binade;
 
-struct Net : nn::Module {  // x (B, 4) -> (B, 4)
+struct Net : nn::Module {  // maps x (B, 4) to (B, 4)
   nn::LayerNorm norm;
   nn::Mlp mlp;
   nn::Dropout dropout;

@@ -106,8 +106,8 @@ bool is_dataset(const T& value) {
 /// The contents of a group.
 struct GroupContents {
   std::size_t attributes = 0;
-  unsigned links = 0;       // to tensors
-  std::size_t longest = 0;  // bytes of the longest name of a link
+  unsigned links = 0;       // number of links to tensors
+  std::size_t longest = 0;  // length in bytes of the longest name of a link
 
   /// With these hints the library allocates the group's header at once; growing it link by link takes time quadratic in
   /// the number of links.
@@ -123,7 +123,7 @@ struct GroupContents {
 std::map<std::string, GroupContents> contents_of(const StateDict& state) {
   constexpr ProfileLimits kLimits;
   std::map<std::string, GroupContents> groups{{"", {}}, {"format", {}}, {"manifest", {}}};
-  std::size_t datasets = 1;  // the dataset manifest/tensors
+  std::size_t datasets = 1;  // number of datasets; the first one is manifest/tensors
   for (const auto& [name, value] : state.values()) {
     std::size_t slash = name.rfind('/');
     if (slash == name.npos) continue;  // write() rejects a name without a group
@@ -292,7 +292,7 @@ class ImageWriter {
   std::map<std::string, GroupContents> contents_;
   std::map<std::string, Handle> groups_;
   std::set<std::string> taken_;
-  std::string manifest_;  // a line for each tensor
+  std::string manifest_;  // one line for each tensor
 };
 
 std::size_t expected_size(const StateDict& state) {

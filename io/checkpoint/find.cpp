@@ -114,8 +114,8 @@ std::optional<LoadedCheckpoint> first_intact(const FileHandle& folder, const Lis
   return std::nullopt;
 }
 
-/// Returns the names of the files with a score, the best first; none if MANIFEST, which holds the scores, cannot be
-/// read.
+/// Returns the names of the files with a score, the best first; an empty list if MANIFEST, which holds the scores,
+/// cannot be read.
 std::vector<std::string> names_best_first(const FileHandle& folder) {
   const Manifest manifest = read_manifest(folder).manifest;
   std::vector<std::string> names;

@@ -14,9 +14,9 @@ namespace binade::io {
 
 namespace {
 
-constexpr int kAttempts = 3;           // at writing a file
-constexpr int kAsideNames = 10000;     // numbers tried for the new name of a file that is set aside
-constexpr std::size_t kKeptAside = 8;  // damaged files that are kept
+constexpr int kAttempts = 3;           // largest number of attempts to write a file
+constexpr int kAsideNames = 10000;     // largest number in the new name of a file that is set aside
+constexpr std::size_t kKeptAside = 8;  // number of damaged files that are kept
 
 std::string temporary_name(const std::string& file) { return "." + file + ".saving"; }
 
@@ -95,7 +95,8 @@ CheckpointStore::~CheckpointStore() {
 void CheckpointStore::reconcile() {
   FileOps& ops = *options_.ops;
   std::vector<std::string> names;
-  // Files that a killed process renamed may be visible but not yet durable, so sync before relying on them.
+  // Files that a killed process renamed may be visible but not yet durable, so the folder is synced before they are
+  // used.
   must(ops.sync(folder_.get()), path_, "sync", ".");
   must(ops.list(folder_.get(), names), path_, "list", ".");
   std::vector<std::byte> text;

@@ -24,7 +24,7 @@ constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 34;
 struct ElementType {
   int code;
   std::size_t bytes;
-  DType dtype;  // of the tensor into which elements of this type are read
+  DType dtype;  // dtype of the tensor into which elements of this type are read
 };
 constexpr ElementType kTypes[] = {{0x08, 1, DType::u8},  {0x09, 1, DType::i32}, {0x0B, 2, DType::i32},
                                   {0x0C, 4, DType::i32}, {0x0D, 4, DType::f32}, {0x0E, 8, DType::f64}};

@@ -33,7 +33,7 @@ struct LoaderBase::Impl {
   ~Impl() {
     if (!worker.joinable()) return;
     worker.request_stop();
-    worker.join();  // before the other members, which the worker uses, are destroyed
+    worker.join();  // must end before the other members, which the worker uses, are destroyed
   }
 
   Make make;
@@ -69,7 +69,7 @@ struct LoaderBase::Impl {
         const std::uint64_t end = made.origin.end;
         ready.push_back(std::move(made));
         ahead = end;
-      } catch (...) {  // also out of memory; next() rethrows it
+      } catch (...) {  // any exception, also a lack of memory; next() rethrows it
         if (!lock.owns_lock()) lock.lock();
         if (now == generation) failure = std::current_exception();
       }

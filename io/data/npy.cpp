@@ -118,7 +118,7 @@ class HeaderText {
 
 struct ElementType {
   std::string_view name;
-  DType dtype;  // of the tensor into which elements of this type are read
+  DType dtype;  // dtype of the tensor into which elements of this type are read
   std::size_t bytes;
 };
 constexpr ElementType kTypes[] = {{"f2", DType::f16, 2},    {"f4", DType::f32, 4}, {"f8", DType::f64, 8},

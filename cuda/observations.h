@@ -36,8 +36,8 @@ class Observations {
   /// The words of a captured graph, and how many pairs of them are in use.
   struct Recorded {
     std::uint32_t* words = nullptr;
-    std::int64_t capacity = 0;    ///< in pairs
-    std::int64_t count = 0;       ///< in pairs
+    std::int64_t capacity = 0;    ///< number of pairs that fit
+    std::int64_t count = 0;       ///< number of pairs in use
     bool touched_before = false;  ///< value of touched_ before the capture
   };
   static constexpr std::int64_t kSlots = 1 << 14;  ///< pairs of words in the ring buffer

@@ -80,7 +80,7 @@ Progress progress_of(const std::string& folder) {
   return progress;
 }
 
-/// How a child ended.
+/// The way in which a child process ended.
 struct ChildExit {
   int status = 0;  // as waitpid() sets it
 

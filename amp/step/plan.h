@@ -41,7 +41,7 @@ struct AttemptPlan {
 enum class SpikeVerdict : std::uint8_t {
   kUnknown,   ///< the loss of the next batch is not known yet
   kOfBatch,   ///< the next batch has a usual loss: this batch alone is to blame
-  kOfRun,     ///< the next batch has an unusual loss too, and neither has one with earlier weights
+  kOfRun,     ///< the next batch has an unusual loss too, but neither batch has one with earlier weights
   kAccepted,  ///< the data has changed, or no check can decide: the step may commit with any finite loss
 };
 

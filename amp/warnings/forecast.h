@@ -16,7 +16,7 @@ struct HeadroomReading {
   std::string_view module{};
   std::string_view op{};
   DType dtype = DType::f32;  ///< dtype of the value that is near the limit
-  double binades = 0;        ///< not finite: unknown in this step
+  double binades = 0;        ///< headroom of the op call; not finite: unknown in this step
 };
 
 /// Predicts the step at which a headroom is used up, from the trend of each op call's readings over the latest 128

@@ -16,7 +16,7 @@ struct MaxPool {
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, padding_h = 0, padding_w = 0;
   DType index_dtype = DType::u8;
   void* index = nullptr;    ///< (N, OH, OW, C); null: not wanted
-  const void* x = nullptr;  ///< forward
+  const void* x = nullptr;  ///< images that forward reads
   std::int64_t x_pitch = 0;
   void* y = nullptr;
   const void* gy = nullptr;  ///< backward: a pixel of gx sums, in window order, gy of the windows whose maximum it is

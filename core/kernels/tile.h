@@ -101,10 +101,10 @@ struct TileArgs {
   const std::int64_t* a_offsets = nullptr;  ///< null: all 0
   const std::int64_t* b_offsets = nullptr;
   Accumulator* c = nullptr;
-  std::int64_t c_row = 0;  ///< elements
+  std::int64_t c_row = 0;  ///< elements between rows of C
   int columns = 0;         ///< 1 … kTileColumns
   bool accumulate = false;
-  AmaxObserver* amax = nullptr;  ///< observes C; null while it holds partial sums
+  AmaxObserver* amax = nullptr;  ///< observes C; null while C holds partial sums
   /// B of a later tile: a quarter as many bytes as this tile reads of a full panel are prefetched from here into L2
   /// while products run. Null: B again. AMX tile registers prefetch nothing.
   const char* ahead = nullptr;

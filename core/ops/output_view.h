@@ -13,7 +13,7 @@ namespace binade::ops {
 /// tensor is allocated by the first call of take(), and released by the buffer when all channels are handed out. take()
 /// returns a separate tensor instead if the channels were handed out before (to a segment that is now recomputed), if
 /// extents, dtype or device differ from those of the first call, or if the rows would not be aligned. The bits of
-/// results do not depend on it.
+/// results do not depend on where they are stored.
 class ConcatBuffer {
  public:
   explicit ConcatBuffer(std::int64_t channels) : free_(static_cast<std::size_t>(channels), true), left_(channels) {}

@@ -42,7 +42,7 @@ inline constexpr int kDepth = 16;     ///< steps of k in shared memory
 /// A coordinate that stays outside of every image if the offset of a filter is added to it.
 inline constexpr std::int64_t kNowhere = std::int64_t{-1} << 60;
 
-/// kPer contiguous values, loaded in one access if that is wide enough.
+/// kPer contiguous values, which are loaded in one access if they fit into it.
 template <class T, int kPer>
 struct alignas(sizeof(T) * kPer) Run {
   T x[kPer];

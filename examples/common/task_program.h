@@ -50,7 +50,7 @@ struct TaskTexts {
 /// The flag of `modules` for a model's number of inputs.
 struct InputCount {
   const char *name, *help;
-  std::int64_t usual;  ///< default
+  std::int64_t usual;  ///< value if the flag is not given
   double most;         ///< largest allowed value
 };
 

@@ -12,7 +12,7 @@ enum class Color { kRed, kGreen };
 struct Console {
   bool terminal = false;  ///< true if a line can be redrawn
   bool color = false;
-  int width = 80;  ///< columns
+  int width = 80;  ///< width in columns
 
   /// Determines the capabilities of a file descriptor (2 is stderr) from the system and the environment: TERM=dumb is
   /// not a terminal, and a nonempty NO_COLOR disables colors (no-color.org).

@@ -11,11 +11,11 @@ namespace {
 /// Clears the sign of a NaN, so that it is printed as "nan" and not as "-nan".
 double without_sign_of_nan(double x) { return std::isnan(x) ? std::abs(x) : x; }
 
-std::string describe_gradients(const Attempt& attempt, const optim::FlatParameters& parameters) {
+std::string describe_gradients(const Attempt& attempt, const optim::ParameterList& parameters) {
   std::vector<std::string> with_nan, with_inf;
   for (std::size_t i = 0; i < attempt.scan.words.size(); ++i) {
-    if (attempt.scan.words[i] > 0x7f800000u) with_nan.push_back(parameters.slices()[i].name);
-    if (attempt.scan.words[i] == 0x7f800000u) with_inf.push_back(parameters.slices()[i].name);
+    if (attempt.scan.words[i] > 0x7f800000u) with_nan.push_back(parameters[i]->name);
+    if (attempt.scan.words[i] == 0x7f800000u) with_inf.push_back(parameters[i]->name);
   }
   std::string text;
   if (!with_nan.empty()) text += fmt::format("gradients are nan in {}", abbreviated(with_nan));
@@ -24,10 +24,10 @@ std::string describe_gradients(const Attempt& attempt, const optim::FlatParamete
   return text;
 }
 
-std::string bad_weights(const optim::FlatParameters& parameters) {
+std::string bad_weights(const optim::ParameterList& parameters) {
   std::vector<std::string> names;
-  for (const optim::FlatParameters::Slice& slice : parameters.slices())
-    if (!all_finite(slice.variable.value())) names.push_back(slice.name);
+  for (const optim::FlatParameters::Slice* slice : parameters)
+    if (!all_finite(slice->variable.value())) names.push_back(slice->name);
   return names.empty() ? "" : fmt::format("; weights are not finite in {}", abbreviated(names));
 }
 
@@ -61,9 +61,10 @@ AbortCause judge_gradients(const optim::GradientScan& scan) {
   return scan.finite() ? AbortCause::kNone : AbortCause::kOverflow;
 }
 
-std::string describe(const Attempt& attempt, optim::FlatParameters& parameters) {
-  const std::string where = attempt.bad_micro_batch >= 0 ? fmt::format(" in micro-batch {}", attempt.bad_micro_batch)
-                                                         : "";
+std::string describe(const Attempt& attempt, const optim::ParameterList& parameters) {
+  std::string where;
+  if (attempt.bad_micro_batch >= 0) where += fmt::format(" in micro-batch {}", attempt.bad_micro_batch);
+  if (!attempt.phase().empty()) where += fmt::format(" in the phase of {}", attempt.phase());
   switch (attempt.cause) {
     case AbortCause::kNone: return "";
     case AbortCause::kLoss:

@@ -6,6 +6,7 @@
 #include "binade/nn/module.h"
 #include "binade/optim/gradient_scan.h"
 #include "binade/optim/optimizer.h"
+#include "binade/optim/parameter_list.h"
 
 namespace binade::amp {
 
@@ -22,23 +23,44 @@ enum class AbortCause : std::uint8_t {
   kAverages,    ///< everything is finite, except averaged weights from before the step
 };
 
+/// The update of one optimizer.
+struct OptimizerUpdate {
+  std::size_t optimizer = 0;  ///< index in Transaction::optimizers()
+  optim::StepInput input{};
+};
+
+/// The results of one phase of an attempt.
+struct PhaseAttempt {
+  std::string name{};                      ///< names of the optimizers; empty if the step has a single phase
+  double loss = 0;                         ///< mean over micro-batches, unscaled
+  double grad_norm = 0;                    ///< of the parameters that the phase trains; unscaled, before clipping
+  std::vector<OptimizerUpdate> updates{};  ///< empty unless the phase could be committed
+};
+
 /// The facts about one attempt at a step that decide between commit and abort, and that reports quote.
 struct Attempt {
   std::int64_t step = 0;
   double loss_scale = 1;
   int micro_batches = 1;     ///< number of micro-batches that are not left out
   int bad_micro_batch = -1;  ///< first micro-batch with a non-finite loss, buffer or gradient; -1: none, or unknown
-  double loss = 0;           ///< mean over micro-batches, unscaled
-  double lr = 0;
-  optim::GradientScan scan{};  ///< magnitudes of the accumulated gradients, which are multiplied by the loss scale
+  /// Mean over micro-batches, unscaled. In a step of several phases the sum of their losses or, if the attempt is
+  /// aborted, the loss of the phase to blame.
+  double loss = 0;
+  double lr = 0;  ///< learning rate of the first optimizer or, if its update is to blame, of another one
+  /// Magnitudes of the accumulated gradients, which are multiplied by the loss scale; one word per parameter of
+  /// Transaction::parameters()
+  optim::GradientScan scan{};
   double grad_norm = 0;        ///< unscaled, before clipping
   double clip_factor = 1;      ///< factor of clipping by norm on the gradients
   std::string refused{};       ///< text of the DataError, if cause is kBadData
   std::string bad_buffer{};    ///< path of the first buffer whose new value is not finite; empty: none
   optim::UpdateProof proof{};  ///< result of the check that the updated weights and moments are finite
   AbortCause cause = AbortCause::kNone;
+  std::vector<PhaseAttempt> phases{};  ///< those that were run
 
   bool commits() const { return cause == AbortCause::kNone; }
+  /// Returns the name of the phase to blame; an empty text if the attempt commits or has a single phase.
+  std::string phase() const { return commits() || phases.empty() ? "" : phases.back().name; }
   /// Returns the factor from accumulated, scaled gradients to the gradient of the mean loss.
   double inverse_scale() const { return 1 / (loss_scale * micro_batches); }
 };
@@ -56,6 +78,6 @@ AbortCause judge_gradients(const optim::GradientScan& scan);
 
 /// Describes an abort in one line: the cause, the parameters or the buffer concerned, and the weights that are not
 /// finite.
-std::string describe(const Attempt& attempt, optim::FlatParameters& parameters);
+std::string describe(const Attempt& attempt, const optim::ParameterList& parameters);
 
 }  // namespace binade::amp

@@ -26,7 +26,9 @@ class Ema {
   /// Returns the weight of w in the next update (1 - decay without warm-up and debias) or, if `ahead` > 0, in the
   /// update `ahead` updates later.
   float next_weight(std::int64_t ahead = 0) const;
+  const EmaOptions& options() const { return options_; }
   std::int64_t updates() const { return updates_; }
+  void set_updates(std::int64_t updates) { updates_ = updates; }
   /// True if no average is a NaN or an infinity. Reads all averages only if something else than an update on a CPU,
   /// which reports this, has written them.
   bool finite();

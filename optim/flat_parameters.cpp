@@ -113,6 +113,11 @@ void FlatParameters::place_values(DType weights) {
       .trim();  // returns the old buffers to the system, because blocks of their sizes are not requested again
 }
 
+void FlatParameters::adopt_paths() {
+  for (Slice& slice : slices_)
+    if (const std::string& path = slice.variable.state()->name; !path.empty()) slice.name = path;
+}
+
 void FlatParameters::zero_grad() {
   for (Slice& slice : slices_) slice.variable.zero_grad();
 }

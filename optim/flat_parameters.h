@@ -69,6 +69,10 @@ class FlatParameters {
   /// Returns the part of such a buffer that belongs to parameter `slice`, as a view with the parameter's shape.
   Tensor view(const Tensor& flat, std::size_t slice) const;
 
+  /// Gives every parameter the name that nn::assign_paths() gave its variable, such as "critic.conv1.weight" if its
+  /// model has become a part of a larger one.
+  void adopt_paths();
+
   /// Discards all gradients. The next backward pass overwrites their storage.
   void zero_grad();
   bool has_gradient(std::size_t slice) const { return slices_[slice].variable.state()->grad_defined; }

@@ -40,14 +40,7 @@ std::optional<FirstBad> negative_in(const Tensor& tensor, const std::string& wha
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& optimizer, const optim::Ema* averages,
-                                    std::int64_t step) {
-  for (const auto& [path, parameter] : nn::named_parameters(model))
-    if (auto bad = damage_in(parameter->value(), path, path, step)) return bad;
-  for (const auto& [path, buffer] : nn::named_buffers(model))
-    if (auto bad = damage_in(buffer->committed(), path, path, step)) return bad;
+std::optional<FirstBad> damage_in_moments(const optim::Optimizer& optimizer, std::int64_t step) {
   const StateDict moments = optimizer.state();
   for (const auto& [name, value] : moments.values()) {
     const auto* tensor = std::get_if<Tensor>(&value);
@@ -57,10 +50,25 @@ std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& o
     if (!name.starts_with("moment2/")) continue;
     if (auto bad = negative_in(*tensor, name, path, step)) return bad;
   }
-  const optim::FlatParameters& parameters = optimizer.parameters();
-  for (std::size_t i = 0; averages != nullptr && i < parameters.size(); ++i) {
-    const std::string& path = parameters.slices()[i].name;
-    if (auto bad = damage_in(averages->average(i), "average of " + path, path, step)) return bad;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<FirstBad> find_damage(nn::Module& model, std::span<optim::Optimizer* const> optimizers,
+                                    std::span<optim::Ema* const> averages, std::int64_t step) {
+  for (const auto& [path, parameter] : nn::named_parameters(model))
+    if (auto bad = damage_in(parameter->value(), path, path, step)) return bad;
+  for (const auto& [path, buffer] : nn::named_buffers(model))
+    if (auto bad = damage_in(buffer->committed(), path, path, step)) return bad;
+  for (const optim::Optimizer* optimizer : optimizers)
+    if (auto bad = damage_in_moments(*optimizer, step)) return bad;
+  for (std::size_t o = 0; o < averages.size(); ++o) {
+    const optim::FlatParameters& parameters = optimizers[o]->parameters();
+    for (std::size_t i = 0; averages[o] != nullptr && i < parameters.size(); ++i) {
+      const std::string& path = parameters.slices()[i].name;
+      if (auto bad = damage_in(averages[o]->average(i), "average of " + path, path, step)) return bad;
+    }
   }
   return std::nullopt;
 }
@@ -80,12 +88,12 @@ std::optional<FirstBad> find_bad_buffer(nn::Module& model, const FirstBad& input
   return std::nullopt;
 }
 
-std::optional<FirstBad> find_bad_gradient(const Attempt& attempt, const optim::FlatParameters& parameters) {
+std::optional<FirstBad> find_bad_gradient(const Attempt& attempt, const optim::ParameterList& parameters) {
   constexpr std::uint32_t kInfinity = 0x7f800000u;
   const auto word = std::ranges::find_if(attempt.scan.words, [](std::uint32_t w) { return w >= kInfinity; });
   if (word == attempt.scan.words.end()) return std::nullopt;
-  const auto slice = static_cast<std::size_t>(word - attempt.scan.words.begin());
-  FirstBad bad = in_parameter(parameters.slices()[slice].name, "backward", attempt.step);
+  const auto index = static_cast<std::size_t>(word - attempt.scan.words.begin());
+  FirstBad bad = in_parameter(parameters[index]->name, "backward", attempt.step);
   bad.tensor = "gradient of " + bad.parameter;
   bad.dtype = name_of(DType::f32);
   bad.value = *word == kInfinity ? "inf" : "nan";

@@ -209,7 +209,7 @@ bool FaultInjection::struck_in_this_call(const Fault& fault) const {
   return struck != struck_.end() && struck->second == call_;
 }
 
-void FaultInjection::change_weight(const Fault& fault, optim::Optimizer& optimizer,
+void FaultInjection::change_weight(const Fault& fault, std::span<optim::Optimizer* const> optimizers,
                                    const std::function<float(float)>& f) {
   for (const auto& [name, parameter] : nn::named_parameters(*model_)) {
     if (name != fault.path) continue;
@@ -221,18 +221,18 @@ void FaultInjection::change_weight(const Fault& fault, optim::Optimizer& optimiz
       x = f(x);
     }
     value.copy_from(changed.to(value.device()));
-    optimizer.weights_changed();
+    for (optim::Optimizer* optimizer : optimizers) optimizer->weights_changed();
   }
 }
 
-void FaultInjection::before_step(std::int64_t step, optim::Optimizer& optimizer) {
+void FaultInjection::before_step(std::int64_t step, std::span<optim::Optimizer* const> optimizers) {
   ++call_;
   step_ = step;
   first_ = true;
   for (const Fault* fault : active("scale-weight")) {
     if (fault->view) continue;
     strike(*fault);
-    change_weight(*fault, optimizer, [&](float x) { return static_cast<float>(x * fault->factor); });
+    change_weight(*fault, optimizers, [&](float x) { return static_cast<float>(x * fault->factor); });
   }
   for (const Fault* fault : active("nan-buffer")) {
     strike(*fault);
@@ -256,23 +256,23 @@ void FaultInjection::before_run(std::int64_t step, bool first, std::vector<std::
   micro_batch_ = -1;
 }
 
-void FaultInjection::after_gradients(optim::FlatParameters& parameters) {
+void FaultInjection::after_gradients(const optim::ParameterList& parameters) {
   for (const Fault* fault : active("inf-grad")) {
     strike(*fault);
-    for (const optim::FlatParameters::Slice& slice : parameters.slices()) {
-      Variable::State& state = *slice.variable.state();
-      if (slice.name == fault->path && state.grad_defined && fault->index < state.grad.numel())
+    for (const optim::FlatParameters::Slice* parameter : parameters) {
+      Variable::State& state = *parameter->variable.state();
+      if (parameter->name == fault->path && state.grad_defined && fault->index < state.grad.numel())
         set_element(state.grad, fault->index, std::numeric_limits<float>::infinity());
     }
   }
 }
 
-void FaultInjection::after_commit(std::int64_t step, optim::Optimizer& optimizer) {
+void FaultInjection::after_commit(std::int64_t step, std::span<optim::Optimizer* const> optimizers) {
   step_ = step;
   first_ = true;
   for (const Fault* fault : active("nan-weight")) {
     strike(*fault);
-    change_weight(*fault, optimizer, [](float) { return std::numeric_limits<float>::quiet_NaN(); });
+    change_weight(*fault, optimizers, [](float) { return std::numeric_limits<float>::quiet_NaN(); });
   }
 }
 

@@ -12,6 +12,7 @@
 #include "binade/autograd/observer.h"
 #include "binade/nn/module.h"
 #include "binade/optim/optimizer.h"
+#include "binade/optim/parameter_list.h"
 
 namespace binade::amp {
 
@@ -73,15 +74,15 @@ class FaultInjection final : public TapeObserver {
   bool concerns(std::int64_t step) const;
 
   /// Call before the first attempt at a step. Injects the faults that change state or end the process.
-  void before_step(std::int64_t step, optim::Optimizer& optimizer);
+  void before_step(std::int64_t step, std::span<optim::Optimizer* const> optimizers);
   /// Call before each attempt and replay. `first`: true for the first attempt, false for retries and replays;
   /// `left_out`: rows of the step's whole batch that are left out, ascending; `rows`: number of rows of one
   /// micro-batch, 0 if unknown.
   void before_run(std::int64_t step, bool first, std::vector<std::int64_t> left_out = {}, std::int64_t rows = 0);
   /// Call after backward.
-  void after_gradients(optim::FlatParameters& parameters);
+  void after_gradients(const optim::ParameterList& parameters);
   /// Call after the commit.
-  void after_commit(std::int64_t step, optim::Optimizer& optimizer);
+  void after_commit(std::int64_t step, std::span<optim::Optimizer* const> optimizers);
   /// Returns the factor by which faults multiply the learning rate of this attempt.
   double lr_factor();
   /// Call before a checkpoint of `step` is written. True if the write must fail because the disk is full.
@@ -101,7 +102,8 @@ class FaultInjection final : public TapeObserver {
   void fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value);
   Tensor with_input_faults(const Tensor& batch, std::int64_t rows);
   std::optional<std::int64_t> row_of(std::int64_t sample, std::int64_t rows) const;
-  void change_weight(const Fault& fault, optim::Optimizer& optimizer, const std::function<float(float)>& f);
+  void change_weight(const Fault& fault, std::span<optim::Optimizer* const> optimizers,
+                     const std::function<float(float)>& f);
 
   nn::Module* model_ = nullptr;
   std::vector<Fault> faults_;

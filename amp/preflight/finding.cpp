@@ -49,6 +49,17 @@ std::ostream& operator<<(std::ostream& out, const PreflightFinding& f) {
   return out << f.advice;
 }
 
+void PreflightReport::add(PreflightReport other) {
+  for (PreflightFinding& found : other.findings)
+    if (std::ranges::none_of(findings, [&](const PreflightFinding& known) {
+          return known.rule == found.rule && known.module == found.module && known.op == found.op &&
+                 known.what == found.what;
+        }))
+      findings.push_back(std::move(found));
+  loss = other.loss;
+  seconds += other.seconds;
+}
+
 std::string preflight_json(const PreflightReport& report) {
   io::JsonObject object;
   object.add("findings", report.findings.size())

@@ -41,8 +41,12 @@ struct PreflightFinding {
 /// The result of a pre-flight.
 struct PreflightReport {
   std::vector<PreflightFinding> findings{};
-  double loss = 0;     ///< loss of the measured batch; NaN if the closure returned none
+  /// Loss of the measured batch, in a step of several phases of the last one; NaN if the closure returned none
+  double loss = 0;
   double seconds = 0;  ///< duration of the analysis
+
+  /// Adds the findings of another phase or optimizer of the same step, each only once.
+  void add(PreflightReport other);
 };
 
 /// Prints place and description, then trigger and advice.

@@ -26,7 +26,36 @@ struct StepScopes {
 
 }  // namespace
 
+/// A phase in progress, and the positions that the phases of an attempt share.
+struct AttemptRunner::Phase {
+  int number = 0;
+  double lr_factor = 1;                      // of injected faults
+  std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
+  std::vector<optim::GradientScan> scans{};  // of these optimizers
+  std::int64_t first_op = 0;                 // tape index of the phase's first op
+  std::int64_t next_op = 0;                  // after the largest tape index so far
+  std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
+};
+
+/// Scans the gradients of the phase's optimizers. Returns their scans as one, with a word for each parameter of all
+/// optimizers.
+optim::GradientScan AttemptRunner::scan_gradients(Phase& phase) const {
+  phase.scans.clear();
+  optim::GradientScan all;
+  all.words.assign(transaction_.parameters().size(), 0);
+  for (const std::size_t i : phase.optimizers) {
+    const optim::GradientScan& one = phase.scans.emplace_back(
+        optim::scan_gradients(transaction_.optimizers()[i]->parameters()));
+    std::ranges::copy(one.words, all.words.begin() + static_cast<std::ptrdiff_t>(transaction_.first_parameter(i)));
+    all.largest = std::max(all.largest, one.largest);
+    all.sum_squares += one.sum_squares;
+    all.gradients += one.gradients;
+  }
+  return all;
+}
+
 Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer) {
+  if (feed.phases.size() > 1) transaction_.reserve_undo();
   const ArenaLoan lending(backend_of(transaction_.device()));  // the step frees all its memory before the next begins
   // Faults are injected before observers are notified, so that these observe the faulty values.
   std::optional<ObserverScope> injecting, watching;
@@ -39,32 +68,66 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
   attempt.step = plan.step;
   attempt.loss_scale = plan.loss_scale;
   attempt.micro_batches = static_cast<int>(plan.micro_batches.size());
-  attempt.lr = plan.lr * faults_.lr_factor();
   const StepScopes scopes(plan.policy);
-  transaction_.discard_gradients();
   try {
-    double sum = 0;
-    int done = 0;
-    for (const int micro_batch : plan.micro_batches) {
-      attempt.cause = try_micro_batch(attempt, plan, feed, micro_batch);
-      sum += attempt.loss;
-      ++done;
-      if (attempt.commits()) continue;
-      if (plan.micro_batches.size() > 1) attempt.bad_micro_batch = micro_batch;
-      break;
+    Phase phase{.lr_factor = faults_.lr_factor()};
+    for (phase.number = 0; phase.number < static_cast<int>(feed.phases.size()) && attempt.commits(); ++phase.number) {
+      if (phase.number > 0) transaction_.update_before_verdict(plan.step, attempt.phases.back().updates);
+      run_phase(attempt, plan, feed, phase);
     }
-    // If a micro-batch has a non-finite loss, reports that loss instead of the mean over micro-batches.
-    if (attempt.cause != AbortCause::kLoss && attempt.cause != AbortCause::kBadData) attempt.loss = sum / done;
-    attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
-    if (attempt.commits()) judge_update(attempt);
-    if (attempt.commits() && options_.on_nan == OnNan::kRemedy && !plan.any_loss &&
-        transaction_.spikes().is_spike(attempt.loss, attempt.grad_norm))
-      attempt.cause = AbortCause::kSpike;
+    if (feed.phases.size() > 1 && attempt.commits()) attempt.scan.words = std::move(phase.words);
+    if (attempt.commits()) judge_step(attempt, plan);
   } catch (...) {
     transaction_.roll_back();
     throw;
   }
   return attempt;
+}
+
+/// Runs forward and backward of a phase, and judges it.
+void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase) {
+  phase.optimizers = transaction_.indices_of(feed.phases[static_cast<std::size_t>(phase.number)]);
+  attempt.lr = transaction_.lr_of(plan.step, phase.optimizers.front()) * phase.lr_factor;
+  PhaseAttempt& result = attempt.phases.emplace_back();
+  if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
+  transaction_.discard_gradients();
+  double sum = 0;
+  int done = 0;
+  for (const int micro_batch : plan.micro_batches) {
+    attempt.cause = try_micro_batch(attempt, plan, feed, phase, micro_batch);
+    sum += attempt.loss;
+    ++done;
+    if (attempt.commits()) continue;
+    if (plan.micro_batches.size() > 1) attempt.bad_micro_batch = micro_batch;
+    break;
+  }
+  phase.first_op = phase.next_op;
+  // If a micro-batch has a non-finite loss, reports that loss instead of the mean over micro-batches.
+  if (attempt.cause != AbortCause::kLoss && attempt.cause != AbortCause::kBadData) attempt.loss = sum / done;
+  attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
+  result.loss = attempt.loss;
+  result.grad_norm = attempt.grad_norm;
+  phase.words.resize(attempt.scan.words.size());
+  std::ranges::transform(phase.words, attempt.scan.words, phase.words.begin(), std::ranges::max);
+  if (attempt.commits()) judge_updates(attempt, phase);
+}
+
+/// Judges the step as a whole, after its phases. Adds up their losses and gradients.
+void AttemptRunner::judge_step(Attempt& attempt, const AttemptPlan& plan) const {
+  if (attempt.phases.size() > 1) {
+    attempt.loss = 0;
+    double squares = 0;
+    for (const PhaseAttempt& phase : attempt.phases) {
+      attempt.loss += phase.loss;
+      squares += phase.grad_norm * phase.grad_norm;
+    }
+    attempt.grad_norm = std::sqrt(squares);
+  }
+  if (!transaction_.averages_are_finite())
+    attempt.cause = AbortCause::kAverages;
+  else if (options_.on_nan == OnNan::kRemedy && !plan.any_loss &&
+           transaction_.spikes().is_spike(attempt.loss, attempt.grad_norm))
+    attempt.cause = AbortCause::kSpike;
 }
 
 Attempt AttemptRunner::rehearse(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer) {
@@ -81,7 +144,7 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
-        i, [&] { return step.loss(i); },
+        i, 0, [&] { return step.loss(i); },
         [&](const Variable& result) {
           check<DTypeError>(result.dtype() == DType::f32, "trainer: a captured step requires a loss in f32, got {}",
                             name_of(result.dtype()));
@@ -93,12 +156,13 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   table.end_step({});
 }
 
-/// Runs forward for one micro-batch, and backward with the initial gradient `seed_of(loss)`. If that is an undefined
-/// tensor, omits backward.
+/// Runs forward for one micro-batch, whose ops get tape indices from `first_op` on, and backward with the initial
+/// gradient `seed_of(loss)`. If that is an undefined tensor, omits backward.
 template <class LossOf, class SeedOf>
-Variable AttemptRunner::differentiate(int micro_batch, const LossOf& loss_of, const SeedOf& seed_of) {
+Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, const LossOf& loss_of,
+                                      const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
-  step_context().tape_index = 0;
+  step_context().tape_index = first_op;
   Variable loss = loss_of();
   check<ArgumentError>(loss.defined() && loss.value().numel() == 1,
                        "trainer: the closure must return a loss of one element; average it over the batch");
@@ -108,10 +172,10 @@ Variable AttemptRunner::differentiate(int micro_batch, const LossOf& loss_of, co
 }
 
 /// Like run_micro_batch(), but takes a DataError of the closure as a fact about the batch.
-AbortCause AttemptRunner::try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed,
+AbortCause AttemptRunner::try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                                           int micro_batch) {
   try {
-    return run_micro_batch(attempt, plan, feed, micro_batch);
+    return run_micro_batch(attempt, plan, feed, phase, micro_batch);
   } catch (const DataError& error) {
     attempt.refused = error.what();
     attempt.loss = std::numeric_limits<double>::quiet_NaN();
@@ -120,24 +184,25 @@ AbortCause AttemptRunner::try_micro_batch(Attempt& attempt, const AttemptPlan& p
   }
 }
 
-AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed,
+AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                                           int micro_batch) {
   // On a GPU, backward is queued before the loss is read, so that the host synchronizes only once.
   const bool judges_first = transaction_.device() == Device::cpu();
   AbortCause cause = AbortCause::kNone;
   const std::vector<std::int64_t> without = plan.left_out_of(micro_batch);
   const Variable loss = differentiate(
-      micro_batch, [&] { return feed.loss(micro_batch, without); },
+      micro_batch, phase.first_op, [&] { return feed.loss(phase.number, micro_batch, without); },
       [&](const Variable& result) {
         if (judges_first) cause = judge_forward(attempt, result);
         return cause == AbortCause::kNone
                    ? Tensor::full(result.shape(), attempt.loss_scale, result.dtype(), result.device())
                    : Tensor();
       });
+  // The ops of the next phase get further tape indices, so that observers and random streams tell them apart.
+  phase.next_op = std::max(phase.next_op, step_context().tape_index);
   if (cause != AbortCause::kNone) return cause;
-  optim::FlatParameters& parameters = transaction_.optimizer().parameters();
-  faults_.after_gradients(parameters);
-  optim::GradientScan scan = optim::scan_gradients(parameters);
+  faults_.after_gradients(transaction_.parameters());
+  optim::GradientScan scan = scan_gradients(phase);
   if (!judges_first) cause = judge_forward(attempt, loss);
   if (cause != AbortCause::kNone) return cause;
   attempt.scan = std::move(scan);
@@ -165,16 +230,22 @@ void AttemptRunner::set_clip_factor(Attempt& attempt) const {
   if (options_.clip_norm > 0) attempt.clip_factor = optim::clip_factor(attempt.grad_norm, options_.clip_norm);
 }
 
-void AttemptRunner::judge_update(Attempt& attempt) const {
+/// Checks the updates of a phase, and adds them to the attempt if they are finite.
+void AttemptRunner::judge_updates(Attempt& attempt, const Phase& phase) const {
   set_clip_factor(attempt);
-  optim::Optimizer& optimizer = transaction_.optimizer();
-  if (options_.clip_adaptive > 0)
-    optim::clip_adaptive(optimizer.parameters(), {.limit = options_.clip_adaptive}, attempt.inverse_scale());
-  attempt.proof = optimizer.prove_finite(update_of(attempt), attempt.scan);
-  if (!attempt.proof.finite)
+  for (std::size_t i = 0; i < phase.optimizers.size(); ++i) {
+    optim::Optimizer& optimizer = *transaction_.optimizers()[phase.optimizers[i]];
+    if (options_.clip_adaptive > 0)
+      optim::clip_adaptive(optimizer.parameters(), {.limit = options_.clip_adaptive}, attempt.inverse_scale());
+    optim::StepInput input = update_of(attempt);
+    input.lr = transaction_.lr_of(attempt.step, phase.optimizers[i]) * phase.lr_factor;
+    attempt.phases.back().updates.push_back({phase.optimizers[i], input});
+    attempt.proof = optimizer.prove_finite(input, phase.scans[i]);
+    if (attempt.proof.finite) continue;
     attempt.cause = AbortCause::kUpdate;
-  else if (optim::Ema* averages = transaction_.ema(); averages != nullptr && !averages->finite())
-    attempt.cause = AbortCause::kAverages;
+    attempt.lr = input.lr;
+    return;
+  }
 }
 
 /// Throws ArgumentError if an override matches no module and no op. Runs once, after the first forward, because the ops

@@ -21,14 +21,15 @@ struct DeviceAttempt {
 };
 
 /// Runs forward and backward of a step and decides if it can be committed. No other code calls backward in a step.
-/// Writes only gradients and uncommitted buffers, which Transaction::roll_back() discards.
+/// Writes only what Transaction::roll_back() discards: gradients, uncommitted buffers, and the updates of all phases
+/// but the last.
 class AttemptRunner {
  public:
   /// The arguments must outlive the runner.
   AttemptRunner(Transaction& transaction, FaultInjection& faults, const TrainerOptions& options)
       : transaction_(transaction), faults_(faults), options_(options) {}
 
-  /// Runs the step under `plan` and computes the verdict on the host. Keeps gradients and uncommitted buffers for a
+  /// Runs the step under `plan` and computes the verdict on the host. Keeps what it wrote for a
   /// commit. `observer` may be null. If the closure throws a DataError, the attempt is aborted; after any other
   /// error, rolls back and rethrows.
   Attempt run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
@@ -37,18 +38,24 @@ class AttemptRunner {
   /// Queues forward, backward, verdict and commit on the device, without synchronizing.
   void launch(const DeviceAttempt& step);
 
-  /// Returns the input of the update that commits `attempt`.
+  /// Returns the input of the update of a captured step, which has one optimizer.
   optim::StepInput update_of(const Attempt& attempt) const;
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
  private:
+  struct Phase;
   template <class LossOf, class SeedOf>
-  Variable differentiate(int micro_batch, const LossOf& loss_of, const SeedOf& seed_of);
-  AbortCause run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, int micro_batch);
-  AbortCause try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, int micro_batch);
+  Variable differentiate(int micro_batch, std::int64_t first_op, const LossOf& loss_of, const SeedOf& seed_of);
+  void run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
+  AbortCause run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
+                             int micro_batch);
+  AbortCause try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
+                             int micro_batch);
+  optim::GradientScan scan_gradients(Phase& phase) const;
   AbortCause judge_forward(Attempt& attempt, const Variable& loss) const;
-  void judge_update(Attempt& attempt) const;
+  void judge_updates(Attempt& attempt, const Phase& phase) const;
+  void judge_step(Attempt& attempt, const AttemptPlan& plan) const;
   void check_overrides(const Variable& loss);
 
   Transaction& transaction_;

@@ -21,7 +21,6 @@ struct AttemptPlan {
   std::vector<std::int64_t> left_out{};      ///< samples to leave out, ascending
   std::int64_t samples_per_micro_batch = 0;  ///< 0: unknown
   double loss_scale = 1;
-  double lr = 0;
   Policy policy{};
   bool any_loss = false;  ///< true: no finite loss is absurd
   bool first = false;     ///< true for the first attempt at the step, false for retries and replays

@@ -31,7 +31,7 @@ Next Remedies::handle_abort(const Attempt& attempt, OngoingStep& ongoing, StepRe
   std::string why;
   if (lower_scale(attempt, ongoing, why)) return Next::kRetry;
   Incident incident{
-      .step = result.step, .attempt = result.attempt, .what = describe(attempt, transaction_.optimizer().parameters())};
+      .step = result.step, .attempt = result.attempt, .what = describe(attempt, transaction_.parameters())};
   if (!why.empty()) incident.what += "; " + why;
   incident.no_capsule = write_repro_bundle(attempt, ongoing, result.attempt);
   incident.diagnosis = investigate(attempt, ongoing);
@@ -140,7 +140,6 @@ bool Remedies::earlier_weights_help(OngoingStep& ongoing) {
 }
 
 Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
-  optim::Optimizer& optimizer = transaction_.optimizer();
   const AttemptPlan& plan = ongoing.plan;
   const std::int64_t samples = plan.samples_per_micro_batch;
   const Experiments experiments{
@@ -151,8 +150,11 @@ Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
       .rows = ongoing.removable_samples(),
       .earlier_weights = may_roll_back(),
       .is_mixed = computes_in_halves(plan.policy),
-      .damage = [&] { return find_damage(transaction_.model(), optimizer, transaction_.ema(), attempt.step); },
-      .bad_gradient = [&] { return find_bad_gradient(attempt, optimizer.parameters()); },
+      .damage =
+          [&] {
+            return find_damage(transaction_.model(), transaction_.optimizers(), transaction_.averages(), attempt.step);
+          },
+      .bad_gradient = [&] { return find_bad_gradient(attempt, transaction_.parameters()); },
       .bad_buffer = [&](const FirstBad& input) { return find_bad_buffer(transaction_.model(), input); }};
   Diagnosis diagnosis = diagnose(attempt, experiments);
   for (std::int64_t& sample : diagnosis.samples) sample = plan.original(sample);

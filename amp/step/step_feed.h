@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "binade/amp/step/participants.h"
 #include "binade/autograd/variable.h"
 #include "binade/core/error.h"
 #include "binade/core/runtime.h"
@@ -79,12 +80,15 @@ struct KeptBatches {
 
 /// The closure and the micro-batches of one step, type-erased. Both must outlive the feed, unless it is a copy().
 struct StepFeed {
-  /// Computes the loss of a micro-batch without some of its samples.
-  std::function<Variable(int micro_batch, std::span<const std::int64_t> without)> loss;
+  /// The optimizers of each phase of the step; an empty list stands for all optimizers of the trainer.
+  std::vector<std::vector<optim::Optimizer*>> phases;
+  /// Computes the loss of a micro-batch in one phase, without some of its samples.
+  std::function<Variable(int phase, int micro_batch, std::span<const std::int64_t> without)> loss;
   std::vector<const io::BatchOrigin*> origins;         ///< origin of each micro-batch; null if its type has none
   bool can_lose_samples = false;                       ///< true if the batch type has without(rows) and an origin
   std::function<StateDict(int micro_batch)> contents;  ///< state() of a micro-batch; empty if the type has no state()
-  /// Computes the loss of a micro-batch with these contents; empty if the type has no from_state() and to().
+  /// Computes the loss of a micro-batch with these contents; empty if the type has no from_state()
+  /// and to(), or if the step has phases.
   std::function<Variable(int micro_batch, const StateDict& contents)> loss_of;
   std::string closure;  ///< identifies the closure, if there is loss_of
   /// Returns a feed that owns copies; empty if batches or closure cannot be copied.
@@ -122,6 +126,11 @@ Variable loss_without(const Batch& batch, std::span<const std::int64_t> without,
   return closure(on_device(batch));
 }
 
+template <class Closure>
+constexpr bool kHasPhases = false;
+template <class... Closures>
+constexpr bool kHasPhases<Phases<Closures...>> = true;
+
 /// The copies that StepFeed::copy() makes.
 template <class Batch, class Closure>
 struct Copies {
@@ -154,14 +163,25 @@ const io::BatchOrigin* origin_of(const Batch& batch) {
 template <class Batch, class Closure>
 StepFeed feed_of(std::span<const Batch> batches, Closure& closure) {
   StepFeed feed;
-  feed.loss = [batches, &closure](int i, std::span<const std::int64_t> without) {
-    return detail::loss_without(batches[static_cast<std::size_t>(i)], without, closure);
+  constexpr bool kHasPhases = detail::kHasPhases<std::remove_cvref_t<Closure>>;
+  if constexpr (kHasPhases)
+    feed.phases = closure.optimizers();
+  else
+    feed.phases.resize(1);
+  feed.loss = [batches, &closure](int phase, int i, std::span<const std::int64_t> without) {
+    const auto loss_of = [&](const auto& batch) -> Variable {
+      if constexpr (kHasPhases)
+        return closure.loss(phase, batch);
+      else
+        return closure(batch);
+    };
+    return detail::loss_without(batches[static_cast<std::size_t>(i)], without, loss_of);
   };
   for (const Batch& batch : batches) feed.origins.push_back(detail::origin_of(batch));
   feed.can_lose_samples = detail::CanLoseSamples<Batch>;
   if constexpr (requires(const Batch& b) { b.state(); })
     feed.contents = [batches](int i) { return batches[static_cast<std::size_t>(i)].state(); };
-  if constexpr (requires(const StateDict& s) {
+  if constexpr (!kHasPhases && requires(const StateDict& s) {
                   { Batch::from_state(s).to(Device{}) } -> std::same_as<Batch>;
                 }) {
     feed.loss_of = [&closure](int, const StateDict& contents) -> Variable {

@@ -39,7 +39,7 @@ std::string key_of(const GraphStep& step, bool training) {
   return key;
 }
 
-std::size_t parameters_of(const Transaction& transaction) { return transaction.optimizer().parameters().size(); }
+std::size_t parameters_of(const Transaction& transaction) { return transaction.parameters().size(); }
 
 /// Returns the step with a loss bound that prevents the commit.
 GraphStep uncommitted(GraphStep step) {
@@ -206,7 +206,7 @@ bool StepGraphs::prepare(Specialization& graph, const GraphStep& step) {
 /// two steps in a row, drops the graphs, and with them their claim on the arena.
 bool StepGraphs::clear_arena() {
   const Backend& backend = exchange_->backend;
-  if (backend.bytes_lent() > 0) transaction_.optimizer().zero_grad();
+  if (backend.bytes_lent() > 0) transaction_.discard_gradients();
   const std::size_t held = backend.bytes_lent();
   if (held == 0) {
     arena_was_in_use_ = false;
@@ -237,13 +237,14 @@ void StepGraphs::write_numbers(const Specialization& graph, const GraphStep& ste
   Exchange& e = *exchange_;
   const Exchange::Pinned& pinned = e.next();
   const auto ahead = static_cast<std::int64_t>(in_flight_.size());
+  const optim::Ema* averages = transaction_.averages().front();
   *e.at<StepNumbers>(pinned.in, e.numbers) = {
       .step_offset = graph.recording ? step.number - graph.graph_step : 0,
       .inverse_scale = step.input.inverse_scale,
       .clip_norm = step.clip_norm,
       .loss_bound = step.loss_bound,
       .seed = static_cast<float>(step.loss_scale),
-      .average_weight = transaction_.ema() != nullptr ? transaction_.ema()->next_weight(ahead) : 0};
+      .average_weight = averages != nullptr ? averages->next_weight(ahead) : 0};
   std::ranges::copy(update.slices, e.at<UpdateSlice>(pinned.in, e.slices));
   std::ranges::copy(update.gradient_limits, e.at<double>(pinned.in, e.limits));
   e.backend.copy_later(e.device_in.mutable_raw(), pinned.in, e.in_bytes, CopyKind::kHostToDevice, e.stream);

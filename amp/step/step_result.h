@@ -20,10 +20,19 @@ struct StepMetric {
   double value = 0;
 };
 
+/// The results of one phase of a step.
+struct PhaseStats {
+  std::string name{};  ///< names of the phase's optimizers: "critic"
+  double loss = 0;
+  double grad_norm = 0;  ///< before clipping
+  double lr = 0;
+};
+
 /// The result of one attempt at a step. Trainer::step() returns the last attempt at its batch, with the others in
 /// `earlier`.
 struct StepResult : StepStats {
   std::string state_hash_before, state_hash_after;  ///< set only if TrainerOptions::state_hash is true
+  std::vector<PhaseStats> phases;                   ///< empty if the step has a single phase; `loss` is their sum
   std::vector<int> left_out;                        ///< numbers of the micro-batches that were left out
   std::vector<std::int64_t> samples_left_out;       ///< samples of the step's whole batch that were left out
   /// The ops nearest to overflow, by their results and by their gradients. On a GPU set only in every 4th step

@@ -51,7 +51,8 @@ class EvaluationScope {
     step_context().seed = transaction.seed();
     step_context().step = static_cast<std::uint64_t>(transaction.counters().steps);
     step_context().tape_index = 0;
-    if (transaction.ema() != nullptr) averages_.emplace(*transaction.ema());
+    for (optim::Ema* averages : transaction.averages())
+      if (averages != nullptr) averages_.emplace_back(*averages);
     model.eval();
   }
   ~EvaluationScope() {
@@ -66,7 +67,7 @@ class EvaluationScope {
   StepContext context_;
   NoGradGuard no_grad_;
   PolicyScope policy_;
-  std::optional<optim::Ema::Scope> averages_;
+  std::deque<optim::Ema::Scope> averages_;
   ArenaLoan lending_;
 };
 
@@ -79,15 +80,24 @@ struct Trainer::Submitted {
 };
 
 Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options)
+    : Trainer(runtime, {{{.model = model}}, {{.optimizer = optimizer}}}, std::move(options)) {}
+Trainer::Trainer(Runtime& runtime, nn::Module& model, std::vector<NamedOptimizer> optimizers, TrainerOptions options)
+    : Trainer(runtime, {{{.model = model}}, std::move(optimizers)}, std::move(options)) {}
+Trainer::Trainer(Runtime& runtime, std::vector<NamedModel> models, std::vector<NamedOptimizer> optimizers,
+                 TrainerOptions options)
+    : Trainer(runtime, {std::move(models), std::move(optimizers)}, std::move(options)) {}
+
+Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOptions options)
     : options_(checked(std::move(options))),
       faults_(std::make_unique<FaultInjection>()),
-      transaction_(std::make_unique<Transaction>(runtime, model, optimizer, options_)),
+      transaction_(std::make_unique<Transaction>(runtime, participants, options_)),
       runner_(std::make_unique<AttemptRunner>(*transaction_, *faults_, options_)),
       remedies_(std::make_unique<Remedies>(*transaction_, *runner_, options_)),
       review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
       telemetry_(std::make_unique<Telemetry>()) {
-  *faults_ = FaultInjection(options_.inject, model);
-  if (options_.record) graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
+  *faults_ = FaultInjection(options_.inject, transaction_->model());
+  if (options_.record && transaction_->can_be_captured())
+    graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
 }
 Trainer::~Trainer() = default;
 
@@ -129,7 +139,7 @@ std::optional<StepResult> Trainer::make_waiting_step(const StepFeed& next) {
   result.step = before.attempt.step;
   report(before.attempt, result);
   transaction_->count_aborted();
-  result.incident = {.step = result.step, .what = describe(before.attempt, transaction_->optimizer().parameters())};
+  result.incident = {.step = result.step, .what = describe(before.attempt, transaction_->parameters())};
   result.incident->remedy = {.action = RemedyAction::kSkipBatch, .what = "the batch is skipped", .steps_lost = 1};
   result.last = true;
   conclude(result);
@@ -139,7 +149,7 @@ std::optional<StepResult> Trainer::make_waiting_step(const StepFeed& next) {
 StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVerdict spike) {
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
   cost_.start = std::chrono::steady_clock::now();
-  faults_->before_step(transaction_->next_step(), transaction_->optimizer());
+  faults_->before_step(transaction_->next_step(), transaction_->optimizers());
   transaction_->promote_due();
   if (graph_use == GraphUse::kIfPossible)
     if (std::optional<StepResult> made = run_as_graph(feed)) return *std::move(made);
@@ -228,6 +238,10 @@ void Trainer::report(const Attempt& attempt, StepResult& result) const {
   result.grad_norm = attempt.grad_norm;
   result.loss_scale = attempt.loss_scale;
   result.lr = attempt.lr;
+  if (attempt.phases.size() > 1)
+    for (const PhaseAttempt& phase : attempt.phases)
+      result.phases.push_back({phase.name, phase.loss, phase.grad_norm,
+                               phase.updates.empty() ? attempt.lr : phase.updates.front().input.lr});
   if (known && headroom_every_ > 0 && (result.step == 1 || result.step % headroom_every_ == 0))
     result.headroom = telemetry_->by_module();
 }
@@ -235,9 +249,8 @@ void Trainer::report(const Attempt& attempt, StepResult& result) const {
 /// Commits the attempt. `written`: the largest weights and moments, if the device updated them; empty if the host must.
 void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepResult& result,
                      std::span<const BlockExtremes> written) {
-  const optim::StepInput input = runner_->update_of(attempt);
   transaction_->commit({.step = result.step,
-                        .input = input,
+                        .updates = attempt.phases.back().updates,
                         .loss = attempt.loss,
                         .grad_norm = attempt.grad_norm,
                         .headroom = result.backward_headroom.binades,
@@ -246,16 +259,25 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                         .written = written,
                         .notes = result.notes});
   result.committed = true;
-  faults_->after_commit(result.step, transaction_->optimizer());
+  faults_->after_commit(result.step, transaction_->optimizers());
   const LossScaler& scaler = transaction_->scaler();
+  double lr = 0;
+  std::vector<std::uint8_t> trained(transaction_->parameters().size());
+  for (const PhaseAttempt& phase : attempt.phases)
+    for (const OptimizerUpdate& update : phase.updates) {
+      lr = std::max(lr, update.input.lr);
+      std::fill_n(trained.begin() + static_cast<std::ptrdiff_t>(transaction_->first_parameter(update.optimizer)),
+                  transaction_->optimizers()[update.optimizer]->parameters().size(), 1);
+    }
   const CommittedStep step{.step = result.step,
                            .telemetry = *telemetry_,
                            .raised = ongoing.raised ? &*ongoing.raised : nullptr,
-                           .optimizer = transaction_->optimizer(),
-                           .input = input,
+                           .parameters = transaction_->parameters(),
+                           .lr = lr,
                            .loss = attempt.loss,
                            .grad_norm = attempt.grad_norm,
                            .largest_gradients = attempt.scan.words,
+                           .trained = trained,
                            .loss_scale = attempt.loss_scale,
                            .min_scale = scaler.adjustable() ? scaler.options().floor : attempt.loss_scale,
                            .stochastic = options_.precision.stochastic_rounding,
@@ -284,6 +306,9 @@ void Trainer::conclude(StepResult& result) {
   transaction_->discard_gradients();
   if (graphs_)
     for (std::string& note : graphs_->take_notes()) result.notes.push_back(std::move(note));
+  else if (options_.record && result.step == 1 && result.committed)
+    result.notes.emplace_back(
+        "steps are not captured: they have several optimizers, or a model that follows another one");
   result.skipped_total = transaction_->counters().total.skipped;
   finished_.push_back(result);
   if (finished_.size() > kKeptResults) finished_.pop_front();
@@ -399,6 +424,8 @@ StepResult Trainer::complete(const StepFeed& feed, Attempt attempt, const Device
   attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
   runner_->set_clip_factor(attempt);
   attempt.proof = {.finite = true, .by_bound = true};
+  attempt.phases = {
+      {.loss = attempt.loss, .grad_norm = attempt.grad_norm, .updates = {{0, runner_->update_of(attempt)}}}};
   StepResult result;
   result.step = attempt.step;
   result.attempt = transaction_->begin_attempt();
@@ -470,26 +497,28 @@ bool Trainer::has_committed(std::int64_t steps) {
 // ---- other --------------------------------------------------------------------------------------
 
 OngoingStep Trainer::ongoing_step(const StepFeed& feed) const {
-  return {feed,
-          {.step = transaction_->next_step(),
-           .lr = transaction_->lr_of(transaction_->next_step()),
-           .policy = transaction_->policy()}};
+  return {feed, {.step = transaction_->next_step(), .policy = transaction_->policy()}};
 }
 
-PreflightReport Trainer::run_preflight(const std::function<Variable()>& closure) {
+PreflightReport Trainer::run_preflight(const StepFeed& feed) {
   synchronize();
   LossScaleOptions scale = transaction_->scaler().options();
   if (transaction_->scaler().adjustable()) scale.init_scale = transaction_->scaler().scale();
-  optim::Optimizer& optimizer = transaction_->optimizer();
-  return amp::preflight(
-      {.model = transaction_->model(),
-       .optimizer = optimizer,
-       .policy = transaction_->policy(),
-       .loss_scale = scale,
-       .lr = options_.schedule ? options_.schedule->options().lr : optimizer.lr(),
-       .ema_decay = options_.ema ? options_.ema->decay : 0,
-       .at = {.seed = transaction_->seed(), .step = static_cast<std::uint64_t>(transaction_->next_step())}},
-      closure);
+  PreflightReport report;
+  for (std::size_t phase = 0; phase < feed.phases.size(); ++phase)
+    for (const std::size_t i : transaction_->indices_of(feed.phases[phase])) {
+      const optim::Ema* averages = transaction_->averages()[i];
+      report.add(amp::preflight(
+          {.model = transaction_->model(),
+           .optimizer = *transaction_->optimizers()[i],
+           .policy = transaction_->policy(),
+           .loss_scale = scale,
+           .lr = transaction_->highest_lr(i),
+           .ema_decay = averages != nullptr ? averages->options().decay : 0,
+           .at = {.seed = transaction_->seed(), .step = static_cast<std::uint64_t>(transaction_->next_step())}},
+          [&] { return feed.loss(static_cast<int>(phase), 0, {}); }));
+    }
+  return report;
 }
 
 std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
@@ -512,7 +541,7 @@ Incident Trainer::investigate_evaluation(const std::string& what, const std::fun
     const ObserverScope watched(search);
     again();
   }
-  return diagnose_evaluation(steps(), what, search, transaction_->model(), transaction_->ema() != nullptr);
+  return diagnose_evaluation(steps(), what, search, transaction_->model(), ema() != nullptr);
 }
 
 std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
@@ -534,7 +563,7 @@ ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
   ReproReplay replay{.same_bits = same_bits(attempt, bundle)};
   replay.incident = {.step = attempt.step,
                      .attempt = attempt_number_of(bundle),
-                     .what = describe(attempt, transaction_->optimizer().parameters())};
+                     .what = describe(attempt, transaction_->parameters())};
   if (!attempt.commits()) replay.incident.diagnosis = remedies_->investigate(attempt, ongoing);
   replay.incident.remedy = {.action = RemedyAction::kNone, .what = "nothing: this is a replay"};
   return replay;
@@ -590,7 +619,7 @@ Device Trainer::device() const { return transaction_->device(); }
 const RemediationPolicy& Trainer::remediation() const { return transaction_->remediation(); }
 const LossScaler& Trainer::scaler() const { return transaction_->scaler(); }
 const optim::Schedule& Trainer::schedule() const { return transaction_->schedule(); }
-optim::Ema* Trainer::ema() { return transaction_->ema(); }
+optim::Ema* Trainer::ema() { return transaction_->averages().front(); }
 const std::vector<std::string>& Trainer::changes() const { return transaction_->changes(); }
 
 }  // namespace binade::amp

@@ -62,6 +62,13 @@ class Trainer {
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
   /// weights.
   Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
+  /// For a model whose parameters are divided among several optimizers, such as Muon for matrices and AdamW for the
+  /// rest.
+  Trainer(Runtime& runtime, nn::Module& model, std::vector<NamedOptimizer> optimizers, TrainerOptions options = {});
+  /// For several models and optimizers, such as a generator and its discriminator. A step may then have phases
+  /// (amp::Phases): all of its updates are committed, or none. Steps of several optimizers are not captured.
+  Trainer(Runtime& runtime, std::vector<NamedModel> models, std::vector<NamedOptimizer> optimizers,
+          TrainerOptions options = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -91,7 +98,8 @@ class Trainer {
   /// rolled back; continue with the next batch then. A batch with an absurd loss waits for the next call, which makes
   /// its step or skips it. With options.ahead it may return earlier; if an earlier step made the run roll back, it
   /// returns that step's result and does not use its own batch. `closure(batch)` returns the mean loss over the batch,
-  /// one element. Samples can be left out of a batch that has `origin` (io::BatchOrigin) and
+  /// one element, from which backward computes the gradients for all optimizers; amp::Phases in place of the closure
+  /// makes a step of several losses. Samples can be left out of a batch that has `origin` (io::BatchOrigin) and
   /// `without(rows)`. Leaves no gradients in the model's parameters: they were multiplied by the loss scale.
   template <class Batch, class Closure>
   StepResult step(const Batch& batch, Closure&& closure) {
@@ -107,7 +115,7 @@ class Trainer {
   /// as long as a step. Does not change the run.
   template <class Batch, class Closure>
   PreflightReport preflight(const Batch& batch, Closure&& closure) {
-    return run_preflight([&]() -> Variable { return closure(batch); });
+    return run_preflight(feed_of(std::span(&batch, 1), closure));
   }
 
   /// Estimates the memory of a step over such a batch from smaller steps that are not committed. Returns std::nullopt
@@ -155,7 +163,7 @@ class Trainer {
 
   std::int64_t steps() const;    ///< number of committed steps, without those in flight
   std::int64_t skipped() const;  ///< number of aborted attempts
-  double next_lr() const;
+  double next_lr() const;        ///< of the first optimizer
   const TrainerOptions& options() const { return options_; }
   Device device() const;
   const Policy& policy() const { return options_.precision; }
@@ -180,8 +188,8 @@ class Trainer {
   /// it.
   void set_recovery(FindRecoveryPoint find);
   const LossScaler& scaler() const;
-  const optim::Schedule& schedule() const;
-  optim::Ema* ema();                                          ///< averaged weights; null if there are none
+  const optim::Schedule& schedule() const;  ///< of the first optimizer
+  optim::Ema* ema();                        ///< averaged weights of the first optimizer; null if there are none
   const Telemetry& telemetry() const { return *telemetry_; }  ///< telemetry of the last attempt
   FaultInjection& faults() { return *faults_; }
   [[deprecated("use faults()")]] FaultInjection& drill() { return faults(); }
@@ -200,6 +208,7 @@ class Trainer {
   std::string state_hash();
 
  private:
+  Trainer(Runtime& runtime, const Participants& participants, TrainerOptions options);
   struct Submitted;  ///< a step in flight
   /// Cost of the last committed attempt, and the start of the current one.
   struct Cost {
@@ -239,7 +248,7 @@ class Trainer {
 
   // ---- other
   OngoingStep ongoing_step(const StepFeed& feed) const;
-  PreflightReport run_preflight(const std::function<Variable()>& closure);
+  PreflightReport run_preflight(const StepFeed& feed);
   std::optional<MemoryForecast> run_forecast(const StepFeed& feed);
   std::shared_ptr<const void> evaluation_scope();
   std::vector<StateDict> begin_replay(const StateDict& bundle);

@@ -1,5 +1,8 @@
 #include "binade/amp/step/transaction.h"
 
+#include <map>
+#include <set>
+
 #include "binade/amp/verdict.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/state_copy.h"
@@ -95,34 +98,169 @@ StateDict model_state(const StateDict& state) {
   return model;
 }
 
-}  // namespace
+bool has_names(const std::vector<NamedModel>& models) { return models.size() != 1 || !models.front().name.empty(); }
 
-Transaction::Transaction(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer,
-                         const TrainerOptions& options)
-    : runtime_(runtime),
-      model_(model),
-      optimizer_(optimizer),
-      options_(options),
-      scaler_(loss_scale_of(options)),
-      schedule_(options.schedule ? *options.schedule : optim::Schedule::constant(optimizer.lr())),
-      remediation_(options.remediation) {
-  nn::assign_paths(model_);
-  nn::use_fp8(model_, options.precision.fp8_linear);
-  if (!options.precision.master_weights)
-    optimizer_.store_weights_in(options.precision.low, options.precision.stochastic_rounding);
-  if (options.ema) ema_.emplace(optimizer_.parameters(), *options.ema);
-  add_members();
+std::string section_of_schedule(const std::string& optimizer) {
+  return optimizer.empty() ? "sched" : "sched/" + optimizer;
 }
 
-/// Adds the members in the order of a commit. The optimizer is first because only its update can fail. The data is last
-/// because its check already loads the cursor, which must not happen if the check of another member fails.
-void Transaction::add_members() {
-  Member optimizer = in_section("optim", optimizer_);
-  optimizer.commit = [this](const Commit& step) {
-    step.written.empty() ? optimizer_.step(step.input) : device_updates().committed(step.written);
+/// Throws ArgumentError unless the names of `participants` are unique and can be parts of a path. A single one needs no
+/// name.
+template <class Named>
+void check_names(std::string_view what, const std::vector<Named>& participants) {
+  check<ArgumentError>(!participants.empty(), "trainer: wanted at least one {}, got none", what);
+  std::set<std::string> names;
+  for (const Named& one : participants) {
+    check<ArgumentError>((!one.name.empty() || participants.size() == 1) &&
+                             one.name.find_first_of("/ ") == one.name.npos,
+                         "trainer: wanted a name without spaces and slashes for each {}, got '{}'", what, one.name);
+    check<ArgumentError>(names.insert(one.name).second, "trainer: two {}s are called '{}'", what, one.name);
+  }
+}
+
+}  // namespace
+
+/// The models of a trainer that has several ones, as one module.
+class Transaction::ModelGroup final : public nn::Module {
+ public:
+  explicit ModelGroup(std::span<const NamedModel> models) : models_(models.begin(), models.end()) {}
+  void visit(nn::Visitor& visitor) override {
+    for (const NamedModel& one : models_) visitor(one.name, one.model);
+  }
+  std::string kind() const override { return "ModelGroup"; }
+
+ private:
+  std::vector<NamedModel> models_;
+};
+
+Transaction::Transaction(Runtime& runtime, const Participants& participants, const TrainerOptions& options)
+    : runtime_(runtime),
+      group_(has_names(participants.models) ? std::make_unique<ModelGroup>(participants.models) : nullptr),
+      model_(group_ ? *group_ : participants.models.front().model),
+      options_(options),
+      scaler_(loss_scale_of(options)),
+      remediation_(options.remediation) {
+  check_names("model", participants.models);
+  check_names("optimizer", participants.optimizers);
+  nn::assign_paths(model_);
+  nn::use_fp8(model_, options.precision.fp8_linear);
+  add_optimizers(participants);
+  add_followers(participants);
+  add_members();
+}
+Transaction::~Transaction() = default;
+
+void Transaction::add_optimizers(const Participants& participants) {
+  for (const NamedOptimizer& one : participants.optimizers) {
+    optim::Optimizer& optimizer = one.optimizer;
+    if (group_) optimizer.parameters().adopt_paths();
+    if (!options_.precision.master_weights)
+      optimizer.store_weights_in(options_.precision.low, options_.precision.stochastic_rounding);
+    const std::optional<optim::Schedule>& schedule = one.schedule ? one.schedule : options_.schedule;
+    const std::optional<optim::EmaOptions>& ema = one.ema ? one.ema : options_.ema;
+    OptimizerState state{.name = one.name,
+                         .section = one.name.empty() ? "optim" : "optim/" + one.name,
+                         .is_scheduled = schedule.has_value(),
+                         .schedule = schedule ? *schedule : optim::Schedule::constant(optimizer.lr())};
+    if (ema) state.averages = std::make_unique<optim::Ema>(optimizer.parameters(), *ema);
+    optimizers_.push_back(&optimizer);
+    states_.push_back(std::move(state));
+    first_parameters_.push_back(parameters_.size());
+    optim::append(parameters_, optimizer.parameters());
+  }
+  std::set<const void*> held;
+  for (const optim::FlatParameters::Slice* parameter : parameters_)
+    check<ArgumentError>(held.insert(parameter->variable.state().get()).second,
+                         "trainer: two optimizers hold the parameter {}; each parameter may have one", parameter->name);
+}
+
+/// Makes the parameters of each model that follows another one views of the averages of that one's parameters.
+void Transaction::add_followers(const Participants& participants) {
+  for (const NamedModel& teacher : participants.models) {
+    if (teacher.average_of == nullptr) continue;
+    std::map<const void*, std::string> names;  // path within the student, by parameter
+    for (const auto& [path, parameter] : nn::named_parameters(*teacher.average_of))
+      names[parameter->state().get()] = path;
+    std::map<std::string, Tensor> averages;
+    for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+      optim::FlatParameters& parameters = optimizers_[i]->parameters();
+      const auto is_student = [&](const optim::FlatParameters::Slice& slice) {
+        return names.contains(slice.variable.state().get());
+      };
+      if (std::ranges::none_of(parameters.slices(), is_student)) continue;
+      check<ArgumentError>(std::ranges::all_of(parameters.slices(), is_student) && !states_[i].follower,
+                           "trainer: the model {} follows another one, whose optimizer {} must hold the parameters of "
+                           "no further model and be followed once; give the student an optimizer of its own",
+                           teacher.name, states_[i].name);
+      states_[i].follower = std::make_unique<optim::Ema>(parameters, teacher.average);
+      for (std::size_t p = 0; p < parameters.size(); ++p)
+        averages.emplace(names.at(parameters.slices()[p].variable.state().get()), states_[i].follower->average(p));
+    }
+    for (const auto& [path, parameter] : nn::named_parameters(teacher.model)) {
+      const auto average = averages.find(path);
+      check<ArgumentError>(average != averages.end() && average->second.shape() == parameter->shape(),
+                           "trainer: the model {} follows another one, which has no trained parameter {} {}",
+                           teacher.name, path, parameter->shape());
+      parameter->state()->value = average->second;
+      parameter->state()->requires_grad = false;
+    }
+  }
+}
+
+std::vector<std::size_t> Transaction::indices_of(std::span<optim::Optimizer* const> optimizers) const {
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < optimizers_.size() && optimizers.empty(); ++i) indices.push_back(i);
+  for (const optim::Optimizer* optimizer : optimizers) {
+    const auto found = std::ranges::find(optimizers_, optimizer);
+    check<ArgumentError>(found != optimizers_.end(),
+                         "trainer: a phase trains an optimizer ({}) that the trainer does not have; list it when you "
+                         "make the trainer",
+                         optimizer->kind());
+    indices.push_back(static_cast<std::size_t>(found - optimizers_.begin()));
+    check<ArgumentError>(std::ranges::count(indices, indices.back()) == 1,
+                         "trainer: a phase lists the optimizer {} twice", states_[indices.back()].name);
+  }
+  return indices;
+}
+
+std::string Transaction::names_of(std::span<const std::size_t> optimizers) const {
+  std::string names;
+  for (const std::size_t i : optimizers) names += (names.empty() ? "" : ", ") + states_[i].name;
+  return names;
+}
+
+std::vector<optim::Ema*> Transaction::averages() const {
+  std::vector<optim::Ema*> averages;
+  for (const OptimizerState& state : states_) averages.push_back(state.averages.get());
+  return averages;
+}
+
+void Transaction::add_optimizer_members(std::size_t i) {
+  optim::Optimizer& optimizer = *optimizers_[i];
+  OptimizerState& state = states_[i];
+  Member member = in_section(state.section, optimizer);
+  member.roll_back = [&] {
+    state.undo.restore(optimizer);
+    state.has_update = false;
+    optimizer.zero_grad();
   };
-  optimizer.roll_back = [this] { optimizer_.zero_grad(); };
-  members_.push_back(std::move(optimizer));
+  members_.push_back(std::move(member));
+  if (state.averages) members_.push_back(in_section(state.section + "/ema", *state.averages));
+  if (!state.follower) return;
+  // The averages themselves are the weights of the model that follows.
+  Member follower;
+  follower.put = [&](StateDict& saved) { saved.put(state.section + "/followed", state.follower->updates()); };
+  follower.check = [&](const StateDict& saved) { read_count(saved, state.section + "/followed"); };
+  follower.load = [&](const StateDict& saved) {
+    state.follower->set_updates(read_count(saved, state.section + "/followed"));
+  };
+  members_.push_back(std::move(follower));
+}
+
+/// Adds the members in the order of a commit, after the optimizers' updates (make_updates()). The data is last because
+/// its check already loads the cursor, which must not happen if the check of another member fails.
+void Transaction::add_members() {
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) add_optimizer_members(i);
 
   Member model;
   model.put = [this](StateDict& state) {
@@ -140,12 +278,6 @@ void Transaction::add_members() {
     for (const auto& [name, parameter] : nn::named_parameters(model_)) parameter->zero_grad();
   };
   members_.push_back(std::move(model));
-
-  if (ema_) {
-    Member averages = in_section("optim/ema", *ema_);
-    averages.commit = [this](const Commit& step) { step.written.empty() ? ema_->update() : ema_->committed(); };
-    members_.push_back(std::move(averages));
-  }
 
   Member scaler = in_section("amp/scaler", scaler_);
   scaler.commit = [this](const Commit& step) { scaler_.committed(step.headroom); };
@@ -172,7 +304,7 @@ void Transaction::add_members() {
   };
   members_.push_back(std::move(remedies));
 
-  members_.push_back(in_section("sched", schedule_));
+  for (OptimizerState& state : states_) members_.push_back(in_section(section_of_schedule(state.name), state.schedule));
 
   Member counters;
   counters.put = [this](StateDict& state) {
@@ -204,14 +336,69 @@ void Transaction::add_members() {
   members_.push_back(std::move(data));
 }
 
-double Transaction::lr_of(std::int64_t step) const {
-  return (options_.schedule ? schedule_.lr(step) : optimizer_.lr()) * remediation_.lr_factor(step);
+double Transaction::lr_of(std::int64_t step, std::size_t optimizer) const {
+  const OptimizerState& state = states_[optimizer];
+  return (state.is_scheduled ? state.schedule.lr(step) : optimizers_[optimizer]->lr()) * remediation_.lr_factor(step);
+}
+
+double Transaction::highest_lr(std::size_t optimizer) const {
+  const OptimizerState& state = states_[optimizer];
+  return state.is_scheduled ? state.schedule.options().lr : optimizers_[optimizer]->lr();
 }
 
 // ---- a step -------------------------------------------------------------------------------------
 
+void Transaction::reserve_undo() {
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) states_[i].undo.reserve(*optimizers_[i]);
+}
+
+/// Samples weights and gradients for the warnings, before the updates change the weights.
+void Transaction::sample_updates(std::int64_t step, std::span<const OptimizerUpdate> updates) {
+  for (const OptimizerUpdate& update : updates)
+    warnings_.before_update(step, *optimizers_[update.optimizer], update.input);
+}
+
+/// Makes the updates of one phase: all, or none if an error occurs.
+void Transaction::make_updates(std::span<const OptimizerUpdate> updates) {
+  std::vector<optim::Optimizer*> optimizers;
+  std::vector<optim::StepInput> inputs;
+  for (const OptimizerUpdate& update : updates) {
+    optimizers.push_back(optimizers_[update.optimizer]);
+    inputs.push_back(update.input);
+  }
+  optim::Optimizer::step_together(optimizers, inputs);
+  for (const OptimizerUpdate& update : updates) states_[update.optimizer].has_update = true;
+}
+
+void Transaction::update_before_verdict(std::int64_t step, std::span<const OptimizerUpdate> updates) {
+  sample_updates(step, updates);
+  for (const OptimizerUpdate& update : updates) states_[update.optimizer].undo.save(*optimizers_[update.optimizer]);
+  make_updates(updates);
+}
+
 void Transaction::commit(const Commit& step) {
-  warnings_.before_commit(step.step, model_, optimizer_.parameters());
+  try {
+    warnings_.before_commit(step.step, model_);
+    sample_updates(step.step, step.updates);
+    if (step.written.empty())
+      make_updates(step.updates);
+    else
+      device_updates().committed(step.written);
+  } catch (...) {
+    roll_back();
+    throw;
+  }
+  for (OptimizerState& state : states_) {
+    state.undo.drop();
+    for (optim::Ema* averages : {state.averages.get(), state.follower.get()}) {
+      if (averages == nullptr) continue;
+      if (!step.written.empty())
+        averages->committed();
+      else if (state.has_update)
+        averages->update();
+    }
+    state.has_update = false;
+  }
   for (const Member& member : members_)
     if (member.commit) member.commit(step);
 }
@@ -227,19 +414,21 @@ void Transaction::launch_commit(const StepAddresses& addresses) {
     if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
     copies.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
-  if (ema_) statistics.push_back(ema_->values());
+  optim::Ema* averages = states_.front().averages.get();
+  if (averages != nullptr) statistics.push_back(averages->values());
   device_updates().launch(addresses, statistics);
   kernels(device()).commit({addresses, copies});
-  if (ema_) ema_->launch(addresses);
+  if (averages != nullptr) averages->launch(addresses);
 }
 
 void Transaction::roll_back() {
+  warnings_.discard_samples();
   for (const Member& member : members_)
     if (member.roll_back) member.roll_back();
 }
 
 void Transaction::discard_gradients() {
-  optimizer_.zero_grad();
+  for (optim::Optimizer* optimizer : optimizers_) optimizer->zero_grad();
   for (const auto& [name, parameter] : nn::named_parameters(model_)) parameter->zero_grad();
 }
 
@@ -253,11 +442,20 @@ void Transaction::quarantine(std::int64_t sample) {
   if (data_.quarantine) data_.quarantine(sample);
 }
 
+bool Transaction::averages_are_finite() {
+  return std::ranges::all_of(states_, [](const OptimizerState& state) {
+    return (!state.averages || state.averages->finite()) && (!state.follower || state.follower->finite());
+  });
+}
+
 bool Transaction::mend_averages(const RecoveryPoint* point) {
-  if (!ema_) return false;
-  const StateDict saved = point != nullptr ? converted(point->state).section("optim/ema") : StateDict{};
-  ema_->mend(point != nullptr ? &saved : nullptr);
-  return ema_->finite();
+  const StateDict saved = point != nullptr ? converted(point->state) : StateDict{};
+  for (const OptimizerState& state : states_) {
+    const StateDict averages = saved.section(state.section + "/ema");
+    if (state.averages) state.averages->mend(averages.empty() ? nullptr : &averages);
+    if (state.follower) state.follower->mend(nullptr);
+  }
+  return averages_are_finite();
 }
 
 void Transaction::roll_back_to(const RecoveryPoint& point, bool state_to_blame, const io::BatchOrigin* origin) {
@@ -277,8 +475,10 @@ void Transaction::with_other_weights(const std::function<void(const PutWeights& 
   const PutWeights put = [this](const StateDict& saved) {
     const StateDict state = converted(saved);
     nn::load_state_dict(model_, model_state(state));
-    optimizer_.load_state(state.section("optim"));
-    if (ema_) ema_->load_state(state.section("optim/ema"));
+    for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+      optimizers_[i]->load_state(state.section(states_[i].section));
+      if (states_[i].averages) states_[i].averages->load_state(state.section(states_[i].section + "/ema"));
+    }
   };
   try {
     f(put);
@@ -290,6 +490,10 @@ void Transaction::with_other_weights(const std::function<void(const PutWeights& 
 }
 
 // ---- state --------------------------------------------------------------------------------------
+
+void Transaction::observe(double loss) {
+  for (OptimizerState& state : states_) state.schedule.observe(loss);
+}
 
 void Transaction::attach(DataHooks data) {
   if (!waiting_cursor_.empty()) data.load_state(waiting_cursor_);
@@ -319,8 +523,16 @@ void Transaction::load(const StateDict& saved) {
 StateDict Transaction::converted(const StateDict& saved) const {
   const std::string policy = options_.precision.to_string();
   const bool other_policy = saved.text("amp/policy") != policy;
-  const bool averages = saved.contains("optim/ema/updates");
-  if (!other_policy && averages == ema_.has_value()) return saved;
+  const auto has_averages = [&](const OptimizerState& one) { return saved.contains(one.section + "/ema/updates"); };
+  const auto is_unused_average = [&](const std::string& entry) {
+    return std::ranges::any_of(states_, [&](const OptimizerState& one) {
+      return !one.averages && entry.starts_with(one.section + "/ema/");
+    });
+  };
+  if (!other_policy && std::ranges::all_of(states_, [&](const OptimizerState& one) {
+        return has_averages(one) == (one.averages != nullptr);
+      }))
+    return saved;
   std::map<std::string, const Variable*> parameters;
   for (const auto& [name, parameter] : nn::named_parameters(model_)) parameters["model/" + name] = parameter;
   StateDict state;
@@ -331,19 +543,21 @@ StateDict Transaction::converted(const StateDict& saved) const {
       state.put(name, policy);
     else if (other_policy && tensor != nullptr && parameter != parameters.end())
       state.put(name, stored_as(*tensor, *parameter->second, name));
-    else if (!(other_policy && (name.starts_with("amp/signs/") || is_fp8_history(name))) &&
-             (ema_ || !name.starts_with("optim/ema/")))
+    else if (!(other_policy && (name.starts_with("amp/signs/") || is_fp8_history(name))) && !is_unused_average(name))
       state.put(name, value);
   }
   for (const auto& [name, buffer] : nn::named_buffers(model_))
     if (const std::string entry = "norm/" + name; other_policy && is_fp8_history(entry))
       state.put(entry, saved.contains(entry) ? saved.values().at(entry)
                                              : Tensor::zeros(buffer->committed().shape(), buffer->committed().dtype()));
-  if (!ema_ || averages) return state;
-  state.put("optim/ema/updates", std::int64_t{0});
-  for (const auto& [name, parameter] : parameters)
-    if (saved.contains(name))  // otherwise the model's check reports the missing parameter
-      state.put("optim/ema/average/" + name.substr(6), saved.tensor(name).to(DType::f32));
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (!states_[i].averages || has_averages(states_[i])) continue;
+    state.put(states_[i].section + "/ema/updates", std::int64_t{0});
+    for (const optim::FlatParameters::Slice& slice : optimizers_[i]->parameters().slices())
+      if (const std::string weights = "model/" + slice.variable.state()->name; saved.contains(weights))
+        state.put(states_[i].section + "/ema/average/" + slice.name, saved.tensor(weights).to(DType::f32));
+    // otherwise the model's check reports the missing parameter
+  }
   return state;
 }
 
@@ -355,14 +569,18 @@ std::vector<std::string> Transaction::changes_since(const StateDict& saved) cons
   differ("precision", description_of(saved.text("amp/policy")), description_of(options_.precision.to_string()));
   if (saved.contains("amp/scaler/mode"))
     differ("loss scale", saved.text("amp/scaler/mode"), to_string(scaler_.options()));
-  const StateDict now = schedule_.state();
-  differ("schedule", saved.text("sched/kind"), now.text("kind"));
-  if (saved.contains("sched/lr"))
-    differ("lr", fmt::format("{}", saved.number("sched/lr")), fmt::format("{}", now.number("lr")));
+  for (const OptimizerState& one : states_) {
+    const StateDict now = one.schedule.state(), then = saved.section(section_of_schedule(one.name));
+    const std::string of = one.name.empty() ? "" : fmt::format(" of {}", one.name);
+    if (then.contains("kind")) differ("schedule" + of, then.text("kind"), now.text("kind"));
+    if (then.contains("lr"))
+      differ("lr" + of, fmt::format("{}", then.number("lr")), fmt::format("{}", now.number("lr")));
+    differ("averaged weights" + of, saved.contains(one.section + "/ema/updates") ? "on" : "off",
+           one.averages ? "on" : "off");
+  }
   const StateDict data = data_.state ? data_.state() : StateDict{};
   if (saved.contains("data/batch") && data.contains("batch"))
     differ("batch", fmt::format("{}", saved.integer("data/batch")), fmt::format("{}", data.integer("batch")));
-  differ("averaged weights", saved.contains("optim/ema/updates") ? "on" : "off", ema_ ? "on" : "off");
   return changes;
 }
 

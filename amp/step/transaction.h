@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,7 +10,10 @@
 
 #include "binade/amp/loss_scaler.h"
 #include "binade/amp/step/options.h"
+#include "binade/amp/step/participants.h"
 #include "binade/amp/step/remediation_policy.h"
+#include "binade/amp/step/undo_log.h"
+#include "binade/amp/verdict.h"
 #include "binade/amp/warnings/spike_guard.h"
 #include "binade/amp/warnings/warnings.h"
 #include "binade/core/kernels/step.h"
@@ -18,6 +22,7 @@
 #include "binade/nn/module.h"
 #include "binade/optim/device_updates.h"
 #include "binade/optim/ema.h"
+#include "binade/optim/parameter_list.h"
 #include "binade/optim/schedule.h"
 
 namespace binade::io {
@@ -37,7 +42,7 @@ struct DataHooks {
 /// The committed step, as the members of a transaction receive it.
 struct Commit {
   std::int64_t step = 0;
-  optim::StepInput input{};
+  std::span<const OptimizerUpdate> updates{};  ///< the updates of the step's last phase
   double loss = 0;
   double grad_norm = 0;                     ///< gradient norm before clipping
   double headroom = 0;                      ///< headroom of the scaled gradients in binades; not finite if unknown
@@ -48,7 +53,7 @@ struct Commit {
   std::vector<std::string>& notes;  ///< output: messages for people, about promotions that ended
 };
 
-/// A part of the state that a step changes. A second optimizer or model would be another member.
+/// A part of the state that a step changes.
 struct Member {
   /// Adds the member's entries to a checkpoint's state. Tensors share memory with the member's.
   std::function<void(StateDict& state)> put{};
@@ -65,25 +70,40 @@ struct Member {
 class Transaction {
  public:
   /// Converts the model's weights to the dtype of the policy. The arguments must outlive the transaction.
-  Transaction(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, const TrainerOptions& options);
+  Transaction(Runtime& runtime, const Participants& participants, const TrainerOptions& options);
+  ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
   Device device() const { return runtime_.device(); }
   std::uint64_t seed() const { return runtime_.seed(); }
-  nn::Module& model() const { return model_; }
-  optim::Optimizer& optimizer() const { return optimizer_; }
-  optim::DeviceUpdates device_updates() const { return optim::DeviceUpdates(optimizer_); }
-  optim::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
+  nn::Module& model() const { return model_; }  ///< if there are several models, they are its submodules
+  const std::vector<optim::Optimizer*>& optimizers() const { return optimizers_; }
+  /// The parameters of all optimizers. Those of optimizer i begin at first_parameter(i).
+  const optim::ParameterList& parameters() const { return parameters_; }
+  std::size_t first_parameter(std::size_t optimizer) const { return first_parameters_[optimizer]; }
+  /// Returns the indices of these optimizers; of all optimizers if the list is empty. Throws ArgumentError if one of
+  /// them is not an optimizer of the trainer.
+  std::vector<std::size_t> indices_of(std::span<optim::Optimizer* const> optimizers) const;
+  /// Returns the names of these optimizers: "encoder, decoder".
+  std::string names_of(std::span<const std::size_t> optimizers) const;
+  /// True if the device can commit a step without the host. Requires that there is one optimizer, and no model that
+  /// follows another one.
+  bool can_be_captured() const { return states_.size() == 1 && !states_.front().follower; }
+  optim::DeviceUpdates device_updates() const { return optim::DeviceUpdates(*optimizers_.front()); }
+  /// Returns the averages of all optimizers' weights; a null pointer for an optimizer without averages.
+  std::vector<optim::Ema*> averages() const;
   const LossScaler& scaler() const { return scaler_; }
-  const optim::Schedule& schedule() const { return schedule_; }
+  const optim::Schedule& schedule(std::size_t optimizer = 0) const { return states_[optimizer].schedule; }
   const RemediationPolicy& remediation() const { return remediation_; }
   const Warnings& warnings() const { return warnings_; }
   const SpikeGuard& spikes() const { return spikes_; }
   /// Returns the run's policy with the active promotions.
   Policy policy() const { return remediation_.applied_to(options_.precision); }
-  /// Returns the learning rate of a step by the schedule, lowered if a rollback demands it.
-  double lr_of(std::int64_t step) const;
+  /// Returns the learning rate of an optimizer in a step by its schedule, lowered if a rollback demands it.
+  double lr_of(std::int64_t step, std::size_t optimizer = 0) const;
+  /// Returns the highest learning rate of an optimizer's schedule.
+  double highest_lr(std::size_t optimizer) const;
 
   /// Counters over the whole run, which rollbacks do not reset. Checkpoints hold them.
   struct Totals {
@@ -111,15 +131,19 @@ class Transaction {
 
   /// Returns the number of the new attempt at the current step, from 1 on.
   std::int64_t begin_attempt() { return ++counters_.attempts; }
-  /// Commits every member.
+  /// Allocates the copies that update_before_verdict() needs.
+  void reserve_undo();
+  /// Makes the updates of a phase whose step has further phases. roll_back() undoes them.
+  void update_before_verdict(std::int64_t step, std::span<const OptimizerUpdate> updates);
+  /// Commits every member. If an error occurs before the first write, rolls back and rethrows.
   void commit(const Commit& step);
   /// Returns the early warnings of the committed step.
   std::vector<Warning> find_warnings(const CommittedStep& step) { return warnings_.after_commit(step); }
   /// Queues verdict, update and commit on the device, as part of a captured step.
   void launch_commit(const StepAddresses& addresses);
-  /// Discards gradients and uncommitted buffers.
+  /// Discards gradients and uncommitted buffers, and undoes the updates of earlier phases.
   void roll_back();
-  /// Discards the gradients of all parameters, also of those that the optimizer does not update.
+  /// Discards the gradients of all parameters, also of those that no optimizer updates.
   void discard_gradients();
   void count_aborted() { ++counters_.total.skipped; }
 
@@ -137,6 +161,7 @@ class Transaction {
   /// Replaces averages that are not finite (optim::Ema::mend). `point`: the checkpoint whose averages are used; may be
   /// null. Returns false if there are no averages, or if some are still not finite because their weights are not.
   bool mend_averages(const RecoveryPoint* point);
+  bool averages_are_finite();
   void forget_spikes() { spikes_ = SpikeGuard(); }
   std::int64_t count_incident() { return ++counters_.incidents; }
   void count_skip() { ++counters_.skips; }
@@ -151,7 +176,7 @@ class Transaction {
 
   // ---- between steps
 
-  void observe(double loss) { schedule_.observe(loss); }
+  void observe(double loss);
   /// Attaches a loader. It gets the data cursor if load() was called before.
   void attach(DataHooks data);
 
@@ -165,17 +190,37 @@ class Transaction {
   const std::vector<std::string>& changes() const { return changes_; }
 
  private:
+  class ModelGroup;
+  /// What the transaction holds for one optimizer.
+  struct OptimizerState {
+    std::string name{};     // empty if it is the only one
+    std::string section{};  // of its state in checkpoints
+    bool is_scheduled = false;
+    optim::Schedule schedule;
+    std::unique_ptr<optim::Ema> averages{};
+    std::unique_ptr<optim::Ema> follower{};  // averages that are the weights of another model (NamedModel::average_of)
+    UndoLog undo{};
+    bool has_update = false;  // an update of the current step
+  };
+
+  void add_optimizers(const Participants& participants);
+  void add_followers(const Participants& participants);
   void add_members();
+  void add_optimizer_members(std::size_t optimizer);
+  void sample_updates(std::int64_t step, std::span<const OptimizerUpdate> updates);
+  void make_updates(std::span<const OptimizerUpdate> updates);
   StateDict converted(const StateDict& saved) const;
   StateDict cursor() const { return data_.state ? data_.state() : waiting_cursor_; }
 
   Runtime& runtime_;
+  std::unique_ptr<ModelGroup> group_;  // null if there is one model
   nn::Module& model_;
-  optim::Optimizer& optimizer_;
   const TrainerOptions& options_;
   LossScaler scaler_;
-  optim::Schedule schedule_;
-  std::optional<optim::Ema> ema_;
+  std::vector<optim::Optimizer*> optimizers_;
+  std::vector<OptimizerState> states_;  // one per optimizer
+  optim::ParameterList parameters_;
+  std::vector<std::size_t> first_parameters_;  // one per optimizer
   RemediationPolicy remediation_;
   Warnings warnings_;
   SpikeGuard spikes_;

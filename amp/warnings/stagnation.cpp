@@ -24,69 +24,69 @@ double half_step(double value, DType dtype) {
 
 }  // namespace
 
-void Stagnation::before_update(optim::FlatParameters& parameters) {
-  sample_.clear();
+void Stagnation::before_update(optim::Optimizer& optimizer, const optim::StepInput& input) {
+  optim::FlatParameters& parameters = optimizer.parameters();
   parameters.gradients();
+  const bool unit_steps = optimizer.facts().unit_steps;
   for (std::size_t s = 0; s < parameters.size(); ++s) {
     if (!parameters.has_gradient(s)) continue;
-    const Tensor value = parameters.slices()[s].variable.value().on_host();
-    const Tensor gradient = parameters.slices()[s].variable.state()->grad.on_host();
+    const optim::FlatParameters::Slice& parameter = parameters.slices()[s];
+    const Tensor value = parameter.variable.value().on_host();
+    const Tensor gradient = parameter.variable.state()->grad.on_host();
     const std::int64_t stride = std::max<std::int64_t>(1, value.numel() / kSamplesPerParameter);
-    for (std::int64_t i = 0; i < value.numel(); i += stride)
-      if (const double g = gradient.data<float>()[i]; g != 0 && std::isfinite(g))
-        sample_.push_back({s, i, value.at(i), g});
+    for (std::int64_t i = 0; i < value.numel(); i += stride) {
+      const double g = gradient.data<float>()[i];
+      if (g == 0 || !std::isfinite(g)) continue;
+      // Size of the update at a learning rate of 1: the gradient for SGD, about 1 for Adam and Lion.
+      sample_.push_back(
+          {&parameter, i, value.at(i), unit_steps ? 1 : std::abs(g) * input.inverse_scale * input.clip_factor});
+    }
   }
 }
 
-std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::Optimizer& optimizer,
-                                                const optim::StepInput& input, bool stochastic) {
+std::optional<Warning> Stagnation::after_update(std::int64_t step, double lr, bool stochastic) {
   struct Count {
     std::size_t sampled = 0, unchanged = 0;
-    std::vector<double> sufficient_lrs;  // for each weight, the learning rate that would change it
-    std::size_t first = 0;               // index of the slice of the first sampled weight
+    std::vector<double> sufficient_lrs;                       // for each weight, the learning rate that would change it
+    const optim::FlatParameters::Slice* parameter = nullptr;  // of the first sampled weight
   };
   std::array<Count, 3> counts;
-  const optim::UpdateFacts facts = optimizer.facts();
-  const std::vector<optim::FlatParameters::Slice>& slices = optimizer.parameters().slices();
   double squares = 0;
   Tensor value;
-  std::size_t slice = slices.size();
+  const optim::FlatParameters::Slice* parameter = nullptr;
   for (const Weight& w : sample_) {
-    if (w.slice != slice) value = slices[slice = w.slice].variable.value().on_host();
+    if (w.parameter != parameter) value = (parameter = w.parameter)->variable.value().on_host();
     const double now = value.at(w.index);
     squares += (now - w.value) * (now - w.value);
     if (value.rank() < 2) continue;  // biases are not judged: they begin at 0, where any update changes them
     Count& count = counts[static_cast<std::size_t>(value.dtype())];
-    if (count.sampled++ == 0) count.first = w.slice;
+    if (count.sampled++ == 0) count.parameter = w.parameter;
     count.unchanged += now == w.value;
-    // The magnitude of the update at a learning rate of 1: the gradient for SGD, about 1 for Adam and Lion.
-    double unit = 1;
-    if (!facts.unit_steps) unit = std::abs(w.gradient) * input.inverse_scale * input.clip_factor;
-    if (unit > 0) count.sufficient_lrs.push_back(half_step(w.value, value.dtype()) / unit);
+    if (w.unit > 0) count.sufficient_lrs.push_back(half_step(w.value, value.dtype()) / w.unit);
   }
   update_rms_ = sample_.empty() ? 0 : std::sqrt(squares / static_cast<double>(sample_.size()));
   sample_.clear();
-  largest_lr_ = std::max(largest_lr_, input.lr);
+  largest_lr_ = std::max(largest_lr_, lr);
 
   std::optional<Warning> warning;
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     Count& count = counts[static_cast<std::size_t>(dtype)];
     Group& group = group_of(dtype);
-    const bool judged = count.sampled >= kMinSamples && input.lr > 0 && input.lr >= kEndOfSchedule * largest_lr_ &&
+    const bool judged = count.sampled >= kMinSamples && lr > 0 && lr >= kEndOfSchedule * largest_lr_ &&
                         !(stochastic && dtype != DType::f32);
     const bool unchanged = judged &&
                            static_cast<double>(count.unchanged) > kMinUnchanged * static_cast<double>(count.sampled);
     group.checks = unchanged ? std::min<std::int64_t>(group.checks + 1, kChecksInARow) : 0;
     if (group.checks < kChecksInARow || group.reported != 0 || warning) continue;
     group.reported = 1;
-    warning = Warning{.kind = WarningKind::kStagnation, .step = step, .module = slices[count.first].name};
+    warning = Warning{.kind = WarningKind::kStagnation, .step = step, .module = count.parameter->name};
     warning->direction = "optimizer";
     warning->dtype = name_of(dtype);
     warning->what = fmt::format(
         "updates vanish: {:.1f} % of the {} weights that have a gradient kept their bits for {} steps at learning rate "
         "{:.3g}",
         100.0 * static_cast<double>(count.unchanged) / static_cast<double>(count.sampled), name_of(dtype),
-        kStepsBetweenChecks * (kChecksInARow - 1), input.lr);
+        kStepsBetweenChecks * (kChecksInARow - 1), lr);
     warning->advice = fmt::format("a learning rate of about {:.1g} would change half of them{}",
                                   count.sufficient_lrs.empty() ? 0.0 : median(count.sufficient_lrs),
                                   dtype == DType::f32 ? ""
@@ -97,7 +97,7 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
 }
 
 void Stagnation::find_zero_rate(const CommittedStep& step, std::vector<Warning>& found) {
-  steps_at_zero_lr_ = step.input.lr == 0 ? std::min(steps_at_zero_lr_ + 1, kStepsAtZeroLr + 1) : 0;
+  steps_at_zero_lr_ = step.lr == 0 ? std::min(steps_at_zero_lr_ + 1, kStepsAtZeroLr + 1) : 0;
   if (steps_at_zero_lr_ != kStepsAtZeroLr) return;
   Warning warning{.kind = WarningKind::kStagnation, .step = step.step, .direction = "optimizer", .dtype = "f32"};
   warning.what = fmt::format("has had a learning rate of 0 for {} steps: no weight changes", kStepsAtZeroLr);

@@ -9,6 +9,7 @@
 #include "binade/amp/warnings/committed_step.h"
 #include "binade/amp/warnings/warning.h"
 #include "binade/core/state_dict.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 
@@ -29,17 +30,16 @@ class Stagnation {
   static constexpr std::int64_t kStepsAtZeroLr = 20;  ///< steps in a row at a learning rate of 0 that lead to a warning
 
   bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }
-  /// Samples the weights before the update of a step that is due.
-  void before_update(optim::FlatParameters& parameters);
-  /// Compares the sampled weights after that update, whose input was `input`. `stochastic`: 16-bit weights are rounded
-  /// stochastically.
-  std::optional<Warning> after_update(std::int64_t step, const optim::Optimizer& optimizer,
-                                      const optim::StepInput& input, bool stochastic);
+  /// Samples the weights before an update with this input, in a step that is due. Call it for each optimizer.
+  void before_update(optim::Optimizer& optimizer, const optim::StepInput& input);
+  void discard_samples() { sample_.clear(); }
+  /// Compares the sampled weights after the updates, of which `lr` is the largest learning rate. `stochastic`: 16-bit
+  /// weights are rounded stochastically.
+  std::optional<Warning> after_update(std::int64_t step, double lr, bool stochastic);
   void find(const CommittedStep& step, std::vector<Warning>& found) {
     find_zero_rate(step, found);
     if (!due(step.step)) return;
-    if (auto warning = after_update(step.step, step.optimizer, step.input, step.stochastic))
-      found.push_back(std::move(*warning));
+    if (auto warning = after_update(step.step, step.lr, step.stochastic)) found.push_back(std::move(*warning));
   }
   /// Returns the root mean square of the changes of the sampled weights in the last check; 0 before the first check.
   double update_rms() const { return update_rms_; }
@@ -51,10 +51,10 @@ class Stagnation {
  private:
   void find_zero_rate(const CommittedStep& step, std::vector<Warning>& found);
   struct Weight {
-    std::size_t slice{};         // index of the parameter in FlatParameters::slices()
-    std::int64_t index{};        // index of the element in the parameter
-    double value{}, gradient{};  // value and gradient before the update; the gradient is multiplied by the loss scale
-                                 // and not clipped
+    const optim::FlatParameters::Slice* parameter = nullptr;
+    std::int64_t index{};  // index of the element in the parameter
+    double value{};        // before the update
+    double unit{};         // size of the update at a learning rate of 1
   };
   /// The weights of one dtype.
   struct Group {

@@ -80,6 +80,7 @@ void UntrainedParameters::count(const CommittedStep& step) {
   if (stretches_.size() != largest.size()) stretches_.assign(largest.size(), {});
   if (step.loss == 0 && std::ranges::none_of(largest, [](std::uint32_t word) { return word != 0; })) return;
   for (std::size_t i = 0; i < largest.size(); ++i) {
+    if (!step.trained.empty() && step.trained[i] == 0) continue;
     Stretch& stretch = stretches_[i];
     if (largest[i] == 0) {
       stretch.steps = std::min(stretch.steps + 1, kMaxCount);
@@ -93,13 +94,13 @@ void UntrainedParameters::count(const CommittedStep& step) {
 void UntrainedParameters::find(const CommittedStep& step, std::vector<Warning>& found) {
   count(step);
   if (step.step % kStepsBetweenReports != 0) return;
-  const std::vector<Slice>& parameters = step.optimizer.parameters().slices();
+  const optim::ParameterList& parameters = step.parameters;
   std::set<std::string> due;
   for (std::size_t i = 0; i < stretches_.size(); ++i) {
-    if (!stretches_[i].is_due() || stretches_[i].reported != 0 || !parameters[i].variable.requires_grad()) continue;
-    const std::string module = module_of(parameters[i]);
-    if (is_matrix(parameters[i]) || std::ranges::none_of(parameters, [&](const Slice& other) {
-          return is_matrix(other) && module_of(other) == module;
+    if (!stretches_[i].is_due() || stretches_[i].reported != 0 || !parameters[i]->variable.requires_grad()) continue;
+    const std::string module = module_of(*parameters[i]);
+    if (is_matrix(*parameters[i]) || std::ranges::none_of(parameters, [&](const Slice* other) {
+          return is_matrix(*other) && module_of(*other) == module;
         }))
       due.insert(module);
   }
@@ -114,10 +115,10 @@ void UntrainedParameters::find(const CommittedStep& step, std::vector<Warning>& 
                                       [&](const Group& g) { return g.why.reason == why.reason && g.why.op == why.op; });
     if (group == groups.end()) group = groups.insert(group, {.why = why, .module = module});
     for (std::size_t i = 0; i < stretches_.size(); ++i) {
-      if (!stretches_[i].is_due() || module_of(parameters[i]) != module) continue;
+      if (!stretches_[i].is_due() || module_of(*parameters[i]) != module) continue;
       stretches_[i].reported = 1;
       steps = std::min(steps, stretches_[i].steps);
-      group->parameters.push_back(parameters[i].name);
+      group->parameters.push_back(parameters[i]->name);
     }
   }
   const bool others_learn = std::ranges::any_of(step.largest_gradients, [](std::uint32_t word) { return word != 0; });

@@ -42,7 +42,7 @@ class UntrainedParameters {
     bool is_due() const { return steps >= std::max(kSteps, kLongerThan * longest); }
   };
   void count(const CommittedStep& step);
-  std::vector<Stretch> stretches_;  // by the index of the parameter in FlatParameters::slices()
+  std::vector<Stretch> stretches_;  // by the index of the parameter in CommittedStep::parameters
 };
 
 }  // namespace binade::amp

@@ -44,8 +44,13 @@ class Warnings {
   bool reads_tensors(std::int64_t step) const {
     return stagnation().due(step) || std::get<EvaluationMismatch>(detectors_).due(step) || confirmation_factor(step);
   }
-  void before_commit(std::int64_t step, nn::Module& model, optim::FlatParameters& parameters) {
-    if (stagnation().due(step)) std::get<Stagnation>(detectors_).before_update(parameters);
+  /// Call it before each update of the step.
+  void before_update(std::int64_t step, optim::Optimizer& optimizer, const optim::StepInput& input) {
+    if (stagnation().due(step)) std::get<Stagnation>(detectors_).before_update(optimizer, input);
+  }
+  /// Drops what before_update() sampled, because the updates are undone.
+  void discard_samples() { std::get<Stagnation>(detectors_).discard_samples(); }
+  void before_commit(std::int64_t step, nn::Module& model) {
     if (auto& mismatch = std::get<EvaluationMismatch>(detectors_); mismatch.due(step)) mismatch.before_commit(model);
   }
   std::vector<Warning> after_commit(const CommittedStep& step);

@@ -169,9 +169,9 @@ struct Weights {
       state.grad_defined = true;
     }
     const optim::StepInput input{.lr = lr};
-    stagnation.before_update(optimizer.parameters());
+    stagnation.before_update(optimizer, input);
     optimizer.step(input);
-    return stagnation.after_update(step, optimizer, input, stochastic);
+    return stagnation.after_update(step, input.lr, stochastic);
   }
   int warnings(double lr, bool stochastic, Warning* last = nullptr) {
     Stagnation stagnation;
@@ -218,8 +218,8 @@ TEST(Stagnation, NonFiniteGradientsAreLeftOutAndARestoredStateGoesOn) {
   second.load_state(first.state());
   EXPECT_TRUE(weights.step(second, 150, 1e-12, false).has_value());
   for (const Variable& v : {weights.weight, weights.bias}) v.state()->grad.fill(std::nan(""));
-  second.before_update(weights.optimizer.parameters());
-  EXPECT_FALSE(second.after_update(200, weights.optimizer, {.lr = 1e-12}, false).has_value());
+  second.before_update(weights.optimizer, {.lr = 1e-12});
+  EXPECT_FALSE(second.after_update(200, 1e-12, false).has_value());
   EXPECT_EQ(second.update_rms(), 0);
   StateDict bad;
   bad.put("looks", StateDict::Integers{1});

@@ -350,6 +350,7 @@ TEST(TrainingRun, AnIncidentOfAStepThatIsMadeAgainHasItsOwnFolder) {
   options.steps = 20;
   TrainingRun run(net.trainer, options);
   FaultInjection drill({"nan-weight@step=12,path=up.weight"}, net.net);
+  optim::Optimizer* const optimizers[] = {&net.optimizer};
   bool harmed = false, rolled_back = false, poisoned = false;
   for (const auto& batch : run.batches(loader)) {
     const bool poison = rolled_back && net.trainer.steps() == 12 && !std::exchange(poisoned, true);
@@ -357,7 +358,7 @@ TEST(TrainingRun, AnIncidentOfAStepThatIsMadeAgainHasItsOwnFolder) {
       return toy::loss(net.net, poison ? toy::with_nan(b) : b);
     });
     rolled_back = rolled_back || result.rolled_back();
-    if (net.trainer.steps() == 12 && !std::exchange(harmed, true)) drill.after_commit(12, net.optimizer);
+    if (net.trainer.steps() == 12 && !std::exchange(harmed, true)) drill.after_commit(12, optimizers);
   }
   EXPECT_EQ(net.trainer.steps(), 20);
   EXPECT_TRUE(poisoned);

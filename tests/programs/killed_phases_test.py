@@ -1,0 +1,52 @@
+"""Runs with several models and optimizers are killed at random instants (SIGKILL) and started again, until they end.
+
+They must end with the bits of a run that nobody disturbed. BINADE_KILLS (default 6) says how often each program is killed,
+BINADE_CHAOS_SEED when.
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from programs import ProgramTest, built, run
+
+KILLS = int(os.environ.get("BINADE_KILLS", "6"))
+SEED = int(os.environ.get("BINADE_CHAOS_SEED", "1"))
+PROGRAMS = {"08_gan": 600, "09_actor_critic": 300, "10_teacher": 600}  # and how many steps
+
+
+def state_of(output):
+    return next(line for line in output.splitlines() if line.startswith("state "))
+
+
+class KilledPhases(ProgramTest):
+    def check(self, name, steps):
+        program, source = built(f"examples/{name}"), random.Random(f"{SEED} {name}")
+        begun = time.monotonic()
+        whole = run(program, self.dir / "whole", steps)
+        seconds = time.monotonic() - begun
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        killed = 0
+        for _ in range(20 * KILLS):
+            if killed == KILLS:
+                break
+            life = subprocess.Popen([program, self.dir / "killed", str(steps)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(source.uniform(0.05, 0.6) * seconds)
+            killed += life.poll() is None
+            life.send_signal(signal.SIGKILL)
+            if life.wait() == 0:  # it ended first, so it begins again
+                run("rm", "-rf", self.dir / "killed")
+        last = run(program, self.dir / "killed", steps)
+        self.assertEqual(last.returncode, 0, last.stderr)
+        print(f"seed {SEED}: {name} of {seconds:.1f} s killed {killed} times")
+        self.assertEqual(killed, KILLS)
+        self.assertEqual(state_of(last.stdout), state_of(whole.stdout))
+
+
+for one, count in PROGRAMS.items():
+    setattr(KilledPhases, f"test_{one}", lambda self, one=one, count=count: self.check(one, count))
+
+if __name__ == "__main__":
+    unittest.main()

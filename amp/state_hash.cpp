@@ -5,7 +5,7 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::array<std::string_view, 6> kSections = {"data", "model", "norm", "optim", "rng", "sched"};
+constexpr std::array<std::string_view, 7> kSections = {"callbacks", "data", "model", "norm", "optim", "rng", "sched"};
 
 bool hashed(std::string_view name) {
   if (name == "data/quarantine") return false;  // an aborted step may change the quarantine

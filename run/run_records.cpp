@@ -184,7 +184,7 @@ void RunRecords::attempt(const StepResult& s) {
   if (!s.state_hash_before.empty())
     line.add("state_hash_before", s.state_hash_before).add("state_hash_after", s.state_hash_after);
   for (const StepMetric& metric : s.metrics)
-    if (metric.member != nullptr) line.add(metric.member, static_cast<float>(metric.value));
+    if (!metric.member.empty()) line.add(metric.member, static_cast<float>(metric.value));
   log("metrics.jsonl", [&] { metrics_.write(line); });
   for (const StepMetric& metric : s.metrics) scalar(metric.tag, s.step, metric.value);
 }
@@ -207,7 +207,7 @@ void RunRecords::timing(const StepResult& stats, double seconds, const Saving& s
   log("timing.jsonl", [&] { timing_.write(line); });
   std::vector<std::pair<std::string, double>> shown;
   for (const StepMetric& metric : stats.metrics)
-    if (metric.member != nullptr) shown.emplace_back(metric.member, metric.value);
+    if (!metric.member.empty()) shown.emplace_back(metric.member, metric.value);
   displays_->bar.update({.step = stats.step,
                          .loss = stats.loss,
                          .scale = scaled_ ? std::optional<double>(stats.loss_scale) : std::nullopt,

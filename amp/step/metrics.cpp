@@ -32,21 +32,21 @@ std::optional<double> if_finite(double value) { return std::isfinite(value) ? st
 
 struct Metric {
   const char* tag;     ///< name in TensorBoard
-  const char* member;  ///< name in metrics.jsonl and on the terminal; null: in neither
+  const char* member;  ///< name in metrics.jsonl and on the terminal; empty: in neither
   /// Computes the value; std::nullopt if the step did not measure it.
   std::optional<double> (*value)(const MetricSource& m);
 };
 
 constexpr Metric kMetrics[] = {
-    {"train/loss", nullptr, [](const MetricSource& m) { return std::optional(m.result.loss); }},
-    {"train/grad_norm", nullptr, [](const MetricSource& m) { return std::optional(m.result.grad_norm); }},
-    {"train/loss_scale", nullptr, [](const MetricSource& m) { return std::optional(m.result.loss_scale); }},
-    {"train/lr", nullptr, [](const MetricSource& m) { return std::optional(m.result.lr); }},
-    {"signs/attention_logits", nullptr, attention_logits},
-    {"signs/attention_entropy", nullptr, attention_entropy},
-    {"signs/update_rms", nullptr, [](const MetricSource& m) { return m.warnings.update_rms(m.step.step); }},
-    {"headroom/forward", nullptr, [](const MetricSource& m) { return if_finite(m.result.forward_headroom.binades); }},
-    {"headroom/backward", nullptr, [](const MetricSource& m) { return if_finite(m.result.backward_headroom.binades); }},
+    {"train/loss", "", [](const MetricSource& m) { return std::optional(m.result.loss); }},
+    {"train/grad_norm", "", [](const MetricSource& m) { return std::optional(m.result.grad_norm); }},
+    {"train/loss_scale", "", [](const MetricSource& m) { return std::optional(m.result.loss_scale); }},
+    {"train/lr", "", [](const MetricSource& m) { return std::optional(m.result.lr); }},
+    {"signs/attention_logits", "", attention_logits},
+    {"signs/attention_entropy", "", attention_entropy},
+    {"signs/update_rms", "", [](const MetricSource& m) { return m.warnings.update_rms(m.step.step); }},
+    {"headroom/forward", "", [](const MetricSource& m) { return if_finite(m.result.forward_headroom.binades); }},
+    {"headroom/backward", "", [](const MetricSource& m) { return if_finite(m.result.backward_headroom.binades); }},
 };
 
 }  // namespace

@@ -238,13 +238,12 @@ void StepGraphs::write_numbers(const Specialization& graph, const GraphStep& ste
   const Exchange::Pinned& pinned = e.next();
   const auto ahead = static_cast<std::int64_t>(in_flight_.size());
   const optim::Ema* averages = transaction_.averages().front();
-  *e.at<StepNumbers>(pinned.in, e.numbers) = {
-      .step_offset = graph.recording ? step.number - graph.graph_step : 0,
-      .inverse_scale = step.input.inverse_scale,
-      .clip_norm = step.clip_norm,
-      .loss_bound = step.loss_bound,
-      .seed = static_cast<float>(step.loss_scale),
-      .average_weight = averages != nullptr ? averages->next_weight(ahead) : 0};
+  *e.at<StepNumbers>(pinned.in, e.numbers) = {.step_offset = graph.recording ? step.number - graph.graph_step : 0,
+                                              .inverse_scale = step.input.inverse_scale,
+                                              .clip_norm = step.clip_norm,
+                                              .loss_bound = step.loss_bound,
+                                              .seed = static_cast<float>(step.loss_scale),
+                                              .average_weight = averages != nullptr ? averages->next_weight(ahead) : 0};
   std::ranges::copy(update.slices, e.at<UpdateSlice>(pinned.in, e.slices));
   std::ranges::copy(update.gradient_limits, e.at<double>(pinned.in, e.limits));
   e.backend.copy_later(e.device_in.mutable_raw(), pinned.in, e.in_bytes, CopyKind::kHostToDevice, e.stream);

@@ -15,8 +15,8 @@ namespace binade::amp {
 
 /// A named number of a committed step, for the logs of a run.
 struct StepMetric {
-  const char* tag = "";          ///< name in TensorBoard: "train/lr"
-  const char* member = nullptr;  ///< name in metrics.jsonl and on the terminal; null: in neither
+  std::string tag{};     ///< name in TensorBoard: "train/lr"
+  std::string member{};  ///< name in metrics.jsonl and on the terminal; empty: in neither
   double value = 0;
 };
 

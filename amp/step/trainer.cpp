@@ -6,6 +6,7 @@
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/preflight/preflight.h"
 #include "binade/amp/state_hash.h"
+#include "binade/amp/step/callback.h"
 #include "binade/amp/step/metrics.h"
 #include "binade/amp/step/remedies.h"
 #include "binade/amp/step/repro_bundle.h"
@@ -149,6 +150,7 @@ std::optional<StepResult> Trainer::make_waiting_step(const StepFeed& next) {
 StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVerdict spike) {
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
   cost_.start = std::chrono::steady_clock::now();
+  for (Callback* callback : transaction_->callbacks()) callback->before_step(transaction_->next_step());
   faults_->before_step(transaction_->next_step(), transaction_->optimizers());
   transaction_->promote_due();
   if (graph_use == GraphUse::kIfPossible)
@@ -284,6 +286,7 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                            .promotes = options_.on_nan == OnNan::kRemedy};
   result.warnings = transaction_->find_warnings(step);
   result.metrics = metrics_of({.step = step, .result = result, .warnings = transaction_->warnings()});
+  for (Callback* callback : transaction_->callbacks()) callback->after_commit(result);
 }
 
 /// Measures time and memory of the committed attempt. If incidents of this step promoted ops, sets the costs of these
@@ -441,7 +444,7 @@ StepResult Trainer::complete(const StepFeed& feed, Attempt attempt, const Device
 /// the step cannot be submitted ahead. If an earlier step made the run roll back, returns that step's result. Steps in
 /// flight cannot affect this one, because decisions apply kTelemetryDelay steps later.
 std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
-  if (!graphs_ || options_.ahead == 0 || !feed.copy) return std::nullopt;
+  if (!graphs_ || options_.ahead == 0 || !feed.copy || !transaction_->callbacks().empty()) return std::nullopt;
   while (in_flight() >= options_.ahead)
     if (std::optional<StepResult> back = collect_oldest()) return back;
   const std::int64_t ahead = in_flight();
@@ -592,6 +595,11 @@ void Trainer::load_state(const StateDict& state) {
   transaction_->load(state);
   review_->forget();
   if (graphs_) graphs_->clear();
+}
+
+void Trainer::add_callback(Callback& callback) {
+  synchronize();
+  transaction_->add_callback(callback);
 }
 
 void Trainer::observe(double loss) {

@@ -31,6 +31,7 @@ class Optimizer;
 namespace binade::amp {
 
 class AttemptRunner;
+class Callback;
 class FaultInjection;
 class LossScaler;
 class Remedies;
@@ -152,6 +153,9 @@ class Trainer {
   /// Diagnoses an evaluation whose result is not finite: repeats it by calling `again`, and checks every op. `what`
   /// describes the result in the report. Changes nothing.
   Incident investigate_evaluation(const std::string& what, const std::function<void()>& again);
+  /// Calls the object's functions before and after each step, and makes its state a part of the trainer's. It must
+  /// outlive the trainer. Call it before load_state(). Throws ArgumentError if the name is taken.
+  void add_callback(Callback& callback);
   /// Passes a validation loss to a plateau schedule.
   void observe(double loss);
   /// Sets StepResult::headroom in every `steps`-th step, if it is known; 0: never.

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "binade/amp/step/callback.h"
 #include "binade/amp/verdict.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/state_copy.h"
@@ -14,7 +15,8 @@
 namespace binade::amp {
 namespace {
 
-const io::CheckpointSection kSections[] = {"amp", "data", "model", "norm", "optim", "progress", "rng", "sched"};
+const io::CheckpointSection kSections[] = {"amp",   "callbacks", "data", "model", "norm",
+                                           "optim", "progress",  "rng",  "sched"};
 
 constexpr double kMinHeadroom = 1;  // an op stays promoted if it has fewer binades of headroom in its original dtype
 
@@ -322,6 +324,18 @@ void Transaction::add_members() {
   counters.commit = [this](const Commit& step) { counters_ = {.total = counters_.total, .steps = step.step}; };
   members_.push_back(std::move(counters));
 
+  Member callbacks;
+  callbacks.put = [this](StateDict& state) {
+    for (const Callback* one : callbacks_) state.merge("callbacks/" + one->name(), one->state());
+  };
+  callbacks.check = [this](const StateDict& state) {
+    for (const Callback* one : callbacks_) one->check_state(state.section("callbacks/" + one->name()));
+  };
+  callbacks.load = [this](const StateDict& state) {
+    for (Callback* one : callbacks_) one->load_state(state.section("callbacks/" + one->name()));
+  };
+  members_.push_back(std::move(callbacks));
+
   Member data;
   data.put = [this](StateDict& state) { state.merge("data", cursor()); };
   data.check = [this](const StateDict& state) {
@@ -493,6 +507,15 @@ void Transaction::with_other_weights(const std::function<void(const PutWeights& 
 
 void Transaction::observe(double loss) {
   for (OptimizerState& state : states_) state.schedule.observe(loss);
+}
+
+void Transaction::add_callback(Callback& callback) {
+  const std::string name = callback.name();
+  check<ArgumentError>(!name.empty() && name.find_first_of("/ ") == name.npos,
+                       "trainer: wanted a callback's name without spaces and slashes, got '{}'", name);
+  for (const Callback* other : callbacks_)
+    check<ArgumentError>(other->name() != name, "trainer: two callbacks are called '{}'", name);
+  callbacks_.push_back(&callback);
 }
 
 void Transaction::attach(DataHooks data) {

@@ -31,6 +31,8 @@ struct BatchOrigin;
 
 namespace binade::amp {
 
+class Callback;
+
 /// The functions of a loader that Trainer::attach() uses.
 struct DataHooks {
   std::function<StateDict()> state{};
@@ -177,6 +179,8 @@ class Transaction {
   // ---- between steps
 
   void observe(double loss);
+  void add_callback(Callback& callback);
+  const std::vector<Callback*>& callbacks() const { return callbacks_; }
   /// Attaches a loader. It gets the data cursor if load() was called before.
   void attach(DataHooks data);
 
@@ -225,6 +229,7 @@ class Transaction {
   Warnings warnings_;
   SpikeGuard spikes_;
   Counters counters_;
+  std::vector<Callback*> callbacks_;
   DataHooks data_;
   StateDict waiting_cursor_;  // the data cursor, if it was loaded before a loader was attached
   std::vector<std::string> changes_;

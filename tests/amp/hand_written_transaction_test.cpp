@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+
+#include "binade/amp/loss_scaler.h"
+#include "binade/amp/step/step_transaction.h"
+#include "binade/core/error.h"
+#include "tests/amp/toy.h"
+
+/// StepTransaction: a hand-written loop with all or nothing.
+namespace binade::amp {
+namespace {
+
+struct Loop {
+  Runtime runtime{{.seed = 1}};
+  toy::Net first, second;
+  optim::AdamW a{first, {.lr = 0.01}}, b{second, {.lr = 0.01}};
+  LossScaler scaler{LossScaleOptions::dynamic(1024)};
+  StepTransaction transaction{{&first, &second}, {&a, &b}};
+
+  StateDict state() {
+    StateDict state;
+    state.merge("first", nn::state_dict(first));
+    state.merge("second", nn::state_dict(second));
+    state.merge("a", a.state());
+    state.merge("b", b.state());
+    StateDict copy;
+    for (const auto& [name, value] : state.values())
+      if (const auto* tensor = std::get_if<Tensor>(&value))
+        copy.put(name, tensor->clone());
+      else
+        copy.put(name, value);
+    return copy;
+  }
+  bool update(toy::Net& net, optim::Optimizer& optimizer, std::uint32_t k, double factor = 1) {
+    scaler.backward(toy::loss(net, toy::batch(k)) * factor);
+    return scaler.step(optimizer).committed;
+  }
+};
+
+bool same(const StateDict& x, const StateDict& y) {
+  if (x.values().size() != y.values().size()) return false;
+  for (const auto& [name, value] : x.values()) {
+    const StateDict::Value& other = y.values().at(name);
+    if (const auto* tensor = std::get_if<Tensor>(&value)) {
+      const Tensor& t = std::get<Tensor>(other);
+      if (t.bytes() != tensor->bytes() || std::memcmp(t.raw(), tensor->raw(), t.bytes()) != 0) return false;
+    } else if (value != other) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST(StepTransaction, ByHandCommitsWhole) {
+  Loop loop;
+  const StateDict before = loop.state();
+  EXPECT_TRUE(
+      loop.transaction.run([&] { return loop.update(loop.first, loop.a, 0) && loop.update(loop.second, loop.b, 1); }));
+  EXPECT_FALSE(same(before, loop.state()));
+  EXPECT_EQ(loop.first.count.committed().at(0), 1);
+  EXPECT_FALSE(loop.first.count.pending());
+}
+
+TEST(StepTransaction, ByHandLeavesNoTraceOfHalfAStep) {
+  Loop loop;
+  loop.transaction.run([&] { loop.update(loop.first, loop.a, 0); });
+  const StateDict before = loop.state();
+  EXPECT_FALSE(loop.transaction.run([&] {
+    EXPECT_TRUE(loop.update(loop.first, loop.a, 1));
+    loop.second.fragile = 1e-9;  // gradients become NaN
+    return loop.update(loop.second, loop.b, 2);
+  }));
+  EXPECT_TRUE(same(before, loop.state()));
+  EXPECT_LT(loop.scaler.scale(), 1024) << "the scale is not part of the transaction";
+  EXPECT_THROW(loop.transaction.run([&] {
+    EXPECT_TRUE(loop.update(loop.first, loop.a, 1));
+    loop.update(loop.second, loop.b, 2, std::nan(""));
+  }),
+               NumericError);
+  EXPECT_TRUE(same(before, loop.state()));
+}
+
+TEST(StepTransaction, ByHandWantsEachOptimizerOnce) {
+  Loop loop;
+  EXPECT_THROW(StepTransaction({&loop.first}, {&loop.a, &loop.a}), ArgumentError);
+  EXPECT_THROW(StepTransaction({nullptr}, {&loop.a}), ArgumentError);
+}
+
+}  // namespace
+}  // namespace binade::amp

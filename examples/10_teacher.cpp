@@ -11,7 +11,7 @@
 
 using namespace binade;
 
-constexpr std::int64_t kBatch = 64, kSamples = 2048, kLabelled = 64;
+constexpr std::int64_t kBatch = 64, kSamples = 2048, kLabeled = 64;
 
 struct Net : nn::Module {  // points (B, 2) -> logits (B, 2)
   nn::Linear in, hidden, out;
@@ -42,7 +42,7 @@ Batch points(const io::BatchOrigin& origin, bool all = false) {
     x.push_back(static_cast<float>(side * std::cos(angle) + 0.5 * (1 - side) + 0.1 * draws.normal(1)));
     x.push_back(static_cast<float>(side * std::sin(angle) + 0.25 * (1 - side) + 0.1 * draws.normal(2)));
     for (std::uint64_t n : {3, 4}) noise.push_back(static_cast<float>(0.1 * draws.normal(n)));
-    labels.push_back(all || i % (kSamples / kLabelled) < 2 ? static_cast<std::int32_t>(i % 2) : -1);
+    labels.push_back(all || i % (kSamples / kLabeled) < 2 ? static_cast<std::int32_t>(i % 2) : -1);
   }
   const auto rows = static_cast<std::int64_t>(labels.size());
   return {Tensor::from(x, {rows, 2}), Tensor::from(noise, {rows, 2}), Tensor::from(labels, {rows}), origin};

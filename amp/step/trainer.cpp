@@ -4,10 +4,11 @@
 
 #include "binade/amp/incident/diagnosis.h"
 #include "binade/amp/incident/fault_injection.h"
-#include "binade/amp/preflight/preflight.h"
 #include "binade/amp/state_hash.h"
 #include "binade/amp/step/callback.h"
+#include "binade/amp/step/evaluation_scope.h"
 #include "binade/amp/step/metrics.h"
+#include "binade/amp/step/phase_preflight.h"
 #include "binade/amp/step/remedies.h"
 #include "binade/amp/step/repro_bundle.h"
 #include "binade/amp/step/spike_review.h"
@@ -40,37 +41,6 @@ bool compares_with_eager(std::int64_t step) {
   constexpr std::int64_t kFirst = 50;
   return step % kFirst == 0 && std::has_single_bit(static_cast<std::uint64_t>(step / kFirst));
 }
-
-/// Sets evaluation mode and averaged weights, disables gradients, and restores everything at the end of its life.
-class EvaluationScope {
- public:
-  explicit EvaluationScope(Transaction& transaction)
-      : context_(step_context()), policy_(transaction.policy()), lending_(backend_of(transaction.device())) {
-    nn::Module& model = transaction.model();
-    modes_.emplace_back(&model, model.training());
-    for (const auto& [path, module] : nn::named_modules(model)) modes_.emplace_back(module, module->training());
-    step_context().seed = transaction.seed();
-    step_context().step = static_cast<std::uint64_t>(transaction.counters().steps);
-    step_context().tape_index = 0;
-    for (optim::Ema* averages : transaction.averages())
-      if (averages != nullptr) averages_.emplace_back(*averages);
-    model.eval();
-  }
-  ~EvaluationScope() {
-    for (const auto& [module, training] : modes_) module->train(training);
-    step_context() = std::move(context_);
-  }
-  EvaluationScope(const EvaluationScope&) = delete;
-  EvaluationScope& operator=(const EvaluationScope&) = delete;
-
- private:
-  std::vector<std::pair<nn::Module*, bool>> modes_;  // parents before their children
-  StepContext context_;
-  NoGradGuard no_grad_;
-  PolicyScope policy_;
-  std::deque<optim::Ema::Scope> averages_;
-  ArenaLoan lending_;
-};
 
 }  // namespace
 
@@ -505,23 +475,7 @@ OngoingStep Trainer::ongoing_step(const StepFeed& feed) const {
 
 PreflightReport Trainer::run_preflight(const StepFeed& feed) {
   synchronize();
-  LossScaleOptions scale = transaction_->scaler().options();
-  if (transaction_->scaler().adjustable()) scale.init_scale = transaction_->scaler().scale();
-  PreflightReport report;
-  for (std::size_t phase = 0; phase < feed.phases.size(); ++phase)
-    for (const std::size_t i : transaction_->indices_of(feed.phases[phase])) {
-      const optim::Ema* averages = transaction_->averages()[i];
-      report.add(amp::preflight(
-          {.model = transaction_->model(),
-           .optimizer = *transaction_->optimizers()[i],
-           .policy = transaction_->policy(),
-           .loss_scale = scale,
-           .lr = transaction_->highest_lr(i),
-           .ema_decay = averages != nullptr ? averages->options().decay : 0,
-           .at = {.seed = transaction_->seed(), .step = static_cast<std::uint64_t>(transaction_->next_step())}},
-          [&] { return feed.loss(static_cast<int>(phase), 0, {}); }));
-    }
-  return report;
+  return preflight_phases(*transaction_, feed);
 }
 
 std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
@@ -559,6 +513,7 @@ std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
 
 ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
+  for (Callback* callback : transaction_->callbacks()) callback->before_step(transaction_->next_step());
   OngoingStep ongoing = ongoing_step(feed);
   read_plan(bundle, ongoing);
   const Attempt attempt = runner_->rehearse(ongoing.plan, feed);

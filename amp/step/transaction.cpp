@@ -100,54 +100,24 @@ StateDict model_state(const StateDict& state) {
   return model;
 }
 
-bool has_names(const std::vector<NamedModel>& models) { return models.size() != 1 || !models.front().name.empty(); }
-
 std::string section_of_schedule(const std::string& optimizer) {
   return optimizer.empty() ? "sched" : "sched/" + optimizer;
 }
 
-/// Throws ArgumentError unless the names of `participants` are unique and can be parts of a path. A single one needs no
-/// name.
-template <class Named>
-void check_names(std::string_view what, const std::vector<Named>& participants) {
-  check<ArgumentError>(!participants.empty(), "trainer: wanted at least one {}, got none", what);
-  std::set<std::string> names;
-  for (const Named& one : participants) {
-    check<ArgumentError>((!one.name.empty() || participants.size() == 1) &&
-                             one.name.find_first_of("/ ") == one.name.npos,
-                         "trainer: wanted a name without spaces and slashes for each {}, got '{}'", what, one.name);
-    check<ArgumentError>(names.insert(one.name).second, "trainer: two {}s are called '{}'", what, one.name);
-  }
-}
-
 }  // namespace
-
-/// The models of a trainer that has several ones, as one module.
-class Transaction::ModelGroup final : public nn::Module {
- public:
-  explicit ModelGroup(std::span<const NamedModel> models) : models_(models.begin(), models.end()) {}
-  void visit(nn::Visitor& visitor) override {
-    for (const NamedModel& one : models_) visitor(one.name, one.model);
-  }
-  std::string kind() const override { return "ModelGroup"; }
-
- private:
-  std::vector<NamedModel> models_;
-};
 
 Transaction::Transaction(Runtime& runtime, const Participants& participants, const TrainerOptions& options)
     : runtime_(runtime),
-      group_(has_names(participants.models) ? std::make_unique<ModelGroup>(participants.models) : nullptr),
+      group_(group_of(participants)),
       model_(group_ ? *group_ : participants.models.front().model),
       options_(options),
       scaler_(loss_scale_of(options)),
       remediation_(options.remediation) {
-  check_names("model", participants.models);
-  check_names("optimizer", participants.optimizers);
   nn::assign_paths(model_);
   nn::use_fp8(model_, options.precision.fp8_linear);
   add_optimizers(participants);
-  add_followers(participants);
+  std::vector<std::unique_ptr<optim::Ema>> followers = follow(participants);
+  for (std::size_t i = 0; i < states_.size(); ++i) states_[i].follower = std::move(followers[i]);
   add_members();
 }
 Transaction::~Transaction() = default;
@@ -174,39 +144,6 @@ void Transaction::add_optimizers(const Participants& participants) {
   for (const optim::FlatParameters::Slice* parameter : parameters_)
     check<ArgumentError>(held.insert(parameter->variable.state().get()).second,
                          "trainer: two optimizers hold the parameter {}; each parameter may have one", parameter->name);
-}
-
-/// Makes the parameters of each model that follows another one views of the averages of that one's parameters.
-void Transaction::add_followers(const Participants& participants) {
-  for (const NamedModel& teacher : participants.models) {
-    if (teacher.average_of == nullptr) continue;
-    std::map<const void*, std::string> names;  // path within the student, by parameter
-    for (const auto& [path, parameter] : nn::named_parameters(*teacher.average_of))
-      names[parameter->state().get()] = path;
-    std::map<std::string, Tensor> averages;
-    for (std::size_t i = 0; i < optimizers_.size(); ++i) {
-      optim::FlatParameters& parameters = optimizers_[i]->parameters();
-      const auto is_student = [&](const optim::FlatParameters::Slice& slice) {
-        return names.contains(slice.variable.state().get());
-      };
-      if (std::ranges::none_of(parameters.slices(), is_student)) continue;
-      check<ArgumentError>(std::ranges::all_of(parameters.slices(), is_student) && !states_[i].follower,
-                           "trainer: the model {} follows another one, whose optimizer {} must hold the parameters of "
-                           "no further model and be followed once; give the student an optimizer of its own",
-                           teacher.name, states_[i].name);
-      states_[i].follower = std::make_unique<optim::Ema>(parameters, teacher.average);
-      for (std::size_t p = 0; p < parameters.size(); ++p)
-        averages.emplace(names.at(parameters.slices()[p].variable.state().get()), states_[i].follower->average(p));
-    }
-    for (const auto& [path, parameter] : nn::named_parameters(teacher.model)) {
-      const auto average = averages.find(path);
-      check<ArgumentError>(average != averages.end() && average->second.shape() == parameter->shape(),
-                           "trainer: the model {} follows another one, which has no trained parameter {} {}",
-                           teacher.name, path, parameter->shape());
-      parameter->state()->value = average->second;
-      parameter->state()->requires_grad = false;
-    }
-  }
 }
 
 std::vector<std::size_t> Transaction::indices_of(std::span<optim::Optimizer* const> optimizers) const {

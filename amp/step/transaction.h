@@ -194,7 +194,6 @@ class Transaction {
   const std::vector<std::string>& changes() const { return changes_; }
 
  private:
-  class ModelGroup;
   /// What the transaction holds for one optimizer.
   struct OptimizerState {
     std::string name{};     // empty if it is the only one
@@ -208,7 +207,6 @@ class Transaction {
   };
 
   void add_optimizers(const Participants& participants);
-  void add_followers(const Participants& participants);
   void add_members();
   void add_optimizer_members(std::size_t optimizer);
   void sample_updates(std::int64_t step, std::span<const OptimizerUpdate> updates);
@@ -217,7 +215,7 @@ class Transaction {
   StateDict cursor() const { return data_.state ? data_.state() : waiting_cursor_; }
 
   Runtime& runtime_;
-  std::unique_ptr<ModelGroup> group_;  // null if there is one model
+  std::unique_ptr<nn::Module> group_;  // null if there is one model
   nn::Module& model_;
   const TrainerOptions& options_;
   LossScaler scaler_;

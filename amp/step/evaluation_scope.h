@@ -1,0 +1,38 @@
+#pragma once
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "binade/amp/policy.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/backend.h"
+#include "binade/core/step_context.h"
+#include "binade/optim/ema.h"
+
+namespace binade::nn {
+class Module;
+}
+
+namespace binade::amp {
+
+class Transaction;
+
+/// Sets evaluation mode and averaged weights, disables gradients, and restores everything at the end of its life.
+class EvaluationScope {
+ public:
+  explicit EvaluationScope(Transaction& transaction);
+  ~EvaluationScope();
+  EvaluationScope(const EvaluationScope&) = delete;
+  EvaluationScope& operator=(const EvaluationScope&) = delete;
+
+ private:
+  std::vector<std::pair<nn::Module*, bool>> modes_;  // parents before their children
+  StepContext context_;
+  NoGradGuard no_grad_;
+  PolicyScope policy_;
+  std::deque<optim::Ema::Scope> averages_;
+  ArenaLoan lending_;
+};
+
+}  // namespace binade::amp

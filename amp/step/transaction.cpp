@@ -4,6 +4,7 @@
 #include <set>
 
 #include "binade/amp/step/callback.h"
+#include "binade/amp/step/model_group.h"
 #include "binade/amp/verdict.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/state_copy.h"

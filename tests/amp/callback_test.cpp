@@ -37,8 +37,8 @@ class Annealing final : public Callback {
   std::vector<std::int64_t> calls;
 };
 
-struct Run {
-  explicit Run(TrainerOptions options = {}) : training(std::move(options)) { training.trainer.add_callback(annealing); }
+struct Annealed {
+  explicit Annealed(TrainerOptions options = {}) : training(std::move(options)) { training.trainer.add_callback(annealing); }
   StepResult step(std::uint32_t k, double factor = 1) {
     return training.trainer.step(toy::batch(k), [&](const toy::Batch& b) {
       return toy::loss(training.net, b) * (annealing.factor * factor);
@@ -49,7 +49,7 @@ struct Run {
 };
 
 TEST(Callback, ActsOncePerStepAndAddsMetrics) {
-  Run run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p30)});
+  Annealed run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p30)});
   const StepResult first = run.step(0);
   EXPECT_GT(first.earlier.size(), 2u) << "several attempts";
   EXPECT_EQ(run.annealing.calls, (std::vector<std::int64_t>{1}));
@@ -63,7 +63,7 @@ TEST(Callback, StateResumesToTheSameBits) {
   std::string whole;
   double mean_loss = 0;
   {
-    Run run;
+    Annealed run;
     for (std::uint32_t k = 0; k < 10; ++k) {
       run.step(k);
       if (k == 4) middle = run.training.trainer.state();
@@ -71,7 +71,7 @@ TEST(Callback, StateResumesToTheSameBits) {
     whole = run.training.trainer.state_hash();
     mean_loss = run.annealing.mean_loss;
   }
-  Run run;
+  Annealed run;
   run.training.trainer.load_state(middle);
   for (std::uint32_t k = 5; k < 10; ++k) run.step(k);
   EXPECT_EQ(run.training.trainer.state_hash(), whole);
@@ -79,7 +79,7 @@ TEST(Callback, StateResumesToTheSameBits) {
 }
 
 TEST(Callback, AnAbortedStepDoesNotReachAfterCommit) {
-  Run run({.on_nan = OnNan::kStop});
+  Annealed run({.on_nan = OnNan::kStop});
   run.step(0);
   const double before = run.annealing.mean_loss;
   EXPECT_THROW(run.step(1, std::nan("")), NumericError);
@@ -87,7 +87,7 @@ TEST(Callback, AnAbortedStepDoesNotReachAfterCommit) {
 }
 
 TEST(Callback, AnExceptionBeforeAStepLeavesNoTrace) {
-  Run run;
+  Annealed run;
   run.step(0);
   const std::string before = run.training.trainer.state_hash();
   run.annealing.throws_at = 2;
@@ -96,7 +96,7 @@ TEST(Callback, AnExceptionBeforeAStepLeavesNoTrace) {
 }
 
 TEST(Callback, NamesAreUniqueParts) {
-  Run run;
+  Annealed run;
   Annealing other;
   EXPECT_THROW(run.training.trainer.add_callback(other), ArgumentError);
 }

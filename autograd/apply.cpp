@@ -17,13 +17,17 @@ bool under_policy(const OpInfo& info, const Variable& input, std::size_t i) {
 }
 
 OpPrecision precision_of(const OpInfo& info, std::span<const Variable> inputs) {
-  std::vector<DType> dtypes;
+  constexpr std::size_t kFew = 8;  // ops with more inputs (concat) allocate
+  DType few[kFew];
+  std::vector<DType> many(inputs.size() > kFew ? inputs.size() : 0);
+  DType* const dtypes = many.empty() ? few : many.data();
+  std::size_t count = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (under_policy(info, inputs[i], i)) dtypes.push_back(inputs[i].dtype());
-  if (dtypes.empty()) {  // indices only: the output has the dtype of the first input
+    if (under_policy(info, inputs[i], i)) dtypes[count++] = inputs[i].dtype();
+  if (count == 0) {  // indices only: the output has the dtype of the first input
     return {std::nullopt, inputs.empty() || !inputs[0].defined() ? DType::f32 : inputs[0].dtype()};
   }
-  return compute_dtype(info.precision, dtypes, current_policy(), step_context().module_path, info.name);
+  return compute_dtype(info.precision, {dtypes, count}, current_policy(), step_context().module_path, info.name);
 }
 
 /// True if input `i`, an f32 leaf that the policy does not cast, is read as a 16-bit copy, because GPU libraries
@@ -105,7 +109,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
     context_.grad_enabled = context_.grad_enabled || (seen.needs_grad && info.differentiable);
     context_.inputs.push_back(seen);
     tensors_.push_back(std::move(tensor));
-    edges_.push_back(edge_to(x));
+    if (grad_enabled()) edges_.push_back(edge_to(x));
   }
   check_inputs(info, tensors_);
   context_.store_dtype = precision.store;

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "binade/autograd/apply.h"
+#include "binade/autograd/inference_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/observer.h"
 #include "binade/autograd/trace.h"
@@ -88,6 +89,35 @@ class Pending {
   std::unordered_map<const Node*, std::vector<Gradient>> pending_;
   std::unordered_map<const Node*, int> readers_;  // counts of count_readers()
   std::unordered_set<const Node*> multiplied_;    // nodes whose pending gradient includes their activation derivative
+};
+
+/// During its lifetime, only this thread may write the gradients of some leaves. A backward of another thread that
+/// reaches one of them throws instead of adding to the same numbers at the same time.
+class GradientClaims : NonCopyable {
+ public:
+  ~GradientClaims() {
+    for (const auto& leaf : leaves_) leaf->grad_writer.store(nullptr, std::memory_order_release);
+  }
+  /// A leaf that an outer backward of this thread has claimed stays claimed.
+  void claim(const std::shared_ptr<Variable::State>& leaf) {
+    static thread_local const char this_thread = 0;
+    const void* writer = nullptr;
+    leaves_.push_back(leaf);  // first, because it may throw
+    if (leaf->grad_writer.compare_exchange_strong(writer, &this_thread, std::memory_order_acquire)) return;
+    leaves_.pop_back();
+    check<AutogradError>(writer == &this_thread,
+                         "backward: another thread's backward is writing the gradient of {}; let the threads take "
+                         "turns, or give each a model of its own",
+                         leaf->name.empty() ? fmt::format("a leaf of shape {}", leaf->value.shape()) : leaf->name);
+  }
+  void claim_all(std::span<const std::shared_ptr<Node>> nodes) {
+    for (const auto& node : nodes)
+      for (const Edge& edge : node->edges())
+        if (edge.leaf != nullptr) claim(edge.leaf);
+  }
+
+ private:
+  std::vector<std::shared_ptr<Variable::State>> leaves_;
 };
 
 /// Stores the gradients of a node's inputs: in the input itself if it is a leaf, otherwise as pending gradient of the
@@ -274,12 +304,18 @@ void check_not_released(const Node& node) {
 }  // namespace
 
 void backward(const Variable& output, const Tensor& cotangent, const BackwardOptions& options) {
+  if (!grad_enabled()) InferenceMode::refuse("backward", "compute loss and gradients outside, or inside a GradGuard");
+  check<AutogradError>(output.requires_grad() || output.value().counts_writes(),
+                       "backward: the output has no history, because it was computed inside an InferenceMode; compute "
+                       "it outside");
   check<AutogradError>(output.requires_grad(),
                        "backward: the output has no history; no parameter led to it, or a NoGradGuard was alive");
   check<ShapeError>(cotangent.shape() == output.shape(), "backward: wanted a cotangent of shape {}, got {}",
                     output.shape(), cotangent.shape());
   const Tensor seed = cotangent.to(output.dtype());
+  GradientClaims claims;
   if (output.is_leaf()) {
+    claims.claim(output.state());
     Variable::State& leaf = *output.state();
     if (leaf.grad_defined)
       accumulate(leaf.grad, seed);
@@ -292,6 +328,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   pending.add({output.state()->node, output.state()->output, nullptr}, seed, false);
   std::vector<std::shared_ptr<Node>> nodes = reachable_nodes(output.state()->node);
   for (const auto& node : nodes) check_not_released(*node);
+  claims.claim_all(nodes);
   pending.count_readers(nodes);
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "binade/core/tensor.h"
 
@@ -17,15 +18,20 @@ class LowBuffer {
   /// if the buffer has another dtype or `dtype` is not 16-bit.
   Tensor at(std::int64_t begin, const Shape& shape, DType dtype) {
     if (!is_half(dtype)) return {};
+    const std::lock_guard lock(mutex_);
     if (!flat_.defined()) flat_ = Tensor::empty(Shape{size_}, dtype, device_);
     return flat_.dtype() == dtype ? flat_.view_at(begin, shape).with_own_version() : Tensor();
   }
   /// True if the tensor is stored in this buffer.
-  bool holds(const Tensor& tensor) const { return tensor.shares_storage_with(flat_); }
+  bool holds(const Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    return tensor.shares_storage_with(flat_);
+  }
 
  private:
   std::int64_t size_;
   Device device_;
+  std::mutex mutex_;  // guards flat_: threads may request the first copies of different parameters at the same time
   Tensor flat_;
 };
 

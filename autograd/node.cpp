@@ -1,5 +1,6 @@
 #include "binade/autograd/node.h"
 
+#include <algorithm>
 #include <new>
 
 #include "binade/core/per_thread.h"
@@ -8,8 +9,11 @@
 namespace binade {
 namespace {
 
-std::uint64_t next_order() {
+/// Returns a number above those of the nodes that `edges` lead to, also of nodes that another thread has recorded.
+std::uint64_t next_order(const std::vector<Edge>& edges) {
   thread_local std::uint64_t order = 0;
+  for (const Edge& edge : edges)
+    if (edge.node) order = std::max(order, edge.node->order() + 1);
   return order++;
 }
 
@@ -41,7 +45,7 @@ Node::Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int o
       info_(info),
       module_path_(step_context().module_path),
       tape_index_(step_context().tape_index - 1),
-      order_(next_order()),
+      order_(next_order(edges)),
       edges_(std::move(edges)),
       outputs_(outputs) {
   context_.recomputable.clear();  // used during forward only

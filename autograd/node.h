@@ -32,7 +32,9 @@ class Node {
   const OpInfo& info() const { return info_; }
   const std::string& module_path() const { return module_path_; }
   std::int64_t tape_index() const { return tape_index_; }
-  std::uint64_t order() const { return order_; }  ///< increases with every node of the thread
+  std::uint64_t order() const {
+    return order_;
+  }  ///< above those of all nodes that it depends on, and of earlier nodes of the thread
   const std::vector<Edge>& edges() const { return edges_; }
   int outputs() const { return outputs_; }
   const OpContext& context() const { return context_; }

@@ -1,5 +1,7 @@
 #include "binade/autograd/variable.h"
 
+#include <algorithm>
+
 #include "binade/autograd/node.h"
 #include "binade/core/error.h"
 
@@ -11,7 +13,7 @@ thread_local bool t_grad_enabled = true;
 Variable::Variable(Tensor value, bool requires_grad) : state_(std::make_shared<State>()) {
   check<DTypeError>(!requires_grad || is_floating(value.dtype()), "variable: a gradient wants a floating dtype, got {}",
                     name_of(value.dtype()));
-  state_->value = std::move(value);
+  state_->value = requires_grad ? value.with_counted_writes() : std::move(value);
   state_->requires_grad = requires_grad;
 }
 
@@ -31,26 +33,51 @@ void Variable::zero_grad() {
 
 Variable Variable::detach() const { return Variable(value()); }
 
-const Tensor& Variable::State::low_copy(DType dtype) {
-  const bool fits = low.defined() && low.dtype() == dtype && low.shape() == value.shape();
-  if (fits && low_version == value.version()) return low;
+Tensor Variable::State::low_copy(DType dtype) {
+  if (!value.counts_writes()) return value.to(dtype);  // whether a copy is up to date would be unknown
+  const std::uint64_t version = value.version();
+  // Other threads may make copies at the same time. If `low` is up to date, nobody writes it.
+  if (low_version.load(std::memory_order_acquire) == version && low.dtype() == dtype && low.shape() == value.shape()) {
+    if (!low_read_.load(std::memory_order_relaxed)) low_read_.store(true, std::memory_order_relaxed);
+    return low;
+  }
+  const std::lock_guard lock(copies_mutex_);
+  const bool same_shape = low.defined() && low.shape() == value.shape();
+  if (same_shape && low.dtype() != dtype) {
+    // Ops read the parameter in two dtypes. A separate copy cannot overwrite one that an op has saved for backward.
+    const auto found = std::ranges::find(other_copies, dtype, [](const OtherCopy& o) { return o.tensor.dtype(); });
+    OtherCopy& other = found != other_copies.end() ? *found : other_copies.emplace_back();
+    if (other.version != version) other = {value.to(dtype).with_counted_writes(), version};
+    return other.tensor;
+  }
+  low_read_.store(true, std::memory_order_relaxed);
+  if (same_shape && low_version.load(std::memory_order_relaxed) == version) return low;  // another thread has made it
   const auto& [buffer, begin] = low_place;
-  // A new copy is made in low_place only if no copy exists. Otherwise, if ops read the parameter in two dtypes by
-  // turns, a new copy could overwrite one that an op has saved for backward.
   if (!low.defined() && buffer != nullptr)
     low = buffer->at(begin, value.shape(), dtype);
-  else if (!fits || buffer == nullptr || !buffer->holds(low))
+  else if (!same_shape || buffer == nullptr || !buffer->holds(low))
     low = Tensor();
   if (low.defined())
     low.copy_from(value);  // raises the version, so that backward of an op that saved the old copy throws
   else
-    low = value.to(dtype);
-  low_version = value.version();
+    low = value.to(dtype).with_counted_writes();
+  low_version.store(version, std::memory_order_release);
   return low;
 }
 
+void Variable::State::forget_copies() {
+  low = Tensor();
+  low_version = kNoVersion;
+  other_copies.clear();
+}
+
+void Variable::State::forget_unread_copies() {
+  std::erase_if(other_copies, [&](const OtherCopy& other) { return other.version != value.version(); });
+  if (!other_copies.empty() && !low_read_) forget_copies();
+}
+
 NoGradGuard::NoGradGuard() : ScopedValue(t_grad_enabled, false) {}
-GradGuard::GradGuard() : ScopedValue(t_grad_enabled, true) {}
+GradGuard::GradGuard() : ScopedValue(t_grad_enabled, true), counting_(true) {}
 
 bool grad_enabled() { return t_grad_enabled; }
 

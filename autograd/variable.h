@@ -1,7 +1,11 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "binade/autograd/low_buffer.h"
 #include "binade/core/scope.h"
@@ -52,16 +56,40 @@ struct Variable::State {
   bool requires_grad = false;
   bool activation =
       false;  ///< true for a leaf that recompute() makes of an activation: its gradient has the dtype of `value`
-  std::shared_ptr<Node> node;     ///< the recorded op that computed the value; null for leaves
-  int output = 0;                 ///< the value is this output of `node`
-  std::string name;               ///< dotted path of a parameter, for messages
-  Tensor low;                     ///< 16-bit copy of a parameter, see low_copy()
-  std::uint64_t low_version = 0;  ///< version of `value` that `low` is a copy of
-  LowPlace low_place;             ///< where an optimizer stores the copy
+  std::shared_ptr<Node> node;  ///< the recorded op that computed the value; null for leaves
+  int output = 0;              ///< the value is this output of `node`
+  std::string name;            ///< dotted path of a parameter, for messages
+  /// Identifies the thread whose backward is writing `grad`; null if there is none.
+  std::atomic<const void*> grad_writer = nullptr;
 
-  /// Returns `low`, the parameter rounded to `dtype`. The optimizer writes this copy in its update. If the copy is
-  /// missing or older than the value, low_copy() makes it, in `low_place` if possible.
-  const Tensor& low_copy(DType dtype);
+  static constexpr std::uint64_t kNoVersion = ~std::uint64_t{0};
+  /// The parameter rounded to the dtype in which ops read it; undefined before the first read. The optimizer writes it
+  /// in its update.
+  Tensor low;
+  std::atomic<std::uint64_t> low_version = kNoVersion;  ///< version of `value` that `low` is a copy of
+  LowPlace low_place;                                   ///< where an optimizer stores `low`
+  /// A copy in another dtype than `low`, for ops under an override.
+  struct OtherCopy {
+    Tensor tensor{};
+    std::uint64_t version = kNoVersion;  ///< version of `value` that `tensor` is a copy of
+  };
+  std::vector<OtherCopy> other_copies;
+
+  /// Returns the value rounded to `dtype`: `low`, or one of `other_copies` if `low` has another dtype. If that copy is
+  /// missing or older than the value, makes it, `low` in `low_place` if possible. Threads may call it at the same time
+  /// while none of them changes the value.
+  Tensor low_copy(DType dtype);
+  /// Discards all copies. Call it after `value` was replaced by another tensor.
+  void forget_copies();
+  /// Discards copies that no op has read since copies_written(): other copies and, if ops read only an other copy,
+  /// `low`. The next read then makes that copy as `low`. No other thread may use the variable meanwhile.
+  void forget_unread_copies();
+  /// Begins a new period for forget_unread_copies(). Called after each update.
+  void copies_written() { low_read_.store(false, std::memory_order_relaxed); }
+
+ private:
+  std::mutex copies_mutex_;             // held by the thread that makes a copy, and while other_copies is read
+  std::atomic<bool> low_read_ = false;  // true if an op has read `low` since copies_written()
 };
 
 /// Disables the recording of ops on the tape, on this thread, for the lifetime of the object.
@@ -70,10 +98,13 @@ class NoGradGuard : ScopedValue<bool> {
   NoGradGuard();
 };
 
-/// Enables recording inside a NoGradGuard, for the lifetime of the object. recompute() needs it.
+/// Enables recording inside a NoGradGuard or an InferenceMode, for the lifetime of the object. recompute() needs it.
 class GradGuard : ScopedValue<bool> {
  public:
   GradGuard();
+
+ private:
+  detail::WriteCounting counting_;  // what is recorded must be protected against writes in place
 };
 bool grad_enabled();
 

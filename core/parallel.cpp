@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "binade/core/observation.h"
+#include "binade/core/runtime.h"
 
 namespace binade {
 namespace {
@@ -25,7 +26,6 @@ int default_threads() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-int g_threads = default_threads();
 thread_local bool t_inside = false;
 
 inline void pause_core() {
@@ -109,11 +109,18 @@ class Job {
   Range range_[kMaxRanges];
 };
 
+/// Number of forks that led to this process: the threads of a parent do not exist in its child.
+std::atomic<int> g_forks = 0;
+
+}  // namespace
+
 /// Threads that help the caller with one job at a time. The caller executes blocks until none is left, then waits only
 /// for helpers that have started. On a busy machine a helper may get a core milliseconds late, and a barrier over all
 /// threads would cost that time in every region.
-class Pool {
+class CpuThreads::Pool {
  public:
+  ~Pool() { stop_all(); }
+
   /// Returns false, without running the job, if another thread is using the pool.
   bool run(Job& job, int threads) {
     std::unique_lock call(call_mutex_, std::try_to_lock);
@@ -155,8 +162,11 @@ class Pool {
     patience_ = 0;
     try {
       while (static_cast<int>(threads_.size()) < count)
-        threads_.emplace_back(
-            [this, seen = generation_.load(), thread = static_cast<int>(threads_.size()) + 1] { help(seen, thread); });
+        threads_.emplace_back([this, seen = generation_.load(), thread = static_cast<int>(threads_.size()) + 1,
+                               runtime = InheritedRuntime()] {
+          const RuntimeScope scope(runtime);
+          help(seen, thread);
+        });
     } catch (const std::system_error&) {  // the region continues with the existing threads
       patience_ = kPatience;
     } catch (const std::bad_alloc&) {
@@ -210,33 +220,55 @@ class Pool {
   std::vector<std::jthread> threads_;
 };
 
-/// Returns the pool of the process. It is never destroyed, because helper threads wait in it until the process ends,
-/// and destructors of static objects may use it. A child process after fork() gets a new pool, because it has no helper
-/// threads, and a mutex of the old pool may be locked.
-Pool*& pool() {
-  static Pool* instance = [] {
-    pthread_atfork(nullptr, nullptr, [] { pool() = new Pool; });
-    return new Pool;
-  }();
-  return instance;
+CpuThreads::CpuThreads() : count_(default_threads()) {}
+CpuThreads::~CpuThreads() {
+  if (forks_ == g_forks) delete pool_.load();
+}
+
+void CpuThreads::set_count(int n) { count_.store(n > 0 ? n : default_threads(), std::memory_order_relaxed); }
+
+/// A child process after fork() makes a new pool and leaves the old one alone, because it has no helper threads, and a
+/// mutex of the old pool may be locked.
+CpuThreads::Pool& CpuThreads::pool() {
+  static const int handler = pthread_atfork(nullptr, nullptr, [] { ++g_forks; });
+  static_cast<void>(handler);
+  Pool* made = pool_.load(std::memory_order_acquire);
+  if (made != nullptr && forks_ == g_forks) [[likely]]
+    return *made;
+  auto next = std::make_unique<Pool>();
+  forks_ = g_forks.load();
+  if (pool_.compare_exchange_strong(made, next.get())) made = next.release();  // else another thread was faster
+  return *made;
+}
+
+namespace {
+
+/// Returns the threads that execute this thread's regions. Those of the process are never destroyed, because helper
+/// threads wait until the process ends, and destructors of static objects may use them.
+CpuThreads& threads_of_this_thread() {
+  if (Runtime* const runtime = Runtime::find_current()) return runtime->cpu_threads();
+  static CpuThreads* const process = new CpuThreads;
+  return *process;
 }
 
 }  // namespace
 
-int num_threads() { return g_threads; }
+int num_threads() { return threads_of_this_thread().count(); }
 
-void set_num_threads(int n) { g_threads = n > 0 ? n : default_threads(); }
+void set_num_threads(int n) { threads_of_this_thread().set_count(n); }
 
 namespace detail {
 
 void run_blocks(std::int64_t blocks, void (*body)(void*, std::int64_t), void* context) {
   if (blocks <= 0) return;
-  if (blocks == 1 || num_threads() == 1 || t_inside) {
+  CpuThreads* const threads = blocks == 1 || t_inside ? nullptr : &threads_of_this_thread();
+  const int count = threads != nullptr ? threads->count() : 1;
+  if (count == 1) {
     for (std::int64_t block = 0; block < blocks; ++block) body(context, block);
     return;
   }
-  Job job(blocks, num_threads(), body, context);
-  if (!pool()->run(job, num_threads())) job.work(0);
+  Job job(blocks, count, body, context);
+  if (!threads->pool().run(job, count)) job.work(0);
   note(job.observed());
   job.rethrow();
 }

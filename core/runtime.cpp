@@ -1,41 +1,110 @@
 #include "binade/core/runtime.h"
 
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
 #include "binade/core/backend.h"
 #include "binade/core/error.h"
 #include "binade/core/gpus.h"
-#include "binade/core/parallel.h"
+#include "binade/core/per_thread.h"
 #include "binade/core/standard_descriptors.h"
 #include "binade/core/step_context.h"
 
 namespace binade {
 namespace {
-Runtime* g_current = nullptr;
+
+std::mutex g_mutex;
+std::vector<Runtime*> g_alive;           // guarded by g_mutex
+std::atomic<Runtime*> g_only = nullptr;  // the Runtime of a process that has exactly one
+std::atomic<std::size_t> g_count = 0;    // g_alive.size()
+
+/// Called after g_alive was changed, with g_mutex held.
+void count_alive() {
+  g_only = g_alive.size() == 1 ? g_alive.front() : nullptr;
+  g_count = g_alive.size();
 }
 
+/// Returns the Runtime of this thread's own: the one that it created, or that of its RuntimeScope.
+std::shared_ptr<std::atomic<Runtime*>>& own() {
+  constinit thread_local PerThread<std::shared_ptr<std::atomic<Runtime*>>> runtime;
+  return runtime.get();
+}
+Runtime* find_own() {
+  const auto& self = own();
+  return self != nullptr ? self->load(std::memory_order_acquire) : nullptr;
+}
+
+/// The plans of GPU libraries belong to the process: Runtimes cannot have different rules for them.
+void check_plan_rules(const RuntimeOptions& options, const RuntimeOptions& alive) {
+  check<ArgumentError>(options.deterministic == alive.deterministic && options.timed_plans == alive.timed_plans,
+                       "Runtime: wanted deterministic = {} and timed_plans = {}, as the Runtime that uses the GPU has "
+                       "them, got {} and {}; give all Runtimes of a process the same rules",
+                       alive.deterministic, alive.timed_plans, options.deterministic, options.timed_plans);
+}
+
+}  // namespace
+
 Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
-  check<ArgumentError>(g_current == nullptr, "Runtime: one is alive already; destroy it before making another");
+  check<ArgumentError>(find_own() == nullptr,
+                       "Runtime: this thread has one already; destroy it before making another, or make the other on a "
+                       "thread of its own");
   check<ArgumentError>(options.threads >= 0 && options.threads <= 1024, "Runtime: wanted 0 to 1024 threads, got {}",
                        options.threads);
+  const std::lock_guard lock(g_mutex);
   open_standard_descriptors();
-  set_num_threads(options.threads);
+  cpu_threads_.set_count(options.threads);
+  if (options.device != Device::cpu())
+    for (const Runtime* alive : g_alive)
+      if (alive->device() != Device::cpu()) check_plan_rules(options, alive->options_);
   backend_of(options.device);  // opens the device, or throws
   if (options.device != Device::cpu())
     gpus::choose_plans({.timed = options.timed_plans, .deterministic = options.deterministic});
-  step_context() = StepContext{};
-  step_context().seed = options.seed;
-  g_current = this;
+  g_alive.push_back(this);
+  count_alive();
+  step_context() = StepContext{.seed = options.seed};
+  own() = self_;
 }
 
-Runtime::~Runtime() { g_current = nullptr; }
+Runtime::~Runtime() {
+  self_->store(nullptr, std::memory_order_release);
+  const std::lock_guard lock(g_mutex);
+  std::erase(g_alive, this);
+  count_alive();
+}
 
 RandomStream Runtime::next_init_stream() { return {options_.seed, RngPurpose::kInit, 0, 0, initialized_++}; }
 
-Device Runtime::current_device() { return g_current != nullptr ? g_current->device() : Device::cpu(); }
+Runtime* Runtime::find_current() {
+  Runtime* const mine = find_own();
+  return mine != nullptr ? mine : g_only.load(std::memory_order_acquire);
+}
+
+Device Runtime::current_device() { return g_count.load() == 0 ? Device::cpu() : current().device(); }
 
 Runtime& Runtime::current() {
-  check<ArgumentError>(g_current != nullptr,
+  Runtime* const found = find_current();
+  if (found != nullptr) return *found;
+  check<ArgumentError>(g_count.load() != 0,
                        "Runtime: none is alive; make a binade::Runtime before models and tensors' ops");
-  return *g_current;
+  throw ArgumentError(
+      fmt::format("Runtime: this thread has none, and the process has {}; open a binade::RuntimeScope for one of them "
+                  "on this thread",
+                  g_count.load()));
+}
+
+InheritedRuntime::InheritedRuntime() : self_(own()) {}
+
+RuntimeScope::RuntimeScope(Runtime& runtime) : RuntimeScope(runtime.self_) {}
+RuntimeScope::RuntimeScope(const InheritedRuntime& runtime) : RuntimeScope(runtime.self_) {}
+RuntimeScope::RuntimeScope(std::shared_ptr<Runtime::Self> self)
+    : outer_(std::exchange(own(), std::move(self))), outer_seed_(step_context().seed) {
+  if (const Runtime* const runtime = find_own()) step_context().seed = runtime->seed();
+}
+RuntimeScope::~RuntimeScope() {
+  own() = std::move(outer_);
+  step_context().seed = outer_seed_;
 }
 
 }  // namespace binade

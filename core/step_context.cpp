@@ -1,6 +1,7 @@
 #include "binade/core/step_context.h"
 
 #include "binade/core/per_thread.h"
+#include "binade/core/runtime.h"
 
 namespace binade {
 
@@ -9,9 +10,15 @@ StepContext& step_context() {
   return context.get();
 }
 
+std::uint64_t current_seed() {
+  if (const std::optional<std::uint64_t>& seed = step_context().seed) return *seed;
+  const Runtime* const runtime = Runtime::find_current();
+  return runtime != nullptr ? runtime->seed() : 0;
+}
+
 RandomStream random_stream(RngPurpose purpose, std::int64_t tape_index) {
   const StepContext& context = step_context();
-  return {context.seed, purpose, context.step, context.micro_batch, static_cast<std::uint32_t>(tape_index)};
+  return {current_seed(), purpose, context.step, context.micro_batch, static_cast<std::uint32_t>(tape_index)};
 }
 
 std::string Where::to_string() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,8 @@ namespace binade {
 /// The step, micro-batch, op and module that this thread executes. Error texts, random numbers, nodes of the tape and
 /// telemetry read it. The Trainer and the modules set it.
 struct StepContext {
-  std::uint64_t seed = 0;
+  /// Seed of the random streams; without one, that of the Runtime that the thread uses, or 0.
+  std::optional<std::uint64_t> seed{};
   std::uint64_t step = 0;
   std::uint32_t micro_batch = 0;
   /// Number of the next op on the tape. If a model does not change, its ops have the same numbers in every step
@@ -24,6 +26,8 @@ struct StepContext {
 
 /// Returns this thread's context.
 StepContext& step_context();
+/// Returns the seed of this thread's random streams.
+std::uint64_t current_seed();
 
 /// Returns the random stream of the op at `tape_index` in the seed, step and micro-batch of this thread's context.
 RandomStream random_stream(RngPurpose purpose, std::int64_t tape_index);

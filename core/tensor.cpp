@@ -10,6 +10,8 @@
 namespace binade {
 namespace {
 
+thread_local bool t_counts_writes = true;
+
 /// Returns the element at `position` of an array of any dtype as double. Exact except for large i64 values.
 double value_of(const void* data, DType dtype, std::int64_t position) {
   return dispatch_any(dtype, "at", [&]<class T>(TypeTag<T>) {
@@ -49,7 +51,7 @@ Device Tensor::device() const {
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   Tensor t;
   t.storage_ = std::make_shared<Storage>(static_cast<std::size_t>(shape.numel()) * size_of(dtype), device);
-  t.version_ = std::make_shared<std::uint64_t>(0);
+  if (t_counts_writes) t.version_ = std::make_shared<std::uint64_t>(0);
   t.shape_ = shape;
   t.pitch_ = shape.cols();
   t.dtype_ = dtype;
@@ -147,7 +149,7 @@ Tensor Tensor::with_own_version() const {
 Tensor Tensor::converted(DType dtype) const {
   Tensor t = empty(shape_, dtype, device());
   t.copy_from(*this);
-  *t.version_ = 0;
+  if (t.version_) *t.version_ = 0;
   return t;
 }
 
@@ -210,6 +212,8 @@ std::string Tensor::to_string(std::int64_t max_elements) const {
     text += fmt::format("{}{:.6g}", i > 0 ? ", " : "", host.at(i));
   return text + (numel() > max_elements ? ", …]" : "]");
 }
+
+detail::WriteCounting::WriteCounting(bool on) : ScopedValue(t_counts_writes, on) {}
 
 void accumulate(Tensor& into, const Tensor& from) {
   check<ShapeError>(into.shape() == from.shape(), "accumulate: wanted {}, got {}", into.shape(), from.shape());

@@ -9,6 +9,7 @@
 
 #include "binade/core/device.h"
 #include "binade/core/dtype.h"
+#include "binade/core/scope.h"
 #include "binade/core/shape.h"
 
 namespace binade {
@@ -73,8 +74,13 @@ class Tensor {
   void* mutable_raw();
 
   /// Returns the number of in-place writes so far. Backward compares it to detect that a saved tensor was changed. All
-  /// views of a storage share it.
+  /// views of a storage share it. 0 if writes are not counted.
   std::uint64_t version() const { return version_ ? *version_ : 0; }
+  /// True if in-place writes are counted. Only a tensor that was made in an InferenceMode (autograd/inference_mode.h)
+  /// does not count them; its clone() outside does.
+  bool counts_writes() const { return version_ != nullptr; }
+  /// Returns the tensor itself if it counts writes, else a view that does.
+  Tensor with_counted_writes() const { return counts_writes() ? *this : with_own_version(); }
   void bump_version() {
     if (version_) ++*version_;
   }
@@ -126,6 +132,15 @@ class Tensor {
   std::int64_t pitch_ = 0;
   DType dtype_ = DType::f32;
 };
+
+namespace detail {
+/// During its lifetime, new tensors of this thread count in-place writes, or do not, which saves an allocation per
+/// tensor.
+class WriteCounting : ScopedValue<bool> {
+ public:
+  explicit WriteCounting(bool on);
+};
+}  // namespace detail
 
 /// Adds `from` to `into` element by element, in float (double for f64), with one rounding to into's dtype. Both must
 /// have the same shape and device. Raises into's version.

@@ -103,16 +103,14 @@ Variable MultiHeadAttention::attend(const Variable& q, const Variable& k, const 
       mask.defined() ? full_rank(mask) : mask);
 }
 
-const Tensor& MultiHeadAttention::causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like) {
-  const Tensor& made = causal_mask_;
-  if (made.defined() && made.shape() == Shape{queries, keys} && made.dtype() == like.dtype() &&
-      made.device() == like.device())
-    return made;
-  std::vector<float> mask(static_cast<std::size_t>(queries * keys), 0.0f);
-  for (std::int64_t i = 0; i < queries; ++i)
-    for (std::int64_t j = keys - queries + i + 1; j < keys; ++j)
-      mask[static_cast<std::size_t>(i * keys + j)] = -std::numeric_limits<float>::infinity();
-  return causal_mask_ = Tensor::from(mask, {queries, keys}).to(like.dtype()).to(like.device());
+Tensor MultiHeadAttention::causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like) {
+  return causal_masks_.get({queries, keys}, like.dtype(), like.device(), [&] {
+    std::vector<float> mask(static_cast<std::size_t>(queries * keys), 0.0f);
+    for (std::int64_t i = 0; i < queries; ++i)
+      for (std::int64_t j = keys - queries + i + 1; j < keys; ++j)
+        mask[static_cast<std::size_t>(i * keys + j)] = -std::numeric_limits<float>::infinity();
+    return Tensor::from(mask, {queries, keys}).to(like.dtype()).to(like.device());
+  });
 }
 
 Variable MultiHeadAttention::attend_composed(const Variable& q, const Variable& k, const Variable& v,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "binade/nn/constant_cache.h"
 #include "binade/nn/dropout.h"
 #include "binade/nn/linear.h"
 
@@ -61,11 +62,11 @@ class MultiHeadAttention : public Module {
   Variable attend_composed(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
 
   /// Returns a mask (queries, keys) with the dtype and device of `like`. The queries are the last ones of the sequence;
-  /// keys after a query have -inf, all others 0. The mask is cached, so that a step copies nothing from the host.
-  const Tensor& causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like);
+  /// keys after a query have -inf, all others 0.
+  Tensor causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like);
 
   MultiHeadAttentionOptions options_;
-  Tensor causal_mask_;
+  ConstantCache causal_masks_;
 };
 
 }  // namespace binade::nn

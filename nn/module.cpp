@@ -1,8 +1,11 @@
 #include "binade/nn/module.h"
 
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <set>
 
+#include "binade/autograd/inference_mode.h"
 #include "binade/core/error.h"
 
 namespace binade::nn {
@@ -82,14 +85,10 @@ std::string differences(const std::map<std::string, Tensor>& wanted, const State
   return text;
 }
 
-/// Returns the path that ops of `module` get. `named`: true if the module has a path of its own. A module that its
-/// parent's visit() leaves out has none: its ops get the path of the module that called it.
-std::string path_on_entry(Module& module, bool named, const std::string& path) {
-  if (module_depth == 0 && !named) {
-    assign_paths(module);
-    return {};
-  }
-  return named ? path : step_context().module_path;
+/// Held by the thread that assigns paths. Recursive, because a visit() may assign paths to a part.
+std::recursive_mutex& paths_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
 }
 
 /// Returns all parts of `root` that Walk passes to `callback`, with their paths.
@@ -117,6 +116,8 @@ std::map<std::string, Tensor> tensors_for(Module& root, const StateDict& state) 
 }  // namespace
 
 Tensor& Buffer::writable() {
+  if (InferenceMode::active())
+    InferenceMode::refuse(where("an update of statistics or scales").to_string(), "call eval() on the model first");
   if (shadow_live_) return shadow_;
   if (!TransactionScope::active()) {
     value_.bump_version();
@@ -158,22 +159,56 @@ void Module::train(bool on) {
   visit(walk);
 }
 
-ModuleScope::ModuleScope(Module& module) : path_(path_on_entry(module, module.named_, module.path_)) { ++module_depth; }
+struct ModulePath::Text {
+  std::string text;
+  std::unique_ptr<Text> earlier;
+};
+
+ModulePath& ModulePath::operator=(ModulePath&& other) noexcept {
+  if (this != &other) delete last_.exchange(other.last_.exchange(nullptr));
+  return *this;
+}
+ModulePath::~ModulePath() { delete last_.load(); }
+const std::string* ModulePath::get() const {
+  const Text* const last = last_.load(std::memory_order_acquire);
+  return last != nullptr ? &last->text : nullptr;
+}
+void ModulePath::set(const std::string& path) {
+  Text* const last = last_.load(std::memory_order_relaxed);
+  if (last != nullptr && last->text == path) return;
+  last_.store(new Text{path, std::unique_ptr<Text>(last)}, std::memory_order_release);
+}
+
+const std::string& Module::path() const {
+  static const std::string kNone;
+  const std::string* const path = path_.get();
+  return path != nullptr ? *path : kNone;
+}
+
+/// Returns the path that ops of `module` get. A module that its parent's visit() leaves out has no path of its own: its
+/// ops get the path of the module that called it.
+std::string ModuleScope::path_on_entry(Module& module) {
+  if (const std::string* const path = module.path_.get()) return *path;
+  if (module_depth > 0) return step_context().module_path;
+  const std::lock_guard lock(paths_mutex());
+  if (module.path_.get() == nullptr) assign_paths(module);  // else another thread has assigned it meanwhile
+  return module.path();
+}
+
+ModuleScope::ModuleScope(Module& module) : path_(path_on_entry(module)) { ++module_depth; }
 ModuleScope::~ModuleScope() { --module_depth; }
 
 void assign_paths(Module& root, const std::string& prefix) {
-  root.path_ = prefix;
-  root.named_ = true;
+  const std::lock_guard lock(paths_mutex());
   std::set<const void*> seen;
   Walk walk(prefix);
-  walk.on_module = [](const std::string& path, Module& module) {
-    module.path_ = path;
-    module.named_ = true;
-  };
+  walk.on_module = [](const std::string& path, Module& module) { module.path_.set(path); };
   walk.on_parameter = [&seen](const std::string& path, Parameter& parameter) {
-    if (seen.insert(parameter.state().get()).second) parameter.state()->name = path;
+    std::string& name = parameter.state()->name;
+    if (seen.insert(parameter.state().get()).second && name != path) name = path;
   };
   root.visit(walk);
+  root.path_.set(prefix);  // last: a thread that finds it set enters submodules without the lock
 }
 
 std::vector<std::pair<std::string, Parameter*>> named_parameters(Module& root) {

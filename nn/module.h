@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -32,7 +33,8 @@ class Buffer {
  public:
   Buffer() = default;
   /// Copies the value to the runtime's device if it is elsewhere.
-  explicit Buffer(const Tensor& value) : value_(value.defined() ? value.to(Runtime::current_device()) : value) {}
+  explicit Buffer(const Tensor& value)
+      : value_(value.defined() ? value.to(Runtime::current_device()).with_counted_writes() : value) {}
 
   /// The value that forward reads: the shadow if the open transaction has written it, else the committed value.
   const Tensor& value() const { return shadow_live_ ? shadow_ : value_; }
@@ -58,6 +60,24 @@ class TransactionScope : ScopedValue<bool> {
  public:
   TransactionScope();
   static bool active();
+};
+
+/// The path of a module, which one thread may set while others read it: every text that get() has returned stays valid
+/// until the path is destroyed.
+class ModulePath {
+ public:
+  ModulePath() = default;
+  ModulePath(ModulePath&& other) noexcept : last_(other.last_.exchange(nullptr)) {}
+  ModulePath& operator=(ModulePath&& other) noexcept;
+  ~ModulePath();
+  /// Returns the path; null before the first set().
+  const std::string* get() const;
+  /// Sets the path. No other thread may be in set().
+  void set(const std::string& path);
+
+ private:
+  struct Text;
+  std::atomic<Text*> last_ = nullptr;  // the current text, with a list of the earlier ones
 };
 
 /// Receives the parameters, buffers and submodules of a module, each with its name. Saving, loading, counting and
@@ -94,13 +114,13 @@ class Module {
   void train(bool on = true);  ///< sets training or evaluation mode for this module and all submodules
   void eval() { train(false); }
 
-  const std::string& path() const { return path_; }
+  /// Returns the path that assign_paths() has given the module; empty before, and at the root.
+  const std::string& path() const;
 
  private:
   friend class ModuleScope;
   friend void assign_paths(Module& root, const std::string& prefix);
-  std::string path_;
-  bool named_ = false;
+  ModulePath path_;
   bool training_ = true;
 };
 
@@ -132,19 +152,20 @@ class WeightedModule : public Module {
   Parameter weight, bias;  ///< bias is undefined in a layer without one
 };
 
-/// During its lifetime, ops of this thread get the path of `module`. The outermost module on a thread is the root; its
-/// ModuleScope assigns the paths of all submodules.
+/// During its lifetime, ops of this thread get the path of `module`. If it has none and is the outermost module on its
+/// thread, it becomes a root, and its ModuleScope assigns the paths of all submodules.
 class ModuleScope : NonCopyable {
  public:
   explicit ModuleScope(Module& module);
   ~ModuleScope();
 
  private:
+  static std::string path_on_entry(Module& module);
   ModulePathScope path_;
 };
 
 /// Gives every submodule, parameter and buffer of `root` its dotted path, which begins with `prefix`. Calling it again
-/// changes nothing.
+/// changes nothing. Threads may call it at the same time.
 void assign_paths(Module& root, const std::string& prefix = "");
 
 /// Return all parameters, buffers or submodules of `root` with their paths, depth first in the order of visit(). Each

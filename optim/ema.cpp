@@ -124,7 +124,8 @@ void Ema::load_state(const StateDict& state) {
 Ema::Scope::Scope(Ema& ema) : ema_(ema) {
   for (std::size_t i = 0; i < ema.parameters_->size(); ++i) {
     Variable::State& state = *ema.parameters_->slices()[i].variable.state();
-    kept_.push_back({state.value, std::exchange(state.low, {}), state.low_version, std::exchange(state.low_place, {})});
+    kept_.push_back({state.value, state.low, state.low_version, std::exchange(state.low_place, {})});
+    state.forget_copies();
     state.value = ema.average(i);
   }
 }
@@ -132,6 +133,7 @@ Ema::Scope::Scope(Ema& ema) : ema_(ema) {
 Ema::Scope::~Scope() {
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     Variable::State& state = *ema_.parameters_->slices()[i].variable.state();
+    state.forget_copies();
     state.value = kept_[i].value;
     state.low = kept_[i].low;
     state.low_version = kept_[i].low_version;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
 #include "binade/core/error.h"
 
@@ -47,6 +48,7 @@ std::vector<std::size_t> placing_of(const std::vector<FlatParameters::Slice>& sl
 }  // namespace
 
 FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
+  InferenceMode::refuse("an optimizer", "make it outside");
   std::set<const void*> seen;
   std::set<std::string> names;
   for (const NamedParameter& parameter : parameters) {
@@ -104,7 +106,8 @@ void FlatParameters::place_values(DType weights) {
     value.copy_from(state.value);
     state.value = value;
     // The old 16-bit copies are dropped. The next read makes new ones in the new `low` buffer.
-    state.low = slice.low = Tensor();
+    state.forget_copies();
+    slice.low = Tensor();
     state.low_place = half ? LowPlace{} : LowPlace{low, slice.begin};
   }
   values_ = buffers[0];
@@ -139,7 +142,9 @@ std::vector<const float*> FlatParameters::gradients() {
 
 void FlatParameters::adopt_low_copies() {
   for (Slice& slice : slices_) {
-    const Variable::State& state = *slice.variable.state();
+    Variable::State& state = *slice.variable.state();
+    state.forget_unread_copies();
+    slice.low = Tensor();
     if (!state.low.defined() || !is_half(state.low.dtype())) continue;
     // If the value itself is 16-bit, a copy in the other 16-bit dtype must be converted from the value, which may be
     // rounded stochastically. The optimizer, which would round its f32 result, must not write such a copy.
@@ -151,7 +156,7 @@ bool FlatParameters::low_copies_are_written() const {
   return std::ranges::all_of(slices_, [](const Slice& slice) {
     const Variable::State& state = *slice.variable.state();
     return !state.low.defined() || (slice.low.defined() && state.low.shares_storage_with(slice.low) &&
-                                    state.low_version == state.value.version());
+                                    state.other_copies.empty() && state.low_version == state.value.version());
   });
 }
 
@@ -160,6 +165,7 @@ void FlatParameters::values_written(bool with_low_copies) {
   if (weights_low_.defined()) weights_low_.bump_version();
   for (Slice& slice : slices_) {
     Variable::State& state = *slice.variable.state();
+    state.copies_written();
     if (!with_low_copies || !slice.low.defined()) continue;
     slice.low.bump_version();
     if (state.low.shares_storage_with(slice.low)) state.low_version = state.value.version();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "binade/autograd/inference_mode.h"
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/state_counts.h"
@@ -74,7 +75,7 @@ std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input, std::s
 UpdateArguments Optimizer::update_arguments() const {
   UpdateArguments arguments{.rule = rule_, .blocks = parameters_.blocks()};
   arguments.stochastic = stochastic_;
-  arguments.rounding = {step_context().seed, RngPurpose::kRounding, static_cast<std::uint64_t>(updates_ + 1), 0, 0};
+  arguments.rounding = {current_seed(), RngPurpose::kRounding, static_cast<std::uint64_t>(updates_ + 1), 0, 0};
   return arguments;
 }
 
@@ -123,6 +124,7 @@ void Optimizer::step_together(std::span<Optimizer* const> optimizers, std::span<
 }
 
 void Optimizer::write(Pass pass) {
+  InferenceMode::refuse("Optimizer::step", "end it before the step");
   run(pass, true);
   had_gradient_ = std::move(pass.updated);
   count_update(std::move(pass.magnitudes));

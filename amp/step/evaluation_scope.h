@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "binade/amp/policy.h"
-#include "binade/autograd/variable.h"
+#include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
 #include "binade/core/step_context.h"
 #include "binade/optim/ema.h"
@@ -29,7 +29,8 @@ class EvaluationScope {
  private:
   std::vector<std::pair<nn::Module*, bool>> modes_;  // parents before their children
   StepContext context_;
-  NoGradGuard no_grad_;
+  InferenceMode inference_;
+  binade::detail::WriteCounting counting_{true};  // the model may keep a tensor made here, and train with it later
   PolicyScope policy_;
   std::deque<optim::Ema::Scope> averages_;
   ArenaLoan lending_;

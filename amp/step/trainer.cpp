@@ -14,6 +14,7 @@
 #include "binade/amp/step/spike_review.h"
 #include "binade/amp/step/step_graphs.h"
 #include "binade/amp/step/transaction.h"
+#include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
 #include "binade/core/state_copy.h"
 
@@ -75,6 +76,7 @@ Trainer::~Trainer() = default;
 // ---- one step -----------------------------------------------------------------------------------
 
 StepResult Trainer::run_step(const StepFeed& feed) {
+  InferenceMode::refuse("Trainer::step", "end it before the step");
   check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch");
   if (std::optional<StepResult> submitted = submit(feed)) return *std::move(submitted);
   if (std::optional<StepResult> back = collect_all()) return *std::move(back);

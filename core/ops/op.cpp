@@ -20,6 +20,10 @@ std::string_view input_name(std::string_view inputs, std::size_t i) {
 
 int OpContext::save(const Tensor& tensor) {
   if (!grad_enabled) return -1;
+  check<AutogradError>(!tensor.defined() || tensor.counts_writes(),
+                       "{}: backward needs a tensor that was made in an InferenceMode, and such tensors do not count "
+                       "writes in place; pass its clone(), or make it under a NoGradGuard",
+                       where("autograd"));
   saved_.push_back({tensor, tensor.version()});
   return static_cast<int>(saved_.size()) - 1;
 }

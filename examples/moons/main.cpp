@@ -128,7 +128,7 @@ struct MoonTask {
   static std::int64_t units_per_sample(const MoonSettings&) { return 1; }
   static void add_constants(StateDict&, const MoonSettings&, const MoonData&) {}
   static double held_out_loss(MoonNet& model, const MoonData& data) {
-    const NoGradGuard no_grad;
+    const InferenceMode inference;
     std::vector<std::int64_t> samples;
     for (std::int64_t i = 0; i < data.held_out; ++i) samples.push_back(data.train + i);
     const Points b = points_of(samples).to(Runtime::current_device());

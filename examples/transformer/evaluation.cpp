@@ -23,7 +23,7 @@ std::int64_t count_hits(const Tensor& logits, const Tensor& targets, std::int64_
 }  // namespace
 
 TextScore evaluate(Gpt& model, const io::TokenSequence& tokens, std::int64_t batch) {
-  const NoGradGuard no_grad;
+  const InferenceMode inference;
   const bool was_training = model.training();
   model.eval();
   auto batches = io::evaluation_batches(tokens, {.context = model.options().context, .batch = batch, .prefetch = 1});

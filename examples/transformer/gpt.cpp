@@ -78,12 +78,12 @@ Variable Gpt::embed(const Tensor& tokens, std::int64_t first) {
 }
 
 Tensor Gpt::position_ids(std::int64_t first, std::int64_t length, Device device) {
-  if (!position_ids_.defined() || position_ids_.device() != device) {
-    std::vector<std::int32_t> all(static_cast<std::size_t>(options_.context));
-    std::iota(all.begin(), all.end(), 0);
-    position_ids_ = Tensor::from(all, {options_.context}).to(device);
-  }
-  return position_ids_.narrow(first, length);
+  const auto all = [&] {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(options_.context));
+    std::iota(ids.begin(), ids.end(), 0);
+    return Tensor::from(ids, {options_.context}).to(device);
+  };
+  return position_ids_.get({options_.context}, DType::i32, device, all).narrow(first, length);
 }
 
 Variable Gpt::logits(const Variable& x) {

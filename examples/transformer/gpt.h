@@ -60,12 +60,11 @@ class Gpt : public nn::Module {
   Variable embed(const Tensor& tokens, std::int64_t first_position);
   Variable logits(const Variable& x);
 
-  /// Returns the positions first, first + 1, … (`length` of them) on `device`. They are cached on the device, so that a
-  /// step copies nothing from the host.
+  /// Returns the positions first, first + 1, … (`length` of them) on `device`.
   Tensor position_ids(std::int64_t first, std::int64_t length, Device device);
 
   GptOptions options_;
-  Tensor position_ids_;  // 0, 1, ... context - 1
+  nn::ConstantCache position_ids_;  // 0, 1, ... context - 1
   nn::Embedding tokens_, positions_;
   nn::Dropout dropout_;
   nn::ModuleList<GptBlock> blocks_;

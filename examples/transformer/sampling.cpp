@@ -51,7 +51,7 @@ std::vector<std::int32_t> sample(Gpt& model, std::vector<std::int32_t> tokens, c
   check<ArgumentError>(o.tokens >= 0 && o.temperature >= 0 && std::isfinite(o.temperature) && o.top_k >= 0,
                        "sample: wanted tokens, temperature and top-k >= 0, got {}, {}, {}", o.tokens, o.temperature,
                        o.top_k);
-  const NoGradGuard no_grad;
+  const InferenceMode inference;
   const std::int64_t context = model.options().context;
   const RandomStream numbers{o.seed, RngPurpose::kSampling};
   Gpt::Cache cache;

@@ -9,7 +9,7 @@
 namespace binade::examples {
 
 MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& loss, const EachPrediction& each) {
-  const NoGradGuard no_grad;
+  const InferenceMode inference;
   const bool was_training = model.training();
   model.eval();
   auto batches = io::evaluation_batches(images, 1);

@@ -10,7 +10,7 @@ namespace binade::examples {
 Tensor predict_logits(UNet& model, const Tensor& image) {
   check<ShapeError>(image.rank() == 4 && image.dim(0) == 1, "predict: wanted one image (1, H, W, C), got {}",
                     image.shape().to_string());
-  const NoGradGuard no_grad;
+  const InferenceMode inference;
   const std::int64_t height = image.dim(1), width = image.dim(2), channels = image.dim(3);
   const Tensor padded = io::pad_to_multiple(image.on_host().reshape({height, width, channels}), model.multiple());
   const Variable logits = model(

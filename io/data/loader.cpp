@@ -57,7 +57,8 @@ struct LoaderBase::Impl {
     return made;
   }
 
-  void work(const std::stop_token& stop) {
+  void work(const std::stop_token& stop, const InheritedRuntime& runtime) {
+    const RuntimeScope scope(runtime);
     std::unique_lock lock(mutex);
     for (;;) {
       const auto limit = static_cast<std::size_t>(order.options().prefetch);
@@ -92,7 +93,7 @@ struct LoaderBase::Impl {
     if (worker.joinable() || order.options().prefetch == 0) return worker.joinable();
     ahead = read;
     try {
-      worker = std::jthread([this](const std::stop_token& stop) { work(stop); });
+      worker = std::jthread([this, runtime = InheritedRuntime()](const std::stop_token& stop) { work(stop, runtime); });
     } catch (const std::system_error&) {
       return false;  // no thread is available now; the caller makes this batch itself
     }

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
+#include "binade/core/cpu_threads.h"
 #include "binade/core/device.h"
-#include "binade/core/parallel.h"
 #include "binade/core/random.h"
 #include "binade/core/scope.h"
 

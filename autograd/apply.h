@@ -84,6 +84,11 @@ class OpNode final : public Node {
   OpNode(OpContext context, std::vector<Edge> edges, int outputs, typename Op::Params params)
       : Node(Op::info, std::move(context), std::move(edges), outputs), params_(std::move(params)) {}
   void backward(std::span<const Tensor> gy, GradSink& gx) override { Op::backward(context_, gy, gx, params_); }
+  const void* params() const override { return &params_; }
+  Derivative derivative() const override {
+    if constexpr (requires(const RecordedCall& call) { Op::derivative(call); }) return &Op::derivative;
+    return nullptr;
+  }
 
  private:
   typename Op::Params params_;

@@ -294,13 +294,6 @@ void run_backward(Node& node, Tensors& gy, NodeSink& sink) try {
   detail::throw_no_memory(node.info(), node.module_path());
 }
 
-void check_not_released(const Node& node) {
-  const std::string at = node.module_path().empty() ? "" : " [" + node.module_path() + "]";
-  check<AutogradError>(!node.released(),
-                       "{}{}: backward ran twice through the same node; run forward again, or pass retain_graph",
-                       node.info().name, at);
-}
-
 }  // namespace
 
 void backward(const Variable& output, const Tensor& cotangent, const BackwardOptions& options) {
@@ -327,7 +320,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   Pending pending;
   pending.add({output.state()->node, output.state()->output, nullptr}, seed, false);
   std::vector<std::shared_ptr<Node>> nodes = reachable_nodes(output.state()->node);
-  for (const auto& node : nodes) check_not_released(*node);
+  for (const auto& node : nodes) node->check_not_released();
   claims.claim_all(nodes);
   pending.count_readers(nodes);
   const NoGradGuard no_grad;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
+#include "binade/autograd/functions/shape.h"
+#include "binade/autograd/grad.h"
 #include "binade/autograd/node.h"
 #include "binade/core/error.h"
 #include "binade/core/random.h"
@@ -115,6 +118,53 @@ GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, 
       return result;
     }
   }
+  return result;
+}
+
+GradcheckResult gradgradcheck(const Function& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
+  const std::int64_t tape_index = step_context().tape_index;
+  const auto trained = [](const std::vector<Variable>& x) {
+    std::vector<Variable> leaves;
+    std::ranges::copy_if(x, std::back_inserter(leaves), &Variable::requires_grad);
+    return leaves;
+  };
+  std::vector<Variable> x;
+  for (const Tensor& value : inputs) x.emplace_back(placed(in_double(value), options.device), is_floating(value.dtype()));
+  const auto gradients = [&](bool create_graph, const Variable& y, const Variable& cotangent) {
+    return grad({y}, trained(x), {.grad_outputs = {cotangent}, .create_graph = create_graph, .allow_unused = true});
+  };
+  Variable y = f(x);
+  if (!y.requires_grad()) return {};
+  const Tensor cotangent = cotangent_for(y.value(), {.seed = options.seed, .purpose = RngPurpose::kData});
+  const Variable seed = cotangent.to(options.device);
+  const std::vector<Variable> recorded = gradients(true, y, seed);
+  const std::string op = y.state()->node ? y.state()->node->info().name : "a constant";
+  step_context().tape_index = tape_index;
+  y = f(x);
+  const std::vector<Variable> expected = gradients(false, y, seed);
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    for (std::int64_t i = 0; expected[k].defined() && i < expected[k].value().numel(); ++i) {
+      const double want = expected[k].value().on_host().at(i), got = recorded[k].value().on_host().at(i);
+      if (std::abs(want - got) <= options.atol + options.rtol * std::abs(want)) continue;
+      return {.passed = false,
+              .message = fmt::format("gradgradcheck of {}: gradient {} {}, element {}: backward gives {:.10g}, the "
+                                     "recorded derivative {:.10g}",
+                                     op, k, expected[k].shape(), expected[k].shape().position(i), want, got)};
+    }
+  }
+  const auto gradient_of = [&](const std::vector<Variable>& all) {
+    const std::vector<Variable> arguments(all.begin(), all.end() - 1);
+    std::vector<Variable> flat;
+    for (const Variable& g : grad({f(arguments)}, trained(arguments),
+                                  {.grad_outputs = {all.back()}, .create_graph = true, .allow_unused = true}))
+      if (g.defined()) flat.push_back(reshape(g, {g.value().numel()}));
+    return concat(flat, 0);
+  };
+  std::vector<Tensor> all = inputs;
+  all.push_back(cotangent);
+  step_context().tape_index = tape_index;
+  GradcheckResult result = gradcheck(gradient_of, all, options);
+  if (!result.passed) result.message = fmt::format("second derivative of {}: {}", op, result.message);
   return result;
 }
 

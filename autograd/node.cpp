@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "binade/core/error.h"
 #include "binade/core/per_thread.h"
 #include "binade/core/step_context.h"
 
@@ -52,6 +53,13 @@ Node::Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int o
 }
 
 Node::~Node() { destroy_in_a_loop(std::move(edges_)); }
+
+void Node::check_not_released() const {
+  const std::string at = module_path_.empty() ? "" : " [" + module_path_ + "]";
+  check<AutogradError>(!released_,
+                       "{}{}: backward ran twice through the same node; run forward again, or pass retain_graph",
+                       info_.name, at);
+}
 
 void Node::release() {
   released_ = true;

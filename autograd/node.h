@@ -10,6 +10,10 @@
 
 namespace binade {
 
+class RecordedCall;
+/// Computes the gradients of an op's inputs from those of its outputs as recorded functions (autograd/derivative.h).
+using Derivative = std::vector<Variable> (*)(const RecordedCall& call);
+
 /// The producer of an op's input: output number `output` of `node`, or a `leaf` that requires a gradient. If both are
 /// null, the input gets no gradient. An edge to a node does not keep the node's output tensors alive.
 struct Edge {
@@ -28,6 +32,10 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   virtual void backward(std::span<const Tensor> gy, GradSink& gx) = 0;
+  /// Returns the op's parameters, of type Op::Params; null if the node records no op unit.
+  virtual const void* params() const { return nullptr; }
+  /// Returns the op unit's own member `derivative`; null if it has none.
+  virtual Derivative derivative() const { return nullptr; }
 
   const OpInfo& info() const { return info_; }
   const std::string& module_path() const { return module_path_; }
@@ -39,6 +47,8 @@ class Node {
   int outputs() const { return outputs_; }
   const OpContext& context() const { return context_; }
   bool released() const { return released_; }
+  /// Throws AutogradError if the node was released.
+  void check_not_released() const;
   /// Frees saved tensors and edges. A later backward through this node throws.
   void release();
 

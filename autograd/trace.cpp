@@ -8,8 +8,14 @@
 namespace binade {
 
 std::vector<std::shared_ptr<Node>> reachable_nodes(const std::shared_ptr<Node>& root) {
-  std::vector<std::shared_ptr<Node>> nodes{root};
-  std::unordered_set<const Node*> seen{root.get()};
+  return reachable_nodes(std::span(&root, 1));
+}
+
+std::vector<std::shared_ptr<Node>> reachable_nodes(std::span<const std::shared_ptr<Node>> roots) {
+  std::vector<std::shared_ptr<Node>> nodes;
+  std::unordered_set<const Node*> seen;
+  for (const std::shared_ptr<Node>& root : roots)
+    if (root && seen.insert(root.get()).second) nodes.push_back(root);
   for (std::size_t next = 0; next < nodes.size(); ++next)
     for (const Edge& edge : nodes[next]->edges())
       if (edge.node && seen.insert(edge.node.get()).second) nodes.push_back(edge.node);

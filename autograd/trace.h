@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@ namespace binade {
 
 /// Returns `root` and every node that it depends on, the last executed node first. Uses no recursion.
 std::vector<std::shared_ptr<Node>> reachable_nodes(const std::shared_ptr<Node>& root);
+/// Like reachable_nodes(root), for several roots. A root may be null or occur twice.
+std::vector<std::shared_ptr<Node>> reachable_nodes(std::span<const std::shared_ptr<Node>> roots);
 
 /// Description of an op on the tape.
 struct RecordedOp {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <vector>
+#include <utility>
 
 #include "binade/autograd/low_buffer.h"
 #include "binade/core/scope.h"
@@ -42,6 +43,8 @@ class Variable {
   double item() const { return value().item(); }
 
   struct State;
+  /// The variable that has this state.
+  explicit Variable(std::shared_ptr<State> state) : state_(std::move(state)) {}
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:

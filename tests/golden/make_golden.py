@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Makes the golden files in tests/golden/data with PyTorch; needed only to change them, never to build or test.
 
-    pip install torch numpy ; python tests/golden/make_golden.py [ops|optim|traces ...]
+    pip install torch numpy ; python tests/golden/make_golden.py [ops|second|optim|traces ...]
 
 ops.FAMILY.txt  every op's forward and backward (golden_ops.py)
+ops.second.txt  second derivatives (golden_second.py)
 optim.txt       optimizers, clipping, EMA and schedules over 20 steps (golden_optim.py)
 traces.txt      20 training steps of a small U-Net and a small transformer (golden_traces.py)
 The format is described in golden_text.py; tests/golden/*_test.cpp read them.
@@ -14,6 +15,7 @@ import torch
 
 import golden_optim
 import golden_ops
+import golden_second
 import golden_traces
 from golden_text import GoldenFile
 
@@ -28,6 +30,10 @@ def main(wanted):
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))
             file.write()
+    if "second" in wanted:
+        file = GoldenFile("ops.second.txt", "golden_second.py, in double from float32 inputs", VERSION)
+        golden_second.second(golden_ops.Writer(file))
+        file.write()
     if "optim" in wanted:
         file = GoldenFile("optim.txt", "golden_optim.py, in double from float32 inputs", VERSION)
         golden_optim.write(file)
@@ -39,4 +45,4 @@ def main(wanted):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["ops", "optim", "traces"])
+    main(sys.argv[1:] or ["ops", "second", "optim", "traces"])

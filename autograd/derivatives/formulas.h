@@ -1,0 +1,32 @@
+#pragma once
+
+#include <vector>
+
+#include "binade/autograd/derivative.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/shape.h"
+
+/// Formulas that several derivatives share. Elementwise ones compute in f32 (f64 for f64) and leave the rounding to the
+/// input's dtype to grad().
+namespace binade::derivatives {
+
+/// Returns x in the dtype of sums: f32, or f64 for f64. An integer tensor becomes f32.
+Variable wide(const Variable& x);
+
+std::vector<std::int64_t> dims_of(const Shape& shape);
+/// Returns x with the extents of `shape`, which has as many elements.
+Variable shaped(const Variable& x, const Shape& shape);
+
+/// Returns g, summed over the dimensions in which a tensor of `shape` was repeated to give g's shape.
+Variable sum_to(const Variable& g, const Shape& shape);
+
+/// Returns the derivatives of gelu and gelu_tanh at x.
+Variable gelu_derivative(const Variable& x);
+Variable gelu_tanh_derivative(const Variable& x);
+
+/// Returns gy where relu passed it, that is where y = relu(x) is positive, and 0 elsewhere. `sign`: y or x.
+Variable relu_gradient(const Tensor& sign, const Variable& gy);
+
+}  // namespace binade::derivatives

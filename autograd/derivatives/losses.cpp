@@ -1,0 +1,116 @@
+#include <limits>
+
+#include "binade/autograd/derivatives/formulas.h"
+#include "binade/autograd/derivatives/table.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
+
+namespace binade::derivatives {
+namespace {
+
+/// Prediction x and targets t of an element loss, and the factor of each element's derivative, gy / divisor.
+template <class Op>
+struct LossCall {
+  const RecordedCall& call;
+  Variable x = wide(call.input(0, 0)), t = wide(call.input(1, 1));
+  Variable factor = wide(call.gy()) / ops::detail::divisor_of(call.params<Op>().reduction, call.described(0).shape);
+
+  /// Returns the gradients, given the derivatives of one element's loss by x and by t.
+  template <class X, class T>
+  Variables gradients(X by_x, T by_t) const {
+    Variables g(2);
+    if (call.needs(0)) g[0] = factor * by_x();
+    if (call.needs(1)) g[1] = factor * by_t();
+    return g;
+  }
+};
+
+Variables mse_gradients(const RecordedCall& call) {
+  const LossCall<ops::Mse> loss{call};
+  const Variable& x = loss.x;
+  return loss.gradients([&] { return (x - loss.t) * 2; }, [&] { return (loss.t - x) * 2; });
+}
+
+/// The derivative is a sign, a constant, which the op's backward computes for gy = 1.
+Variables l1_gradients(const RecordedCall& call) {
+  const Tensor one = Tensor::full(Shape{}, 1, call.gy().dtype(), call.gy().device());
+  const Tensors signs = call.backward_of({one});
+  Variables g(2);
+  for (std::size_t i = 0; i < 2; ++i)
+    if (signs[i].defined()) g[i] = wide(call.gy()) * wide(signs[i]);
+  return g;
+}
+
+Variables huber_gradients(const RecordedCall& call) {
+  const LossCall<ops::Huber> loss{call};
+  const double delta = call.params<ops::Huber>().delta;
+  return loss.gradients([&] { return clamp(loss.x - loss.t, -delta, delta); },
+                        [&] { return clamp(loss.t - loss.x, -delta, delta); });
+}
+
+Variables bce_with_logits_gradients(const RecordedCall& call) {
+  const LossCall<ops::BceWithLogits> loss{call};
+  const Variable &x = loss.x, &t = loss.t;
+  const double weight = call.params<ops::BceWithLogits>().pos_weight;
+  return loss.gradients([&] { return (1 - t) * sigmoid(x) - t * sigmoid(-x) * weight; },
+                        [&] { return softplus(-x) * weight - softplus(x); });
+}
+
+Variables bce_gradients(const RecordedCall& call) {
+  const LossCall<ops::Bce> loss{call};
+  const Variable &x = loss.x, &t = loss.t;
+  return loss.gradients([&] { return (1 - t) / (1 - x) - t / x; }, [&] { return log(1 - x) - log(x); });
+}
+
+Variables kl_div_gradients(const RecordedCall& call) {
+  const LossCall<ops::KlDiv> loss{call};
+  return loss.gradients([&] { return -loss.t; }, [&] { return log(loss.t) + 1 - loss.x; });
+}
+
+/// gx = gy (r softmax(x) + k). The constants r, 1 / count in rows that are not ignored, and k, the part for targets and
+/// smoothing, are computed by the kernel of the gradient: with infinite sums of exp(x), its softmax is 0.
+Variables cross_entropy_gradient(const RecordedCall& call) {
+  const auto& p = call.params<ops::CrossEntropy>();
+  const Variable x = wide(call.input(0, 0));
+  const Tensor &targets = call.saved(1), &statistics = call.saved(2);
+  Tensor count = call.saved(3);
+  Tensor endless = Tensor::full(statistics.shape(), std::numeric_limits<double>::infinity(), statistics.dtype(),
+                                statistics.device());
+  Tensor k = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor logits = Tensor::zeros(x.shape(), x.dtype(), x.device());
+  const Tensor one = Tensor::full(Shape{}, 1, x.dtype(), x.device());
+  if (k.numel() > 0)
+    kernels(x.device())
+        .cross_entropy({.backward = true,
+                        .rows = targets.numel(),
+                        .classes = x.shape().cols(),
+                        .pitch = x.shape().cols(),
+                        .logits = input(logits),
+                        .targets = input(targets),
+                        .statistics = output(endless),
+                        .count = count.mutable_data<std::int64_t>(),
+                        .gy = input(one),
+                        .out = output(k),
+                        .ignore_index = p.ignore_index,
+                        .label_smoothing = p.label_smoothing});
+  const Variable r = -sum(Variable(k), {-1}, true);
+  return {wide(call.gy()) * (softmax(x) * r + k), {}};
+}
+
+constexpr Entry kEntries[] = {
+    {&ops::Mse::info, mse_gradients},
+    {&ops::L1::info, l1_gradients},
+    {&ops::Huber::info, huber_gradients},
+    {&ops::BceWithLogits::info, bce_with_logits_gradients},
+    {&ops::Bce::info, bce_gradients},
+    {&ops::KlDiv::info, kl_div_gradients},
+    {&ops::CrossEntropy::info, cross_entropy_gradient},
+    {&ops::Dice::info, nullptr, "compute 1 - (2 sum(x t) + smooth) / (sum(x) + sum(t) + smooth) with functions of variables"},
+};
+
+}  // namespace
+
+std::span<const Entry> of_losses() { return kEntries; }
+
+}  // namespace binade::derivatives

@@ -1,0 +1,32 @@
+#include "binade/autograd/derivatives/table.h"
+
+#include <unordered_map>
+
+namespace binade::derivatives {
+namespace {
+
+const Entry* find(const OpInfo& op) {
+  static const std::unordered_map<const OpInfo*, Entry> table = [] {
+    std::unordered_map<const OpInfo*, Entry> entries;
+    for (const auto& family : {of_unary_ops(), of_binary_ops(), of_shape_ops(), of_reductions(), of_products(),
+                               of_convolutions(), of_norms(), of_image_ops(), of_losses(), of_attention()})
+      for (const Entry& entry : family) entries.emplace(entry.op, entry);
+    return entries;
+  }();
+  const auto found = table.find(&op);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+Derivative derivative_of(const Node& node) {
+  if (const Derivative own = node.derivative()) return own;
+  const Entry* entry = find(node.info());
+  if (entry == nullptr)
+    RecordedCall::refuse(node, "give the op a member `derivative` (autograd/derivative.h), or compute the value with "
+                               "functions of variables");
+  if (entry->derivative == nullptr) RecordedCall::refuse(node, entry->advice);
+  return entry->derivative;
+}
+
+}  // namespace binade::derivatives

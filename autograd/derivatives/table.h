@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+
+#include "binade/autograd/derivative.h"
+
+namespace binade::derivatives {
+
+/// The derivative of one of Binade's ops. If it has none, `derivative` is null and `advice` tells the user what to do.
+struct Entry {
+  const OpInfo* op{};
+  Derivative derivative{};
+  const char* advice = nullptr;
+};
+
+std::span<const Entry> of_unary_ops();
+std::span<const Entry> of_binary_ops();
+std::span<const Entry> of_shape_ops();
+std::span<const Entry> of_reductions();
+std::span<const Entry> of_products();
+std::span<const Entry> of_convolutions();
+std::span<const Entry> of_norms();
+std::span<const Entry> of_image_ops();
+std::span<const Entry> of_losses();
+std::span<const Entry> of_attention();
+
+/// Returns the derivative of the op that `node` records: its own or that in the lists above. Throws AutogradError with
+/// op, module path and advice if there is none.
+Derivative derivative_of(const Node& node);
+
+}  // namespace binade::derivatives

@@ -1,0 +1,220 @@
+#include "binade/autograd/grad.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "binade/autograd/functions/attention.h"
+#include "binade/autograd/functions/conv.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/norm.h"
+#include "binade/autograd/functions/pool.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/autograd/derivative.h"
+#include "binade/autograd/gradcheck.h"
+#include "binade/autograd/observer.h"
+#include "binade/autograd/recompute.h"
+#include "binade/core/error.h"
+#include "binade/core/runtime.h"
+#include "binade/core/step_context.h"
+#include "tests/autograd/test_ops.h"
+#include "tests/core/op_check.h"
+
+namespace binade {
+namespace {
+
+using testing::leaf;
+
+/// y = a b with a derivative of its own.
+struct SmoothProduct : testing::Product {
+  static constexpr OpInfo info = testing::Product::info;
+  static Variables derivative(const RecordedCall& call) {
+    return {call.gy() * call.input(1, 1), call.gy() * call.input(0, 0)};
+  }
+};
+
+Variable noise(const Shape& shape, std::uint64_t tag, DType dtype = DType::f64) {
+  return Variable(test::noise(shape, tag, dtype), true);
+}
+
+template <class F>
+std::string words_of(F&& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class Grad : public ::testing::Test {
+ protected:
+  Runtime runtime_{{.seed = 1, .threads = 2}};
+};
+
+TEST_F(Grad, IsTheGradientOfBackwardAndLeavesStoredGradientsAlone) {
+  const Variable x = noise({5, 4}, 1, DType::f32), w = noise({3, 4}, 2, DType::f32);
+  backward(sum(linear(x, w)));
+  const std::vector<float> stored = w.grad().to_vector<float>();
+  const auto loss = [&] { return mean(square(linear(x, w, {}, {.activation = Activation::kGelu}))); };
+  const Variables got = grad(loss(), {w, x});
+  EXPECT_EQ(w.grad().to_vector<float>(), stored);
+  EXPECT_FALSE(got[0].requires_grad());
+  for (Variable v : {w, x}) v.zero_grad();
+  backward(loss());
+  EXPECT_EQ(got[0].value().to_vector<float>(), w.grad().to_vector<float>());
+  EXPECT_EQ(got[1].value().to_vector<float>(), x.grad().to_vector<float>());
+}
+
+TEST_F(Grad, StopsAtResultsOfOpsAndSumsOverOutputs) {
+  const Variable x = leaf({2, 3}), h = square(x), y = sum(h * h), z = sum(x);
+  const Variables g = grad({y, z}, {h, x}, {.retain_graph = true});
+  EXPECT_EQ(g[0].value().to_vector<float>(), (std::vector<float>{8, 18}));
+  EXPECT_EQ(g[1].value().to_vector<float>(), (std::vector<float>{33, 109}));  // 4 x^3 + 1
+  EXPECT_EQ(grad(y, y).item(), 1);
+}
+
+TEST_F(Grad, ThirdDerivativeAgreesWithItsClosedForm) {
+  const Variable x(Tensor::from(std::vector<double>{-1.5, -0.3, 0, 0.8, 2}, {5}), true);
+  Variable y = exp(-square(x));
+  for (int order = 0; order < 3; ++order) y = grad(sum(y), x, {.create_graph = true});
+  for (std::int64_t i = 0; i < 5; ++i) {
+    const double at = x.value().at(i);
+    EXPECT_NEAR(y.value().at(i), (12 * at - 8 * at * at * at) * std::exp(-at * at), 1e-13);
+  }
+}
+
+TEST_F(Grad, DifferentiatesByGradOutputs) {
+  const Variable x = leaf({1, 2}), v = leaf({3, 5});
+  const Variable g = grad(square(x), x, {.grad_outputs = {v}, .create_graph = true});  // 2 x v
+  EXPECT_EQ(grad(sum(g), v).value().to_vector<float>(), (std::vector<float>{2, 4}));
+}
+
+TEST_F(Grad, APenaltyReachesParametersThroughBackward) {
+  const Variable x = leaf({1, -2, 3}), w = leaf({0.5f, 2, -1});
+  const Variable slope = grad(sum(square(x) * w), x, {.create_graph = true});  // 2 x w
+  backward(sum(w) + sum(square(slope)));
+  EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{1 + 4, 1 + 64, 1 - 72}));  // 1 + 8 x^2 w
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{2, -64, 24}));             // 8 x w^2
+}
+
+TEST_F(Grad, OpsOfUsersHaveDerivativesOrAreRefusedByNameAndPath) {
+  const Variable a = leaf({2, 3}), b = leaf({5, 7});
+  const Variable g = grad(sum(square(apply_one<SmoothProduct>({}, {a, b}))), a, {.create_graph = true});
+  EXPECT_EQ(grad(sum(g), b).value().to_vector<float>(), (std::vector<float>{40, 84}));  // 4 a b
+  const ModulePathScope path("critic.gate");
+  const Variable y = sum(testing::product(a, b));
+  const std::string words = words_of([&] { grad(y, a, {.create_graph = true}); });
+  EXPECT_NE(words.find("product [critic.gate]"), std::string::npos) << words;
+  EXPECT_NE(words.find("member `derivative`"), std::string::npos) << words;
+  EXPECT_EQ(grad(y, a).value().to_vector<float>(), (std::vector<float>{5, 7}));  // a first derivative needs none
+}
+
+TEST_F(Grad, ErrorsSayWhatToDo) {
+  const Variable x = leaf({1, 2}), unused = leaf({1});
+  const auto says = [&](const Variables& outputs, const Variables& inputs, const GradOptions& options,
+                        const std::string& part) {
+    const std::string words = words_of([&] { grad(outputs, inputs, options); });
+    EXPECT_NE(words.find(part), std::string::npos) << words;
+  };
+  says({x.detach()}, {x}, {}, "no history");
+  says({sum(x)}, {x.detach()}, {}, "that require a gradient");
+  says({square(x)}, {x}, {}, "pass grad_outputs");
+  says({sum(x)}, {x}, {.grad_outputs = {x, x}}, "got 2 for 1 outputs");
+  says({sum(x)}, {x}, {.grad_outputs = {x}}, "grad_outputs[0] of shape ()");
+  says({sum(x)}, {unused}, {}, "pass allow_unused");
+  EXPECT_FALSE(grad(sum(x), unused, {.allow_unused = true}).defined());
+  const Variable y = sum(square(x));
+  grad(y, x);
+  says({y}, {x}, {}, "retain_graph");
+  const Variable segment = recompute([](const Variable& v) { return square(v); }, x);
+  says({sum(segment)}, {x}, {}, "without recompute()");
+}
+
+TEST_F(Grad, AChangedParameterIsAnError) {
+  Variable x = leaf({1, 2});
+  const Variable y = sum(square(x));
+  x.state()->value.fill(3);
+  EXPECT_NE(words_of([&] { grad(y, x, {.create_graph = true}); }).find("written in place"), std::string::npos);
+  const PolicyScope policy(PrecisionPolicy{.name = "bf16", .low = DType::bf16});
+  Variable w = noise({3, 4}, 2, DType::f32);
+  const Variable z = sum(square(linear(noise({5, 4}, 1, DType::f32), w)));
+  w.state()->value = w.value().clone();
+  w.state()->low = Tensor();
+  EXPECT_NE(words_of([&] { grad(z, w, {.create_graph = true}); }).find("was changed after forward"), std::string::npos);
+}
+
+/// Notes the dtype that each matmul and sum stores.
+struct Dtypes : TapeObserver {
+  std::vector<std::string> stored;
+  void after_forward(const OpCall& call, std::span<const Tensor>, Tensors& out, const Observation&) override {
+    if (is_product(call.info.family) || call.info.family == OpFamily::kReduction)
+      stored.push_back(fmt::format("{}:{}", call.info.name, name_of(out[0].dtype())));
+  }
+};
+
+TEST_F(Grad, ObeysThePrecisionPolicy) {
+  const PolicyScope policy(PrecisionPolicy{.name = "bf16", .low = DType::bf16});
+  const Variable x = noise({8, 6}, 1, DType::f32), w = noise({4, 6}, 2, DType::f32), b = noise({4}, 3, DType::f32);
+  const Variable y = sum(square(linear(x, w, b, {.activation = Activation::kGelu})));
+  Dtypes dtypes;
+  const Variables g = [&] {
+    const ObserverScope scope(dtypes);
+    return grad(y, {x, w, b}, {.create_graph = true});
+  }();
+  EXPECT_EQ(dtypes.stored, (std::vector<std::string>{"matmul:bf16", "matmul:f32", "sum:f32"}));
+  for (const Variable& v : g) EXPECT_EQ(v.dtype(), DType::f32);
+  backward(sum(square(g[0])) + sum(square(g[1])));
+  EXPECT_EQ(w.grad().dtype(), DType::f32);
+
+  // The same in f64: rounding to bf16 alone may differ.
+  const PolicyScope exact(PrecisionPolicy{});
+  Variables wide;
+  for (const Variable& v : {x, w, b}) wide.emplace_back(v.value().to(DType::f64), true);
+  const Variable z = sum(square(linear(wide[0], wide[1], wide[2], {.activation = Activation::kGelu})));
+  const Variables h = grad(z, wide, {.create_graph = true});
+  backward(sum(square(h[0])) + sum(square(h[1])));
+  double error = 0, norm = 0;
+  for (std::int64_t i = 0; i < w.value().numel(); ++i) {
+    const double want = wide[1].grad().at(i);
+    error += std::pow(w.grad().at(i) - want, 2);
+    norm += want * want;
+  }
+  EXPECT_LT(std::sqrt(error / norm), 0.02);
+}
+
+void expect_second(const std::function<Variable(const Variables&)>& f, const std::vector<Tensor>& inputs) {
+  const GradcheckResult result = gradgradcheck(f, inputs, {.rtol = 2e-6, .atol = 1e-6, .max_elements = 12});
+  EXPECT_TRUE(result.passed) << result.message;
+  EXPECT_GT(result.checked, 0);
+}
+
+TEST_F(Grad, SecondDerivativesOfLayersTogether) {
+  const std::vector<Tensor> mlp{test::noise({3, 4}, 1), test::noise({5, 4}, 2), test::noise({5}, 3),
+                                test::noise({2, 5}, 4)};
+  for (const Activation activation : {Activation::kGelu, Activation::kGeluTanh, Activation::kRelu})
+    expect_second(
+        [activation](const Variables& v) {  // the second layer recomputes its input
+          return linear(linear(v[0], v[1], v[2], {.activation = activation}), v[3], {}, {.activation = activation});
+        },
+        mlp);
+  expect_second(
+      [](const Variables& v) {
+        const Variable y = group_norm(conv2d(v[0], v[1], {}, {.stride = 2, .padding = 1}), 2, v[2], {}, {.relu = true});
+        return avg_pool2d(upsample(conv_transpose2d(y, v[1]), 2, UpsampleMode::kBilinear), {.kernel = 3, .stride = 2});
+      },
+      {test::noise({2, 5, 6, 4}, 5), test::noise({4, 3, 3, 4}, 6), test::noise({4}, 7)});
+  expect_second(
+      [](const Variables& v) {
+        const Variable p = softmax(matmul(v[0], v[1], {.transpose_b = true}));
+        return add_layer_norm(matmul(dropout(p, 0.3), v[1]), v[0], v[2]).y;
+      },
+      {test::noise({2, 3, 4}, 8), test::noise({3, 4}, 9), test::noise({4}, 10)});
+}
+
+}  // namespace
+}  // namespace binade

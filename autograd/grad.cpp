@@ -35,6 +35,7 @@ class Paths {
     }
     for (const Variable& x : inputs) targets_.insert(key_of(detail::edge_to(x)));
     nodes_ = reachable_nodes(roots);
+    for (const auto& node : nodes_) node->check_not_released();  // a released node has lost its edges
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {  // producers first
       bool leads = false;
       for (const Edge& edge : (*node)->edges()) leads = leads || needs(edge);
@@ -170,7 +171,6 @@ void check_arguments(const Variables& outputs, const Variables& inputs, const Gr
 }
 
 void check_node(const Node& node, bool create_graph) {
-  node.check_not_released();
   check<AutogradError>(node.params() != nullptr,
                        "{}: grad() cannot pass through a recomputed segment; call the segment without recompute()",
                        node.module_path().empty() ? node.info().name

@@ -137,22 +137,23 @@ GradcheckResult gradgradcheck(const Function& f, const std::vector<Tensor>& inpu
   if (!y.requires_grad()) return {};
   const Tensor cotangent = cotangent_for(y.value(), {.seed = options.seed, .purpose = RngPurpose::kData});
   const Variable seed = cotangent.to(options.device);
-  const std::vector<Variable> recorded = gradients(true, y, seed);
+  const std::vector<Variable> got = gradients(true, y, seed);
   const std::string op = y.state()->node ? y.state()->node->info().name : "a constant";
   step_context().tape_index = tape_index;
   y = f(x);
   const std::vector<Variable> expected = gradients(false, y, seed);
   for (std::size_t k = 0; k < expected.size(); ++k) {
     for (std::int64_t i = 0; expected[k].defined() && i < expected[k].value().numel(); ++i) {
-      const double want = expected[k].value().on_host().at(i), got = recorded[k].value().on_host().at(i);
-      if (std::abs(want - got) <= options.atol + options.rtol * std::abs(want)) continue;
+      const double want = expected[k].value().on_host().at(i), recorded = got[k].value().on_host().at(i);
+      if (std::abs(want - recorded) <= options.atol + options.rtol * std::abs(want)) continue;
       return {.passed = false,
               .message = fmt::format("gradgradcheck of {}: gradient {} {}, element {}: backward gives {:.10g}, the "
                                      "recorded derivative {:.10g}",
-                                     op, k, expected[k].shape(), expected[k].shape().position(i), want, got)};
+                                     op, k, expected[k].shape(), expected[k].shape().position(i), want, recorded)};
     }
   }
   const auto gradient_of = [&](const std::vector<Variable>& all) {
+    const GradGuard recorded;  // gradcheck() computes differences without a tape
     const std::vector<Variable> arguments(all.begin(), all.end() - 1);
     std::vector<Variable> flat;
     for (const Variable& g : grad({f(arguments)}, trained(arguments),

@@ -22,6 +22,10 @@ Variable shaped(const Variable& x, const Shape& shape);
 /// Returns g, summed over the dimensions in which a tensor of `shape` was repeated to give g's shape.
 Variable sum_to(const Variable& g, const Shape& shape);
 
+/// Returns the matmul of a and b in the dtype of its sums, f32 or f64: a gradient of a parameter, or one that is summed
+/// further. It reads a and b as a matmul does.
+Variable wide_matmul(const Variable& a, const Variable& b, const ops::Matmul::Params& p = {});
+
 /// Returns the derivatives of gelu and gelu_tanh at x.
 Variable gelu_derivative(const Variable& x);
 Variable gelu_tanh_derivative(const Variable& x);

@@ -11,8 +11,7 @@ namespace {
 
 Variables matmul_gradients(const RecordedCall& call, const ops::Matmul::Params& p);
 
-/// A matmul whose result keeps the dtype of its sums, f32 or f64: the gradient of a parameter, or one that is summed
-/// further.
+/// See wide_matmul().
 struct WideMatmul {
   using Params = ops::Matmul::Params;
   static constexpr OpInfo info = ops::Matmul::info;
@@ -25,10 +24,6 @@ struct WideMatmul {
   }
   static Variables derivative(const RecordedCall& call) { return matmul_gradients(call, call.params<WideMatmul>()); }
 };
-
-Variable wide_matmul(const Variable& a, const Variable& b, const ops::Matmul::Params& p = {}) {
-  return apply_one<WideMatmul>(p, {a, b});
-}
 
 bool same_batch(const Shape& a, const Shape& b) {
   if (a.rank() != b.rank()) return false;
@@ -121,6 +116,10 @@ constexpr Entry kEntries[] = {
 };
 
 }  // namespace
+
+Variable wide_matmul(const Variable& a, const Variable& b, const ops::Matmul::Params& p) {
+  return apply_one<WideMatmul>(p, {a, b});
+}
 
 std::span<const Entry> of_products() { return kEntries; }
 

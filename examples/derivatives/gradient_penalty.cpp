@@ -65,14 +65,14 @@ int main() {
   optim::Adam critic_updates(critic, {.lr = 2e-3, .beta1 = 0.5, .beta2 = 0.9});
   const auto generate = [&] { return generator(normal_numbers({kBatch, 2})); };
 
-  for (int step = 1; step <= 400; ++step) {
+  for (int step = 1; step <= 800; ++step) {
     for (int k = 0; k < 3; ++k) {
       const Tensor real = points_on_circle(), generated = generate().value();
       critic_updates.zero_grad();
-      const Variable loss = mean(critic(generated)) - mean(critic(real)) + 10 * penalty(critic, real, generated);
+      const Variable loss = mean(critic(generated)) - mean(critic(real)) + 0.5 * penalty(critic, real, generated);
       backward(loss);
       critic_updates.step();
-      if (step % 100 == 0 && k == 0) std::printf("step %3d  critic loss %8.4f\n", step, loss.item());
+      if (step % 200 == 0 && k == 0) std::printf("step %3d  critic loss %8.4f\n", step, loss.item());
     }
     generator_updates.zero_grad();
     backward(-mean(critic(generate())));

@@ -141,11 +141,11 @@ TEST_F(Grad, AChangedParameterIsAnError) {
   x.state()->value.fill(3);
   EXPECT_NE(words_of([&] { grad(y, x, {.create_graph = true}); }).find("written in place"), std::string::npos);
   const PolicyScope policy(PrecisionPolicy{.name = "bf16", .low = DType::bf16});
-  Variable w = noise({3, 4}, 2, DType::f32);
-  const Variable z = sum(square(linear(noise({5, 4}, 1, DType::f32), w)));
+  Variable a = noise({5, 4}, 1, DType::f32), w = noise({3, 4}, 2, DType::f32);
+  const Variable z = sum(square(linear(a, w)));
   w.state()->value = w.value().clone();
   w.state()->low = Tensor();
-  EXPECT_NE(words_of([&] { grad(z, w, {.create_graph = true}); }).find("was changed after forward"), std::string::npos);
+  EXPECT_NE(words_of([&] { grad(z, a, {.create_graph = true}); }).find("was changed after forward"), std::string::npos);
 }
 
 /// Notes the dtype that each matmul and sum stores.
@@ -160,7 +160,7 @@ struct Dtypes : TapeObserver {
 TEST_F(Grad, ObeysThePrecisionPolicy) {
   const PolicyScope policy(PrecisionPolicy{.name = "bf16", .low = DType::bf16});
   const Variable x = noise({8, 6}, 1, DType::f32), w = noise({4, 6}, 2, DType::f32), b = noise({4}, 3, DType::f32);
-  const Variable y = sum(square(linear(x, w, b, {.activation = Activation::kGelu})));
+  const Variable y = sum(square(linear(x * 1, w, b, {.activation = Activation::kGelu})));
   Dtypes dtypes;
   const Variables g = [&] {
     const ObserverScope scope(dtypes);

@@ -34,8 +34,9 @@ Variable leaf_read_as(const Tensor& value, const Edge& edge, const Node& node) {
   OpContext context;
   context.grad_enabled = true;
   context.inputs = {detail::input_of(Variable(edge.leaf), leaf.value)};
-  return RecordedCall::linked(value, std::make_shared<detail::OpNode<ops::Cast>>(
-                                         std::move(context), std::vector<Edge>{edge}, 1, ops::Cast::Params{value.dtype()}));
+  return RecordedCall::linked(value,
+                              std::make_shared<detail::OpNode<ops::Cast>>(std::move(context), std::vector<Edge>{edge},
+                                                                          1, ops::Cast::Params{value.dtype()}));
 }
 
 }  // namespace
@@ -63,8 +64,8 @@ Tensors RecordedCall::backward_of(const Tensors& gy) const {
 }
 
 void RecordedCall::refuse(const Node& node, std::string_view advice) {
-  throw AutogradError(fmt::format("{}: its gradient cannot be differentiated again (create_graph): {}",
-                                  name_of_call(node), advice));
+  throw AutogradError(
+      fmt::format("{}: its gradient cannot be differentiated again (create_graph): {}", name_of_call(node), advice));
 }
 
 }  // namespace binade

@@ -13,17 +13,17 @@ namespace binade {
 
 using Variables = std::vector<Variable>;
 
-/// A recorded op call, from which a *derivative* computes the gradients of the op's inputs as recorded functions, so that
-/// they can be differentiated again. Derivatives of Binade's ops are in autograd/derivatives/. An op unit of your own has
-/// one if it has the member
+/// A recorded op call, from which a *derivative* computes the gradients of the op's inputs as recorded functions, so
+/// that they can be differentiated again. Derivatives of Binade's ops are in autograd/derivatives/. An op unit of your
+/// own has one if it has the member
 ///
 ///   static Variables derivative(const RecordedCall& call) {         // y = a b, which forward saved in this order
 ///     const Variable a = call.input(0, 0), b = call.input(1, 1);
 ///     return {call.gy() * b, call.gy() * a};
 ///   }
 ///
-/// The result has one gradient for each input, in the input's shape and any floating dtype. A gradient that is not needed
-/// (needs()) or is 0 may be undefined. Ops that the derivative calls get the module path of the recorded call.
+/// The result has one gradient for each input, in the input's shape and any floating dtype. A gradient that is not
+/// needed (needs()) or is 0 may be undefined. Ops that the derivative calls get the module path of the recorded call.
 class RecordedCall {
  public:
   RecordedCall(std::shared_ptr<Node> node, Variables gy, std::vector<bool> needed)
@@ -42,7 +42,8 @@ class RecordedCall {
 
   /// Returns the tensor that forward saved at `position`. Throws AutogradError if it was written in place since.
   const Tensor& saved(int position) const { return context().saved(position, node_->info().name); }
-  /// Returns input i, which forward saved at `position`, with its history. Throws AutogradError if it has changed since.
+  /// Returns input i, which forward saved at `position`, with its history. Throws AutogradError if it has changed
+  /// since.
   Variable input(int i, int position) const;
   /// Returns output i, which forward saved at `position`, with this call as its history.
   Variable output(int i, int position) const;

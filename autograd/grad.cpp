@@ -20,9 +20,7 @@ namespace {
 
 /// Identifies a variable on the tape: an output of a node, or a leaf (output -1).
 using Key = std::pair<const void*, int>;
-Key key_of(const Edge& edge) {
-  return edge.leaf ? Key{edge.leaf.get(), -1} : Key{edge.node.get(), edge.output};
-}
+Key key_of(const Edge& edge) { return edge.leaf ? Key{edge.leaf.get(), -1} : Key{edge.node.get(), edge.output}; }
 
 /// The nodes between the outputs and the inputs of a call of grad().
 class Paths {
@@ -35,7 +33,7 @@ class Paths {
     }
     for (const Variable& x : inputs) targets_.insert(key_of(detail::edge_to(x)));
     nodes_ = reachable_nodes(roots);
-    for (const auto& node : nodes_) node->check_not_released();  // a released node has lost its edges
+    for (const auto& node : nodes_) node->check_not_released();         // a released node has lost its edges
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {  // producers first
       bool leads = false;
       for (const Edge& edge : (*node)->edges()) leads = leads || needs(edge);
@@ -145,9 +143,9 @@ Variables by_derivative(const std::shared_ptr<Node>& node, Variables gradients, 
 
 Variable first_gradient(const Variable& y, const GradOptions& options, std::size_t i) {
   if (options.grad_outputs.empty()) {
-    check<ShapeError>(y.value().numel() == 1,
-                      "grad: wanted outputs of one element, got shape {}; sum or average it first, or pass grad_outputs",
-                      y.shape());
+    check<ShapeError>(
+        y.value().numel() == 1,
+        "grad: wanted outputs of one element, got shape {}; sum or average it first, or pass grad_outputs", y.shape());
     return Tensor::full(y.shape(), 1, y.dtype(), y.device());
   }
   const Variable& g = options.grad_outputs[i];
@@ -183,10 +181,11 @@ Variable result_for(const Variable& x, std::size_t i, const Paths& paths, const 
   Variable gradient = gradients.at(key_of(detail::edge_to(x)));
   if (gradient.defined()) return gradient;
   const bool reached = paths.reached(x);
-  check<AutogradError>(reached || options.allow_unused,
-                       "grad: no output depends on input {}{}; compute the outputs from it, outside recompute(), or pass "
-                       "allow_unused",
-                       i, x.state()->name.empty() ? "" : ", " + x.state()->name);
+  check<AutogradError>(
+      reached || options.allow_unused,
+      "grad: no output depends on input {}{}; compute the outputs from it, outside recompute(), or pass "
+      "allow_unused",
+      i, x.state()->name.empty() ? "" : ", " + x.state()->name);
   if (!reached) return {};
   return Tensor::zeros(x.shape(), detail::input_of(x, x.value()).grad_dtype, x.device());
 }
@@ -213,8 +212,7 @@ Variables grad(const Variables& outputs, const Variables& inputs, const GradOpti
     }
     if (std::ranges::any_of(gy, &Variable::defined)) {
       const std::vector<bool> needed = paths.needed_inputs(*node);
-      Variables gx = options.create_graph ? by_derivative(node, std::move(gy), needed)
-                                          : by_backward(*node, gy, needed);
+      Variables gx = options.create_graph ? by_derivative(node, std::move(gy), needed) : by_backward(*node, gy, needed);
       for (std::size_t i = 0; i < needed.size(); ++i)
         if (needed[i] && gx[i].defined()) gradients.add(key_of(node->edges()[i]), std::move(gx[i]));
     }

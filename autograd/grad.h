@@ -24,9 +24,9 @@ struct GradOptions {
 ///   const Variable slope = grad(critic(x), x, {.grad_outputs = {ones}, .create_graph = true});
 ///   backward(loss + penalty(slope));
 ///
-/// Inputs may be leaves or results of recorded ops. A gradient has the dtype of its input, that of a parameter f32. With
-/// create_graph, the gradients are computed by recorded functions (docs/second-derivatives.md), whose products obey the
-/// precision policy of this thread and whose sums are f32; without it, by the backward of each op.
+/// Inputs may be leaves or results of recorded ops. A gradient has the dtype of its input, that of a parameter f32.
+/// With create_graph, the gradients are computed by recorded functions (docs/second-derivatives.md), whose products
+/// obey the precision policy of this thread and whose sums are f32; without it, by the backward of each op.
 ///
 /// Throws AutogradError if an output has no history, an input requires no gradient or is unused, the tape was released,
 /// an op between them is recompute(), or, with create_graph, has no derivative; ShapeError if grad_outputs do not fit.

@@ -129,7 +129,8 @@ GradcheckResult gradgradcheck(const Function& f, const std::vector<Tensor>& inpu
     return leaves;
   };
   std::vector<Variable> x;
-  for (const Tensor& value : inputs) x.emplace_back(placed(in_double(value), options.device), is_floating(value.dtype()));
+  for (const Tensor& value : inputs)
+    x.emplace_back(placed(in_double(value), options.device), is_floating(value.dtype()));
   const auto gradients = [&](bool create_graph, const Variable& y, const Variable& cotangent) {
     return grad({y}, trained(x), {.grad_outputs = {cotangent}, .create_graph = create_graph, .allow_unused = true});
   };

@@ -41,8 +41,8 @@ GradcheckResult gradcheck(const std::function<Variable(const std::vector<Variabl
                           const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 
 /// Checks second derivatives of `f`, with the arguments of gradcheck(). Compares the gradients that grad() records
-/// (create_graph) with those of the ops' backward, and differentiates them: by every input and by the cotangent, again in
-/// comparison with central differences.
+/// (create_graph) with those of the ops' backward, and differentiates them: by every input and by the cotangent, again
+/// in comparison with central differences.
 GradcheckResult gradgradcheck(const std::function<Variable(const std::vector<Variable>&)>& f,
                               const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 

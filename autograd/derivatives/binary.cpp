@@ -1,6 +1,7 @@
+#include "binade/core/ops/binary.h"
+
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
-#include "binade/core/ops/binary.h"
 
 namespace binade::derivatives {
 namespace {
@@ -69,9 +70,13 @@ Variables where_gradients(const RecordedCall& call) {
 
 constexpr Entry kEntries[] = {
     {&ops::Add::info,
-     [](const RecordedCall& c) -> Variables { return {sum_to(c.gy(), a_shape(c)), sum_to(c.gy(), b_shape(c))}; }},
+     [](const RecordedCall& c) -> Variables {
+       return {sum_to(c.gy(), a_shape(c)), sum_to(c.gy(), b_shape(c))};
+     }},
     {&ops::Sub::info,
-     [](const RecordedCall& c) -> Variables { return {sum_to(c.gy(), a_shape(c)), -sum_to(c.gy(), b_shape(c))}; }},
+     [](const RecordedCall& c) -> Variables {
+       return {sum_to(c.gy(), a_shape(c)), -sum_to(c.gy(), b_shape(c))};
+     }},
     {&ops::Mul::info, mul_gradients},
     {&ops::Div::info, div_gradients},
     {&ops::Maximum::info, share_gradients<ops::Maximum>},

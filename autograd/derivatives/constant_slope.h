@@ -1,7 +1,7 @@
 #pragma once
 
-#include "binade/autograd/derivative.h"
 #include "binade/autograd/apply.h"
+#include "binade/autograd/derivative.h"
 #include "binade/core/ops/unary.h"
 
 namespace binade::derivatives {

@@ -21,16 +21,13 @@ Variable input_gradient(const Variable& gy, const Variable& w, const Shape& x, c
                        std::int64_t stride) { return (image + 2 * padding - dilation * (filter - 1) - 1) % stride; };
   const Extent2 unread(left(x[1], w.dim(1), p.padding.y, p.dilation.y, p.stride.y),
                        left(x[2], w.dim(2), p.padding.x, p.dilation.x, p.stride.x));
-  return conv_transpose2d(gy, w, {},
-                          {.stride = p.stride,
-                           .padding = p.padding,
-                           .output_padding = unread,
-                           .dilation = p.dilation,
-                           .groups = p.groups});
+  return conv_transpose2d(
+      gy, w, {},
+      {.stride = p.stride, .padding = p.padding, .output_padding = unread, .dilation = p.dilation, .groups = p.groups});
 }
 
-/// The gradient of a convolution's filters, as a function of its input x and of gy. It is stored in the dtype of its sums,
-/// f32 or f64.
+/// The gradient of a convolution's filters, as a function of its input x and of gy. It is stored in the dtype of its
+/// sums, f32 or f64.
 struct FilterGradient {
   struct Params {
     ops::Conv2d::Params of{};
@@ -48,7 +45,8 @@ struct FilterGradient {
     ctx.save(in[1]);
     return {gradient(in[0], {}, in[1], 1, ctx.tf32, p)};
   }
-  /// gx = the input gradient of the convolution with the filters ggw; the gradient of gy = the convolution of x with ggw.
+  /// gx = the input gradient of the convolution with the filters ggw; the gradient of gy = the convolution of x with
+  /// ggw.
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
     const Tensor &x = ctx.saved(0, info.name), &result = ctx.saved(1, info.name);
     const Tensor filters = gy[0].to(x.dtype()).contiguous_copy();

@@ -11,9 +11,7 @@ Variable wide(const Variable& x) {
 
 std::vector<std::int64_t> dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
-Variable shaped(const Variable& x, const Shape& shape) {
-  return x.shape() == shape ? x : reshape(x, dims_of(shape));
-}
+Variable shaped(const Variable& x, const Shape& shape) { return x.shape() == shape ? x : reshape(x, dims_of(shape)); }
 
 Variable sum_to(const Variable& g, const Shape& shape) {
   if (g.shape() == shape) return g;

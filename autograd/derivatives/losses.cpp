@@ -1,8 +1,9 @@
+#include "binade/autograd/functions/losses.h"
+
 #include <limits>
 
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
-#include "binade/autograd/functions/losses.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
 
@@ -106,7 +107,8 @@ constexpr Entry kEntries[] = {
     {&ops::Bce::info, bce_gradients},
     {&ops::KlDiv::info, kl_div_gradients},
     {&ops::CrossEntropy::info, cross_entropy_gradient},
-    {&ops::Dice::info, nullptr, "compute 1 - (2 sum(x t) + smooth) / (sum(x) + sum(t) + smooth) with functions of variables"},
+    {&ops::Dice::info, nullptr,
+     "compute 1 - (2 sum(x t) + smooth) / (sum(x) + sum(t) + smooth) with functions of variables"},
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ Variables row_norm_gradients(const RecordedCall& call) {
   return g;
 }
 
-enum Input { kX, kWeight, kBias, kResidual };                                     // of batch norm and group norm
+enum Input { kX, kWeight, kBias, kResidual };                             // of batch norm and group norm
 enum Saved { kSavedX, kMean, kRstd, kSavedWeight, kSavedBias, kOutput };  // norms.cpp: ChannelNormInputs::save
 
 /// Returns a tensor with the signs that the fused ReLU read: y or, if y was not saved, xhat weight + bias.

@@ -109,8 +109,7 @@ Variables projections_gradients(const RecordedCall& call) {
 }
 
 constexpr Entry kEntries[] = {
-    {&ops::Matmul::info,
-     [](const RecordedCall& c) { return matmul_gradients(c, c.params<ops::Matmul>()); }},
+    {&ops::Matmul::info, [](const RecordedCall& c) { return matmul_gradients(c, c.params<ops::Matmul>()); }},
     {&ops::Linear::info, linear_gradients},
     {&ops::Projections::info, projections_gradients},
 };

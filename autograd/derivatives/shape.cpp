@@ -30,8 +30,7 @@ Variables concat_gradients(const RecordedCall& call) {
 }
 
 constexpr Entry kEntries[] = {
-    {&ops::Reshape::info,
-     [](const RecordedCall& c) -> Variables { return {shaped(c.gy(), c.described(0).shape)}; }},
+    {&ops::Reshape::info, [](const RecordedCall& c) -> Variables { return {shaped(c.gy(), c.described(0).shape)}; }},
     {&ops::Permute::info, permute_gradient},
     {&ops::Slice::info, [](const RecordedCall& c) { return transposed<ops::Slice>(c); }},
     {&ops::Concat::info, concat_gradients},

@@ -23,8 +23,9 @@ Derivative derivative_of(const Node& node) {
   if (const Derivative own = node.derivative()) return own;
   const Entry* entry = find(node.info());
   if (entry == nullptr)
-    RecordedCall::refuse(node, "give the op a member `derivative` (autograd/derivative.h), or compute the value with "
-                               "functions of variables");
+    RecordedCall::refuse(node,
+                         "give the op a member `derivative` (autograd/derivative.h), or compute the value with "
+                         "functions of variables");
   if (entry->derivative == nullptr) RecordedCall::refuse(node, entry->advice);
   return entry->derivative;
 }

@@ -18,8 +18,11 @@ struct Transposed {
     OpContext context{};    ///< of the recorded call of `Op`
     Tensors more_inputs{};  ///< inputs of `Op` after the first
   };
-  static constexpr OpInfo info{
-      .name = Op::info.name, .inputs = "gy", .policy_inputs = 0, .observed = Op::info.observed, .slices = Op::info.slices};
+  static constexpr OpInfo info{.name = Op::info.name,
+                               .inputs = "gy",
+                               .policy_inputs = 0,
+                               .observed = Op::info.observed,
+                               .slices = Op::info.slices};
 
   static Tensors forward(OpContext&, std::span<const Tensor> in, const Params& p) {
     CollectingSink sink(p.context, {true});
@@ -38,7 +41,8 @@ struct Transposed {
   }
   static Variables derivative(const RecordedCall& call) {
     const auto& p = call.params<Transposed>();
-    // A second dropout would draw other numbers. It is its own transpose, because it multiplies each element by a number.
+    // A second dropout would draw other numbers. It is its own transpose, because it multiplies each element by a
+    // number.
     if constexpr (std::is_same_v<Op, ops::Dropout>) return {apply_one<Transposed>(p, {call.gy()})};
     Variables inputs{call.gy()};
     inputs.insert(inputs.end(), p.more_inputs.begin(), p.more_inputs.end());
@@ -46,8 +50,8 @@ struct Transposed {
   }
 };
 
-/// Returns the derivative of the recorded call of `Op`, which is linear in its first input. `more_inputs`: the inputs of
-/// `Op` after the first, which are constants.
+/// Returns the derivative of the recorded call of `Op`, which is linear in its first input. `more_inputs`: the inputs
+/// of `Op` after the first, which are constants.
 template <class Op>
 Variables transposed(const RecordedCall& call, Tensors more_inputs = {}) {
   Variables gradients(call.context().inputs.size());

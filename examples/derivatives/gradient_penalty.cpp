@@ -1,6 +1,6 @@
-// A Wasserstein GAN with gradient penalty (Gulrajani et al., "Improved training of Wasserstein GANs", 2017). A generator
-// learns to place points on a circle. The penalty is a function of the critic's gradient, so its own gradient needs second
-// derivatives. See docs/second-derivatives.md.
+// A Wasserstein GAN with gradient penalty (Gulrajani et al., "Improved training of Wasserstein GANs", 2017). A
+// generator learns to place points on a circle. The penalty is a function of the critic's gradient, so its own gradient
+// needs second derivatives. See docs/second-derivatives.md.
 #include <binade.h>
 
 #include <cmath>

@@ -76,7 +76,7 @@ int main() {
     optimizer.step();
   }
   const double after = mean_loss_of_unseen_tasks(net);
-  std::printf("loss after one step on an unseen wave: %.3f with the first weights, %.3f with the learned ones\n", before,
-              after);
+  std::printf("loss after one step on an unseen wave: %.3f with the first weights, %.3f with the learned ones\n",
+              before, after);
   return after < 0.4 * before ? 0 : 1;
 }

@@ -52,8 +52,7 @@ int main() {
   amp::Trainer trainer(runtime, u, optimizer, {.precision = amp::Policy::fp32()});
   for (std::uint64_t step = 1; step <= 500; ++step) {
     const amp::StepResult result = trainer.step(points(step), [&](const Tensor& at) { return residual(u, at); });
-    if (step % 100 == 0)
-      std::printf("step %3d  mean squared residual %.2e\n", static_cast<int>(step), result.loss);
+    if (step % 100 == 0) std::printf("step %3d  mean squared residual %.2e\n", static_cast<int>(step), result.loss);
   }
   trainer.finished();
   const double error = largest_error(u);

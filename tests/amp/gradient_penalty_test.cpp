@@ -39,7 +39,8 @@ Step one_step(const Policy& policy, double factor) {
   Critic critic;
   optim::Sgd optimizer(critic, {.lr = 0.1});
   Trainer trainer(runtime, critic, optimizer, {.precision = policy});
-  const StepResult result = trainer.step(toy::random({8, 4}, 5), [&](const Tensor& x) { return loss_of(critic, x, factor); });
+  const StepResult result = trainer.step(toy::random({8, 4}, 5),
+                                         [&](const Tensor& x) { return loss_of(critic, x, factor); });
   return {result, trainer.state_hash()};
 }
 

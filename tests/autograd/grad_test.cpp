@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "binade/autograd/derivative.h"
 #include "binade/autograd/functions/attention.h"
 #include "binade/autograd/functions/conv.h"
 #include "binade/autograd/functions/elementwise.h"
@@ -14,7 +15,6 @@
 #include "binade/autograd/functions/pool.h"
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/shape.h"
-#include "binade/autograd/derivative.h"
 #include "binade/autograd/gradcheck.h"
 #include "binade/autograd/observer.h"
 #include "binade/autograd/recompute.h"

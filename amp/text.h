@@ -22,6 +22,11 @@ inline std::string override_target(std::string_view op, std::string_view module)
   return fmt::format("{}{}{}", module, module.empty() ? "" : "/", op);
 }
 
+/// Returns an override target of override_target()'s form for one with an empty module path: "matmul" for "/matmul".
+inline std::string without_root(std::string_view target) {
+  return std::string(target.starts_with('/') ? target.substr(1) : target);
+}
+
 /// Returns a short list of the names: "a, b, c and 4 more".
 inline std::string abbreviated(const std::vector<std::string>& names) {
   const std::size_t shown = std::min<std::size_t>(names.size(), 3);

@@ -15,6 +15,7 @@
 #include "binade/core/faults.h"
 #include "binade/core/gpus.h"
 #include "binade/core/kernels/table.h"
+#include "binade/core/program_flags.h"
 #include "binade/cuda/module.h"
 #include "binade/cuda/observations.h"
 #include "binade/cuda/rules.h"
@@ -293,7 +294,8 @@ Backend& open(int index) {
   const std::lock_guard lock(cuda::g_mutex);
   if (cuda::g_open != nullptr && cuda::g_open->index() == index) return *cuda::g_open;
   const cuda::Module& module = cuda::module();
-  binade::check<DeviceError>(module.api != nullptr, "device cuda:{}: {}; use --device cpu", index, module.why_none);
+  binade::check<DeviceError>(module.api != nullptr, "device cuda:{}: {}; use {}", index, module.why_none,
+                             flag_or("device", "cpu", "Device::cpu()"));
   binade::check<DeviceError>(index >= 0 && index < module.devices,
                              "device cuda:{}: there are {} GPUs, cuda:0 to cuda:{}", index, module.devices,
                              module.devices - 1);

@@ -103,7 +103,7 @@ int parse_and_run(CLI::App& app, int argc, const char* const* argv, const std::f
   } catch (const Error& error) {
     return fail(error.what(), error.exit_code());
   } catch (const std::bad_alloc&) {
-    return fail("out of memory: use a smaller --batch, --context or --size", kNoMemory);
+    return fail("out of memory: use smaller batches, images or contexts", kNoMemory);
   } catch (const std::exception& error) {
     return fail(fmt::format("internal error, please report it: {}", error.what()), kOurFault);
   }

@@ -17,6 +17,7 @@
 
 #include "binade/amp/text.h"
 #include "binade/core/error.h"
+#include "binade/core/program_flags.h"
 #include "binade/io/files/file_ops.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/console.h"
@@ -211,10 +212,11 @@ class Supervisor {
                             .add_raw("remedy", io::JsonObject().add("action", "stop").add("what", remedy).text())
                             .text() +
                         "\n");
-    incidents.write(step, 1, "report.md",
-                    fmt::format("# Crash after step {}\n\n- **What**: {}\n- **Done**: {}\n- **To do**: run it without "
-                                "--supervise, under a debugger; the messages of the programs are on the terminal\n",
-                                step, what, remedy));
+    incidents.write(
+        step, 1, "report.md",
+        fmt::format("# Crash after step {}\n\n- **What**: {}\n- **Done**: {}\n- **To do**: run it without {}, "
+                    "under a debugger; the messages of the programs are on the terminal\n",
+                    step, what, remedy, flag_or("supervise", "", "amp::supervise()")));
     return true;
   }
 

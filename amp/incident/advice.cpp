@@ -1,6 +1,7 @@
-#include <algorithm>
+#include <fmt/ranges.h>
 
 #include "binade/amp/incident/diagnosis.h"
+#include "binade/amp/suggestions.h"
 #include "binade/amp/text.h"
 #include "binade/core/error.h"
 
@@ -18,23 +19,36 @@ std::string gaps_of(std::string_view dtype) {
   return fmt::format("{}, and {}", f16, bf16);
 }
 
+/// Returns the settings that compute in f32 the ops that a replay showed to suffice; empty if there are none.
+std::string promotion(const Diagnosis& d) {
+  std::vector<std::string> settings;
+  for (const std::string& target : d.promote)
+    settings.push_back(target == "*" ? suggest_f32() : suggest_dtype(without_root(target), DType::f32));
+  return fmt::format("{}", fmt::join(settings, " "));
+}
+
 std::string advise_on_range(const Diagnosis& d, const FirstBad& bad) {
-  const auto helps = [&](std::string_view variant) {
-    return std::ranges::any_of(d.proof, [&](const Proof& p) { return p.variant == variant && p.finite; });
-  };
   const std::string what = fmt::format("the result of {} is beyond the range of {}", location_of(bad), bad.dtype);
-  if (helps("op-fp32"))
-    return fmt::format("{}: compute it in f32 (--override '{}=fp32'), or keep its input smaller with a norm before it",
-                       what, override_target(bad.op, bad.op_path()));
-  if (helps("all-fp32"))
+  if (d.promote == std::vector<std::string>{"*"})
     return fmt::format(
-        "{}, and so are later results: a lower learning rate or a norm before it keeps activations in "
-        "range; or use --precision fp32",
-        what);
+        "{}, and so are later results: a lower learning rate or a norm before it keeps activations in range; or "
+        "compute "
+        "in f32 ({})",
+        what, promotion(d));
+  if (!d.promote.empty())
+    return fmt::format("{}: compute it in f32 ({}), or keep its input smaller with a norm before it", what,
+                       promotion(d));
   return fmt::format(
-      "{}, in f32 as well: weights or inputs are far too large; a lower learning rate or clipping keeps "
-      "them small",
-      what);
+      "{}, in f32 as well: weights or inputs are far too large; a lower learning rate or clipping ({}) keeps them "
+      "small",
+      what, suggest_clipping());
+}
+
+std::string advise_on_rounding(const Diagnosis& d, const FirstBad& bad) {
+  return fmt::format(
+      "{} is at a singularity in 16 bits only, because its operand was rounded: {}; choose a larger eps, floor or "
+      "bound, or compute the operand in f32{}",
+      location_of(bad), gaps_of(bad.dtype), d.promote.empty() ? "" : " (" + promotion(d) + ")");
 }
 
 }  // namespace
@@ -43,24 +57,29 @@ std::string advise(const Diagnosis& d) {
   if (d.cause == CauseClass::kNotReproducible)
     return "a replay of the step gave different bits: look for a race in user code, or test the hardware";
   if (!d.first_bad && d.cause == CauseClass::kGradientExplosion)
-    return "earlier weights are better: lower the learning rate, warm it up, or clip by norm";
+    return fmt::format("earlier weights are better: lower the learning rate, warm it up ({}), or clip by norm ({})",
+                       suggest_warmup(), suggest_clipping());
   if (!d.first_bad)
-    return "no op has finite operands and a non-finite result; run with fp32 to see whether precision "
-           "matters";
+    return fmt::format(
+        "no op has finite operands and a non-finite result; compute in f32 ({}) to see whether precision matters",
+        suggest_f32());
   const FirstBad& bad = *d.first_bad;
   switch (d.cause) {
-    case CauseClass::kLossScaleOverflow: return "lower the loss scale; a dynamic one adjusts itself";
+    case CauseClass::kLossScaleOverflow:
+      return fmt::format("lower the loss scale; a dynamic one ({}) adjusts itself", suggest_dynamic_loss_scale());
     case CauseClass::kGradientExplosion:
-      return "gradients are too large in any precision: clip by norm, lower the learning rate, or warm it up";
+      return fmt::format(
+          "gradients are too large in any precision: clip by norm ({}), lower the learning rate, or warm it up ({})",
+          suggest_clipping(), suggest_warmup());
     case CauseClass::kActivationOverflow: return advise_on_range(d, bad);
     case CauseClass::kAttentionLogitOverflow:
       if (bad.info != nullptr && bad.info->family == OpFamily::kAttention)
         return "queries and keys are so large that their products exceed the range of f32: normalize them, or "
                "lower the learning rate";
       return fmt::format(
-          "query times key is beyond the range of {}: use the fused attention, which keeps logits in f32, "
-          "or normalize queries and keys",
-          bad.dtype);
+          "query times key is beyond the range of {}: use the fused attention ({}), which keeps logits in f32, or "
+          "normalize queries and keys",
+          bad.dtype, suggest_fused_attention());
     case CauseClass::kFullyMaskedRow:
       return fmt::format(
           "{} got a row in which every entry is masked: give such rows one visible entry, or use the "
@@ -72,13 +91,14 @@ std::string advise(const Diagnosis& d) {
       return fmt::format("{} was evaluated at a singularity: clamp its operand away from it, or add an eps inside",
                          location_of(bad));
     case CauseClass::kLossFunctionSingularity:
-      return fmt::format("{} was evaluated at a singularity: use the form on logits (bce_with_logits, cross_entropy)",
-                         location_of(bad));
-    case CauseClass::kRoundedConstant:
+      if (bad.info != nullptr && bad.info->singular())
+        return fmt::format("{} was evaluated at a singularity: use the form on logits (bce_with_logits, cross_entropy)",
+                           location_of(bad));
       return fmt::format(
-          "{} is at a singularity in 16 bits only, because its operand was rounded: {}; choose a larger eps, floor or "
-          "bound, or compute the operand in f32",
-          location_of(bad), gaps_of(bad.dtype));
+          "{} has no value at its operands: see that at least one target counts, and that no class with a share of the "
+          "loss has a logit of -inf or a probability of 0",
+          location_of(bad));
+    case CauseClass::kRoundedConstant: return advise_on_rounding(d, bad);
     case CauseClass::kOptimizerUnderflow: return "raise the optimizer's eps";
     case CauseClass::kBadInput:
       if (bad.value == "out of range")
@@ -90,9 +110,17 @@ std::string advise(const Diagnosis& d) {
     case CauseClass::kReductionOverflow:
       return fmt::format("{} adds up to more than {} can hold: sum in f32, or take a mean in pieces", location_of(bad),
                          bad.dtype);
-    case CauseClass::kSilentUnderflow: return "raise the loss scale, or compute this part in bf16 or f32";
+    case CauseClass::kSilentUnderflow:
+      return fmt::format("raise the loss scale ({}), or compute this part in bf16 or f32 ({})",
+                         suggest_dynamic_loss_scale(),
+                         suggest_dtype(override_target(bad.op, bad.op_path()), DType::f32));
     case CauseClass::kNotReproducible: break;  // has returned at the top
-    case CauseClass::kNotProven: return "no single change made the step finite; replay it under a debugger";
+    case CauseClass::kNotProven:
+      return d.proof.empty() ? fmt::format("no change could be tried; look at {} and its operands", location_of(bad))
+                             : fmt::format(
+                                   "none of the changes that were tried made the step finite; look at {} and its "
+                                   "operands in a replay",
+                                   location_of(bad));
   }
   return "";
 }

@@ -9,6 +9,7 @@
 #include "binade/core/did_you_mean.h"
 #include "binade/core/ops/layer_norm.h"
 #include "binade/core/ops/rms_norm.h"
+#include "binade/core/program_flags.h"
 
 namespace binade::amp {
 namespace {
@@ -46,12 +47,15 @@ std::string hint(const std::string& word, const std::vector<std::string>& words)
   return words.size() == shown ? list : fmt::format("{} and {} more", list, words.size() - shown);
 }
 
+/// Returns a fault as the user gave it: "--inject nan-weight@step=3".
+std::string as_given(const std::string& spec) { return flag_or("inject", spec, "TrainerOptions::inject " + spec); }
+
 template <class T>
 T number(const std::string& spec, const std::string& key, const std::string& text) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check<ArgumentError>(error == std::errc() && end == text.data() + text.size(),
-                       "--inject {}: wanted a number for {}, got '{}'", spec, key, text);
+  check<ArgumentError>(error == std::errc() && end == text.data() + text.size(), "{}: wanted a number for {}, got '{}'",
+                       as_given(spec), key, text);
   return value;
 }
 
@@ -81,7 +85,7 @@ std::string resolved(const Fault& fault, const std::vector<std::string>& names, 
     if (name.ends_with(kWeight)) words.push_back(name.substr(0, name.size() - kWeight.size()));
   }
   throw ArgumentError(
-      fmt::format("--inject {}: the model has no {} '{}'{}", fault.spec, what, fault.path, hint(fault.path, words)));
+      fmt::format("{}: the model has no {} '{}'{}", as_given(fault.spec), what, fault.path, hint(fault.path, words)));
 }
 
 template <class Pairs>
@@ -130,7 +134,7 @@ Fault parse_fault(const std::string& spec) {
   if (kind == kinds().end()) {
     std::vector<std::string> names;
     for (const FaultKind& k : kinds()) names.emplace_back(k.name);
-    throw ArgumentError(fmt::format("--inject {}: unknown kind '{}'{}", spec, fault.kind, hint(fault.kind, names)));
+    throw ArgumentError(fmt::format("{}: unknown kind '{}'{}", as_given(spec), fault.kind, hint(fault.kind, names)));
   }
   std::vector<std::string> keys = kind->keys;
   keys.insert(keys.end(), kind->optional_keys.begin(), kind->optional_keys.end());
@@ -141,16 +145,16 @@ Fault parse_fault(const std::string& spec) {
     const std::string pair = spec.substr(begin, end - begin);
     const std::size_t equals = pair.find('=');
     const std::string key = pair.substr(0, equals);
-    check<ArgumentError>(equals != pair.npos && std::ranges::find(keys, key) != keys.end(),
-                         "--inject {}: '{}' takes no '{}'{}", spec, fault.kind, key, hint(key, keys));
+    check<ArgumentError>(equals != pair.npos && std::ranges::find(keys, key) != keys.end(), "{}: '{}' takes no '{}'{}",
+                         as_given(spec), fault.kind, key, hint(key, keys));
     set_value(fault, key, pair.substr(equals + 1));
     given.insert(key);
     begin = end + 1;
   }
   for (const std::string& key : kind->keys)
-    check<ArgumentError>(given.contains(key), "--inject {}: '{}' wants {}=…", spec, fault.kind, key);
+    check<ArgumentError>(given.contains(key), "{}: '{}' wants {}=…", as_given(spec), fault.kind, key);
   check<ArgumentError>(fault.step >= 1 && fault.sample >= 0 && fault.index >= 0 && fault.every >= 0,
-                       "--inject {}: wanted step >= 1 and nothing negative", spec);
+                       "{}: wanted step >= 1 and nothing negative", as_given(spec));
   fault.once = fault.once || kind->once;
   return fault;
 }
@@ -166,7 +170,7 @@ void FaultInjection::plant(const std::string& spec) {
   if (fault.kind == "inf-grad")
     for (const auto& [name, parameter] : nn::named_parameters(*model_))
       check<ArgumentError>(name != fault.path || fault.index < parameter->value().numel(),
-                           "--inject {}: '{}' has {} elements, none with index {}", spec, name,
+                           "{}: '{}' has {} elements, none with index {}", as_given(spec), name,
                            parameter->value().numel(), fault.index);
   if (fault.kind == "nan-buffer") {
     fault.path = first_buffer_of(*model_, fault.path);

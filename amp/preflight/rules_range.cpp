@@ -3,6 +3,7 @@
 #include <set>
 
 #include "binade/amp/preflight/rules.h"
+#include "binade/amp/suggestions.h"
 #include "binade/amp/watch/telemetry.h"
 #include "binade/core/ops/reduce.h"
 #include "binade/core/ops/unary.h"
@@ -29,8 +30,8 @@ PreflightFinding describe_range(const SurveyedOp& op, double binades) {
                                    name_of(op.dtype), range_of(op.dtype).largest)
                      : fmt::format("its largest result {:.4g} is {:.1f} binades below the end of {}", largest, binades,
                                    name_of(op.dtype));
-  f.advice = fmt::format("compute it in f32 (--override '{}=fp32'), or keep its input smaller with a norm before it",
-                         op.module.empty() ? op.info->name : op.module);
+  f.advice = fmt::format("compute it in f32 ({}), or keep its input smaller with a norm before it",
+                         suggest_dtype(op.module.empty() ? op.info->name : op.module, DType::f32));
   if (op.is<ops::Exp>()) {
     const double end = end_of_exp(op.dtype);
     f.rule = "exp-range";
@@ -82,7 +83,7 @@ void find_long_sums(const Inspection& in, Findings& findings) {
     PreflightFinding f = finding_at(op, "long-sum", op.breaks ? Severity::kMeasured : Severity::kPossible);
     f.what = fmt::format("{} terms of up to {:.4g} add up to {:.4g}, beyond the range of {}", terms, largest, reach,
                          name_of(held));
-    f.advice = fmt::format("hold the sum in f32 (--override '{}=fp32'), or take a mean", op.info->name);
+    f.advice = fmt::format("hold the sum in f32 ({}), or take a mean", suggest_dtype(op.info->name, DType::f32));
     f.trigger = value_trigger("each of its terms", largest, op.operands[0].dtype, largest,
                               fmt::format("{} terms of {:.4g} give inf in {}", terms, largest, name_of(held)));
     findings.push_back(std::move(f));

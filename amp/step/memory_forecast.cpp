@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "binade/amp/step/attempt.h"
+#include "binade/amp/suggestions.h"
 #include "binade/core/backend.h"
 #include "binade/core/gpus.h"
 
@@ -83,14 +84,13 @@ void check_fits(const MemoryForecast& forecast, double available, Device device)
   if (forecast.bytes <= available) return;
   const std::int64_t fitting = forecast.rows_that_fit(available);
   const std::string change = fitting > 0
-                                 ? fmt::format(
-                                       "{} of its {} rows fit: use --batch {} and --accumulate {} times as large, or",
-                                       fitting, forecast.rows, fitting, (forecast.rows + fitting - 1) / fitting)
-                                 : std::string("not one row fits: use a smaller model, image or context, or");
-  throw OutOfMemoryError(fmt::format("memory: {} needs about {}, {} for each of {} rows, and {} has {}; {} --recompute",
-                                     forecast.accumulates ? "a micro-batch" : "a step", text_of(forecast.bytes),
-                                     text_of(forecast.bytes_per_row), forecast.rows, device.to_string(),
-                                     text_of(available), change));
+                                 ? fmt::format("{} of its {} rows fit: use {}", fitting, forecast.rows,
+                                               suggest_micro_batches(fitting, (forecast.rows + fitting - 1) / fitting))
+                                 : std::string("not one row fits: use a smaller model, image or context");
+  throw OutOfMemoryError(fmt::format(
+      "memory: {} needs about {}, {} for each of {} rows, and {} has {}; {}, or recompute activations ({})",
+      forecast.accumulates ? "a micro-batch" : "a step", text_of(forecast.bytes), text_of(forecast.bytes_per_row),
+      forecast.rows, device.to_string(), text_of(available), change, suggest_recompute()));
 }
 
 std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step, Device device,

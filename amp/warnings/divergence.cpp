@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binade/amp/suggestions.h"
 #include "binade/amp/warnings/trend.h"
 
 namespace binade::amp {
@@ -48,7 +49,8 @@ void Divergence::find(const CommittedStep& step, std::vector<Warning>& found) {
   warning.what = fmt::format(
       "diverges: a loss of {:.4g}, {:.0f} times the {:.4g} that the run began with, and no lower for 5 steps",
       step.loss, growth->ratio, growth->first);
-  warning.advice = "lower the learning rate, warm it up (--warmup), or clip by norm (--clip)";
+  warning.advice = fmt::format("lower the learning rate, warm it up ({}), or clip by norm ({})", suggest_warmup(),
+                               suggest_clipping());
   found.push_back(std::move(warning));
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binade/amp/suggestions.h"
 #include "binade/amp/warnings/trend.h"
 
 namespace binade::amp {
@@ -46,7 +47,7 @@ void GradientHistory::find(const CommittedStep& step, std::vector<Warning>& foun
   warning.what = fmt::format("has gradients of norm {:.3g}, {:.0f} times the median of the 128 steps before{}",
                              step.grad_norm, std::exp2(growth->binades),
                              growth->lasts ? ", for the 8th time in a row" : "");
-  warning.advice = "clip by norm (--clip), or lower the learning rate";
+  warning.advice = fmt::format("clip by norm ({}), or lower the learning rate", suggest_clipping());
   found.push_back(std::move(warning));
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "binade/amp/suggestions.h"
 #include "binade/core/error.h"
 
 namespace binade::amp {
@@ -34,11 +35,12 @@ void add_alarms(Forecast& forecast, WarningKind kind, std::int64_t step, std::sp
 
 std::string overflow_advice(const Warning& warning, DType dtype, bool scale_can_fall) {
   if (warning.direction == "backward" && scale_can_fall)
-    return "lower the loss scale, or let it adjust itself (--loss-scale dynamic)";
+    return fmt::format("lower the loss scale, or let it adjust itself ({})", suggest_dynamic_loss_scale());
   if (warning.direction == "backward")
-    return "gradients grow at any loss scale: clip by norm, or lower the learning rate";
+    return fmt::format("gradients grow at any loss scale: clip by norm ({}), or lower the learning rate",
+                       suggest_clipping());
   if (dtype == DType::f32) return "lower the learning rate, or put a norm before it";
-  return fmt::format("compute it in f32 (--override '{}=fp32'), or put a norm before it", target_of(warning));
+  return fmt::format("compute it in f32 ({}), or put a norm before it", suggest_dtype(target_of(warning), DType::f32));
 }
 
 /// The relative entropy at which attention counts as collapsed to single keys.

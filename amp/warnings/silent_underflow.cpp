@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binade/amp/suggestions.h"
 #include "binade/amp/text.h"
 #include "binade/core/state_counts.h"
 
@@ -37,10 +38,11 @@ Warning warning_of(const Telemetry::OpRecord& record, Direction direction, std::
   const std::string op = record.module.empty() ? record.op : record.module;
   // bf16 has the range of f32, and runs in bf16 have no loss scale.
   const bool widest = record.half_dtype == DType::bf16;
-  warning.advice = fmt::format("compute in {} here (--override '{}=fp32')", widest ? "fp32" : "bf16 or fp32", op);
+  warning.advice = fmt::format("compute in {} here ({})", widest ? "f32" : "bf16 or f32",
+                               suggest_dtype(op, DType::f32));
   if (backward)
-    warning.advice = (widest ? "scale the loss by a number (--loss-scale 65536), or "
-                             : "raise the loss scale (--loss-scale dynamic), or ") +
+    warning.advice = (widest ? fmt::format("scale the loss by a number ({}), or ", suggest_loss_scale(65536))
+                             : fmt::format("raise the loss scale ({}), or ", suggest_dynamic_loss_scale())) +
                      warning.advice;
   else
     warning.advice += ", or keep its input larger";

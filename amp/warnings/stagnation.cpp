@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binade/amp/suggestions.h"
 #include "binade/amp/warnings/trend.h"
 #include "binade/core/state_counts.h"
 
@@ -89,9 +90,10 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, double lr, bo
         kStepsBetweenChecks * (kChecksInARow - 1), lr);
     warning->advice = fmt::format("a learning rate of about {:.1g} would change half of them{}",
                                   count.sufficient_lrs.empty() ? 0.0 : median(count.sufficient_lrs),
-                                  dtype == DType::f32 ? ""
-                                                      : "; f32 masters (--precision bf16 or fp16) or stochastic "
-                                                        "rounding keep smaller updates");
+                                  dtype == DType::f32
+                                      ? ""
+                                      : fmt::format("; f32 masters ({}) or stochastic rounding keep smaller updates",
+                                                    suggest_masters()));
   }
   return warning;
 }

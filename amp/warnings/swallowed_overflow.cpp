@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "binade/amp/state_rows.h"
+#include "binade/amp/suggestions.h"
 #include "binade/amp/text.h"
 #include "binade/amp/watch/swallowed_infinity.h"
 
@@ -33,8 +34,8 @@ Warning warning_of(const OpRecord& origin, const OpRecord& swallower, std::int64
       "has {} in steps that commit: {} makes finite numbers of them, so that the loss shows nothing", stored_by(origin),
       quoted_op(swallower.op, swallower.module));
   warning.advice = rounded && origin.half_dtype == DType::f16
-                       ? fmt::format("compute it in f32 (--override '{}=fp32'), or scale its operands down",
-                                     target_of(warning))
+                       ? fmt::format("compute it in f32 ({}), or scale its operands down",
+                                     suggest_dtype(target_of(warning), DType::f32))
                        : "keep its operands away from 0 or infinity: add an eps, clamp them, or scale them down";
   return warning;
 }

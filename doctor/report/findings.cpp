@@ -53,8 +53,8 @@ void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
   const double lowest = std::ranges::min(std::span(steps).last(latest), {}, &Attempt::loss).loss;
   if (!(lowest > kDivergedRatio * steps.front().loss)) return;
   findings.push_back(finding("The loss ended higher than it began: ",
-                             fmt::format("{} at step {}, {} at step {}. To do: lower the learning rate, warm it up "
-                                         "(--warmup), or clip by norm (--clip).",
+                             fmt::format("{} at step {}, {} at step {}. To do: lower the learning rate, warm it up, or "
+                                         "clip by norm.",
                                          number_text(steps.front().loss), count_text(steps.front().step),
                                          number_text(steps.back().loss), count_text(steps.back().step))));
 }
@@ -83,14 +83,14 @@ void find_headroom(const RunHistory& history, std::vector<Markup>& findings) {
   if (near.size() > kMostNamed)
     names += " and " + counted(std::ssize(near) - static_cast<std::ptrdiff_t>(kMostNamed), "more module");
   findings.push_back(finding("Forward comes near to overflow: ",
-                             names + ". Compute there in fp32 (--override 'PATH=fp32'), or keep the values smaller."));
+                             names + ". Compute there in f32 by an override, or keep the values smaller."));
 }
 
 void find_skips(const RunHistory& history, std::vector<Markup>& findings) {
   const double attempts = static_cast<double>(history.committed.size() + history.aborted.size());
   if (static_cast<double>(history.aborted.size()) <= kSkipShare * attempts) return;
   findings.push_back(finding("Many attempts were not committed: ",
-                             fmt::format("{} of {}. A lower --init-scale saves the first ones.",
+                             fmt::format("{} of {}. A lower initial loss scale saves the first ones.",
                                          count_text(std::ssize(history.aborted)), count_text(std::llround(attempts)))));
 }
 

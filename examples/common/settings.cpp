@@ -8,6 +8,7 @@
 
 #include "binade/core/did_you_mean.h"
 #include "binade/core/error.h"
+#include "binade/core/program_flags.h"
 #include "binade/io/text/json_reader.h"
 #include "binade/io/text/utf8.h"
 
@@ -107,6 +108,7 @@ void Settings::add(std::string name, Setting::Target target, std::string help, S
 
 void Settings::declare(CLI::App& app) {
   for (const Setting& s : settings_) {
+    add_program_flag(s.name);  // advice names the flag
     const std::string flag = "--" + s.name;
     const bool is_switch = std::holds_alternative<bool*>(s.target);
     const std::string bare = is_switch ? "on" : s.bare;  // `--state-hash` alone means on

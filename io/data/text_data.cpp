@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "binade/core/error.h"
+#include "binade/core/program_flags.h"
 #include "binade/core/sha256.h"
 #include "binade/io/data/npy.h"
 #include "binade/io/files/read_file.h"
@@ -127,17 +128,18 @@ void check_utf8(const Text& text) {
   const auto after = std::ranges::upper_bound(text.files, bad, {}, &Text::File::begin);
   const Text::File& file = *std::prev(after);
   const std::filesystem::path path(text.path);
-  throw DataError(
-      fmt::format("{}: wanted UTF-8, got byte 0x{:02x} at offset {}; convert the text or use --tokenizer byte",
-                  path.filename() == file.name ? text.path : (path / file.name).string(),
-                  static_cast<unsigned char>(text.bytes[bad]), bad - file.begin));
+  throw DataError(fmt::format("{}: wanted UTF-8, got byte 0x{:02x} at offset {}; convert the text or use {}",
+                              path.filename() == file.name ? text.path : (path / file.name).string(),
+                              static_cast<unsigned char>(text.bytes[bad]), bad - file.begin,
+                              flag_or("tokenizer", "byte", "io::make_byte_tokenizer()")));
 }
 
 Text embedded_text() {
   std::error_code error;
   const std::string folder(kEmbeddedFolder);
   check<DataError>(std::filesystem::is_directory(folder, error),
-                   "{}: the default text is not on this system; give a text with --data PATH", folder);
+                   "{}: the default text is not on this system; give a text with {}", folder,
+                   flag_or("data", "PATH", "io::read_text()"));
   return read_folder(folder);
 }
 
@@ -239,9 +241,8 @@ Loader<TextBatch> training_batches(const TokenSequence& text, const TextLoaderOp
   check_context(options.context);
   check<DataError>(
       text.size() > options.context,
-      "text loader: wanted at least context + 1 = {} tokens to train on, got {}; give more text or a smaller "
-      "--context",
-      options.context + 1, text.size());
+      "text loader: wanted at least context + 1 = {} tokens to train on, got {}; give more text or a smaller {}",
+      options.context + 1, text.size(), flag_or("context", "", "TextLoaderOptions::context"));
   const std::int64_t windows = (text.size() - 1) / options.context;
   LoaderOptions loader{
       .batch = options.batch, .seed = options.seed, .content = content_of(text), .prefetch = options.prefetch};

@@ -7,10 +7,15 @@
 #include <cerrno>
 
 #include "binade/core/error.h"
+#include "binade/core/program_flags.h"
 
 namespace binade::io {
 
 namespace {
+
+/// Return what this program's user sets or calls to choose a folder, and to begin or continue a run in it.
+std::string folder_setting() { return flag_or("run", "", "RunOptions::folder"); }
+std::string resume_call() { return flag_or("resume", "auto", "TrainingRun::resume_if_possible()"); }
 
 constexpr const char* kConfigName = "config.json";
 constexpr std::uint64_t kConfigLimit = 16u << 20;
@@ -102,9 +107,9 @@ RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
   FileHandle folder = open_folder(ops, path);
   if (contains_run(ops, folder.get(), path)) {
     check<LockError>(!RunLock::is_held(ops, folder.get()),
-                     "run folder {}: another process is writing a run to it; use another --run", path);
-    throw ArgumentError(fmt::format(
-        "run folder {}: it already holds a run; continue it with --resume auto, or use another --run", path));
+                     "run folder {}: another process is writing a run to it; use another {}", path, folder_setting());
+    throw ArgumentError(fmt::format("run folder {}: it already holds a run; continue it with {}, or use another {}",
+                                    path, resume_call(), folder_setting()));
   }
   RunLock lock(ops, folder.get(), path);
   error = ops.create_folder(path + "/checkpoints");
@@ -116,12 +121,11 @@ RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
 
 RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
   auto [open_error, folder] = try_open(ops, &FileOps::open_folder, path);
-  check<NoCheckpointError>(open_error == 0,
-                           "run folder {}: {}; there is nothing to resume; --resume auto begins a run there", path,
-                           error_text(open_error));
+  check<NoCheckpointError>(open_error == 0, "run folder {}: {}; there is nothing to resume; {} begins a run there",
+                           path, error_text(open_error), resume_call());
   check<NoCheckpointError>(contains_run(ops, folder.get(), path),
-                           "run folder {}: it holds no run; there is nothing to resume; --resume auto begins one",
-                           path);
+                           "run folder {}: it holds no run; there is nothing to resume; {} begins one", path,
+                           resume_call());
   RunLock lock(ops, folder.get(), path);
   const int error = ops.create_folder(path + "/checkpoints");
   check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot create checkpoints/ in it: {}", path,
@@ -163,8 +167,8 @@ void RunFolder::check_not_moved() const {
                     (compared && (opened.device != now.device || opened.inode != now.inode));
   check<StorageError>(!gone,
                       "run folder {}: it was moved, removed or replaced while a run wrote to it; what was committed is "
-                      "in the moved folder: continue there with --resume auto",
-                      path());
+                      "in the moved folder: continue there with {}",
+                      path(), resume_call());
 }
 
 void RunFolder::write_config(const std::string& json) const { write_text(kConfigName, json); }
@@ -190,8 +194,8 @@ RunLock::RunLock(FileOps& ops, int folder, const std::string& path) {
   if (error == EWOULDBLOCK) {
     const std::string who = holder(ops, file_.get());
     throw LockError(
-        fmt::format("run folder {}: another process{} is writing to it; wait for it, end it, or use another --run",
-                    path, who.empty() ? "" : " (" + who + ")"));
+        fmt::format("run folder {}: another process{} is writing to it; wait for it, end it, or use another {}", path,
+                    who.empty() ? "" : " (" + who + ")", folder_setting()));
   }
   check<StorageError>(error == 0, "run folder {}: its file system cannot lock a file: {}; use a local one", path,
                       error_text(error));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "binade/core/error.h"
+#include "binade/core/program_flags.h"
 #include "binade/io/text/bpe_vocabulary.h"
 #include "binade/io/text/utf8.h"
 
@@ -39,9 +40,9 @@ class ByteTokenizer : public Tokenizer {
 };
 
 std::string not_utf8_text(std::string_view text, std::size_t at) {
-  return fmt::format(
-      "char tokenizer: wanted UTF-8, got byte 0x{:02x} at offset {}; convert the text or use --tokenizer byte",
-      static_cast<unsigned char>(text[at]), at);
+  return fmt::format("char tokenizer: wanted UTF-8, got byte 0x{:02x} at offset {}; convert the text or use {}",
+                     static_cast<unsigned char>(text[at]), at,
+                     flag_or("tokenizer", "byte", "io::make_byte_tokenizer()"));
 }
 
 class CharTokenizer : public Tokenizer {
@@ -115,7 +116,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(std::string_view name, std::string_vie
   if (name == "byte") return make_byte_tokenizer();
   if (name == "char") return make_char_tokenizer(text);
   if (name.starts_with("bpe:")) return make_bpe_tokenizer(read_bpe_vocabulary(std::string(name.substr(4))));
-  throw ArgumentError(fmt::format("--tokenizer: wanted byte, char or bpe:FILE, got '{}'", name));
+  throw ArgumentError(fmt::format("tokenizer: wanted byte, char or bpe:FILE, got '{}'", name));
 }
 
 std::unique_ptr<Tokenizer> restore_tokenizer(const std::string& kind, const std::string& vocabulary) {

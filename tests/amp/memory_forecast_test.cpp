@@ -42,7 +42,8 @@ TEST(MemoryForecast, SaysWhatFits) {
     check_fits(forecast, 16e9, Device::cpu());
     FAIL();
   } catch (const OutOfMemoryError& error) {
-    for (const char* part : {"21.3 GB", "2.5 GB", "cpu has 16 GB", "--batch 5", "--accumulate 2 times", "--recompute"})
+    for (const char* part : {"21.3 GB", "2.5 GB", "cpu has 16 GB", "batches of 5 samples", "options.accumulate = 2",
+                             "recompute(block, x)"})
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
   }
   try {

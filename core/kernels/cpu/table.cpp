@@ -4,6 +4,7 @@
 #include "binade/core/error.h"
 #include "binade/core/kernels/cpu/kernels.h"
 #include "binade/core/kernels/dispatch.h"
+#include "binade/core/program_flags.h"
 #include "binade/core/step_context.h"
 
 namespace binade {
@@ -42,7 +43,8 @@ std::atomic<const KernelTable*> g_gpu = nullptr;
 }
 
 void detail::no_kernel(const char* name) {
-  throw DeviceError(fmt::format("{}: this device has no kernel for it; use --device cpu", where(name)));
+  throw DeviceError(fmt::format("{}: this device has no kernel for it; use {}", where(name),
+                                flag_or("device", "cpu", "Device::cpu()")));
 }
 
 const KernelTable& kernels(Device device) {

@@ -1,0 +1,166 @@
+// Each change that advice suggests, in C++ and as a flag: the C++ is compiled here and must be the text of the advice,
+// the flags are parsed by binade-gpt's table; both must have the effect that the advice promises.
+#include "binade/amp/suggestions.h"
+
+#include <binade.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+
+#include "binade/core/program_flags.h"
+#include "examples/transformer/gpt_settings.h"
+
+namespace {
+
+using namespace binade;
+
+/// Restores the flags of this test program.
+struct NoFlags {
+  NoFlags() { clear_program_flags(); }
+  ~NoFlags() { clear_program_flags(); }
+};
+
+struct Net : nn::Module {
+  nn::Linear head{{.in = 4, .out = 2}};
+  void visit(nn::Visitor& v) override { v("head", head); }
+  Variable forward(const Variable& x) override { return exp(head(x)); }
+};
+
+/// Compiles a statement, and keeps its text.
+#define STATEMENT(...) #__VA_ARGS__, [&] { __VA_ARGS__; }
+
+TEST(Suggestions, StatementsOfCppCompileAndDoWhatTheyPromise) {
+  const NoFlags none;
+  Runtime runtime({.seed = 1});
+  Net model;
+  optim::AdamW optimizer(model, {.lr = 0.25});
+  amp::TrainerOptions options{.precision = amp::Policy::fp16()};
+  const auto block = [&](const Variable& in) { return model(in); };
+  Variable x(Tensor::full({3, 4}, 1)), q(Tensor::full({1, 3, 2, 4}, 1)), k = q, v = q, y;
+
+  struct Case {
+    std::string suggested;
+    const char* text;
+    std::function<void()> statement;
+    std::function<bool()> holds;
+  };
+  const std::vector<Case> cases = {
+      {amp::suggest_dtype("head/linear", DType::f32),
+       STATEMENT(options.precision = options.precision.with("head/linear", DType::f32)),
+       [&] { return options.precision.override_for("head", "linear") == DType::f32; }},
+      {amp::suggest_dtype("exp", DType::bf16),
+       STATEMENT(options.precision = options.precision.with("exp", DType::bf16)),
+       [&] { return options.precision.override_for("anywhere", "exp") == DType::bf16; }},
+      {amp::suggest_f32(), STATEMENT(options.precision = amp::Policy::fp32()),
+       [&] { return options.precision.low == DType::f32; }},
+      {amp::suggest_masters(), STATEMENT(options.precision = amp::Policy::bf16()),
+       [&] { return options.precision.master_weights && options.precision.low == DType::bf16; }},
+      {amp::suggest_dynamic_loss_scale(), STATEMENT(options.loss_scale = amp::LossScaleOptions::dynamic()),
+       [&] { return options.loss_scale->mode == amp::LossScaleMode::kDynamic; }},
+      {amp::suggest_loss_scale(65536), STATEMENT(options.loss_scale = amp::LossScaleOptions::fixed(65536)),
+       [&] {
+         return options.loss_scale->mode == amp::LossScaleMode::kStatic && options.loss_scale->init_scale == 65536;
+       }},
+      {amp::suggest_clipping(), STATEMENT(options.clip_norm = 1), [&] { return options.clip_norm == 1; }},
+      {amp::suggest_warmup(), STATEMENT(options.schedule = optim::Schedule::constant(optimizer.lr(), 1000)),
+       [&] { return options.schedule->lr(500) == 0.125 && options.schedule->lr(2000) == 0.25; }},
+      {amp::suggest_micro_batches(4, 2), "batches of 4 samples and options.accumulate = 2",
+       [&] { options.accumulate = 2; }, [&] { return options.accumulate == 2; }},
+      {amp::suggest_recompute(), STATEMENT(x = recompute(block, x)),
+       [&] {
+         return x.shape() == Shape({3, 2});
+       }},
+      {amp::suggest_fused_attention(), STATEMENT(y = attention(q, k, v)), [&] { return y.shape() == q.shape(); }},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(c.suggested, c.text);
+    c.statement();
+    EXPECT_TRUE(c.holds()) << c.text;
+  }
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words = CLI::detail::split_up(text);
+  for (std::string& word : words) CLI::detail::remove_quotes(word);
+  return words;
+}
+
+TEST(Suggestions, FlagsAreThoseOfTheProgram) {
+  const NoFlags none;
+  struct Case {
+    std::function<std::string()> suggest;
+    std::string text;
+    std::function<bool(const examples::GptSettings&)> holds;
+  };
+  using S = examples::GptSettings;
+  const std::vector<Case> cases = {
+      {[] { return amp::suggest_dtype("head/linear", DType::f32); }, "--override 'head/linear=fp32'",
+       [](const S& s) { return s.train.overrides == std::vector<std::string>{"head/linear=fp32"}; }},
+      {amp::suggest_f32, "--precision fp32", [](const S& s) { return s.train.precision == "fp32"; }},
+      {amp::suggest_masters, "--precision bf16", [](const S& s) { return s.train.precision == "bf16"; }},
+      {amp::suggest_dynamic_loss_scale, "--loss-scale dynamic",
+       [](const S& s) { return s.train.loss_scale == "dynamic"; }},
+      {[] { return amp::suggest_loss_scale(65536); }, "--loss-scale 65536",
+       [](const S& s) { return s.train.loss_scale == "65536"; }},
+      {amp::suggest_clipping, "--clip 1", [](const S& s) { return s.train.clip == 1; }},
+      {amp::suggest_warmup, "--warmup 1000", [](const S& s) { return s.train.warmup == 1000; }},
+      {amp::suggest_recompute, "--recompute", [](const S& s) { return s.recompute; }},
+      {amp::suggest_fused_attention, "--attention fused", [](const S& s) { return s.attention == "fused"; }},
+  };
+  for (const Case& c : cases) {
+    EXPECT_NE(c.suggest(), c.text) << "before the program has declared its flags";
+    examples::GptSettings settings;
+    examples::Settings table;
+    examples::add_gpt_settings(table, settings);
+    settings.train.clip = 0;
+    settings.attention = "composed";
+    CLI::App app;
+    table.declare(app);
+    EXPECT_EQ(c.suggest(), c.text);
+    std::vector<std::string> words = words_of(c.suggest());
+    std::ranges::reverse(words);
+    app.parse(words);
+    table.apply_flags();
+    examples::complete_gpt_settings(settings);
+    EXPECT_TRUE(c.holds(settings)) << c.text;
+    clear_program_flags();
+  }
+}
+
+/// A model whose output layer overflows in f16.
+struct Overflowing {
+  Runtime runtime{{.seed = 1}};
+  Net model;
+  optim::Sgd optimizer{model, {.lr = 1e-6}};
+
+  struct Batch {
+    Tensor x{};
+    io::BatchOrigin origin{};
+  };
+  amp::StepResult step(const amp::TrainerOptions& options) {
+    model.head.weight.mutable_value().fill(300);
+    amp::Trainer trainer(runtime, model, optimizer, options);
+    return trainer.step(Batch{Tensor::full({3, 4}, 60)}, [&](const Batch& b) { return mean(model.head(b.x)); });
+  }
+};
+
+TEST(Suggestions, AnIncidentSpeaksCppAndItsStatementMendsTheRun) {
+  const NoFlags none;
+  Overflowing run;
+  amp::TrainerOptions options{.precision = amp::Policy::fp16()};
+  const amp::StepResult mended = run.step(options);
+  ASSERT_FALSE(mended.incidents().empty());
+  const std::string& advice = mended.incidents().front()->diagnosis.advice;
+  EXPECT_EQ(advice.find("--"), std::string::npos) << advice;
+  const auto [text,
+              statement] = std::pair(STATEMENT(options.precision = options.precision.with("head/linear", DType::f32)));
+  EXPECT_NE(advice.find(text), std::string::npos) << advice;
+  statement();
+  EXPECT_TRUE(run.step(options).incidents().empty());
+
+  add_program_flag("override");
+  const std::string flags = run.step({.precision = amp::Policy::fp16()}).incidents().front()->diagnosis.advice;
+  EXPECT_NE(flags.find("(--override 'head/linear=fp32')"), std::string::npos) << flags;
+}
+
+}  // namespace

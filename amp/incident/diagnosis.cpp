@@ -79,6 +79,11 @@ std::vector<PrecisionPolicy::Override> in_f32(const std::vector<std::string>& ta
   return overrides;
 }
 
+/// Finds the place in the user's program that called the first bad op.
+void name_caller(Diagnosis& d) {
+  if (d.first_bad) d.first_bad->called_by = user_place(std::exchange(d.first_bad->call_stack, {}));
+}
+
 /// Replays a failed step to find the cause.
 class CauseSearch {
  public:
@@ -89,6 +94,7 @@ class CauseSearch {
     d_.cause = finding.cause;
     d_.confidence = finding.confidence;
     d_.advice = advise(d_);
+    name_caller(d_);
     return std::move(d_);
   }
 
@@ -140,9 +146,37 @@ class CauseSearch {
         return {CauseClass::kCorruptedState, Confidence::kProven};
       }
       const bool finite_value = !bad.operand_max.empty();  // finite in the batch, but not in a 16-bit dtype
-      if (leaving_out_helps() || !finite_value) return {CauseClass::kBadInput, Confidence::kProven};
+      if (leaving_out_helps()) return {CauseClass::kBadInput, Confidence::kProven};
+      if (stays_without_rows(bad)) return judge_constant(search);
+      if (!finite_value) return {CauseClass::kBadInput, Confidence::kProven};
     }
     return judge_op(bad);
+  }
+
+  /// True if the tensor keeps its shape and its bad element in a replay without half of the rows: then it is no part of
+  /// the batch.
+  bool stays_without_rows(const FirstBad& bad) {
+    const std::vector<std::int64_t>& rows = experiments_.rows;
+    if (rows.size() < 2 || d_.replays >= kMaxReplays) return false;
+    FirstBadSearch search(0, experiments_.stride);
+    run({.name = "half", .scale = 1.0, .without = {rows.begin(), rows.begin() + std::ssize(rows) / 2}}, &search);
+    const std::optional<FirstBad> left = search.found();
+    return left && left->direction == "input" && left->tape_index == bad.tape_index && left->shape == bad.shape &&
+           left->index == bad.index;
+  }
+
+  /// Handles a bad tensor that no op computed, and that belongs neither to the batch nor to the model. Infinities in a
+  /// mask are as its author wants them, so that the op which reads the mask is to blame. Otherwise the tensor is state
+  /// that the program keeps.
+  Finding judge_constant(const FirstBadSearch& search) {
+    if (const std::optional<FirstBad> reader = search.reader_of_mask()) {
+      d_.first_bad = reader;
+      return judge_op(*reader);
+    }
+    d_.first_bad->direction = "state";
+    d_.first_bad->tensor = "an input that is neither of the batch nor of the model";
+    --d_.first_bad->step;
+    return {CauseClass::kCorruptedState, Confidence::kLikely};
   }
 
   /// Handles an op that has no result for an element of the batch.
@@ -166,7 +200,12 @@ class CauseSearch {
     if (finding.cause == CauseClass::kLossScaleOverflow) return finding;
     narrow_promotion(bad);
     const bool is_weight = !bad.parameter.empty() && bad.direction == "forward";  // which no sample can make bad
-    if (is_weight || !leaving_out_helps()) earlier_weights_help();
+    if (is_weight || !leaving_out_helps()) {
+      earlier_weights_help();
+      // No sample and no narrow dtype is to blame: the run had diverged.
+      const bool exceeds_f32 = conclusion.hypothesis == Hypothesis::kOverflow && bad.dtype == name_of(DType::f32);
+      if (exceeds_f32 && experiments_.has_diverged) finding = {CauseClass::kGradientExplosion, Confidence::kLikely};
+    }
     // With weights that have gone astray, more precision gives a finite loss that is no better.
     if (is_absurd_when_promoted_ && d_.earlier_weights) d_.promote.clear();
     return finding;
@@ -310,7 +349,7 @@ class CauseSearch {
     if (concerns_most_rows()) return false;
     SampleSearch search(experiments_.rows, [&](const SampleSearch::Rows& rows) -> std::optional<bool> {
       if (d_.replays >= kMaxReplays - 1) return {};  // one is left for earlier weights
-      return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .without = rows});
+      return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .scale = 1.0, .without = rows});
     });
     d_.samples = search.find(d_.first_bad ? d_.first_bad->possible_samples : std::vector<SampleSearch::Rows>{});
     if (!d_.first_bad) return !d_.samples.empty();
@@ -372,6 +411,7 @@ Incident diagnose_evaluation(std::int64_t step, const std::string& what, const F
     d.confidence = stored || given ? Confidence::kProven : half ? Confidence::kLikely : Confidence::kNotProven;
   }
   d.advice = advise(d);
+  name_caller(d);
   incident.remedy = {.action = RemedyAction::kNone,
                      .what = "training is not affected; this evaluation is never the best"};
   return incident;

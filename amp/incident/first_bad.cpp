@@ -85,13 +85,21 @@ NonFiniteScan scan_non_finite(const Tensor& tensor) {
   return scan;
 }
 
-std::optional<FirstBad> FirstBadSearch::found() const {
-  std::optional<FirstBad> bad = found_ ? found_ : negative_;
-  if (!bad) return bad;
-  bad->in_loss = !leads_to_weight(bad->tape_index);
-  bad->at_singularity = at_singularity_.contains(bad->tape_index);
-  bad->is_attention_scores = attention_scores_.contains(bad->tape_index);
+FirstBad FirstBadSearch::with_facts(FirstBad bad) const {
+  bad.in_loss = !leads_to_weight(bad.tape_index);
+  if (const auto stack = call_stacks_.find(bad.tape_index); stack != call_stacks_.end()) bad.call_stack = stack->second;
+  bad.at_singularity = at_singularity_.contains(bad.tape_index);
+  bad.is_attention_scores = attention_scores_.contains(bad.tape_index);
   return bad;
+}
+
+std::optional<FirstBad> FirstBadSearch::found() const {
+  if (found_) return with_facts(*found_);
+  return negative_ ? std::optional(with_facts(*negative_)) : std::nullopt;
+}
+
+std::optional<FirstBad> FirstBadSearch::reader_of_mask() const {
+  return reader_ ? std::optional(with_facts(*reader_)) : std::nullopt;
 }
 
 std::pair<std::string, std::string> FirstBadSearch::reader_of(const std::string& parameter) const {
@@ -175,6 +183,7 @@ FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, cons
   bad.info = &call.info;
   bad.direction = call.direction == Direction::kForward ? "forward" : "backward";
   bad.dtype = name_of(tensor.dtype());
+  for (int d = 0; d < tensor.rank(); ++d) bad.shape.push_back(tensor.dim(d));
   describe_element(bad, tensor, scan.position);
   bad.step = static_cast<std::int64_t>(step_context().step);
   bad.micro_batch = step_context().micro_batch;
@@ -195,9 +204,11 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     weight_readers_.clear();
     parts_.clear();
     at_singularity_.clear();
+    call_stacks_.clear();
     attention_scores_.clear();
   }
   note_parts(call, inputs);
+  call_stacks_[call.tape_index] = capture_call_stack();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined()) continue;
@@ -315,7 +326,7 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     if (negative_)
       found_ = negative_;
     else if (const OpFamily f = call.info.family; mask_ && (is_product(f) || is_loss(f) || f == OpFamily::kNorm))
-      found_ = mask_;
+      reader_ = std::exchange(found_, mask_);
     return;
   }
 }

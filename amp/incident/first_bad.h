@@ -55,6 +55,8 @@ class FirstBadSearch final : public TapeObserver {
 
   /// Returns the first bad op of the run that was observed.
   std::optional<FirstBad> found() const;
+  /// If found() blames a mask of the batch: returns the op that turned its -inf into another value.
+  std::optional<FirstBad> reader_of_mask() const;
   /// Returns the call of the first bad op, if its forward is the cause.
   const RecordedCall& call() const { return found_ ? found_call_ : negative_call_; }
   /// Returns module path and name of the first op that read `parameter`; if no op did, the parameter's module and an
@@ -97,11 +99,15 @@ class FirstBadSearch final : public TapeObserver {
       parts_;  // one Part per input, for ops that read parameters of several submodules
   std::set<std::int64_t> attention_scores_;
   std::set<std::int64_t> at_singularity_;
+  std::map<std::int64_t, CallStack> call_stacks_;
   // The members below are for the whole run of the step.
   std::map<std::string, std::pair<std::string, std::string>> readers_;  // module and op that read a weight
   std::int64_t micro_batch_ = -1;
-  bool reads_batch_ = false;          // true if the running op reads only the batch
+  bool reads_batch_ = false;  // true if the running op reads only the batch
+  FirstBad with_facts(FirstBad bad) const;
+
   std::optional<FirstBad> found_;     // the first bad op; if it is empty, found() returns negative_
+  std::optional<FirstBad> reader_;    // the op that read mask_, if found_ is mask_
   std::optional<FirstBad> negative_;  // the first -inf that an op computed from finite operands
   std::optional<FirstBad> mask_;      // the first -inf of the batch
   RecordedCall found_call_, negative_call_;

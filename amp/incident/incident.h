@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "binade/amp/incident/source_place.h"
 #include "binade/amp/watch/headroom.h"
 
 namespace binade {
@@ -26,6 +27,7 @@ struct FirstBad {
   std::string parameter{};       ///< path of the parameter, if the bad tensor is a parameter or its gradient
   std::string dtype{};
   std::string value{};                      ///< "inf", "-inf", "nan"
+  std::vector<std::int64_t> shape{};        ///< extents of the bad tensor
   std::vector<std::int64_t> index{};        ///< index of the bad element, one number per dimension
   std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, if exactly one is affected
   std::optional<std::int64_t> sample_id{};  ///< number of that sample in the data set
@@ -34,7 +36,9 @@ struct FirstBad {
   /// in the first dimension, samples of all views one after the other in the first dimension, samples in another
   /// dimension).
   std::vector<std::vector<std::int64_t>> possible_samples{};
-  std::vector<double> operand_max{};  ///< largest magnitude of each operand
+  std::vector<double> operand_max{};       ///< largest magnitude of each operand
+  CallStack call_stack{};                  ///< of the op's call; empty in a diagnosis, which has `called_by`
+  std::optional<SourcePlace> called_by{};  ///< the place in the user's program that called the op or its layer
   std::int64_t step = 0;  ///< the failed step; for "state" the step before it, which committed the bad state
   std::int64_t micro_batch = 0;
   std::int64_t tape_index = -1;

@@ -56,6 +56,9 @@ Magnitude compute(const RecordedCall& call, std::optional<DType> dtype, double n
   std::vector<Variable> inputs;
   for (const Tensor& operand : call.operands) inputs.push_back(operand_of(operand));
   const std::vector<Variable> outputs = call.function(inputs);
+  for (const Variable& output : outputs)
+    check<DTypeError>(!dtype || !output.defined() || !is_floating(output.dtype()) || output.dtype() == *dtype,
+                      "op probe: the op computes in {} whatever it reads", name_of(output.dtype()));
   Magnitude magnitude;
   if (call.gradients.empty()) {
     for (const Variable& output : outputs) magnitude.add(output.value());

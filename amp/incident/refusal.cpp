@@ -12,6 +12,7 @@ void RefusalSearch::before_forward(const OpCall& call, std::span<const Variable>
   found_.step = static_cast<std::int64_t>(step_context().step);
   found_.micro_batch = step_context().micro_batch;
   found_.tape_index = call.tape_index;
+  found_.call_stack = capture_call_stack();
 }
 
 void RefusalSearch::after_forward(const OpCall&, std::span<const Tensor>, Tensors& outputs, const Observation&) {

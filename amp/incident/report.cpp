@@ -27,6 +27,8 @@ std::string first_bad_json(const FirstBad& bad) {
   if (bad.sample) json.add("sample", *bad.sample);
   if (bad.sample_id) json.add("sample_id", *bad.sample_id);
   if (!bad.parameter.empty()) json.add("parameter", bad.parameter);
+  if (bad.called_by && !bad.called_by->function.empty()) json.add("function", bad.called_by->function);
+  if (bad.called_by && bad.called_by->line > 0) json.add("file", bad.called_by->file).add("line", bad.called_by->line);
   return json.text();
 }
 
@@ -69,6 +71,7 @@ std::string location_of(const Diagnosis& diagnosis) {
   if (!bad.index.empty()) text += fmt::format(" at {}", bracketed(bad.index));
   if (bad.sample) text += fmt::format(", sample {}", *bad.sample);
   if (bad.sample_id) text += fmt::format(" (number {} of the data set)", *bad.sample_id);
+  if (bad.called_by) text += fmt::format(", called by {}", bad.called_by->text());
   return text;
 }
 

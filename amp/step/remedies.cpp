@@ -150,6 +150,7 @@ Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
       .rows = ongoing.removable_samples(),
       .earlier_weights = may_roll_back(),
       .is_mixed = computes_in_halves(plan.policy),
+      .has_diverged = transaction_.warnings().has_diverged(),
       .damage =
           [&] {
             return find_damage(transaction_.model(), transaction_.optimizers(), transaction_.averages(), attempt.step);

@@ -42,6 +42,8 @@ std::optional<Divergence::Growth> Divergence::observe(double loss) {
   return reported_ ? std::optional(Growth{.first = first, .ratio = std::exp(middle)}) : std::nullopt;
 }
 
+bool Divergence::is_high() const { return !losses_.empty() && losses_.back() > kDivergedRatio * losses_.front(); }
+
 void Divergence::find(const CommittedStep& step, std::vector<Warning>& found) {
   const std::optional<Divergence::Growth> growth = observe(step.loss);
   if (!growth) return;

@@ -26,6 +26,8 @@ class Divergence {
   /// Adds the loss of a committed step. Returns a value if divergence is to be reported.
   std::optional<Growth> observe(double loss);
   void find(const CommittedStep& step, std::vector<Warning>& found);
+  /// True if the latest loss is more than 8 times the first.
+  bool is_high() const;
 
   StateDict state() const;
   /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.

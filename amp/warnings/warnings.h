@@ -54,6 +54,8 @@ class Warnings {
     if (auto& mismatch = std::get<EvaluationMismatch>(detectors_); mismatch.due(step)) mismatch.before_commit(model);
   }
   std::vector<Warning> after_commit(const CommittedStep& step);
+  /// True if the loss of the last committed step was far above the run's first loss.
+  bool has_diverged() const { return std::get<Divergence>(detectors_).is_high(); }
 
   /// True if take_due_promotions() would return an op.
   bool has_due_promotion(std::int64_t step) const {

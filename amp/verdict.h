@@ -47,6 +47,7 @@ struct Attempt {
   /// aborted, the loss of the phase to blame.
   double loss = 0;
   double lr = 0;  ///< learning rate of the first optimizer or, if its update is to blame, of another one
+  double lr_cut = 1;  ///< factor of remedies and faults, which `lr` includes
   /// Magnitudes of the accumulated gradients, which are multiplied by the loss scale; one word per parameter of
   /// Transaction::parameters()
   optim::GradientScan scan{};

@@ -72,6 +72,16 @@ class ObserverScope : NonCopyable {
   ~ObserverScope();
 };
 
+/// Hides all observers of this thread for the lifetime of the scope.
+class NoObserverScope : NonCopyable {
+ public:
+  NoObserverScope();
+  ~NoObserverScope();
+
+ private:
+  std::vector<TapeObserver*> hidden_;
+};
+
 namespace detail {
 /// Returns the observers of this thread.
 std::span<TapeObserver* const> tape_observers();

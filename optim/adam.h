@@ -12,6 +12,7 @@ struct AdamOptions {
   double weight_decay = 0;  ///< Adam: weight_decay w is added to the gradient (L2). AdamW: decoupled from the gradient
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
+  std::vector<ParameterGroup> groups{};
 };
 
 /// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", ICLR 2015) and AdamW (Loshchilov & Hutter,
@@ -22,16 +23,16 @@ struct AdamOptions {
 ///   w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps).
 class AdamBase : public Optimizer {
  public:
-  const AdamOptions& options() const { return options_; }
-  UpdateFacts facts() const override;
+  const AdamOptions& options() const { return options_.front(); }
+  UpdateFacts facts_of(std::size_t parameter_class) const override;
 
  protected:
   AdamBase(std::vector<NamedParameter> parameters, const AdamOptions& options, bool decoupled);
-  UpdateNumbers numbers(bool decays, std::int64_t t, double lr) const override;
-  Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const override;
+  UpdateNumbers numbers(const UpdateTarget& target) const override;
+  Magnitudes bound(const Magnitudes& now, double gradient, const UpdateTarget& target) const override;
 
  private:
-  AdamOptions options_;
+  std::vector<AdamOptions> options_;  // one per class of groups()
   bool decoupled_;
 };
 
@@ -53,6 +54,7 @@ struct AdamWOptions {
   double weight_decay = 1e-2;
   DType moment_dtype = DType::f32;
   DecayFilter decays{};
+  std::vector<ParameterGroup> groups{};
 };
 
 class AdamW final : public AdamBase {

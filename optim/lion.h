@@ -11,6 +11,7 @@ struct LionOptions {
   double weight_decay = 0;  ///< multiplies weights by 1 - lr weight_decay (decoupled from the gradient)
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
+  std::vector<ParameterGroup> groups{};
 };
 
 /// Lion (Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, algorithm 2). w is a weight,
@@ -23,15 +24,15 @@ class Lion final : public Optimizer {
   requires requires(Model& model) { parameters_of(model); }
   explicit Lion(Model& model, const LionOptions& options = {}) : Lion(parameters_of(model), options) {}
 
-  const LionOptions& options() const { return options_; }
-  UpdateFacts facts() const override;
+  const LionOptions& options() const { return options_.front(); }
+  UpdateFacts facts_of(std::size_t parameter_class) const override;
 
  protected:
-  UpdateNumbers numbers(bool decays, std::int64_t t, double lr) const override;
-  Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const override;
+  UpdateNumbers numbers(const UpdateTarget& target) const override;
+  Magnitudes bound(const Magnitudes& now, double gradient, const UpdateTarget& target) const override;
 
  private:
-  LionOptions options_;
+  std::vector<LionOptions> options_;  // one per class of groups()
 };
 
 }  // namespace binade::optim

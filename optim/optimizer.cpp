@@ -13,7 +13,7 @@
 namespace binade::optim {
 namespace {
 
-std::vector<NamedParameter> with_filter(std::vector<NamedParameter> parameters, const DecayFilter& decays) {
+std::vector<NamedParameter>& with_filter(std::vector<NamedParameter>& parameters, const DecayFilter& decays) {
   if (decays)
     for (NamedParameter& p : parameters) p.decays = decays(p.name, p.variable);
   return parameters;
@@ -21,15 +21,16 @@ std::vector<NamedParameter> with_filter(std::vector<NamedParameter> parameters, 
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<NamedParameter> parameters, Settings settings)
-    : kind_(std::move(settings.kind)),
+Optimizer::Optimizer(std::vector<NamedParameter> parameters, const Settings& settings)
+    : kind_(settings.kind),
       rule_(settings.rule),
       lr_(settings.lr),
       moment_dtype_(settings.moment_dtype),
-      parameters_(with_filter(std::move(parameters), settings.decays)),
+      groups_(kind_, lr_, settings.groups, with_filter(parameters, settings.decays)),
+      parameters_(parameters),
       bounds_(parameters_, moment_dtype_,
-              [this](const Magnitudes& before, double gradient, bool decays, double lr) {
-                return bound(before, gradient, decays, lr);
+              [this](const Magnitudes& before, double gradient, std::size_t slice, const StepInput& input) {
+                return bound(before, gradient, target_of(slice, input, 0));
               }),
       updates_per_parameter_(parameters_.size(), 0) {
   detail::check_option(kind_, "lr", lr_, 0, 1e6);
@@ -43,6 +44,21 @@ void Optimizer::store_weights_in(DType dtype, bool stochastic) {
   parameters_.store_weights_in(dtype);
   stochastic_ = stochastic;
   bounds_.forget();
+}
+
+StepInput Optimizer::numbered(StepInput input, std::int64_t ahead) const {
+  if (input.step <= 0) input.step = updates_ + ahead + 1;
+  return input;
+}
+
+UpdateTarget Optimizer::target_of(std::size_t slice, const StepInput& input, std::int64_t t) const {
+  const std::size_t index = groups_.class_of(slice);
+  return {
+      .parameter_class = index, .decays = parameters_.slices()[slice].decays, .t = t, .lr = groups_.lr(index, input)};
+}
+
+double Optimizer::lr_of(std::size_t slice, const StepInput& input) const {
+  return groups_.lr(groups_.class_of(slice), numbered(input));
 }
 
 std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input, std::span<const float* const> gradients,
@@ -67,7 +83,7 @@ std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input, std::s
     if (moments_.size() > 1) slice.moment2 = parameters_.view(moments_[1], i).mutable_raw();
     slice.gradient_factor = static_cast<float>(input.inverse_scale * input.clip_factor);
     slice.clip_value = static_cast<float>(input.clip_value);
-    slice.numbers = numbers(parameter.decays, updates_per_parameter_[i] + ahead + 1, input.lr);
+    slice.numbers = numbers(target_of(i, input, updates_per_parameter_[i] + ahead + 1));
   }
   return slices;
 }
@@ -82,7 +98,7 @@ UpdateArguments Optimizer::update_arguments() const {
 Optimizer::Pass Optimizer::prepared(const StepInput& input) {
   const std::vector<const float*> gradients = parameters_.gradients();
   parameters_.adopt_low_copies();
-  Pass pass{.slices = update_slices(input, gradients)};
+  Pass pass{.slices = update_slices(numbered(input), gradients)};
   pass.extremes.resize(parameters_.blocks().size());
   pass.largest.resize(pass.slices.size());
   pass.magnitudes.resize(pass.slices.size());
@@ -127,6 +143,7 @@ void Optimizer::write(Pass pass) {
   InferenceMode::refuse("Optimizer::step", "end it before the step");
   run(pass, true);
   had_gradient_ = std::move(pass.updated);
+  written();
   count_update(std::move(pass.magnitudes));
 }
 
@@ -153,7 +170,7 @@ UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& 
     std::vector<Magnitudes> after(parameters_.size());
     for (std::size_t i = 0; i < after.size(); ++i)
       after[i] = bounds_.after(bounds_.known()[i], i,
-                               magnitude_of(scan.words[i]) * input.inverse_scale * input.clip_factor, input);
+                               magnitude_of(scan.words[i]) * input.inverse_scale * input.clip_factor, numbered(input));
     if (fails(after) == after.size()) return {.finite = true, .by_bound = true};
   }
   Pass pass = prepared(input);
@@ -172,9 +189,11 @@ StateDict Optimizer::state() const {
   state.put("kind", kind_);
   state.put("updates", updates_);
   state.put("parameter_updates", updates_per_parameter_);
+  groups_.put_state(state);
   for (std::size_t m = 0; m < moments_.size(); ++m)
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       state.put(fmt::format("moment{}/{}", m + 1, parameters_.slices()[i].name), parameters_.view(moments_[m], i));
+  put_own_state(state);
   return state;
 }
 
@@ -189,6 +208,7 @@ void Optimizer::check_state(const StateDict& state) const {
                          state.integers("parameter_updates").size(), parameters_.size());
   read_count(state, "updates");
   read_counts(state, "parameter_updates");
+  groups_.check_state(state);
   for (std::size_t m = 0; m < moments_.size(); ++m)
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const std::string name = fmt::format("moment{}/{}", m + 1, parameters_.slices()[i].name);
@@ -198,16 +218,19 @@ void Optimizer::check_state(const StateDict& state) const {
                              "{}: {} is {} {} in the checkpoint, {} {} here", kind_, name, name_of(saved.dtype()),
                              saved.shape(), name_of(moment_dtype_), wanted);
     }
+  check_own_state(state);
 }
 
 void Optimizer::load_state(const StateDict& state) {
   check_state(state);
   updates_ = read_count(state, "updates");
   updates_per_parameter_ = state.integers("parameter_updates");
+  groups_.load_state(state);
   for (std::size_t m = 0; m < moments_.size(); ++m)
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       parameters_.view(moments_[m], i)
           .copy_from(state.tensor(fmt::format("moment{}/{}", m + 1, parameters_.slices()[i].name)));
+  load_own_state(state);
   bounds_.distrust_moments(updates_);
 }
 

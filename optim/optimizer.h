@@ -10,15 +10,11 @@
 #include "binade/core/state_dict.h"
 #include "binade/optim/flat_parameters.h"
 #include "binade/optim/gradient_scan.h"
+#include "binade/optim/parameter_groups.h"
 #include "binade/optim/step_input.h"
 #include "binade/optim/update_bounds.h"
 
 namespace binade::optim {
-
-/// Returns true for parameters that weight decay applies to. Without a filter it applies to those of rank >= 2.
-using DecayFilter = std::function<bool(std::string_view name, const Variable& parameter)>;
-/// A DecayFilter that applies weight decay to every parameter, as other frameworks do by default.
-inline bool decay_all(std::string_view, const Variable&) { return true; }
 
 /// Result of Optimizer::prove_finite().
 struct UpdateProof {
@@ -32,12 +28,23 @@ struct UpdateProof {
 /// Properties of an optimizer's update rule, which pre-flight and warnings read to judge its settings. A number is 0 if
 /// the optimizer has no such setting.
 struct UpdateFacts {
+  bool stated = true;  ///< false: nothing is known about the sizes of updates, so no rule judges them
   double beta1 = 0, beta2 = 0;
   double eps = 0;
   double decoupled_decay = 0;    ///< each update multiplies weights by 1 - lr decoupled_decay
   bool divides_by_root = false;  ///< true if an update divides by sqrt(second moment) + eps
   bool unit_steps = false;       ///< true if a weight changes by about the learning rate, however small the gradient is
   DType moment_dtype = DType::f32;
+
+  bool operator==(const UpdateFacts&) const = default;
+};
+
+/// A parameter whose update a rule computes or bounds.
+struct UpdateTarget {
+  std::size_t parameter_class = 0;  ///< index of its groups (ParameterGroups) in the rule's options
+  bool decays = true;               ///< true if weight decay applies to the parameter
+  std::int64_t t = 1;               ///< number of this update of the parameter, from 1; 0 in bound()
+  double lr = 0;                    ///< learning rate of its groups
 };
 
 /// Updates parameters from their gradients. One kernel writes masters, moments and 16-bit copies; it computes in f32.
@@ -50,7 +57,14 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   const std::string& kind() const { return kind_; }  ///< "sgd", "adam", "adamw", "lion"
-  virtual UpdateFacts facts() const { return {}; }
+  UpdateFacts facts() const { return facts_of(0); }
+  /// Returns the facts about the parameters of a class of groups().
+  virtual UpdateFacts facts_of(std::size_t /*parameter_class*/) const { return {}; }
+  const ParameterGroups& groups() const { return groups_; }
+  /// Returns the learning rate of parameter `slice` in an update.
+  double lr_of(std::size_t slice, const StepInput& input) const;
+  /// Passes a validation loss to the schedules of groups.
+  void observe(double loss) { groups_.observe(loss); }
   FlatParameters& parameters() { return parameters_; }
   const FlatParameters& parameters() const { return parameters_; }
   double lr() const { return lr_; }  ///< learning rate if there is no schedule
@@ -74,14 +88,19 @@ class Optimizer {
   /// and checks that can fail on the host precede the first write. REQUIRES: no two optimizers share a parameter.
   static void step_together(std::span<Optimizer* const> optimizers, std::span<const StepInput> inputs);
 
+  /// True if a device can decide about updates by itself (DeviceUpdates), so that steps can be captured.
+  virtual bool device_can_decide() const { return true; }
+
   /// Proves, before anything is written, that the update will leave values, moments and 16-bit copies finite (at most
   /// 65504 in f16). First tries UpdateBounds with the largest gradient of each parameter in `scan`. If the bounds do
   /// not suffice, a dry run computes the update without writing it.
   UpdateProof prove_finite(const StepInput& input, const GradientScan& scan);
 
-  /// Returns the entries "kind", "updates", "parameter_updates" and, for each parameter and moment of the rule,
-  /// "moment1/NAME" and "moment2/NAME". The tensors are views of the moments, not copies.
+  /// Returns the entries "kind", "updates", "parameter_updates", those of groups() and, for each parameter and moment
+  /// of the rule, "moment1/NAME" and "moment2/NAME". The tensors are views of the moments, not copies.
   StateDict state() const;
+  /// Returns how the groups differ from those of `saved`, a result of state().
+  std::vector<std::string> changes_since(const StateDict& saved) const { return groups_.changes_since(saved); }
   /// Both throw CheckpointError, with nothing changed, if the state belongs to another optimizer or model.
   void check_state(const StateDict& state) const;
   void load_state(const StateDict& state);
@@ -93,19 +112,20 @@ class Optimizer {
     double lr = 0;
     DType moment_dtype = DType::f32;
     DecayFilter decays{};
+    std::vector<ParameterGroup> groups{};
   };
   using Magnitudes = optim::Magnitudes;
 
-  Optimizer(std::vector<NamedParameter> parameters, Settings settings);
+  Optimizer(std::vector<NamedParameter> parameters, const Settings& settings);
 
-  /// Returns the numbers that the update rule reads in update `t` (from 1) of a parameter. `decays`: true if weight
-  /// decay applies to it.
-  virtual UpdateNumbers numbers(bool decays, std::int64_t t, double lr) const = 0;
+  /// Returns the numbers that the update rule reads in an update of a parameter.
+  virtual UpdateNumbers numbers(const UpdateTarget& target) const = 0;
   /// Returns upper bounds of a parameter's magnitudes after one update, given those before it and the largest unscaled,
   /// clipped gradient; infinity if there is no bound. A larger gradient must not give smaller bounds.
-  virtual Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const = 0;
+  virtual Magnitudes bound(const Magnitudes& now, double gradient, const UpdateTarget& target) const = 0;
 
  private:
+  friend class CustomOptimizer;
   friend class DeviceUpdates;
   /// Arguments and results of one call of the update kernel.
   struct Pass {
@@ -117,8 +137,16 @@ class Optimizer {
 
   std::vector<UpdateSlice> update_slices(const StepInput& input, std::span<const float* const> gradients,
                                          std::int64_t ahead = 0);
+  UpdateTarget target_of(std::size_t slice, const StepInput& input, std::int64_t t) const;
+  /// Returns the input with its step number set; `ahead` updates precede it that are in flight.
+  StepInput numbered(StepInput input, std::int64_t ahead = 0) const;
   UpdateArguments update_arguments() const;
-  Pass prepared(const StepInput& input);
+  virtual Pass prepared(const StepInput& input);
+  /// Called after an update was written, and for the state that a derived class adds to the moments.
+  virtual void written() {}
+  virtual void put_own_state(StateDict& /*state*/) const {}
+  virtual void check_own_state(const StateDict& /*state*/) const {}
+  virtual void load_own_state(const StateDict& /*state*/) {}
   void run(Pass& pass, bool write);
   void write(Pass pass);
   void count_update(std::vector<Magnitudes> magnitudes);
@@ -127,6 +155,7 @@ class Optimizer {
   UpdateRule rule_;
   double lr_;
   DType moment_dtype_;
+  ParameterGroups groups_;
   FlatParameters parameters_;
   UpdateBounds bounds_;
   std::vector<Tensor> moments_;                      // one flat buffer for each moment of the rule (0 to 2)

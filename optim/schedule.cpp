@@ -25,7 +25,8 @@ ScheduleKind schedule_kind(std::string_view name) {
   return static_cast<ScheduleKind>(found - kNames);
 }
 
-Schedule::Schedule(const ScheduleOptions& options) : options_(options), plateau_lr_(options.lr) {
+Schedule::Schedule(const ScheduleOptions& options)
+    : options_(options), kind_(name_of(options.kind)), plateau_lr_(options.lr) {
   const ScheduleOptions& o = options_;
   check<ArgumentError>(std::isfinite(o.lr) && o.lr >= 0, "schedule: wanted a finite lr >= 0, got {}", o.lr);
   check<ArgumentError>(o.min_lr >= 0 && o.min_lr <= o.lr, "schedule: wanted min_lr in [0, lr = {}], got {}", o.lr,
@@ -37,6 +38,15 @@ Schedule::Schedule(const ScheduleOptions& options) : options_(options), plateau_
                            (o.factor > 0 && o.factor < 1 && o.patience >= 0 && o.threshold >= 0),
                        "schedule: plateau wants factor in (0, 1), patience >= 0 and threshold >= 0, got {}, {} and {}",
                        o.factor, o.patience, o.threshold);
+}
+
+Schedule::Schedule(detail::ScheduleRulePointer rule, std::int64_t warmup)
+    : Schedule({.lr = rule->peak_lr(), .warmup = warmup}) {
+  rule_ = rule;
+  unused_rule_ = std::move(rule);
+  kind_ = rule_->kind();
+  check<ArgumentError>(!kind_.empty() && std::ranges::find(kNames, kind_) == std::end(kNames),
+                       "schedule: a rule cannot have the kind '{}'; give it a name that no kind of Binade has", kind_);
 }
 
 Schedule Schedule::constant(double lr, std::int64_t warmup) { return Schedule({.lr = lr, .warmup = warmup}); }
@@ -52,6 +62,13 @@ Schedule Schedule::plateau(double lr, double factor, std::int64_t patience, doub
 
 double Schedule::lr(std::int64_t k) const {
   const ScheduleOptions& o = options_;
+  if (rule_) {
+    const double lr = k > o.warmup ? rule_->lr(k - o.warmup)
+                                   : rule_->lr(1) * static_cast<double>(k) / static_cast<double>(o.warmup);
+    check<ArgumentError>(std::isfinite(lr) && lr >= 0,
+                         "schedule '{}': wanted a finite learning rate >= 0 for update {}, got {}", kind_, k, lr);
+    return lr;
+  }
   const double peak = o.kind == ScheduleKind::kPlateau ? plateau_lr_ : o.lr;
   if (k <= o.warmup) return peak * static_cast<double>(k) / static_cast<double>(o.warmup);
   if (o.kind == ScheduleKind::kConstant || o.kind == ScheduleKind::kPlateau) return peak;
@@ -62,6 +79,7 @@ double Schedule::lr(std::int64_t k) const {
 }
 
 void Schedule::observe(double loss) {
+  if (rule_) return rule_->observe(loss);
   if (options_.kind != ScheduleKind::kPlateau || !std::isfinite(loss)) return;
   if (loss < best_ * (best_ < 0 ? 1 + options_.threshold : 1 - options_.threshold)) {
     best_ = loss;
@@ -74,22 +92,29 @@ void Schedule::observe(double loss) {
   losses_since_best_ = 0;
 }
 
+void Schedule::restart() {
+  rule_ = unused_rule_;
+  plateau_lr_ = options_.lr;
+  best_ = std::numeric_limits<double>::infinity();
+  losses_since_best_ = 0;
+}
+
 StateDict Schedule::state() const {
   StateDict state;
-  state.put("kind", std::string(name_of(options_.kind)));
+  state.put("kind", kind_);
   state.put("lr", options_.lr);
   state.put("plateau_lr", plateau_lr_);
   // Before the first observation best_ is infinite. It is saved as an empty list, because a checkpoint contains finite
   // numbers only.
   state.put("best", std::isfinite(best_) ? StateDict::Numbers{best_} : StateDict::Numbers{});
   state.put("bad", losses_since_best_);
+  if (rule_) state.merge("rule", rule_->state());
   return state;
 }
 
 void Schedule::check_state(const StateDict& state) const {
-  const std::string& kind = state.text("kind");
-  check<CheckpointError>(std::ranges::find(kNames, kind) != std::end(kNames),
-                         "schedule: the checkpoint's is '{}', which is none", kind);
+  if (const std::string& kind = state.text("kind"); rule_ && kind == kind_)
+    detail::ScheduleRulePointer(rule_)->load_state(state.section("rule"));
   state.number("plateau_lr");
   state.numbers("best");
   read_count(state, "bad");
@@ -97,8 +122,9 @@ void Schedule::check_state(const StateDict& state) const {
 
 void Schedule::load_state(const StateDict& state) {
   check_state(state);
-  if (state.text("kind") != name_of(options_.kind)) {
-    *this = Schedule(options_);
+  if (rule_ && state.text("kind") == kind_) return rule_->load_state(state.section("rule"));
+  if (rule_ || state.text("kind") != kind_) {
+    restart();
     return;
   }
   const double then = state.contains("lr") ? state.number("lr") : options_.lr;  // "lr" is missing in older checkpoints

@@ -1,11 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "binade/core/state_dict.h"
+#include "binade/optim/schedule_rule.h"
 
 namespace binade::optim {
 
@@ -33,30 +38,69 @@ class Schedule {
  public:
   /// Throws ArgumentError with the name of an option that is out of range.
   explicit Schedule(const ScheduleOptions& options = {});
+  /// A rate that `rule` computes. In the first `warmup` updates the rate rises linearly to rule(1); update k after them
+  /// has the rate rule(k - warmup).
+  template <class Rule>
+  requires(!std::is_same_v<Rule, Schedule> && ScheduleRule<Rule>)
+      Schedule(Rule rule, std::int64_t warmup = 0)  // NOLINT(google-explicit-constructor): a function is a schedule
+      : Schedule(detail::ScheduleRulePointer(std::make_unique<detail::ErasedScheduleRule<Rule>>(std::move(rule))),
+                 warmup) {}
 
   static Schedule constant(double lr, std::int64_t warmup = 0);
   static Schedule linear(double lr, std::int64_t steps, double min_lr = 0, std::int64_t warmup = 0);
   static Schedule cosine(double lr, std::int64_t steps, double min_lr = 0, std::int64_t warmup = 0);
   static Schedule plateau(double lr, double factor = 0.1, std::int64_t patience = 10, double min_lr = 0);
 
+  // The schedules of PyTorch under their names there; k - 1 is its last_epoch. After
+  // `warmup` updates, k counts from 1 again.
+
+  /// lr factor^floor((k - 1) / every): StepLR.
+  static Schedule step(double lr, std::int64_t every, double factor = 0.1, std::int64_t warmup = 0);
+  /// lr factor^n, where n is the number of milestones <= k - 1: MultiStepLR. The milestones ascend.
+  static Schedule multi_step(double lr, std::vector<std::int64_t> milestones, double factor = 0.1,
+                             std::int64_t warmup = 0);
+  /// lr factor^(k - 1): ExponentialLR.
+  static Schedule exponential(double lr, double factor, std::int64_t warmup = 0);
+  /// OneCycleLR with anneal_strategy "cos" and two phases: from lr / start_divisor up to lr in the share `rise` of
+  /// `steps`, then down to lr / start_divisor / end_divisor at update `steps`.
+  static Schedule one_cycle(double lr, std::int64_t steps, double rise = 0.3, double start_divisor = 25,
+                            double end_divisor = 1e4);
+  /// CosineAnnealingWarmRestarts: cycles of `cycle`, cycle growth, cycle growth^2, … updates, each from lr to min_lr.
+  static Schedule cosine_restarts(double lr, std::int64_t cycle, std::int64_t growth = 1, double min_lr = 0,
+                                  std::int64_t warmup = 0);
+  /// Warm-up, stable, decay: lr after the warm-up; the last `decay` of `steps` updates go linearly to min_lr.
+  static Schedule wsd(double lr, std::int64_t steps, std::int64_t decay, double min_lr = 0, std::int64_t warmup = 0);
+  /// lr factor(k): LambdaLR.
+  static Schedule lambda(double lr, std::function<double(std::int64_t k)> factor, std::int64_t warmup = 0);
+
+  /// Returns the options. Those of a schedule with a rule have only `lr`, the highest rate, and `warmup`.
   const ScheduleOptions& options() const { return options_; }
-  /// Returns the learning rate of update `k`, from 1.
+  std::string_view kind() const { return kind_; }  ///< name of the kind or rule, in checkpoints
+  /// Returns the learning rate of update `k`, from 1. Throws ArgumentError if a rule returns none that is finite and
+  /// >= 0.
   double lr(std::int64_t k) const;
-  /// Plateau: reads the loss of an evaluation and drops the rate if due. A loss that is not finite is ignored. Other
-  /// kinds ignore every loss.
+  /// Plateau: reads the loss of an evaluation and drops the rate if due. A loss that is not finite is ignored. Rules
+  /// that have observe() get every loss. Other kinds ignore it.
   void observe(double loss);
 
+  /// Forgets all observations.
+  void restart();
+
   /// Returns the kind, options().lr and the state of plateau: its rate, the best loss and the number of losses since
-  /// then. Other options are not saved.
+  /// then. Adds the state of a rule. Other options are not saved.
   StateDict state() const;
   /// Throws CheckpointError if `state` is not the state of a schedule.
   void check_state(const StateDict& state) const;
-  /// Restores the state of plateau. If it was saved with another options().lr, its rate is scaled by the ratio of both.
-  /// A state of another kind of schedule starts this schedule anew.
+  /// Restores the state of plateau or of a rule. If it was saved with another options().lr, its rate is scaled by the
+  /// ratio of both. A state of another kind of schedule starts this schedule anew.
   void load_state(const StateDict& state);
 
  private:
+  Schedule(detail::ScheduleRulePointer rule, std::int64_t warmup);
+
   ScheduleOptions options_;
+  std::string kind_;
+  detail::ScheduleRulePointer rule_, unused_rule_;  // the second one is the rule before the first observation
   double plateau_lr_;
   double best_ = std::numeric_limits<double>::infinity();
   std::int64_t losses_since_best_ = 0;

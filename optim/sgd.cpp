@@ -8,7 +8,8 @@ namespace binade::optim {
 namespace {
 
 UpdateRule rule_of(const SgdOptions& options) {
-  if (options.momentum > 0) return rules::Momentum{};
+  const auto has_momentum = [](const ParameterGroup& group) { return group.momentum.value_or(0) > 0; };
+  if (options.momentum > 0 || std::ranges::any_of(options.groups, has_momentum)) return rules::Momentum{};
   return rules::Sgd{};
 }
 
@@ -19,33 +20,37 @@ Sgd::Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options)
                                         .rule = rule_of(options),
                                         .lr = options.lr,
                                         .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays}),
-      options_(options) {
-  detail::check_option("sgd", "momentum", options.momentum, 0, 1, true);
-  detail::check_option("sgd", "dampening", options.dampening, 0, 1);
-  detail::check_option("sgd", "weight_decay", options.weight_decay, 0, 1e6);
-  check<ArgumentError>(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
-                       "sgd: nesterov wants momentum > 0 and dampening 0, got {} and {}", options.momentum,
-                       options.dampening);
-  detail::check_moment_settings("sgd", options.moment_dtype, 0, 0, options.weight_decay);
+                                        .decays = options.decays,
+                                        .groups = options.groups}),
+      options_(groups().options_of(options)) {
+  for (const SgdOptions& o : options_) {
+    detail::check_option("sgd", "momentum", o.momentum, 0, 1, true);
+    detail::check_option("sgd", "dampening", o.dampening, 0, 1);
+    detail::check_option("sgd", "weight_decay", o.weight_decay, 0, 1e6);
+    check<ArgumentError>(!o.nesterov || (o.momentum > 0 && o.dampening == 0),
+                         "sgd: nesterov wants momentum > 0 and dampening 0, got {} and {}", o.momentum, o.dampening);
+    detail::check_moment_settings("sgd", o.moment_dtype, 0, 0, o.weight_decay);
+  }
 }
 
-UpdateNumbers Sgd::numbers(bool decays, std::int64_t t, double lr) const {
-  const auto momentum = static_cast<float>(options_.momentum);
-  const bool first = t == 1;  // the first update sets the moment to the gradient
-  return {.step_size = static_cast<float>(lr),
-          .l2 = decays ? static_cast<float>(options_.weight_decay) : 0.0f,
+UpdateNumbers Sgd::numbers(const UpdateTarget& target) const {
+  const SgdOptions& o = options_[target.parameter_class];
+  const auto momentum = static_cast<float>(o.momentum);
+  // The first update sets the moment to the gradient; a class without momentum does so in every update.
+  const bool first = target.t == 1 || o.momentum == 0;
+  return {.step_size = static_cast<float>(target.lr),
+          .l2 = target.decays ? static_cast<float>(o.weight_decay) : 0.0f,
           .beta1 = first ? 0.0f : momentum,
-          .one_minus_beta1 = first ? 1.0f : static_cast<float>(1 - options_.dampening),
-          .gradient_share = options_.nesterov ? 1.0f : 0.0f,
-          .moment_share = options_.nesterov ? momentum : 1.0f};
+          .one_minus_beta1 = first ? 1.0f : static_cast<float>(1 - o.dampening),
+          .gradient_share = o.nesterov ? 1.0f : 0.0f,
+          .moment_share = o.nesterov ? momentum : 1.0f};
 }
 
-Optimizer::Magnitudes Sgd::bound(const Magnitudes& now, double gradient, bool decays, double lr) const {
-  const double g = gradient + (decays ? options_.weight_decay : 0) * now.value;
-  const double m = options_.momentum * now.moment1 + g;
-  const double d = options_.momentum > 0 ? std::max(m, g + options_.momentum * m) : g;
-  return {now.value + lr * d, options_.momentum > 0 ? m : 0, 0};
+Optimizer::Magnitudes Sgd::bound(const Magnitudes& now, double gradient, const UpdateTarget& target) const {
+  const SgdOptions& o = options_[target.parameter_class];
+  const double g = gradient + (target.decays ? o.weight_decay : 0) * now.value;
+  const double m = o.momentum * now.moment1 + g;
+  return {now.value + target.lr * std::max(m, o.momentum > 0 ? g + o.momentum * m : g), m, 0};
 }
 
 }  // namespace binade::optim

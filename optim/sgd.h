@@ -12,6 +12,7 @@ struct SgdOptions {
   bool nesterov = false;    ///< requires momentum > 0 and dampening 0
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
+  std::vector<ParameterGroup> groups{};
 };
 
 /// Stochastic gradient descent with momentum, as PyTorch defines it. w is a weight, g its gradient, m its moment:
@@ -24,14 +25,14 @@ class Sgd final : public Optimizer {
   requires requires(Model& model) { parameters_of(model); }
   explicit Sgd(Model& model, const SgdOptions& options = {}) : Sgd(parameters_of(model), options) {}
 
-  const SgdOptions& options() const { return options_; }
+  const SgdOptions& options() const { return options_.front(); }
 
  protected:
-  UpdateNumbers numbers(bool decays, std::int64_t t, double lr) const override;
-  Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const override;
+  UpdateNumbers numbers(const UpdateTarget& target) const override;
+  Magnitudes bound(const Magnitudes& now, double gradient, const UpdateTarget& target) const override;
 
  private:
-  SgdOptions options_;
+  std::vector<SgdOptions> options_;  // one per class of groups()
 };
 
 }  // namespace binade::optim

@@ -24,7 +24,7 @@ void UpdateBounds::distrust_moments(std::int64_t updates) {
 Magnitudes UpdateBounds::after(const Magnitudes& before, std::size_t slice, double gradient,
                                const StepInput& input) const {
   if (input.clip_value > 0) gradient = std::min(gradient, input.clip_value);
-  Magnitudes after = rule_(before, gradient, parameters_.slices()[slice].decays, input.lr);
+  Magnitudes after = rule_(before, gradient, slice, input);
   // The factor is a margin for rounding to float and to the 16-bit copy.
   for (double* x : {&after.value, &after.moment1, &after.moment2}) *x *= 1.001;
   return after;

@@ -24,7 +24,8 @@ class UpdateBounds {
  public:
   /// Returns upper bounds of a parameter's magnitudes after one update, given those before it and the largest unscaled,
   /// clipped gradient; infinity if the rule has no bound.
-  using Rule = std::function<Magnitudes(const Magnitudes& before, double gradient, bool decays, double lr)>;
+  using Rule =
+      std::function<Magnitudes(const Magnitudes& before, double gradient, std::size_t slice, const StepInput& input)>;
 
   /// `parameters` must outlive the object.
   UpdateBounds(const FlatParameters& parameters, DType moment_dtype, Rule rule)

@@ -1,15 +1,30 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "binade/amp/preflight/rules.h"
 
 namespace binade::amp {
 namespace {
 
-PreflightFinding of_optimizer(const Inspection& in, std::string rule, std::string what, std::string advice) {
+/// The settings of the parameters of one class of groups.
+struct Settings {
+  std::string op{};  ///< "adamw", or "adamw, group 'head.*'"
+  optim::UpdateFacts facts{};
+  double lr = 0;  ///< highest learning rate
+};
+
+Settings settings_of(const Inspection& in, std::size_t parameter_class) {
+  const optim::ParameterGroups& groups = in.optimizer.groups();
+  const std::string group = groups.name_of(parameter_class);
+  return {in.optimizer.kind() + (group.empty() ? "" : ", " + group), in.optimizer.facts_of(parameter_class),
+          groups.peak_lr(parameter_class, in.lr)};
+}
+
+PreflightFinding of_optimizer(std::string op, std::string rule, std::string what, std::string advice) {
   return {.rule = std::move(rule),
           .severity = Severity::kPossible,
-          .op = in.optimizer.kind(),
+          .op = std::move(op),
           .what = std::move(what),
           .advice = std::move(advice)};
 }
@@ -21,13 +36,14 @@ double vanishing_gradient(DType dtype, double beta2) { return std::sqrt(smallest
 
 /// Reports an eps that is too small: a gradient whose square underflows in f32, the dtype of updates, is divided by eps
 /// alone.
-void judge_eps(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
+void judge_eps(const Settings& settings, Findings& findings) {
+  const optim::UpdateFacts& facts = settings.facts;
   if (!facts.divides_by_root) return;
   const double gradient = vanishing_gradient(DType::f32, facts.beta2);
   const bool gone = rounded(facts.eps, DType::f32) == 0;
   if (!gone && gradient <= facts.eps) return;
   PreflightFinding f = of_optimizer(
-      in, "optimizer-eps",
+      settings.op, "optimizer-eps",
       gone ? fmt::format("its eps of {:g} is 0 in f32: a gradient of 0 is divided by 0", facts.eps)
            : fmt::format("its eps of {:g} is too small: a gradient whose square vanishes is divided by it alone",
                          facts.eps),
@@ -41,43 +57,47 @@ void judge_eps(const Inspection& in, const optim::UpdateFacts& facts, Findings& 
 }
 
 /// Reports 16-bit second moments that stay 0 for the measured gradients.
-void judge_moments(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
+void judge_moments(const Inspection& in, Findings& findings) {
+  const optim::UpdateFacts facts = in.optimizer.facts();
   const DType dtype = facts.moment_dtype;
   if (!facts.divides_by_root || !is_half(dtype) || in.scan.words.empty() || !in.scan.finite()) return;
-  const double vanishing = vanishing_gradient(dtype, facts.beta2);
   std::int64_t idle = 0, all = 0;
-  double largest = 0;
+  double largest = 0, beta2 = 0;
   for (std::size_t i = 0; i < in.scan.words.size(); ++i) {
     const double gradient = optim::magnitude_of(in.scan.words[i]) / in.measured_at;
     const std::int64_t count = in.optimizer.parameters().slices()[i].count;
     if (gradient > 0) all += count;
-    if (gradient == 0 || gradient > vanishing) continue;
+    const double own_beta2 = in.optimizer.facts_of(in.optimizer.groups().class_of(i)).beta2;
+    if (gradient == 0 || gradient > vanishing_gradient(dtype, own_beta2)) continue;
     idle += count;
-    largest = std::max(largest, gradient);
+    if (gradient > largest) largest = gradient, beta2 = own_beta2;
   }
   if (2 * idle <= all || idle == 0) return;
-  PreflightFinding f = of_optimizer(in, "moments-vanish",
+  PreflightFinding f = of_optimizer(in.optimizer.kind(), "moments-vanish",
                                     fmt::format("second moments of gradients up to {:.2g} round to 0 in {}", largest,
                                                 name_of(dtype)),
                                     "keep moments in f32 or bf16");
   f.severity = Severity::kMeasured;
   f.trigger = value_trigger("a gradient", largest, DType::f32, largest,
-                            fmt::format("{:.2g} x {:.2g}^2 is 0 in {}", 1 - facts.beta2, largest, name_of(dtype)));
+                            fmt::format("{:.2g} x {:.2g}^2 is 0 in {}", 1 - beta2, largest, name_of(dtype)));
   findings.push_back(std::move(f));
 }
 
-void judge_betas(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
-  for (const auto& [name, beta] : {std::pair("beta1", facts.beta1), {"beta2", facts.beta2}}) {
+void judge_betas(const Settings& settings, Findings& findings) {
+  for (const auto& [name, beta] : {std::pair("beta1", settings.facts.beta1), {"beta2", settings.facts.beta2}}) {
     if (rounded(beta, DType::f32) < 1) continue;
-    PreflightFinding f = of_optimizer(in, "beta-rounds-to-one",
+    PreflightFinding f = of_optimizer(settings.op, "beta-rounds-to-one",
                                       fmt::format("{} {:.12g} rounds to 1 in f32: that moment never moves", name, beta),
                                       fmt::format("use {} <= 0.9999999", name));
     f.trigger = value_trigger(name, beta, DType::f32, 1, fmt::format("{:.12g} is 1 in f32", beta));
     findings.push_back(std::move(f));
   }
+}
+
+void judge_averages(const Inspection& in, Findings& findings) {
   if (in.ema_decay > 0 && rounded(in.ema_decay, DType::f32) >= 1)
     findings.push_back(of_optimizer(
-        in, "beta-rounds-to-one",
+        in.optimizer.kind(), "beta-rounds-to-one",
         fmt::format("the decay {:.12g} of averaged weights rounds to 1 in f32: they never move", in.ema_decay),
         "use a decay <= 0.9999999"));
 }
@@ -85,16 +105,17 @@ void judge_betas(const Inspection& in, const optim::UpdateFacts& facts, Findings
 /// Returns the largest relative change of a weight that rounding to nearest in `dtype` undoes.
 double lost_share(DType dtype) { return std::ldexp(1.0, -range_of(dtype).mantissa_bits - 2); }
 
-void judge_decay(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
-  if (facts.decoupled_decay <= 0 || in.lr <= 0) return;
+void judge_decay(const Inspection& in, const Settings& settings, Findings& findings) {
+  const double decay = settings.facts.decoupled_decay;
+  if (decay <= 0 || settings.lr <= 0) return;
   const DType held = in.policy.master_weights ? DType::f32 : in.policy.low;
-  const double share = in.lr * facts.decoupled_decay;
+  const double share = settings.lr * decay;
   const bool in_f32 = rounded(1 - share, DType::f32) == 1;
   const bool rounds_to_nearest = is_half(held) && !in.policy.stochastic_rounding;
   if (!in_f32 && !(rounds_to_nearest && share < lost_share(held))) return;
   const DType dtype = in_f32 ? DType::f32 : held;
   PreflightFinding f = of_optimizer(
-      in, "decay-vanishes",
+      settings.op, "decay-vanishes",
       fmt::format("1 - lr x weight_decay = 1 - {:.2g} rounds to 1 in {}: weights never decay", share, name_of(dtype)),
       is_half(dtype) ? "round stochastically, or keep f32 masters" : "raise weight_decay, or set it to 0");
   f.trigger = value_trigger("1 - lr x weight_decay", 1 - share, dtype, 1, fmt::format("it is 1 in {}", name_of(dtype)));
@@ -108,24 +129,26 @@ double root_mean_square(const Tensor& tensor) {
 }
 
 /// Reports weights that do not change because their updates are lost in rounding.
-void judge_updates(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
-  if (in.lr <= 0 || in.policy.stochastic_rounding) return;
+void judge_updates(const Inspection& in, std::span<const Settings> settings, Findings& findings) {
+  if (in.policy.stochastic_rounding) return;
   std::int64_t idle = 0, all = 0;
   double update = 0, weight = 0;
   DType dtype = DType::f32;
   for (std::size_t i = 0; i < in.optimizer.parameters().size(); ++i) {
     const optim::FlatParameters::Slice& slice = in.optimizer.parameters().slices()[i];
+    const auto& [op, facts, lr] = settings[in.optimizer.groups().class_of(i)];
+    if (!facts.stated || lr <= 0) continue;
     if (!facts.unit_steps && (in.scan.words.empty() || !in.scan.finite())) continue;
     const double gradient = facts.unit_steps ? 1 : optim::magnitude_of(in.scan.words[i]) / in.measured_at;
     const double typical = root_mean_square(slice.variable.value());
     all += slice.count;
-    if (gradient == 0 || in.lr * gradient >= lost_share(slice.variable.dtype()) * typical) continue;
+    if (gradient == 0 || lr * gradient >= lost_share(slice.variable.dtype()) * typical) continue;
     if (slice.count > idle) update = in.lr * gradient, weight = typical, dtype = slice.variable.dtype();
     idle += slice.count;
   }
   if (2 * idle <= all) return;
   PreflightFinding f = of_optimizer(
-      in, "update-vanishes",
+      in.optimizer.kind(), "update-vanishes",
       fmt::format("updates of {:.2g} are lost in {} weights of about {:.2g}: most weights never move", update,
                   name_of(dtype), weight),
       is_half(dtype) ? "round stochastically, keep f32 masters, or raise the learning rate"
@@ -141,12 +164,23 @@ void judge_updates(const Inspection& in, const optim::UpdateFacts& facts, Findin
 }  // namespace
 
 void find_idle_updates(const Inspection& in, Findings& findings) {
-  const optim::UpdateFacts facts = in.optimizer.facts();
-  judge_eps(in, facts, findings);
-  judge_moments(in, facts, findings);
-  judge_betas(in, facts, findings);
-  judge_decay(in, facts, findings);
-  judge_updates(in, facts, findings);
+  std::vector<Settings> settings;
+  for (std::size_t c = 0; c < in.optimizer.groups().classes(); ++c) settings.push_back(settings_of(in, c));
+  for (std::size_t c = 0; c < settings.size(); ++c) {
+    // Settings that are those of an earlier class are judged once.
+    const auto same = [&](auto... members) {
+      return std::ranges::any_of(settings.begin(), settings.begin() + static_cast<std::ptrdiff_t>(c),
+                                 [&](const Settings& s) { return ((s.*members == settings[c].*members) && ...); });
+    };
+    if (!same(&Settings::facts)) {
+      judge_eps(settings[c], findings);
+      judge_betas(settings[c], findings);
+    }
+    if (!same(&Settings::facts, &Settings::lr)) judge_decay(in, settings[c], findings);
+  }
+  judge_averages(in, findings);
+  judge_moments(in, findings);
+  judge_updates(in, settings, findings);
 }
 
 }  // namespace binade::amp

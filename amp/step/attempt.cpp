@@ -88,6 +88,7 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
 void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase) {
   phase.optimizers = transaction_.indices_of(feed.phases[static_cast<std::size_t>(phase.number)]);
   attempt.lr = transaction_.lr_of(plan.step, phase.optimizers.front()) * phase.lr_factor;
+  attempt.lr_cut = transaction_.remediation().lr_factor(plan.step) * phase.lr_factor;
   PhaseAttempt& result = attempt.phases.emplace_back();
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
@@ -223,7 +224,9 @@ optim::StepInput AttemptRunner::update_of(const Attempt& attempt) const {
   return {.inverse_scale = attempt.inverse_scale(),
           .clip_factor = attempt.clip_factor,
           .clip_value = options_.clip_value,
-          .lr = attempt.lr};
+          .lr = attempt.lr,
+          .step = attempt.step,
+          .lr_cut = attempt.lr_cut};
 }
 
 void AttemptRunner::set_clip_factor(Attempt& attempt) const {

@@ -180,6 +180,9 @@ StepGraphs::Specialization& StepGraphs::specialization_of(const GraphStep& step)
 /// If the step can be captured, prepares the graph's inputs and returns true.
 bool StepGraphs::prepare(Specialization& graph, const GraphStep& step) {
   const Device device = transaction_.device();
+  if (!graph.unsupported && kernels(device).decide && !transaction_.optimizers().front()->device_can_decide())
+    mark_unsupported(graph, fmt::format("a device cannot decide about the updates of {}, a rule outside of Binade",
+                                        transaction_.optimizers().front()->kind()));
   if (graph.unsupported || !kernels(device).decide || !transaction_.device_updates().possible()) return false;
   if (step.batch.size() > Exchange::kMicroBatches) return false;
   if (!std::exchange(graph.ran_before, true)) {  // the first step runs eagerly: libraries choose their algorithms

@@ -239,7 +239,7 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
   std::vector<std::uint8_t> trained(transaction_->parameters().size());
   for (const PhaseAttempt& phase : attempt.phases)
     for (const OptimizerUpdate& update : phase.updates) {
-      lr = std::max(lr, update.input.lr);
+      lr = std::max(lr, transaction_->optimizers()[update.optimizer]->groups().highest_lr(update.input));
       std::fill_n(trained.begin() + static_cast<std::ptrdiff_t>(transaction_->first_parameter(update.optimizer)),
                   transaction_->optimizers()[update.optimizer]->parameters().size(), 1);
     }
@@ -349,6 +349,7 @@ Attempt Trainer::attempt_at(const StepFeed& feed, std::int64_t ahead) const {
   attempt.loss_scale = transaction_->scaler().scale();
   attempt.micro_batches = static_cast<int>(feed.origins.size());
   attempt.lr = transaction_->lr_of(attempt.step);
+  attempt.lr_cut = transaction_->remediation().lr_factor(attempt.step);
   return attempt;
 }
 

@@ -445,6 +445,7 @@ void Transaction::with_other_weights(const std::function<void(const PutWeights& 
 
 void Transaction::observe(double loss) {
   for (OptimizerState& state : states_) state.schedule.observe(loss);
+  for (optim::Optimizer* optimizer : optimizers_) optimizer->observe(loss);
 }
 
 void Transaction::add_callback(Callback& callback) {
@@ -530,7 +531,9 @@ std::vector<std::string> Transaction::changes_since(const StateDict& saved) cons
   differ("precision", description_of(saved.text("amp/policy")), description_of(options_.precision.to_string()));
   if (saved.contains("amp/scaler/mode"))
     differ("loss scale", saved.text("amp/scaler/mode"), to_string(scaler_.options()));
-  for (const OptimizerState& one : states_) {
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const OptimizerState& one = states_[i];
+    std::ranges::move(optimizers_[i]->changes_since(saved.section(one.section)), std::back_inserter(changes));
     const StateDict now = one.schedule.state(), then = saved.section(section_of_schedule(one.name));
     const std::string of = one.name.empty() ? "" : fmt::format(" of {}", one.name);
     if (then.contains("kind")) differ("schedule" + of, then.text("kind"), now.text("kind"));

@@ -28,12 +28,13 @@ double half_step(double value, DType dtype) {
 void Stagnation::before_update(optim::Optimizer& optimizer, const optim::StepInput& input) {
   optim::FlatParameters& parameters = optimizer.parameters();
   parameters.gradients();
-  const bool unit_steps = optimizer.facts().unit_steps;
   for (std::size_t s = 0; s < parameters.size(); ++s) {
     if (!parameters.has_gradient(s)) continue;
     const optim::FlatParameters::Slice& parameter = parameters.slices()[s];
     const Tensor value = parameter.variable.value().on_host();
     const Tensor gradient = parameter.variable.state()->grad.on_host();
+    const double rate = optimizer.lr_of(s, input);
+    const optim::UpdateFacts facts = optimizer.facts_of(optimizer.groups().class_of(s));
     const std::int64_t stride = std::max<std::int64_t>(1, value.numel() / kSamplesPerParameter);
     for (std::int64_t i = 0; i < value.numel(); i += stride) {
       const double g = gradient.data<float>()[i];
@@ -59,11 +60,12 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, double lr, bo
     if (w.parameter != parameter) value = (parameter = w.parameter)->variable.value().on_host();
     const double now = value.at(w.index);
     squares += (now - w.value) * (now - w.value);
-    if (value.rank() < 2) continue;  // biases are not judged: they begin at 0, where any update changes them
+    if (value.rank() < 2 || w.rate == 0)
+      continue;  // biases are not judged: they begin at 0, where any update changes them
     Count& count = counts[static_cast<std::size_t>(value.dtype())];
     if (count.sampled++ == 0) count.parameter = w.parameter;
     count.unchanged += now == w.value;
-    if (w.unit > 0) count.sufficient_lrs.push_back(half_step(w.value, value.dtype()) / w.unit);
+    if (w.update > 0) count.sufficient_lrs.push_back(lr * half_step(w.value, value.dtype()) / w.update);
   }
   update_rms_ = sample_.empty() ? 0 : std::sqrt(squares / static_cast<double>(sample_.size()));
   sample_.clear();

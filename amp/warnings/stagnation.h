@@ -54,7 +54,8 @@ class Stagnation {
     const optim::FlatParameters::Slice* parameter = nullptr;
     std::int64_t index{};  // index of the element in the parameter
     double value{};        // before the update
-    double unit{};         // size of the update at a learning rate of 1
+    double rate{};         // learning rate of the parameter
+    double update{};       // magnitude of its update; 0: unknown
   };
   /// The weights of one dtype.
   struct Group {

@@ -73,8 +73,14 @@ struct Lion {
   }
 };
 
+/// w = g. For optimizers that compute new weights by themselves: g is the new weight.
+struct Assign {
+  static constexpr int kMoments = 0;
+  BINADE_HD static void update(const UpdateNumbers&, float g, UpdateElement& x) { x.w = g; }
+};
+
 }  // namespace rules
 
-using UpdateRule = std::variant<rules::Sgd, rules::Momentum, rules::Adam, rules::Lion>;
+using UpdateRule = std::variant<rules::Sgd, rules::Momentum, rules::Adam, rules::Lion, rules::Assign>;
 
 }  // namespace binade

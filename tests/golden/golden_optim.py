@@ -5,6 +5,8 @@ there is an average, ema.K.P; schedules have lr, the rate of step 1, 2, ….
 
 sgd, adam, adamw   torch.optim (sgd and adam add weight_decay * p to the gradient, adamw shrinks the weight)
 lion               u = sign(beta1 m + (1 - beta1) g); p -= lr (u + weight_decay p); m = beta2 m + (1 - beta2) g
+rmsprop            torch.optim.RMSprop
+muon               torch.optim.Muon (nesterov, momentum 0.95, weight_decay) for w, torch.optim.Adam for b
 clip norm          torch.nn.utils.clip_grad_norm_ over all parameters; value: clip_grad_value_
 clip adaptive      for each unit (row of a matrix or filter; a vector is one unit): |g| is brought down to
                    limit * max(|w|, 1e-3) where it is larger (Brock et al. 2021, eq. 3)
@@ -12,6 +14,7 @@ ema                a = decay a + (1 - decay) p after each step, a = p before the
 schedules          warm-up: step k of the first W has lr k / W. Then, with f = (k - W) / (N - W): linear lr + (min_lr - lr) f,
                    cosine min_lr + (lr - min_lr) (1 + cos(pi f)) / 2, constant lr. plateau: torch's ReduceLROnPlateau on given
                    losses, factor 0.5, patience 2, relative threshold 1e-4, the rate after each loss
+rules              the rates that torch.optim.lr_scheduler has before each of 24 steps
 """
 import math
 
@@ -37,6 +40,22 @@ class Lion(torch.optim.Optimizer):
                 u = (beta1 * m + (1 - beta1) * p.grad).sign()
                 p.sub_(group["lr"] * (u + group["weight_decay"] * p))
                 m.mul_(beta2).add_((1 - beta2) * p.grad)
+
+
+class MuonAndAdam:
+    """torch.optim.Muon for w, Adam for b. Muon's Newton-Schulz iterations, which PyTorch does in bfloat16, are in double."""
+
+    def __init__(self, groups):
+        self.muon = torch.optim.Muon(groups[0]["params"], lr=0.02, momentum=0.95, weight_decay=groups[0]["weight_decay"])
+        self.adam = torch.optim.Adam(groups[1]["params"], lr=0.02, betas=(0.9, 0.95), eps=1e-8)
+
+    def step(self):
+        bfloat16, torch.Tensor.bfloat16 = torch.Tensor.bfloat16, lambda x: x
+        try:
+            self.muon.step()
+        finally:
+            torch.Tensor.bfloat16 = bfloat16
+        self.adam.step()
 
 
 def clip_adaptive(parameters, limit):
@@ -99,6 +118,28 @@ def schedules(file):
     for loss in losses:
         plateau.step(loss)
         rates.append(optimizer.param_groups[0]["lr"])
+    rules = torch.optim.lr_scheduler
+
+    def rule(name, params, make, warmup=0):
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.01)
+        scheduler, rates = make(optimizer), []
+        for _ in range(24):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        file.case(f"rule.{name}", "rule", {"schedule": name.split(".")[0], "lr": 0.01, **params}, [("lr", np.asarray(rates))])
+
+    rule("step", {"every": 5, "factor": 0.3}, lambda o: rules.StepLR(o, 5, 0.3))
+    rule("multi_step", {"first": 4, "second": 9, "factor": 0.5}, lambda o: rules.MultiStepLR(o, [4, 9], 0.5))
+    rule("exponential", {"factor": 0.9}, lambda o: rules.ExponentialLR(o, 0.9))
+    rule("one_cycle", {"steps": 25, "rise": 0.3}, lambda o: rules.OneCycleLR(o, 0.01, 25, pct_start=0.3))
+    rule("one_cycle.late", {"steps": 25, "rise": 0.7}, lambda o: rules.OneCycleLR(o, 0.01, 25, pct_start=0.7))
+    rule("cosine_restarts", {"cycle": 5, "growth": 1, "min_lr": 0.001}, lambda o: rules.CosineAnnealingWarmRestarts(o, 5, 1, 0.001))
+    rule("cosine_restarts.growing", {"cycle": 3, "growth": 2, "min_lr": 0.0}, lambda o: rules.CosineAnnealingWarmRestarts(o, 3, 2))
+    rule("lambda", {}, lambda o: rules.LambdaLR(o, lambda epoch: 0.95 ** epoch + 0.1))
+    # lr for 16 updates, then linearly to 0.001 at update 24
+    rule("wsd", {"steps": 24, "decay": 8, "min_lr": 0.001},
+         lambda o: rules.SequentialLR(o, [rules.ConstantLR(o, 1.0), rules.LinearLR(o, 0.8875, 0.1, 7)], [16]))
     file.case("schedule.plateau", "plateau", {"lr": 0.01, "min_lr": 0.001, "factor": 0.5, "patience": 2, "threshold": 1e-4},
               [("loss", np.asarray(losses)), ("lr", np.asarray(rates))])
 
@@ -125,4 +166,8 @@ def write(file):
     run(file, "sgd.clip_value", "sgd", *sgd(momentum=0.9), clip="value", limit=0.5)
     run(file, "sgd.clip_adaptive", "sgd", *sgd(), clip="adaptive", limit=0.8)
     run(file, "adamw.ema", "adamw", *adam(torch.optim.AdamW), weight_decay=0.1, ema=0.9)
+    for name, more in (("plain", {}), ("momentum", {"momentum": 0.9}), ("centered", {"momentum": 0.9, "centered": True})):
+        run(file, f"rmsprop.{name}", "rmsprop", lambda groups, more=more: torch.optim.RMSprop(groups, lr=0.01, alpha=0.9, **more),
+            {"lr": 0.01, "alpha": 0.9, "momentum": more.get("momentum", 0.0), "centered": more.get("centered", False)}, weight_decay=0.1)
+    run(file, "muon", "muon", MuonAndAdam, {"lr": 0.02}, weight_decay=0.1)
     schedules(file)

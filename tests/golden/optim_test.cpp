@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "binade/optim/schedule.h"
 #include "binade/optim/sgd.h"
 #include "tests/golden/golden_file.h"
+#include "tests/optim/muon.h"
+#include "tests/optim/rmsprop.h"
 
 namespace binade::golden {
 namespace {
@@ -29,6 +32,14 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Case& c, std::vector<opti
                                                                                  .momentum = c.number("momentum"),
                                                                                  .weight_decay = decay,
                                                                                  .nesterov = c.flag("nesterov")});
+  if (c.op == "rmsprop")
+    return std::make_unique<user::Rmsprop>(std::move(parameters), user::RmspropOptions{.lr = lr,
+                                                                                       .alpha = c.number("alpha"),
+                                                                                       .weight_decay = decay,
+                                                                                       .momentum = c.number("momentum"),
+                                                                                       .centered = c.flag("centered")});
+  if (c.op == "muon")
+    return std::make_unique<user::Muon>(std::move(parameters), user::MuonOptions{.lr = lr, .weight_decay = decay});
   const double beta1 = c.number("beta1"), beta2 = c.number("beta2");
   if (c.op == "lion")
     return std::make_unique<optim::Lion>(
@@ -94,11 +105,43 @@ TEST(GoldenOptim, OptimizersClippingAndAveragesMatchPyTorchOverTwentySteps) {
   const Runtime runtime;
   int met = 0;
   for (const Case& c : cases()) {
-    if (c.op == "schedule" || c.op == "plateau") continue;
+    if (c.op == "schedule" || c.op == "rule" || c.op == "plateau") continue;
     run(c);
     ++met;
   }
-  EXPECT_EQ(met, 15);
+  EXPECT_EQ(met, 19);
+}
+
+optim::Schedule rule_of(const Case& c) {
+  using optim::Schedule;
+  const double lr = c.number("lr");
+  const std::string kind = c.text("schedule");
+  if (kind == "step") return Schedule::step(lr, c.integer("every"), c.number("factor"));
+  if (kind == "multi_step")
+    return Schedule::multi_step(lr, {c.integer("first"), c.integer("second")}, c.number("factor"));
+  if (kind == "exponential") return Schedule::exponential(lr, c.number("factor"));
+  if (kind == "one_cycle") return Schedule::one_cycle(lr, c.integer("steps"), c.number("rise"));
+  if (kind == "cosine_restarts")
+    return Schedule::cosine_restarts(lr, c.integer("cycle"), c.integer("growth"), c.number("min_lr"));
+  if (kind == "lambda")
+    return Schedule::lambda(lr, [](std::int64_t k) { return std::pow(0.95, static_cast<double>(k - 1)) + 0.1; });
+  if (kind == "wsd") return Schedule::wsd(lr, c.integer("steps"), c.integer("decay"), c.number("min_lr"));
+  ADD_FAILURE() << "no schedule " << kind;
+  return Schedule();
+}
+
+TEST(GoldenOptim, ScheduleRulesMatchPyTorch) {
+  int met = 0;
+  for (const Case& c : cases()) {
+    if (c.op != "rule") continue;
+    SCOPED_TRACE(c.name);
+    const optim::Schedule schedule = rule_of(c);
+    const std::vector<double>& want = c.array("lr").values;
+    for (std::size_t k = 0; k < want.size(); ++k)
+      EXPECT_NEAR(schedule.lr(static_cast<std::int64_t>(k) + 1), want[k], 1e-9 * want[k]) << "step " << k + 1;
+    ++met;
+  }
+  EXPECT_EQ(met, 9);
 }
 
 TEST(GoldenOptim, SchedulesMatchTheirFormulas) {

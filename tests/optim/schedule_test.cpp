@@ -87,5 +87,81 @@ TEST(Schedule, OptionsOutOfRangeAreRefused) {
   EXPECT_THROW(schedule_kind("cosin"), ArgumentError);
 }
 
+/// A rate that falls whenever a loss is above the one before.
+struct Cautious {
+  double lr = 1, last = 0;
+  double operator()(std::int64_t) const { return lr; }
+  std::string kind() const { return "cautious"; }
+  void observe(double loss) {
+    if (loss > last) lr /= 2;
+    last = loss;
+  }
+  StateDict state() const {
+    StateDict state;
+    state.put("lr", lr);
+    state.put("last", last);
+    return state;
+  }
+  void load_state(const StateDict& state) {
+    check<CheckpointError>(state.number("lr") > 0, "cautious: wanted an lr above 0");
+    lr = state.number("lr");
+    last = state.number("last");
+  }
+};
+
+TEST(ScheduleRules, AUsersRuleKeepsItsState) {
+  Schedule s(Cautious{}), copy = s;
+  for (const double loss : {1.0, 2.0, 1.5}) s.observe(loss);
+  EXPECT_EQ(s.lr(1), 0.25);
+  EXPECT_EQ(copy.lr(1), 1) << "a copy has a state of its own";
+  Schedule resumed((Cautious()));
+  resumed.check_state(s.state());
+  EXPECT_EQ(resumed.lr(1), 1) << "a check changes nothing";
+  resumed.load_state(s.state());
+  EXPECT_EQ(resumed.lr(1), 0.25);
+  resumed.observe(1.6);
+  EXPECT_EQ(resumed.lr(1), 0.125);
+  StateDict damaged;
+  for (const auto& [name, value] : s.state().values())
+    damaged.put(name, name == "rule/lr" ? StateDict::Value(-1.0) : value);
+  EXPECT_THROW(resumed.check_state(damaged), CheckpointError);
+  resumed.load_state(Schedule::constant(1).state());
+  EXPECT_EQ(resumed.lr(1), 1) << "the state of another kind starts it anew";
+  Schedule constant = Schedule::constant(3);
+  constant.load_state(s.state());
+  EXPECT_EQ(constant.lr(9), 3);
+}
+
+TEST(ScheduleRules, AFunctionIsASchedule) {
+  const Schedule s = [](std::int64_t k) { return k < 5 ? 0.5 : 0.25; };
+  EXPECT_EQ(s.lr(4), 0.5);
+  EXPECT_EQ(s.lr(5), 0.25);
+  EXPECT_EQ(s.options().lr, 0.5) << "the highest rate";
+  EXPECT_EQ(s.kind(), "custom");
+  const Schedule warm([](std::int64_t k) { return 1.0 / static_cast<double>(k); }, 4);
+  EXPECT_EQ(warm.lr(2), 0.5);
+  EXPECT_EQ(warm.lr(4), 1);
+  EXPECT_EQ(warm.lr(5), 1);
+  EXPECT_EQ(warm.lr(6), 0.5);
+  const Schedule bad = [](std::int64_t k) { return k == 3 ? -1.0 : 0.5; };
+  EXPECT_THROW(bad.lr(3), ArgumentError);
+}
+
+TEST(ScheduleRules, RatesStayAfterTheLastStep) {
+  EXPECT_DOUBLE_EQ(Schedule::one_cycle(1, 10).lr(99), 1.0 / 25 / 1e4);
+  const Schedule wsd = Schedule::wsd(1, 20, 5, 0.1, 4);
+  EXPECT_DOUBLE_EQ(wsd.lr(2), 0.5);
+  EXPECT_DOUBLE_EQ(wsd.lr(15), 1);
+  EXPECT_DOUBLE_EQ(wsd.lr(20), 0.1);
+  EXPECT_DOUBLE_EQ(wsd.lr(21), 0.1);
+  EXPECT_THROW(Schedule::wsd(1, 5, 5, 0, 1), ArgumentError);
+  EXPECT_THROW(Schedule::step(1, 0), ArgumentError);
+  EXPECT_THROW(Schedule::multi_step(1, {3, 2}), ArgumentError);
+  EXPECT_THROW(Schedule::exponential(1, 2), ArgumentError);
+  EXPECT_THROW(Schedule::one_cycle(1, 10, 1.5), ArgumentError);
+  EXPECT_THROW(Schedule::cosine_restarts(1, 0), ArgumentError);
+  EXPECT_THROW(Schedule::lambda(1, nullptr), ArgumentError);
+}
+
 }  // namespace
 }  // namespace binade::optim

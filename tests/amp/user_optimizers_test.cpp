@@ -1,0 +1,186 @@
+#include <gtest/gtest.h>
+
+#include "binade/amp/preflight/finding.h"
+#include "binade/core/error.h"
+#include "tests/amp/toy.h"
+#include "tests/optim/muon.h"
+#include "tests/optim/rmsprop.h"
+
+/// Optimizers outside of Binade, and groups of parameters, in runs with a Trainer.
+namespace binade::amp {
+namespace {
+
+template <class Optimizer>
+struct UserRun {
+  Runtime runtime{{.seed = 1, .threads = 1}};
+  toy::Net net;
+  Optimizer optimizer;
+  Trainer trainer;
+
+  template <class Options>
+  UserRun(const Options& options, const TrainerOptions& run)
+      : optimizer(net, options), trainer(runtime, net, optimizer, run) {}
+  StepResult step(const toy::Batch& batch) {
+    return trainer.step(batch, [&](const toy::Batch& b) { return toy::loss(net, b); });
+  }
+  StepResult step(std::uint32_t k) { return step(toy::batch(k)); }
+};
+
+/// Ten steps at once, and with a new process after five, must end with the same bits. The loss must fall.
+template <class Optimizer, class Options>
+void expect_to_resume(const Options& options) {
+  for (const char* precision : {"fp32", "fp16", "bf16", "pure-bf16"}) {
+    const TrainerOptions run{.precision = Policy::by_name(precision),
+                             .schedule = optim::Schedule::cosine(options.lr, 12, 0, 2),
+                             .clip_norm = 1,
+                             .ema = optim::EmaOptions{}};
+    std::string whole;
+    StateDict saved;
+    double first = 0, last = 0;
+    {
+      UserRun<Optimizer> one(options, run);
+      for (std::uint32_t k = 0; k < 12; ++k) {
+        if (k == 6) saved = one.trainer.state();
+        last = one.step(k % 2).loss;
+        if (k == 0) first = last;
+      }
+      EXPECT_EQ(one.trainer.steps(), 12);
+      whole = one.trainer.state_hash();
+    }
+    EXPECT_LT(last, first) << precision;
+    UserRun<Optimizer> two(options, run);
+    two.trainer.load_state(saved);
+    EXPECT_TRUE(two.trainer.changes().empty());
+    for (std::uint32_t k = 6; k < 12; ++k) two.step(k % 2);
+    EXPECT_EQ(two.trainer.state_hash(), whole) << precision;
+  }
+}
+
+TEST(UserOptimizers, ResumeToTheSameBits) {
+  expect_to_resume<user::Rmsprop>(user::RmspropOptions{.lr = 0.01, .momentum = 0.5, .centered = true});
+  expect_to_resume<user::Muon>(user::MuonOptions{.lr = 0.02, .vector_lr_factor = 0.1});
+}
+
+TEST(UserOptimizers, GroupsResumeToTheSameBits) {
+  expect_to_resume<optim::AdamW>(
+      optim::AdamWOptions{.lr = 0.02,
+                          .groups = {{.match = "*.bias", .weight_decay = 0, .beta2 = 0.9},
+                                     {.match = "up.*", .lr_factor = 0.5},
+                                     {.match = "down.*", .schedule = optim::Schedule::linear(0.01, 20)}}});
+  expect_to_resume<user::Rmsprop>(
+      user::RmspropOptions{.lr = 0.02, .groups = {{.match = "up.*", .lr = 0.01, .eps = 1e-4}}});
+}
+
+TEST(UserOptimizers, AnUpdateThatOverflowsLeavesNoTrace) {
+  UserRun<user::Rmsprop> run(user::RmspropOptions{.lr = 0.01}, {.on_nan = OnNan::kStop});
+  run.step(0);
+  const std::string before = run.trainer.state_hash();
+  // The gradient is finite, its square is not.
+  const auto loss = [&](const toy::Batch& b) { return toy::loss(run.net, b) * 1e22; };
+  EXPECT_THROW(run.trainer.step(toy::batch(1), loss), NumericError);
+  EXPECT_EQ(run.trainer.state_hash(), before);
+  EXPECT_TRUE(run.step(1).committed);
+}
+
+TEST(UserOptimizers, AnErrorInAnUpdateLeavesNoTrace) {
+  struct Refusing final : optim::CustomOptimizer {
+    explicit Refusing(nn::Module& model)
+        : CustomOptimizer(optim::parameters_of(model), {.kind = "refusing", .lr = 1}) {}
+    void update(optim::ParameterUpdate& u) const override {
+      u.weight = u.weight * 2.0;
+      if (refuses && u.name == "down.weight") throw ArgumentError("no");
+    }
+    bool refuses = false;
+  };
+  Runtime runtime({.seed = 1});
+  toy::Net net;
+  Refusing optimizer(net);
+  Trainer trainer(runtime, net, optimizer, {});
+  const auto step = [&] { return trainer.step(toy::batch(0), [&](const toy::Batch& b) { return toy::loss(net, b); }); };
+  step();
+  const std::string before = trainer.state_hash();
+  optimizer.refuses = true;
+  EXPECT_THROW(step(), ArgumentError);
+  EXPECT_EQ(trainer.state_hash(), before);
+  optimizer.refuses = false;
+  EXPECT_TRUE(step().committed);
+}
+
+TEST(UserOptimizers, ChangedGroupsAreTold) {
+  StateDict saved;
+  {
+    UserRun<optim::AdamW> run(optim::AdamWOptions{.groups = {{.match = "up.*", .lr_factor = 0.5}}}, {});
+    run.step(0);
+    saved = run.trainer.state();
+  }
+  UserRun<optim::AdamW> run(optim::AdamWOptions{.groups = {{.match = "up.*", .lr_factor = 0.1}}}, {});
+  run.trainer.load_state(saved);
+  ASSERT_EQ(run.trainer.changes().size(), 1u);
+  EXPECT_EQ(run.trainer.changes()[0],
+            "parameter groups: group 'up.*' (2 parameters): lr_factor 0.5 -> group 'up.*' (2 parameters): lr_factor "
+            "0.1");
+}
+
+TEST(UserOptimizers, PlateauSchedulesOfGroupsGetTheScore) {
+  UserRun<optim::Sgd> run(
+      optim::SgdOptions{.groups = {{.match = "up.*", .schedule = optim::Schedule::plateau(0.1, 0.5, 0)}}}, {});
+  run.trainer.observe(1);
+  run.trainer.observe(1);
+  EXPECT_EQ(run.optimizer.lr_of(0, {.lr = 1}), 0.05);
+}
+
+std::vector<std::string> rules_found(PreflightReport report) {
+  std::vector<std::string> rules;
+  for (const PreflightFinding& f : report.findings) rules.push_back(f.rule + ": " + f.op);
+  return rules;
+}
+
+TEST(UserOptimizers, PreflightJudgesEveryGroupAndNoUnknownRule) {
+  using Rules = std::vector<std::string>;
+  const auto loss_of = [](toy::Net& net) { return [&net](const toy::Batch& b) { return toy::loss(net, b); }; };
+  UserRun<optim::AdamW> grouped(optim::AdamWOptions{.groups = {{.match = "up.*", .eps = 1e-30},
+                                                           {.match = "down.*", .weight_decay = 1e-9, .beta2 = 1 - 1e-9},
+                                                           {.match = "up.bias", .lr_factor = 0}}},
+                            {});
+  EXPECT_EQ(rules_found(grouped.trainer.preflight(toy::batch(0), loss_of(grouped.net))),
+            (Rules{"optimizer-eps: adamw, group 'up.*'", "beta-rounds-to-one: adamw, group 'down.*'",
+                   "decay-vanishes: adamw, group 'down.*'"}));
+  UserRun<user::Rmsprop> rmsprop(user::RmspropOptions{.eps = 1e-30}, {});
+  EXPECT_EQ(rules_found(rmsprop.trainer.preflight(toy::batch(0), loss_of(rmsprop.net))),
+            Rules{"optimizer-eps: rmsprop"});
+  UserRun<user::Muon> muon(user::MuonOptions{.lr = 1e-12}, {});
+  EXPECT_EQ(rules_found(muon.trainer.preflight(toy::batch(0), loss_of(muon.net))), Rules{})
+      << "nothing is claimed about a rule that states no facts";
+}
+
+TEST(UserSchedules, ResumeWithTheirState) {
+  struct Halving {
+    double lr = 0.1;
+    double operator()(std::int64_t) const { return lr; }
+    void observe(double) { lr /= 2; }
+    StateDict state() const {
+      StateDict state;
+      state.put("lr", lr);
+      return state;
+    }
+    void load_state(const StateDict& state) { lr = state.number("lr"); }
+  };
+  StateDict saved;
+  {
+    UserRun<optim::Sgd> run(optim::SgdOptions{}, {.schedule = Halving{}});
+    run.step(0);
+    run.trainer.observe(1);
+    saved = run.trainer.state();
+  }
+  UserRun<optim::Sgd> run(optim::SgdOptions{}, {.schedule = Halving{}});
+  run.trainer.load_state(saved);
+  EXPECT_EQ(run.step(1).lr, 0.05);
+  UserRun<optim::Sgd> bad(optim::SgdOptions{}, {.schedule = [](std::int64_t k) { return k == 2 ? std::nan("") : 0.1; }});
+  bad.step(0);
+  const std::string before = bad.trainer.state_hash();
+  EXPECT_THROW(bad.step(1), ArgumentError);
+  EXPECT_EQ(bad.trainer.state_hash(), before);
+}
+
+}  // namespace
+}  // namespace binade::amp

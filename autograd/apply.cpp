@@ -68,7 +68,7 @@ Observation observed(const OpInfo& info, ObservationScope& observation, std::spa
 
 Edge edge_to(const Variable& x) {
   if (!x.requires_grad()) return {};
-  if (x.is_leaf()) return {nullptr, 0, x.state()};
+  if (x.is_leaf()) return x.state()->hooks ? edge_to_hooked_leaf(x) : Edge{nullptr, 0, x.state()};
   return {x.state()->node, x.state()->output, nullptr};
 }
 

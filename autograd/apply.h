@@ -22,6 +22,8 @@ Observation observed(const OpInfo& info, ObservationScope& observation, std::spa
 [[noreturn]] void throw_no_memory(const OpInfo& info, std::string_view module_path);
 /// Returns the edge to the producer of `x`, to which backward passes the gradient of `x`.
 Edge edge_to(const Variable& x);
+/// Like edge_to(), for a leaf that Variable::register_hook() was called for.
+Edge edge_to_hooked_leaf(const Variable& x);
 /// Describes input `x`, which the op reads as `tensor`. The gradient of a parameter is f32
 /// (docs/decisions/0002-parameter-gradients-are-fp32.md).
 OpContext::Input input_of(const Variable& x, const Tensor& tensor);

@@ -279,7 +279,7 @@ class NodeSink final : public GradSink {
 /// by several ops, observers get the sum so far from an op that added to it, and from any other op its own
 /// contribution.
 void run_backward(Node& node, Tensors& gy, NodeSink& sink) try {
-  if (detail::tape_observers().empty()) return node.backward(gy, sink);
+  if (detail::tape_observers().empty() || !node.observed()) return node.backward(gy, sink);
   const OpCall call{.info = node.info(),
                     .module_path = node.module_path(),
                     .tape_index = node.tape_index(),

@@ -36,6 +36,8 @@ class Node {
   virtual const void* params() const { return nullptr; }
   /// Returns the op unit's own member `derivative`; null if it has none.
   virtual Derivative derivative() const { return nullptr; }
+  /// False if the node records no op, so that observers are not notified of its backward.
+  virtual bool observed() const { return true; }
 
   const OpInfo& info() const { return info_; }
   const std::string& module_path() const { return module_path_; }

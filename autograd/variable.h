@@ -5,9 +5,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 #include <utility>
+#include <vector>
 
+#include "binade/autograd/hooks.h"
 #include "binade/autograd/low_buffer.h"
 #include "binade/core/scope.h"
 #include "binade/core/tensor.h"
@@ -15,6 +16,15 @@
 namespace binade {
 
 class Node;
+class Variable;
+
+/// Receives a gradient in backward. Returns the gradient to use instead, of the same shape and dtype, or an undefined
+/// variable to keep it. Must not write into `gradient`.
+using GradientHook = std::function<Variable(const Variable& gradient)>;
+struct VariableHooks {
+  detail::HookList<GradientHook> list{};
+  std::weak_ptr<Node> node{};  ///< of a leaf: the node that calls the hooks in the current graph
+};
 
 /// A tensor with the history of how it was computed; the type that models compute with. Copies refer to the same
 /// variable. A Tensor converts implicitly to a Variable that requires no gradient.
@@ -39,6 +49,16 @@ class Variable {
   /// Returns the same value without history.
   Variable detach() const;
 
+  /// Calls `hook(gradient)` in every backward, with the gradient that reaches the variable: that of a leaf is of one
+  /// backward, before it is added to grad(); that of a computed variable is the sum from the ops that read it after the
+  /// registration. `hook` returns nothing, or a gradient to use instead (GradientHook). In a step of a Trainer the
+  /// gradient includes the loss scale. Throws AutogradError if the variable requires no gradient. docs/hooks.md says
+  /// what hooks may do.
+  template <class F>
+  HookHandle register_hook(F hook) const {
+    return add_hook(detail::returning<Variable>(std::move(hook)));
+  }
+
   /// Returns the value of a one-element variable. Throws ShapeError for others.
   double item() const { return value().item(); }
 
@@ -48,8 +68,12 @@ class Variable {
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
+  HookHandle add_hook(GradientHook hook) const;
   std::shared_ptr<State> state_;
 };
+
+/// Returns the same value; its gradient passes through `hook`. Returns `x` itself if it has no gradient.
+Variable with_gradient_hook(const Variable& x, GradientHook hook);
 
 /// The state that all copies of a Variable share. Public for optimizers and checkpoints.
 struct Variable::State {
@@ -62,6 +86,7 @@ struct Variable::State {
   std::shared_ptr<Node> node;  ///< the recorded op that computed the value; null for leaves
   int output = 0;              ///< the value is this output of `node`
   std::string name;            ///< dotted path of a parameter, for messages
+  std::shared_ptr<VariableHooks> hooks;  ///< null if register_hook() was never called
   /// Identifies the thread whose backward is writing `grad`; null if there is none.
   std::atomic<const void*> grad_writer = nullptr;
 

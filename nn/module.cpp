@@ -148,8 +148,43 @@ Variable Module::forward(const Variable&) {
 }
 
 Variable Module::operator()(const Variable& x) {
-  const ModuleScope scope(*this);
-  return forward(x);
+  const ModuleScope scope(*this, true);
+  return hooks_ ? forward_with_hooks(x) : forward(x);
+}
+
+ModuleHooks& Module::hooks() {
+  if (!hooks_) hooks_ = std::make_unique<ModuleHooks>();
+  return *hooks_;
+}
+
+Variable Module::forward_with_hooks(const Variable& input) {
+  Variable x = input;
+  hooks_->before_forward.for_each([&](const auto& hook) {
+    if (const Variable changed = hook(*this, x); changed.defined()) x = changed;
+  });
+  const auto gradient_of_y = std::make_shared<Tensor>();
+  const auto call_backward_hooks = [this, gradient_of_y](Variable gx) {
+    hooks_->backward.for_each([&](const auto& hook) {
+      const Variable changed = hook(*this, gx, Variable(*gradient_of_y));
+      check<AutogradError>(!changed.defined() || gx.defined(),
+                           "{}: a backward hook returned a gradient, but the input of the module needs none",
+                           path_.empty() ? kind() : fmt::format("{} [{}]", kind(), path_));
+      if (changed.defined()) gx = changed;
+    });
+    return gx;
+  };
+  const bool backward = !hooks_->backward.empty(), both = x.requires_grad();
+  if (backward) x = with_gradient_hook(x, [=](const Variable& gx) { return call_backward_hooks(gx); });
+  Variable y = forward(x);
+  if (backward)
+    y = with_gradient_hook(y, [=](const Variable& gy) {
+      *gradient_of_y = gy.value();
+      return both ? Variable() : call_backward_hooks(Variable());
+    });
+  hooks_->after_forward.for_each([&](const auto& hook) {
+    if (const Variable changed = hook(*this, x, y); changed.defined()) y = changed;
+  });
+  return y;
 }
 
 void Module::train(bool on) {
@@ -195,7 +230,13 @@ std::string ModuleScope::path_on_entry(Module& module) {
   return module.path();
 }
 
-ModuleScope::ModuleScope(Module& module) : path_(path_on_entry(module)) { ++module_depth; }
+ModuleScope::ModuleScope(Module& module, bool calls_hooks) : path_(path_on_entry(module)) {
+  check<ArgumentError>(calls_hooks || !module.hooks_,
+                       "{}: this module has hooks, but its own operator() does not call them; register them with its "
+                       "submodules, or with variables (Variable::register_hook)",
+                       where(module.kind()));
+  ++module_depth;
+}
 ModuleScope::~ModuleScope() { --module_depth; }
 
 void assign_paths(Module& root, const std::string& prefix) {

@@ -2,10 +2,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "binade/autograd/hooks.h"
 #include "binade/autograd/variable.h"
 #include "binade/core/runtime.h"
 #include "binade/core/scope.h"
@@ -90,6 +93,13 @@ class Visitor {
   virtual void operator()(const std::string& name, Module& module) = 0;
 };
 
+/// The hooks of a module (Module::register_forward_hook).
+struct ModuleHooks {
+  detail::HookList<std::function<Variable(Module&, const Variable& x)>> before_forward{};
+  detail::HookList<std::function<Variable(Module&, const Variable& x, const Variable& y)>> after_forward{};
+  detail::HookList<std::function<Variable(Module&, const Variable& gx, const Variable& gy)>> backward{};
+};
+
 /// Base class of models and layers. Owns parameters, buffers and submodules as plain members and names them in visit().
 /// Movable, not copyable. Implement forward(), and call the module like a function.
 class Module {
@@ -117,9 +127,34 @@ class Module {
   /// Returns the path that assign_paths() has given the module; empty before, and at the root.
   const std::string& path() const;
 
+  // Hooks are called when the module is called with one argument, in the order of their registration, also in replays,
+  // recomputed segments and evaluations; docs/hooks.md says what they may do. A hook returns nothing, or a variable
+  // that replaces the one that it is about. A module with its own operator() throws ArgumentError when it is called
+  // with hooks.
+
+  /// Calls `hook(module, x)` before forward(x). Its result replaces x.
+  template <class F>
+  HookHandle register_forward_pre_hook(F hook) {
+    return hooks().before_forward.add(detail::returning<Variable>(std::move(hook)));
+  }
+  /// Calls `hook(module, x, y)` after y = forward(x). Its result replaces y.
+  template <class F>
+  HookHandle register_forward_hook(F hook) {
+    return hooks().after_forward.add(detail::returning<Variable>(std::move(hook)));
+  }
+  /// Calls `hook(module, gx, gy)` in backward, with the gradients of x and y = forward(x). Its result replaces gx. If x
+  /// needs no gradient, gx is undefined, and the hook must return nothing.
+  template <class F>
+  HookHandle register_backward_hook(F hook) {
+    return hooks().backward.add(detail::returning<Variable>(std::move(hook)));
+  }
+
  private:
+  ModuleHooks& hooks();
+  Variable forward_with_hooks(const Variable& input);
   friend class ModuleScope;
   friend void assign_paths(Module& root, const std::string& prefix);
+  std::unique_ptr<ModuleHooks> hooks_;  // null in a module that never had any
   ModulePath path_;
   bool training_ = true;
 };
@@ -156,10 +191,13 @@ class WeightedModule : public Module {
 /// thread, it becomes a root, and its ModuleScope assigns the paths of all submodules.
 class ModuleScope : NonCopyable {
  public:
-  explicit ModuleScope(Module& module);
+  /// Throws ArgumentError if the module has hooks, which a module's own operator() does not call.
+  explicit ModuleScope(Module& module) : ModuleScope(module, false) {}
   ~ModuleScope();
 
  private:
+  friend class Module;
+  ModuleScope(Module& module, bool calls_hooks);
   static std::string path_on_entry(Module& module);
   ModulePathScope path_;
 };

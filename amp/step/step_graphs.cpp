@@ -30,7 +30,8 @@ class Layout {
 
 /// Returns a text that identifies the specialization of a step. `training`: mode of the model.
 std::string key_of(const GraphStep& step, bool training) {
-  std::string key = fmt::format("{}; {}; {}; {}", step.closure, step.policy.to_string(), step.telemetry, training);
+  std::string key = fmt::format("{}; {}; {}; {}; {} hooks", step.closure, step.policy.to_string(), step.telemetry,
+                                training, live_hooks());
   if (step.telemetry) key += fmt::format("; {} {} {}", step.probes.zeros, step.probes.limits, step.probes.libraries);
   for (const StateDict& micro_batch : step.batch)
     for (const auto& [name, value] : micro_batch.values())
@@ -183,6 +184,10 @@ bool StepGraphs::prepare(Specialization& graph, const GraphStep& step) {
   if (!graph.unsupported && kernels(device).decide && !transaction_.optimizers().front()->device_can_decide())
     mark_unsupported(graph, fmt::format("a device cannot decide about the updates of {}, a rule outside of Binade",
                                         transaction_.optimizers().front()->kind()));
+  if (!graph.unsupported && kernels(device).decide && live_hooks() > 0)
+    mark_unsupported(graph,
+                     "there are hooks (Module::register_forward_hook, Variable::register_hook), which run on the "
+                     "host");
   if (graph.unsupported || !kernels(device).decide || !transaction_.device_updates().possible()) return false;
   if (step.batch.size() > Exchange::kMicroBatches) return false;
   if (!std::exchange(graph.ran_before, true)) {  // the first step runs eagerly: libraries choose their algorithms

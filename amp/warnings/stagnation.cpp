@@ -39,9 +39,9 @@ void Stagnation::before_update(optim::Optimizer& optimizer, const optim::StepInp
     for (std::int64_t i = 0; i < value.numel(); i += stride) {
       const double g = gradient.data<float>()[i];
       if (g == 0 || !std::isfinite(g)) continue;
-      // Size of the update at a learning rate of 1: the gradient for SGD, about 1 for Adam and Lion.
-      sample_.push_back(
-          {&parameter, i, value.at(i), unit_steps ? 1 : std::abs(g) * input.inverse_scale * input.clip_factor});
+      // The update is the rate times the gradient for SGD, and about the rate for Adam and Lion.
+      const double factor = facts.unit_steps ? 1 : std::abs(g) * input.inverse_scale * input.clip_factor;
+      sample_.push_back({&parameter, i, value.at(i), rate, facts.stated ? rate * factor : 0});
     }
   }
 }

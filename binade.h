@@ -70,6 +70,7 @@
 #include "binade/nn/summary.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/clip.h"
+#include "binade/optim/custom_optimizer.h"
 #include "binade/optim/ema.h"
 #include "binade/optim/lion.h"
 #include "binade/optim/schedule.h"

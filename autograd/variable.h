@@ -52,7 +52,7 @@ class Variable {
   /// Calls `hook(gradient)` in every backward, with the gradient that reaches the variable: that of a leaf is of one
   /// backward, before it is added to grad(); that of a computed variable is the sum from the ops that read it after the
   /// registration. `hook` returns nothing, or a gradient to use instead (GradientHook). In a step of a Trainer the
-  /// gradient includes the loss scale. Throws AutogradError if the variable requires no gradient. docs/hooks.md says
+  /// gradient includes the loss scale. Throws AutogradError if the variable requires no gradient. docs/user-training.md says
   /// what hooks may do.
   template <class F>
   HookHandle register_hook(F hook) const {

@@ -88,6 +88,7 @@ bool MultiHeadAttention::projects_at_once() const {
   const PrecisionPolicy& policy = current_policy();
   const auto together = policy.override_for(step_context().module_path, ops::Projections::info.name);
   return std::ranges::all_of(std::array{&query, &key, &value}, [&](const Linear* part) {
+    if (part->has_hooks()) return false;  // hooks of a layer run only if the layer is called
     const auto apart = policy.override_for(part->path(), ops::Linear::info.name);
     const bool as_together = !apart || apart == together, biased = part->bias.defined() == query.bias.defined();
     return as_together && biased && !reads_fp8(policy, part->path(), ops::Linear::info.name);

@@ -128,9 +128,9 @@ class Module {
   const std::string& path() const;
 
   // Hooks are called when the module is called with one argument, in the order of their registration, also in replays,
-  // recomputed segments and evaluations; docs/hooks.md says what they may do. A hook returns nothing, or a variable
-  // that replaces the one that it is about. A module with its own operator() throws ArgumentError when it is called
-  // with hooks.
+  // recomputed segments and evaluations; docs/user-training.md says what they may do. A hook returns nothing, or a
+  // variable that replaces the one that it is about. A module with its own operator() throws ArgumentError when it is
+  // called with hooks.
 
   /// Calls `hook(module, x)` before forward(x). Its result replaces x.
   template <class F>
@@ -148,6 +148,7 @@ class Module {
   HookHandle register_backward_hook(F hook) {
     return hooks().backward.add(detail::returning<Variable>(std::move(hook)));
   }
+  bool has_hooks() const { return hooks_ != nullptr; }  ///< true if hooks were ever registered
 
  private:
   ModuleHooks& hooks();

@@ -61,15 +61,15 @@ std::int64_t live_hooks() { return g_live_hooks; }
 detail::LiveHook::LiveHook() { ++g_live_hooks; }
 detail::LiveHook::~LiveHook() { --g_live_hooks; }
 
-HookHandle Variable::add_hook(GradientHook hook) const {
+HookHandle detail::add_gradient_hook(const Variable& x, GradientHook hook) {
   check<AutogradError>(
-      requires_grad(),
+      x.requires_grad(),
       "register_hook: the variable has no gradient; no parameter led to it, or a NoGradGuard was alive");
-  State& s = *state_;
+  Variable::State& s = *x.state();
   if (!s.hooks) {
     s.hooks = std::make_shared<VariableHooks>();
-    if (!is_leaf()) {
-      s.node = hook_node(*this, {s.node, s.output, nullptr}, s.hooks);
+    if (!x.is_leaf()) {
+      s.node = hook_node(x, {s.node, s.output, nullptr}, s.hooks);
       s.output = 0;
     }
   }

@@ -26,6 +26,11 @@ struct VariableHooks {
   std::weak_ptr<Node> node{};  ///< of a leaf: the node that calls the hooks in the current graph
 };
 
+namespace detail {
+/// Variable::register_hook().
+HookHandle add_gradient_hook(const Variable& x, GradientHook hook);
+}  // namespace detail
+
 /// A tensor with the history of how it was computed; the type that models compute with. Copies refer to the same
 /// variable. A Tensor converts implicitly to a Variable that requires no gradient.
 class Variable {
@@ -52,11 +57,11 @@ class Variable {
   /// Calls `hook(gradient)` in every backward, with the gradient that reaches the variable: that of a leaf is of one
   /// backward, before it is added to grad(); that of a computed variable is the sum from the ops that read it after the
   /// registration. `hook` returns nothing, or a gradient to use instead (GradientHook). In a step of a Trainer the
-  /// gradient includes the loss scale. Throws AutogradError if the variable requires no gradient. docs/user-training.md says
-  /// what hooks may do.
+  /// gradient includes the loss scale. Throws AutogradError if the variable requires no gradient. docs/user-training.md
+  /// says what hooks may do.
   template <class F>
   HookHandle register_hook(F hook) const {
-    return add_hook(detail::returning<Variable>(std::move(hook)));
+    return detail::add_gradient_hook(*this, detail::returning<Variable>(std::move(hook)));
   }
 
   /// Returns the value of a one-element variable. Throws ShapeError for others.
@@ -68,7 +73,6 @@ class Variable {
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
-  HookHandle add_hook(GradientHook hook) const;
   std::shared_ptr<State> state_;
 };
 

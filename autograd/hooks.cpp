@@ -28,7 +28,7 @@ class HookNode final : public Node {
     Tensor gradient = gy[0];
     hooks_->list.for_each([&](const GradientHook& hook) {
       const Variable changed = hook(Variable(gradient));
-      if (!changed.defined()) return;
+      if (!changed.defined() || !changed.value().defined()) return;
       check<AutogradError>(changed.shape() == gradient.shape() && changed.dtype() == gradient.dtype() &&
                                changed.device() == gradient.device(),
                            "gradient hook{}: wanted a gradient {} {}, got {} {}",

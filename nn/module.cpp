@@ -102,6 +102,9 @@ std::vector<std::pair<std::string, Part*>> collect(Module& root,
   return found;
 }
 
+/// True if a hook has returned a value, false if it returned nothing.
+bool is_given(const Variable& result) { return result.defined() && result.value().defined(); }
+
 std::map<std::string, Tensor> tensors_for(Module& root, const StateDict& state) {
   std::map<std::string, Tensor> tensors = tensors_of(root);
   const std::string problems = differences(tensors, state);
@@ -160,16 +163,16 @@ ModuleHooks& Module::hooks() {
 Variable Module::forward_with_hooks(const Variable& input) {
   Variable x = input;
   hooks_->before_forward.for_each([&](const auto& hook) {
-    if (const Variable changed = hook(*this, x); changed.defined()) x = changed;
+    if (const Variable changed = hook(*this, x); is_given(changed)) x = changed;
   });
   const auto gradient_of_y = std::make_shared<Tensor>();
   const auto call_backward_hooks = [this, gradient_of_y](Variable gx) {
     hooks_->backward.for_each([&](const auto& hook) {
       const Variable changed = hook(*this, gx, Variable(*gradient_of_y));
-      check<AutogradError>(!changed.defined() || gx.defined(),
+      check<AutogradError>(!is_given(changed) || gx.defined(),
                            "{}: a backward hook returned a gradient, but the input of the module needs none",
                            path_.empty() ? kind() : fmt::format("{} [{}]", kind(), path_));
-      if (changed.defined()) gx = changed;
+      if (is_given(changed)) gx = changed;
     });
     return gx;
   };
@@ -182,7 +185,7 @@ Variable Module::forward_with_hooks(const Variable& input) {
       return both ? Variable() : call_backward_hooks(Variable());
     });
   hooks_->after_forward.for_each([&](const auto& hook) {
-    if (const Variable changed = hook(*this, x, y); changed.defined()) y = changed;
+    if (const Variable changed = hook(*this, x, y); is_given(changed)) y = changed;
   });
   return y;
 }

@@ -6,7 +6,7 @@
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/recompute.h"
 #include "binade/core/error.h"
-#include "binade/nn/activation.h"
+#include "binade/nn/attention.h"
 #include "binade/nn/layer_norm.h"
 #include "binade/nn/linear.h"
 #include "binade/nn/sequential.h"
@@ -113,22 +113,22 @@ TEST_F(Hooks, AFirstLayerHasNoInputGradient) {
 }
 
 TEST_F(Hooks, HooksThatWatchLeaveTheBitsOfProductsAndNorms) {
-  const auto gradients = [](bool hooked) {
-    Linear first({.in = 3, .out = 4}), second({.in = 4, .out = 2});
-    first.weight.mutable_value().copy_from(Tensor::from(std::vector<float>(12, 0.3f), {4, 3}));
-    second.weight.mutable_value().copy_from(Tensor::from(std::vector<float>(8, -0.7f), {2, 4}));
-    LayerNorm norm({.dim = 4});
-    for (Module* m : {static_cast<Module*>(&first), static_cast<Module*>(&second)})
-      if (hooked) m->register_backward_hook([](Module&, const Variable&, const Variable&) {});
+  Linear first({.in = 3, .out = 4}), second({.in = 4, .out = 2});
+  LayerNorm norm({.dim = 4});
+  const auto gradients = [&] {
     const Variable x = input();
     backward(sum(square(second(norm(first(x))))));
     std::vector<float> all = x.grad().to_vector<float>();
-    for (const Variable* w :
-         {static_cast<const Variable*>(&first.weight), static_cast<const Variable*>(&second.weight)})
+    for (Variable* w : {static_cast<Variable*>(&first.weight), static_cast<Variable*>(&second.weight)}) {
       for (const float g : w->grad().to_vector<float>()) all.push_back(g);
+      w->zero_grad();
+    }
     return all;
   };
-  EXPECT_EQ(gradients(false), gradients(true));
+  const std::vector<float> expected = gradients();
+  for (Module* m : {static_cast<Module*>(&first), static_cast<Module*>(&norm), static_cast<Module*>(&second)})
+    m->register_backward_hook([](Module&, const Variable&, const Variable&) {});
+  EXPECT_EQ(gradients(), expected);
 }
 
 TEST_F(Hooks, RunAgainInARecomputedSegment) {
@@ -139,6 +139,16 @@ TEST_F(Hooks, RunAgainInARecomputedSegment) {
   backward(sum(recompute([&](const Variable& x) { return linear(x); }, input())));
   EXPECT_EQ(forwards, 2);
   EXPECT_EQ(backwards, 1);
+}
+
+TEST_F(Hooks, RunInTheProjectionsOfAttention) {
+  MultiHeadAttention attention({.dim = 4, .heads = 2});
+  const Variable x(Tensor::full({1, 3, 4}, 0.5));
+  const std::vector<float> expected = values(attention(x));
+  int calls = 0;
+  attention.key.register_forward_hook([&](Module&, const Variable&, const Variable&) { ++calls; });
+  EXPECT_EQ(values(attention(x)), expected);
+  EXPECT_EQ(calls, 1);
 }
 
 struct TwoInputs : StatelessModule {

@@ -157,8 +157,8 @@ TEST_F(CustomOptimizerTest, AnUpdateThatIsNotFiniteIsRefused) {
 
 TEST_F(CustomOptimizerTest, SixteenBitWeightsAndCopiesAreWritten) {
   const auto f = [](ParameterUpdate& u) { u.weight = u.gradient * 3.0; };
-  parameters_[2].variable.state()->low_copy(DType::f16);
   Probe masters(parameters_, f);
+  parameters_[2].variable.state()->low_copy(DType::f16);
   set_gradients(1);
   EXPECT_TRUE(prove(masters, {.lr = 1}).finite);
   masters.step({.lr = 1});

@@ -22,6 +22,7 @@
 #include "binade/optim/adam.h"
 #include "binade/optim/lion.h"
 #include "binade/optim/sgd.h"
+#include "tests/optim/rmsprop.h"
 
 // A small run on a GPU, made op by op or recorded, to compare bit for bit.
 namespace binade::amp::recorded_lab {
@@ -90,6 +91,13 @@ struct Training {
       optimizer = std::make_unique<optim::Sgd>(net, optim::SgdOptions{.lr = 0.05, .momentum = 0.9});
     else if (setting.rule == "lion")
       optimizer = std::make_unique<optim::Lion>(net, optim::LionOptions{.lr = 1e-3});
+    else if (setting.rule == "rmsprop")
+      optimizer = std::make_unique<user::Rmsprop>(net, user::RmspropOptions{.lr = 1e-3});
+    else if (setting.rule == "groups")
+      optimizer = std::make_unique<optim::AdamW>(
+          net, optim::AdamWOptions{.lr = 1e-2,
+                                   .groups = {{.match = "first.*", .lr = 1e-3, .weight_decay = 0, .beta1 = 0.5},
+                                              {.match = "*.bias", .schedule = optim::Schedule::linear(0.02, 30)}}});
     else
       optimizer = std::make_unique<optim::AdamW>(net, optim::AdamWOptions{.lr = 1e-2});
     trainer.emplace(runtime, net, *optimizer, setting.options);

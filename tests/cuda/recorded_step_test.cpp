@@ -38,6 +38,7 @@ std::vector<Setting> settings() {
           {"fp16", {.precision = Policy::fp16()}},
           {"bf16_unwatched", {.precision = Policy::bf16(), .telemetry = false}},
           {"pure_bf16", {.precision = Policy::pure_bf16()}, "sgd"},
+          {"groups", {.clip_norm = 0.5, .schedule = optim::Schedule::cosine(1e-2, 12, 0, 3)}, "groups"},
           {"scheduled", {.precision = Policy::bf16(), .schedule = optim::Schedule::cosine(1e-2, 12, 0, 3)}}};
 }
 INSTANTIATE_TEST_SUITE_P(Settings, RecordedStep, testing::ValuesIn(settings()),
@@ -116,6 +117,26 @@ TEST(RecordedSteps, RunTheClosureOnlyWhenTheyAreRecorded) {
   // The first step, and then for those that telemetry looks into and those that it does not: one op by op, a rehearsal,
   // the recording, one to compare.
   EXPECT_LE(calls, 9);
+}
+
+TEST(RecordedSteps, DoNotCaptureUserOptimizersAndHooks) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  const auto notes_of = [](Training& run) {
+    std::vector<std::string> notes;
+    for (std::uint32_t k = 0; k < 4; ++k) {
+      const StepResult result = run.step(batch(k));
+      EXPECT_TRUE(result.committed);
+      notes.insert(notes.end(), result.notes.begin(), result.notes.end());
+    }
+    return notes;
+  };
+  Training user({"user", {}, "rmsprop"}, true);
+  EXPECT_THAT(notes_of(user), testing::Contains(HasSubstr("cannot decide about the updates of rmsprop")));
+  Training hooked({"hooked"}, true);
+  int calls = 0;
+  HookHandle handle = hooked.net.first.register_forward_hook([&](auto&&...) { ++calls; });
+  EXPECT_THAT(notes_of(hooked), testing::Contains(HasSubstr("there are hooks")));
+  EXPECT_EQ(calls, 4);
 }
 
 TEST(RecordedSteps, OfTwoSizesAreKeptSideBySide) {

@@ -87,9 +87,9 @@ struct Variable::State {
   bool requires_grad = false;
   bool activation =
       false;  ///< true for a leaf that recompute() makes of an activation: its gradient has the dtype of `value`
-  std::shared_ptr<Node> node;  ///< the recorded op that computed the value; null for leaves
-  int output = 0;              ///< the value is this output of `node`
-  std::string name;            ///< dotted path of a parameter, for messages
+  std::shared_ptr<Node> node;            ///< the recorded op that computed the value; null for leaves
+  int output = 0;                        ///< the value is this output of `node`
+  std::string name;                      ///< dotted path of a parameter, for messages
   std::shared_ptr<VariableHooks> hooks;  ///< null if register_hook() was never called
   /// Identifies the thread whose backward is writing `grad`; null if there is none.
   std::atomic<const void*> grad_writer = nullptr;

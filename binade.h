@@ -7,6 +7,7 @@
 #include "binade/amp/preflight/preflight.h"
 #include "binade/amp/state_hash.h"
 #include "binade/amp/step/callback.h"
+#include "binade/amp/step/memory_forecast.h"
 #include "binade/amp/step/remediation_policy.h"
 #include "binade/amp/step/step_transaction.h"
 #include "binade/amp/step/trainer.h"

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "binade/core/cpu_threads.h"
 #include "binade/core/observation.h"
 #include "binade/core/runtime.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "binade/core/backend.h"
+#include "binade/core/cpu_threads.h"
 #include "binade/core/error.h"
 #include "binade/core/gpus.h"
 #include "binade/core/per_thread.h"
@@ -46,7 +47,7 @@ void check_plan_rules(const RuntimeOptions& options, const RuntimeOptions& alive
 
 }  // namespace
 
-Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
+Runtime::Runtime(const RuntimeOptions& options) : options_(options), cpu_threads_(std::make_unique<CpuThreads>()) {
   check<ArgumentError>(find_own() == nullptr,
                        "Runtime: this thread has one already; destroy it before making another, or make the other on a "
                        "thread of its own");
@@ -54,7 +55,7 @@ Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
                        options.threads);
   const std::lock_guard lock(g_mutex);
   open_standard_descriptors();
-  cpu_threads_.set_count(options.threads);
+  cpu_threads_->set_count(options.threads);
   if (options.device != Device::cpu())
     for (const Runtime* alive : g_alive)
       if (alive->device() != Device::cpu()) check_plan_rules(options, alive->options_);

@@ -5,12 +5,13 @@
 #include <memory>
 #include <optional>
 
-#include "binade/core/cpu_threads.h"
 #include "binade/core/device.h"
 #include "binade/core/random.h"
 #include "binade/core/scope.h"
 
 namespace binade {
+
+class CpuThreads;
 
 /// Settings of a Runtime.
 struct RuntimeOptions {
@@ -40,7 +41,7 @@ class Runtime : NonCopyable {
   std::uint64_t seed() const { return options_.seed; }
   bool deterministic() const { return options_.deterministic; }
 
-  CpuThreads& cpu_threads() { return cpu_threads_; }
+  CpuThreads& cpu_threads() { return *cpu_threads_; }
 
   /// Returns the random stream for the next parameter to be initialized. The index of the stream is the number of
   /// earlier calls. If threads share the Runtime, the order of their calls determines the bits.
@@ -61,7 +62,7 @@ class Runtime : NonCopyable {
   using Self = std::atomic<Runtime*>;
 
   RuntimeOptions options_;
-  CpuThreads cpu_threads_;
+  std::unique_ptr<CpuThreads> cpu_threads_;
   std::atomic<std::uint32_t> initialized_ = 0;
   std::shared_ptr<Self> self_ = std::make_shared<Self>(this);  // null inside once the Runtime is destroyed
 };

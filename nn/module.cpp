@@ -171,7 +171,7 @@ Variable Module::forward_with_hooks(const Variable& input) {
       const Variable changed = hook(*this, gx, Variable(*gradient_of_y));
       check<AutogradError>(!is_given(changed) || gx.defined(),
                            "{}: a backward hook returned a gradient, but the input of the module needs none",
-                           path_.empty() ? kind() : fmt::format("{} [{}]", kind(), path_));
+                           path().empty() ? kind() : fmt::format("{} [{}]", kind(), path()));
       if (is_given(changed)) gx = changed;
     });
     return gx;

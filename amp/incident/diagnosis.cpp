@@ -8,6 +8,7 @@
 #include "binade/amp/incident/refusal.h"
 #include "binade/amp/incident/sample_search.h"
 #include "binade/amp/incident/singularity_guard.h"
+#include "binade/amp/incident/source_place.h"
 #include "binade/amp/text.h"
 #include "binade/core/ops/cast.h"
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binade/amp/incident/source_place.h"
 #include "binade/amp/text.h"
 #include "binade/amp/watch/attention_entropy.h"
 #include "binade/amp/watch/singularity.h"

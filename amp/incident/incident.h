@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "binade/amp/incident/source_place.h"
 #include "binade/amp/watch/headroom.h"
 
 namespace binade {
@@ -16,6 +15,19 @@ struct OpInfo;
 
 // An incident as plain data: where it happened (FirstBad), why (Diagnosis), what the trainer did (Remedy).
 namespace binade::amp {
+
+/// A place in the source of the user's program, as far as it is known.
+struct SourcePlace {
+  std::string function{};  ///< "Net::forward"; "a lambda in main"; empty if the program has no symbols
+  std::string file{};      ///< empty if the program was compiled without debug information (-g)
+  int line = 0;            ///< 0 if `file` is empty
+
+  /// Returns "Net::forward (model.cpp:41)", or the part of it that is known.
+  std::string text() const;
+};
+
+/// Return addresses of a call stack, innermost first.
+using CallStack = std::vector<void*>;
 
 /// The first op of a step whose operands were finite and whose result was not.
 struct FirstBad {

@@ -1,5 +1,6 @@
 #include "binade/amp/incident/refusal.h"
 
+#include "binade/amp/incident/source_place.h"
 #include "binade/core/observation.h"
 #include "binade/core/step_context.h"
 

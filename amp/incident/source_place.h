@@ -1,23 +1,11 @@
 #pragma once
 
 #include <optional>
-#include <string>
-#include <vector>
+
+#include "binade/amp/incident/incident.h"
 
 namespace binade::amp {
 
-/// A place in the source of the user's program, as far as it is known.
-struct SourcePlace {
-  std::string function{};  ///< "Net::forward"; "a lambda in main"; empty if the program has no symbols
-  std::string file{};      ///< empty if the program was compiled without debug information (-g)
-  int line = 0;            ///< 0 if `file` is empty
-
-  /// Returns "Net::forward (model.cpp:41)", or the part of it that is known.
-  std::string text() const;
-};
-
-/// Return addresses of a call stack, innermost first.
-using CallStack = std::vector<void*>;
 /// Captures the stack of the caller, at most 64 calls. Takes some microseconds.
 CallStack capture_call_stack();
 

@@ -7,6 +7,7 @@
 #include "binade/amp/state_hash.h"
 #include "binade/amp/step/callback.h"
 #include "binade/amp/step/evaluation_scope.h"
+#include "binade/amp/step/memory_forecast.h"
 #include "binade/amp/step/metrics.h"
 #include "binade/amp/step/phase_preflight.h"
 #include "binade/amp/step/remedies.h"

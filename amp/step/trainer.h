@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "binade/amp/preflight/finding.h"
-#include "binade/amp/step/memory_forecast.h"
 #include "binade/amp/step/options.h"
 #include "binade/amp/step/step_feed.h"
 #include "binade/amp/step/step_result.h"
@@ -43,6 +42,7 @@ class Transaction;
 struct Attempt;
 struct DeviceOutcome;
 struct GraphStep;
+struct MemoryForecast;
 struct OngoingStep;
 enum class SpikeVerdict : std::uint8_t;
 

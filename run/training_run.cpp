@@ -10,6 +10,7 @@
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/loss_scaler.h"
 #include "binade/amp/state_hash.h"
+#include "binade/amp/step/memory_forecast.h"
 #include "binade/amp/text.h"
 #include "binade/amp/warnings/forecast.h"
 #include "binade/core/kernels/dispatch.h"

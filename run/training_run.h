@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "binade/amp/step/memory_forecast.h"
 #include "binade/amp/step/trainer.h"
 #include "binade/core/state_dict.h"
 #include "binade/io/data/png.h"

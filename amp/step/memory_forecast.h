@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "binade/amp/step/step_result.h"
 #include "binade/core/device.h"
 #include "binade/core/memory_plan.h"
 
@@ -11,17 +12,6 @@ namespace binade::amp {
 
 class AttemptRunner;
 struct OngoingStep;
-
-/// The tensor memory that a step needs with a micro-batch of `rows` samples. Excludes memory of libraries and threads.
-struct MemoryForecast {
-  std::int64_t rows = 0;
-  double bytes = 0;          ///< peak of the tensor memory, in bytes
-  double bytes_per_row = 0;  ///< bytes by which the peak grows per additional row
-  bool accumulates = false;  ///< true if a step has several micro-batches
-
-  /// Returns the number of rows that fit into `available` bytes.
-  std::int64_t rows_that_fit(double available) const;
-};
 
 /// Estimates the memory of a step by extrapolation from runs of it with one, two or three samples, which are not
 /// committed. Returns std::nullopt if samples cannot be left out of the batch, or if a run fails. Throws

@@ -67,6 +67,17 @@ struct StepResult : StepStats {
   }
 };
 
+/// The tensor memory that a step needs with a micro-batch of `rows` samples. Excludes memory of libraries and threads.
+struct MemoryForecast {
+  std::int64_t rows = 0;
+  double bytes = 0;          ///< peak of the tensor memory, in bytes
+  double bytes_per_row = 0;  ///< bytes by which the peak grows per additional row
+  bool accumulates = false;  ///< true if a step has several micro-batches
+
+  /// Returns the number of rows that fit into `available` bytes.
+  std::int64_t rows_that_fit(double available) const;
+};
+
 /// The result of a replay from a repro bundle.
 struct ReproReplay {
   bool same_bits = false;  ///< loss and gradients are bit-identical to those of the original run

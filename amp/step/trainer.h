@@ -42,7 +42,6 @@ class Transaction;
 struct Attempt;
 struct DeviceOutcome;
 struct GraphStep;
-struct MemoryForecast;
 struct OngoingStep;
 enum class SpikeVerdict : std::uint8_t;
 

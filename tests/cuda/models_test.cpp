@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "binade/amp/step/memory_forecast.h"
 #include "binade/core/backend.h"
 #include "binade/core/gpus.h"
 #include "examples/transformer/gpt.h"

@@ -81,6 +81,8 @@ class ParameterGroups {
 
   std::size_t classes() const { return classes_.size(); }
   std::size_t class_of(std::size_t slice) const { return class_of_[slice]; }
+  /// Returns the number of parameters of a class. Only that of class 0 can be 0.
+  std::size_t parameters_of(std::size_t index) const { return classes_[index].parameters; }
   /// Returns the groups of a class in words: "group 'head.*'"; empty for class 0.
   std::string name_of(std::size_t index) const;
   /// Returns the learning rate of a class in the update `input`. REQUIRES: input.step > 0.

@@ -166,10 +166,12 @@ void judge_updates(const Inspection& in, std::span<const Settings> settings, Fin
 void find_idle_updates(const Inspection& in, Findings& findings) {
   std::vector<Settings> settings;
   for (std::size_t c = 0; c < in.optimizer.groups().classes(); ++c) settings.push_back(settings_of(in, c));
+  std::vector<Settings> judged;
   for (std::size_t c = 0; c < settings.size(); ++c) {
+    if (in.optimizer.groups().parameters_of(c) == 0) continue;
     // Settings that are those of an earlier class are judged once.
     const auto same = [&](auto... members) {
-      return std::ranges::any_of(settings.begin(), settings.begin() + static_cast<std::ptrdiff_t>(c),
+      return std::ranges::any_of(judged,
                                  [&](const Settings& s) { return ((s.*members == settings[c].*members) && ...); });
     };
     if (!same(&Settings::facts)) {
@@ -177,6 +179,7 @@ void find_idle_updates(const Inspection& in, Findings& findings) {
       judge_betas(settings[c], findings);
     }
     if (!same(&Settings::facts, &Settings::lr)) judge_decay(in, settings[c], findings);
+    judged.push_back(settings[c]);
   }
   judge_averages(in, findings);
   judge_moments(in, findings);

@@ -50,7 +50,7 @@ Variables share_gradients(const RecordedCall& call) {
     if (!call.needs(i)) continue;
     const Shape& shape = call.gy().shape();
     const DType dtype = accumulate_dtype(call.gy().dtype());
-    const Tensor one = Tensor::full(Shape{}, 1, dtype, call.gy().device());
+    const Tensor one = Tensor::full(shape, 1, dtype, call.gy().device());
     Tensor share = Tensor::empty(shape, dtype, call.gy().device());
     ops::detail::binary_backward(ops::position_in<Op>(ops::BinaryOps{}), i, in.a.value(), in.b.value(), one, share,
                                  OpParams(call.params<Op>()));

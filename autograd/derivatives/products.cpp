@@ -68,7 +68,12 @@ Variable pre_activation_gradient(const RecordedCall& call) {
   return gy;
 }
 
-Variable rows_of(const Variable& x) { return shaped(x, {x.shape().rows(), x.shape().cols()}); }
+/// Returns x as a matrix whose rows are the rows of x.
+Variable rows_of(const Variable& x) {
+  std::int64_t rows = 1;  // Shape::rows() is 0 if the rows have no elements
+  for (int d = 0; d + 1 < x.value().rank(); ++d) rows *= x.dim(d);
+  return shaped(x, {rows, x.shape().cols()});
+}
 
 Variables linear_gradients(const RecordedCall& call) {
   if (call.params<ops::Linear>().fp8 && call.described(0).dtype == DType::bf16)

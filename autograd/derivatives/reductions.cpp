@@ -5,16 +5,19 @@
 namespace binade::derivatives {
 namespace {
 
+/// Returns the sum along one axis, which stays with extent 1. A scalar is its own sum.
+Variable sum_along(const Variable& x, int axis) { return x.value().rank() == 0 ? x : sum(x, {axis}, true); }
+
 Variables softmax_gradient(const RecordedCall& call) {
   const int axis = call.params<ops::Softmax>().axis;
   const Variable y = wide(call.output(0, 0)), gy = wide(call.gy());
-  return {y * (gy - sum(gy * y, {axis}, true))};
+  return {y * (gy - sum_along(gy * y, axis))};
 }
 
 Variables log_softmax_gradient(const RecordedCall& call) {
   const int axis = call.params<ops::LogSoftmax>().axis;
   const Variable y = wide(call.output(0, 0)), gy = wide(call.gy());
-  return {gy - exp(y) * sum(gy, {axis}, true)};
+  return {gy - exp(y) * sum_along(gy, axis)};
 }
 
 /// Each maximum gets its share of gy. The shares are constants, which the op's backward computes for gy = 1.

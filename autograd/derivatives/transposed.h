@@ -32,6 +32,7 @@ struct Transposed {
   }
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
     if (!gx.needs(0)) return;
+    if (gy[0].numel() == 0) return gx.destination(0).fill(0);  // the forward of a mean over 0 elements is NaN
     OpContext call;
     call.store_dtype = ctx.inputs[0].dtype;
     call.rng = p.context.rng;
@@ -41,6 +42,7 @@ struct Transposed {
   }
   static Variables derivative(const RecordedCall& call) {
     const auto& p = call.params<Transposed>();
+    if (call.gy().value().numel() == 0) return Variables(1);
     // A second dropout would draw other numbers. It is its own transpose, because it multiplies each element by a
     // number.
     if constexpr (std::is_same_v<Op, ops::Dropout>) return {apply_one<Transposed>(p, {call.gy()})};

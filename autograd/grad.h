@@ -18,18 +18,19 @@ struct GradOptions {
   bool allow_unused = false;
 };
 
-/// Returns the gradients of the outputs with respect to the inputs, as torch.autograd.grad does. If there are several
-/// outputs, the gradients of their sum. Neither reads nor changes the gradients that leaves store (Variable::grad).
+/// Returns the gradients of the outputs, or of the sum of several outputs, with respect to the inputs. Corresponds to
+/// torch.autograd.grad. Neither reads nor changes the gradients that leaves store (Variable::grad).
 ///
 ///   const Variable slope = grad(critic(x), x, {.grad_outputs = {ones}, .create_graph = true});
 ///   backward(loss + penalty(slope));
 ///
-/// Inputs may be leaves or results of recorded ops. A gradient has the dtype of its input, that of a parameter f32.
-/// With create_graph, the gradients are computed by recorded functions (docs/second-derivatives.md), whose products
-/// obey the precision policy of this thread and whose sums are f32; without it, by the backward of each op.
+/// Inputs may be leaves or results of recorded ops. A gradient has the dtype of its input; the gradient of a parameter
+/// is f32. With create_graph, recorded functions compute the gradients (docs/second-derivatives.md): their products
+/// obey the precision policy of this thread, and their sums are f32. Without it, the backward of each op computes them.
 ///
-/// Throws AutogradError if an output has no history, an input requires no gradient or is unused, the tape was released,
-/// an op between them is recompute(), or, with create_graph, has no derivative; ShapeError if grad_outputs do not fit.
+/// Throws AutogradError if an output has no history, if an input requires no gradient or is unused, if the tape was
+/// released, if recompute() is on the way, or if an op has no derivative (with create_graph only). Throws ShapeError if
+/// grad_outputs do not fit.
 std::vector<Variable> grad(const std::vector<Variable>& outputs, const std::vector<Variable>& inputs,
                            const GradOptions& options = {});
 std::vector<Variable> grad(const Variable& output, const std::vector<Variable>& inputs,

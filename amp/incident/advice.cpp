@@ -32,8 +32,7 @@ std::string advise_on_range(const Diagnosis& d, const FirstBad& bad) {
   if (d.promote == std::vector<std::string>{"*"})
     return fmt::format(
         "{}, and so are later results: a lower learning rate or a norm before it keeps activations in range; or "
-        "compute "
-        "in f32 ({})",
+        "compute in f32 ({})",
         what, promotion(d));
   if (!d.promote.empty())
     return fmt::format("{}: compute it in f32 ({}), or keep its input smaller with a norm before it", what,
@@ -106,6 +105,11 @@ std::string advise(const Diagnosis& d) {
                            location_of(bad));
       return "the batch holds a NaN or an infinity: check this sample, or leave it out";
     case CauseClass::kCorruptedState:
+      if (d.confidence != Confidence::kProven)
+        return fmt::format(
+            "{} read a tensor that is not finite and that stays if samples are left out: keep it finite, or make it a "
+            "buffer of the model (nn::Buffer), which a rollback restores",
+            location_of(bad));
       return fmt::format("{} was not finite before the step began: go back to an earlier checkpoint", bad.tensor);
     case CauseClass::kReductionOverflow:
       return fmt::format("{} adds up to more than {} can hold: sum in f32, or take a mean in pieces", location_of(bad),

@@ -154,13 +154,14 @@ class CauseSearch {
     return judge_op(bad);
   }
 
-  /// True if the tensor keeps its shape and its bad element in a replay without half of the rows: then it is no part of
+  /// True if the tensor keeps its shape and its bad element in a replay without every second row: then it is no part of
   /// the batch.
   bool stays_without_rows(const FirstBad& bad) {
-    const std::vector<std::int64_t>& rows = experiments_.rows;
-    if (rows.size() < 2 || d_.replays >= kMaxReplays) return false;
+    if (experiments_.rows.size() < 2 || experiments_.stride < 2 || d_.replays >= kMaxReplays) return false;
+    std::vector<std::int64_t> every_second;  // so that each micro-batch becomes smaller
+    for (std::size_t i = 0; i < experiments_.rows.size(); i += 2) every_second.push_back(experiments_.rows[i]);
     FirstBadSearch search(0, experiments_.stride);
-    run({.name = "half", .scale = 1.0, .without = {rows.begin(), rows.begin() + std::ssize(rows) / 2}}, &search);
+    run({.name = "half", .scale = 1.0, .without = std::move(every_second)}, &search);
     const std::optional<FirstBad> left = search.found();
     return left && left->direction == "input" && left->tape_index == bad.tape_index && left->shape == bad.shape &&
            left->index == bad.index;

@@ -33,6 +33,7 @@ constexpr std::chrono::seconds kPatience{10};
 /// The program or library that contains a return address.
 struct CodeObject {
   std::string path{};
+  bool is_program = false;  // true if it is no shared library
   std::uintptr_t bias = 0;  // address in memory minus address in the file
   const void* base = nullptr;
   std::string symbol{};  // exported symbol at the address; empty if there is none
@@ -44,7 +45,9 @@ std::optional<CodeObject> object_of(const void* address) {
   if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr)
     return std::nullopt;
   const bool is_program = map->l_name == nullptr || *map->l_name == '\0';
-  return CodeObject{.path = is_program ? "/proc/self/exe" : map->l_name,
+  std::error_code error;
+  return CodeObject{.path = is_program ? std::filesystem::read_symlink("/proc/self/exe", error).string() : map->l_name,
+                    .is_program = is_program,
                     .bias = map->l_addr,
                     .base = info.dli_fbase,
                     .symbol = info.dli_sname == nullptr ? "" : info.dli_sname};
@@ -118,6 +121,11 @@ std::vector<SourcePlace> places_of(const CodeObject& object, std::span<const Cod
   return places;
 }
 
+/// True for libraries of the system, such as libc.
+bool is_system_library(const CodeObject& object) {
+  return !object.is_program && (object.path.starts_with("/lib") || object.path.starts_with("/usr/lib"));
+}
+
 /// True for a header of Binade's or of the system: "/usr/include/binade/autograd/apply.h".
 bool is_library_file(const std::string& file) {
   if (file.starts_with("/usr/include/") || file.starts_with("/usr/lib/")) return true;
@@ -158,7 +166,7 @@ CallStack capture_call_stack() {
 
 std::optional<SourcePlace> user_place(const CallStack& stack) {
   const std::optional<CodeObject> own = object_of(reinterpret_cast<const void*>(&capture_call_stack));
-  const bool is_linked_in = own && own->path == "/proc/self/exe";  // a static library: its places are told by name
+  const bool is_linked_in = own && own->is_program;  // a static library: its places are told by name
   for (std::size_t begin = 0, end = 0; own && begin < stack.size(); begin = end) {
     std::vector<CodeObject> calls;  // successive ones in the same object
     std::vector<const void*> addresses;
@@ -170,7 +178,8 @@ std::optional<SourcePlace> user_place(const CallStack& stack) {
       addresses.push_back(call);
     }
     if (calls.empty()) ++end;
-    if (calls.empty() || (!is_linked_in && calls.front().base == own->base)) continue;
+    if (calls.empty() || is_system_library(calls.front()) || (!is_linked_in && calls.front().base == own->base))
+      continue;
     for (SourcePlace& place : places_of(calls.front(), calls, addresses)) {
       if (place.function.empty() && place.file.empty()) continue;
       const bool by_name = is_linked_in || place.file.empty();

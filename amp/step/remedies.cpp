@@ -189,7 +189,8 @@ Next Remedies::apply_next(Incident& incident, const Attempt& attempt, OngoingSte
     return Next::kRetry;
   if (skip && leave_out_micro_batch(incident, attempt, ongoing)) return Next::kRetry;
   // If the state is bad, every batch fails, so that skipping a batch does not help.
-  const bool by_state = d.cause == CauseClass::kCorruptedState || d.earlier_weights;
+  const bool is_state = d.cause == CauseClass::kCorruptedState && d.confidence == Confidence::kProven;
+  const bool by_state = is_state || d.earlier_weights;
   if (remedy && by_state && roll_back(incident, ongoing)) return Next::kReturn;
   if (skip && !by_state && skip_batch(incident)) return Next::kReturn;
   incident.remedy = {.action = RemedyAction::kStop, .what = "nothing was committed"};

@@ -28,6 +28,7 @@ TEST(OutsideOfTheBatch, ANanThatStaysWithoutHalfOfTheRowsIsState) {
   EXPECT_EQ(d.confidence, Confidence::kLikely) << "a number of the batch would stay, too";
   EXPECT_EQ(d.first_bad->direction, "state");
   EXPECT_EQ(d.first_bad->op, "linear");
+  EXPECT_NE(d.advice.find("nn::Buffer"), std::string::npos) << d.advice;
 }
 
 TEST(OutsideOfTheBatch, ANanInEveryRowOfTheBatchIsBadInput) {

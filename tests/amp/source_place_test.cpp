@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "binade/amp/incident/report.h"
+#include "binade/autograd/functions.h"
 #include "tests/amp/lab.h"
 #include "tests/amp/user_program.h"
 

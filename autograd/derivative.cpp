@@ -25,9 +25,8 @@ Tensor restored(const OpContext& context, int position, const char* op) {
 
 /// Returns the leaf that forward read as `value`. An op may have read it in another dtype.
 Variable leaf_read_as(const Tensor& value, const Edge& edge, const Node& node) {
-  const Variable::State& leaf = *edge.leaf;
-  const bool current_copy = leaf.low.shares_storage_with(value) && leaf.low_version == leaf.value.version();
-  if (leaf.value.shares_storage_with(value) || current_copy) return Variable(edge.leaf);
+  Variable::State& leaf = *edge.leaf;
+  if (leaf.value.shares_storage_with(value) || leaf.is_current_copy(value)) return Variable(edge.leaf);
   check<AutogradError>(size_of(value.dtype()) >= size_of(leaf.value.dtype()),
                        "{}: the parameter {} was changed after forward; compute derivatives before the update",
                        name_of_call(node), leaf.name.empty() ? "that it read" : leaf.name);

@@ -104,7 +104,7 @@ Variables by_backward(Node& node, const Variables& gradients, const std::vector<
     gy.push_back(!g.defined() ? Tensor() : dense ? g.value() : g.value().clone());
   }
   CollectingSink sink(node.context(), needed);
-  const auto observers = detail::tape_observers();
+  const auto observers = node.observed() ? detail::tape_observers() : decltype(detail::tape_observers()){};
   const OpCall call{.info = node.info(),
                     .module_path = node.module_path(),
                     .tape_index = node.tape_index(),
@@ -169,10 +169,18 @@ void check_arguments(const Variables& outputs, const Variables& inputs, const Gr
 }
 
 void check_node(const Node& node, bool create_graph) {
+  const std::string name = node.module_path().empty() ? node.info().name
+                                                      : fmt::format("{} [{}]", node.info().name, node.module_path());
+  if (!node.observed()) {
+    check<AutogradError>(!create_graph,
+                         "{}: a gradient hook gets tensors, so its result cannot be differentiated again "
+                         "(create_graph); remove the hook",
+                         name);
+    return;
+  }
   check<AutogradError>(node.params() != nullptr,
                        "{}: grad() cannot pass through a recomputed segment; call the segment without recompute()",
-                       node.module_path().empty() ? node.info().name
-                                                  : fmt::format("{} [{}]", node.info().name, node.module_path()));
+                       name);
   if (create_graph) derivatives::derivative_of(node);
 }
 

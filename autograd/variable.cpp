@@ -65,6 +65,15 @@ Tensor Variable::State::low_copy(DType dtype) {
   return low;
 }
 
+bool Variable::State::is_current_copy(const Tensor& tensor) {
+  const std::lock_guard lock(copies_mutex_);
+  const std::uint64_t version = value.version();
+  return (low.shares_storage_with(tensor) && low_version.load(std::memory_order_relaxed) == version) ||
+         std::ranges::any_of(other_copies, [&](const OtherCopy& other) {
+           return other.tensor.shares_storage_with(tensor) && other.version == version;
+         });
+}
+
 void Variable::State::forget_copies() {
   low = Tensor();
   low_version = kNoVersion;

@@ -111,6 +111,8 @@ struct Variable::State {
   /// missing or older than the value, makes it, `low` in `low_place` if possible. Threads may call it at the same time
   /// while none of them changes the value.
   Tensor low_copy(DType dtype);
+  /// True if `tensor` is a copy that low_copy() has made of the present value.
+  bool is_current_copy(const Tensor& tensor);
   /// Discards all copies. Call it after `value` was replaced by another tensor.
   void forget_copies();
   /// Discards copies that no op has read since copies_written(): other copies and, if ops read only an other copy,

@@ -216,5 +216,29 @@ TEST_F(Grad, SecondDerivativesOfLayersTogether) {
       {test::noise({2, 3, 4}, 8), test::noise({3, 4}, 9), test::noise({4}, 10)});
 }
 
+TEST_F(Grad, DifferentiatesByALeafThatOpsReadInTwoDtypes) {
+  const PolicyScope policy(PrecisionPolicy{.low = DType::bf16}.with("head", DType::f16));
+  const Variable x = noise({5, 4}, 1, DType::f32), w = noise({4, 3}, 2, DType::f32);
+  Variable head;
+  {
+    const ModulePathScope scope("head");
+    head = matmul(x, w);
+  }
+  const Variable both = sum(cast(head, DType::f32) * cast(matmul(x, w), DType::f32));
+  const Variable g = grad(both, w, {.create_graph = true});
+  EXPECT_EQ(g.shape(), w.shape());
+  EXPECT_TRUE(grad(sum(g * g), w).defined());
+}
+
+TEST_F(Grad, CallsHooksAndRefusesToDifferentiateTheirResult) {
+  const Variable x = noise({4}, 1);
+  Variable y = x * 3.0;
+  y.register_hook([](const Variable& gradient) { return gradient * 2.0; });
+  const Variable loss = sum(y);
+  const std::string words = words_of([&] { grad(loss, x, {.create_graph = true}); });
+  EXPECT_NE(words.find("remove the hook"), std::string::npos) << words;
+  EXPECT_EQ(grad(loss, x).value().at(0), 6);
+}
+
 }  // namespace
 }  // namespace binade

@@ -38,7 +38,7 @@ std::vector<Setting> settings() {
           {"fp16", {.precision = Policy::fp16()}},
           {"bf16_unwatched", {.precision = Policy::bf16(), .telemetry = false}},
           {"pure_bf16", {.precision = Policy::pure_bf16()}, "sgd"},
-          {"groups", {.clip_norm = 0.5, .schedule = optim::Schedule::cosine(1e-2, 12, 0, 3)}, "groups"},
+          {"groups", {.schedule = optim::Schedule::cosine(1e-2, 12, 0, 3), .clip_norm = 0.5}, "groups"},
           {"scheduled", {.precision = Policy::bf16(), .schedule = optim::Schedule::cosine(1e-2, 12, 0, 3)}}};
 }
 INSTANTIATE_TEST_SUITE_P(Settings, RecordedStep, testing::ValuesIn(settings()),

@@ -11,7 +11,7 @@
 
 using namespace binade;
 
-constexpr std::int64_t kBatch = 64, kSamples = 2048, kLabeled = 64;
+constexpr std::int64_t kBatch = 64, kSamples = 2048;
 
 struct Net : nn::Module {  // points (B, 2) -> logits (B, 2)
   nn::Linear in, hidden, out;
@@ -32,7 +32,7 @@ struct Batch {
   io::BatchOrigin origin{};
 };
 
-/// Points of two interleaved half circles. Every 32nd point has a label, unless `all` have one.
+/// Points of two interleaved half circles. One in four has a label, unless `all` have one.
 Batch points(const io::BatchOrigin& origin, bool all = false) {
   std::vector<float> x, noise;
   std::vector<std::int32_t> labels;
@@ -42,7 +42,7 @@ Batch points(const io::BatchOrigin& origin, bool all = false) {
     x.push_back(static_cast<float>(side * std::cos(angle) + 0.5 * (1 - side) + 0.1 * draws.normal(1)));
     x.push_back(static_cast<float>(side * std::sin(angle) + 0.25 * (1 - side) + 0.1 * draws.normal(2)));
     for (std::uint64_t n : {3, 4}) noise.push_back(static_cast<float>(0.1 * draws.normal(n)));
-    labels.push_back(all || i % (kSamples / kLabeled) < 2 ? static_cast<std::int32_t>(i % 2) : -1);
+    labels.push_back(all || i % 8 < 2 ? static_cast<std::int32_t>(i % 2) : -1);
   }
   const auto rows = static_cast<std::int64_t>(labels.size());
   return {Tensor::from(x, {rows, 2}), Tensor::from(noise, {rows, 2}), Tensor::from(labels, {rows}), origin};
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   io::Loader<Batch> loader({.batch = kBatch, .seed = 4, .samples = kSamples},
                            [](const io::BatchOrigin& origin) { return points(origin); });
   amp::TrainingRun run(
-      trainer, {.folder = folder, .steps = given ? std::stol(argv[2]) : 300, .checkpoint_every = 50, .log_every = 100});
+      trainer, {.folder = folder, .steps = given ? std::stol(argv[2]) : 400, .checkpoint_every = 50, .log_every = 100});
   run.resume_if_possible();
   for (const auto& batch : run.batches(loader)) run.step(batch, loss);
 

@@ -6,7 +6,7 @@ there is an average, ema.K.P; schedules have lr, the rate of step 1, 2, ….
 sgd, adam, adamw   torch.optim (sgd and adam add weight_decay * p to the gradient, adamw shrinks the weight)
 lion               u = sign(beta1 m + (1 - beta1) g); p -= lr (u + weight_decay p); m = beta2 m + (1 - beta2) g
 rmsprop            torch.optim.RMSprop
-muon               torch.optim.Muon (nesterov, momentum 0.95, weight_decay) for w, torch.optim.Adam for b
+muon               Muon (nesterov, momentum 0.95, weight_decay; its class below) for w, torch.optim.Adam for b
 clip norm          torch.nn.utils.clip_grad_norm_ over all parameters; value: clip_grad_value_
 clip adaptive      for each unit (row of a matrix or filter; a vector is one unit): |g| is brought down to
                    limit * max(|w|, 1e-3) where it is larger (Brock et al. 2021, eq. 3)
@@ -42,19 +42,34 @@ class Lion(torch.optim.Optimizer):
                 m.mul_(beta2).add_((1 - beta2) * p.grad)
 
 
-class MuonAndAdam:
-    """torch.optim.Muon for w, Adam for b. Muon's Newton-Schulz iterations, which PyTorch does in bfloat16, are in double."""
+class Muon(torch.optim.Optimizer):
+    """torch.optim.Muon with nesterov, whose Newton-Schulz iterations run in bfloat16, in the dtype of the parameter."""
 
+    def __init__(self, groups, lr, momentum):
+        super().__init__(groups, dict(lr=lr, momentum=momentum, weight_decay=0.0))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p)).mul_(group["momentum"]).add_(p.grad)
+                x = p.grad + group["momentum"] * m
+                x = x.T if p.shape[0] > p.shape[1] else x
+                x = x / x.norm()
+                for _ in range(5):
+                    a = x @ x.T
+                    x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+                x = x.T if p.shape[0] > p.shape[1] else x
+                p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * max(1, p.shape[0] / p.shape[1]) ** 0.5 * x)
+
+
+class MuonAndAdam:
     def __init__(self, groups):
-        self.muon = torch.optim.Muon(groups[0]["params"], lr=0.02, momentum=0.95, weight_decay=groups[0]["weight_decay"])
+        self.muon = Muon(groups[:1], lr=0.02, momentum=0.95)
         self.adam = torch.optim.Adam(groups[1]["params"], lr=0.02, betas=(0.9, 0.95), eps=1e-8)
 
     def step(self):
-        bfloat16, torch.Tensor.bfloat16 = torch.Tensor.bfloat16, lambda x: x
-        try:
-            self.muon.step()
-        finally:
-            torch.Tensor.bfloat16 = bfloat16
+        self.muon.step()
         self.adam.step()
 
 

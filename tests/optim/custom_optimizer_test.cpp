@@ -179,7 +179,8 @@ TEST_F(CustomOptimizerTest, AStateResumesToTheSameBits) {
   user::Rmsprop whole(parameters_, {.momentum = 0.9, .centered = true});
   for (int t = 1; t <= 3; ++t) set_gradients(t), whole.step();
   StateDict saved;
-  for (const auto& [name, value] : whole.state().values()) {
+  const StateDict state = whole.state();
+  for (const auto& [name, value] : state.values()) {
     const auto* tensor = std::get_if<Tensor>(&value);
     saved.put(name, tensor != nullptr ? StateDict::Value(tensor->clone()) : value);
   }

@@ -122,7 +122,8 @@ TEST(ScheduleRules, AUsersRuleKeepsItsState) {
   resumed.observe(1.6);
   EXPECT_EQ(resumed.lr(1), 0.125);
   StateDict damaged;
-  for (const auto& [name, value] : s.state().values())
+  const StateDict now = s.state();
+  for (const auto& [name, value] : now.values())
     damaged.put(name, name == "rule/lr" ? StateDict::Value(-1.0) : value);
   EXPECT_THROW(resumed.check_state(damaged), CheckpointError);
   resumed.load_state(Schedule::constant(1).state());

@@ -147,6 +147,7 @@ class CauseSearch {
         return {CauseClass::kCorruptedState, Confidence::kProven};
       }
       const bool finite_value = !bad.operand_max.empty();  // finite in the batch, but not in a 16-bit dtype
+      is_bad_at_any_scale_ = true;
       if (leaving_out_helps()) return {CauseClass::kBadInput, Confidence::kProven};
       if (stays_without_rows(bad)) return judge_constant(search);
       if (!finite_value) return {CauseClass::kBadInput, Confidence::kProven};
@@ -233,6 +234,7 @@ class CauseSearch {
       }
     }
     evidence.lower_scale_helps = outcome_of(failed_.loss_scale != 1 && finite({.name = "scale-1", .scale = 1.0}));
+    is_bad_at_any_scale_ = evidence.lower_scale_helps == Outcome::kNo;
     if (evidence.lower_scale_helps == Outcome::kYes && evidence.singular != Outcome::kYes) return evidence;
     evidence.f32_helps = outcome_of(experiments_.is_mixed && precision_helps(bad));
     evidence.operand_is_masked = outcome_of(bad.of_masked_row);
@@ -351,7 +353,10 @@ class CauseSearch {
     if (concerns_most_rows()) return false;
     SampleSearch search(experiments_.rows, [&](const SampleSearch::Rows& rows) -> std::optional<bool> {
       if (d_.replays >= kMaxReplays - 1) return {};  // one is left for earlier weights
-      return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed", .scale = 1.0, .without = rows});
+      // A loss scale of 1, so that no other gradient overflows; unless it alone makes the step finite.
+      return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed",
+                     .scale = is_bad_at_any_scale_ ? std::optional(1.0) : std::nullopt,
+                     .without = rows});
     });
     d_.samples = search.find(d_.first_bad ? d_.first_bad->possible_samples : std::vector<SampleSearch::Rows>{});
     if (!d_.first_bad) return !d_.samples.empty();
@@ -366,6 +371,7 @@ class CauseSearch {
   const Experiments& experiments_;
   RecordedCall call_;                     // of the first bad op, if its forward is to blame
   bool is_absurd_when_promoted_ = false;  // true if the loss with d_.promote was finite, but absurdly high
+  bool is_bad_at_any_scale_ = false;      // true if a loss scale of 1 does not make the step finite
   bool is_confirmed_ = false;             // true if a singularity was seen, or is stated by the op
   Diagnosis d_;
 };

@@ -18,7 +18,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 
@@ -28,7 +30,19 @@ namespace binade::amp {
 namespace {
 
 constexpr const char* kAddr2line = "/usr/bin/addr2line";
-constexpr std::chrono::seconds kPatience{10};
+using Clock = std::chrono::steady_clock;
+
+/// What is known of call stacks, and the time that may still be spent on others.
+struct Known {
+  std::mutex mutex{};
+  std::map<CallStack, std::optional<SourcePlace>> places{};
+  Clock::duration budget = std::chrono::seconds(5);
+};
+
+Known& known() {
+  static Known all;
+  return all;
+}
 
 /// The program or library that contains a return address.
 struct CodeObject {
@@ -53,8 +67,10 @@ std::optional<CodeObject> object_of(const void* address) {
                     .symbol = info.dli_sname == nullptr ? "" : info.dli_sname};
 }
 
-/// Returns what a program prints to stdout; an empty text if it cannot be run or takes too long.
-std::string output_of(std::vector<std::string> command) {
+/// Returns what a program prints to stdout; an empty text if it cannot be run or takes longer than `budget`, from which
+/// its time is subtracted.
+std::string output_of(std::vector<std::string> command, Clock::duration& budget) {
+  if (budget <= Clock::duration::zero()) return "";
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return "";
   posix_spawn_file_actions_t actions;
@@ -70,10 +86,9 @@ std::string output_of(std::vector<std::string> command) {
   ::close(ends[1]);
   std::string text;
   bool ended = error != 0;
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto begin = Clock::now(), deadline = begin + budget;
   while (!ended) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline -
-                                                                            std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd readable{.fd = ends[0], .events = POLLIN, .revents = 0};
     std::array<char, 4096> buffer{};
     if (left.count() <= 0 || ::poll(&readable, 1, static_cast<int>(left.count())) <= 0) break;
@@ -82,6 +97,7 @@ std::string output_of(std::vector<std::string> command) {
     if (!ended) text.append(buffer.data(), static_cast<std::size_t>(count));
   }
   ::close(ends[0]);
+  budget -= Clock::now() - begin;
   if (error != 0) return "";
   if (!ended) ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
@@ -102,7 +118,7 @@ std::vector<SourcePlace> places_of(const CodeObject& object, std::span<const Cod
   std::vector<std::string> command = {kAddr2line, "-f", "-C", "-i", "-e", object.path};
   for (const void* address : addresses)
     command.push_back(fmt::format("{:#x}", reinterpret_cast<std::uintptr_t>(address) - object.bias));
-  const std::vector<std::string> lines = split_lines(output_of(std::move(command)));
+  const std::vector<std::string> lines = split_lines(output_of(std::move(command), known().budget));
   std::vector<SourcePlace> places;
   for (std::size_t i = 0; i + 1 < lines.size(); i += 2) {
     const std::string& function = lines[i];
@@ -150,21 +166,7 @@ std::string short_name(const std::string& function) {
   return function.substr(0, function.find('('));
 }
 
-}  // namespace
-
-std::string SourcePlace::text() const {
-  const std::string position = file.empty() ? "" : fmt::format("{}:{}", file, line);
-  if (function.empty() || position.empty()) return function + position;
-  return fmt::format("{} ({})", function, position);
-}
-
-CallStack capture_call_stack() {
-  CallStack stack(64);
-  stack.resize(static_cast<std::size_t>(::backtrace(stack.data(), static_cast<int>(stack.size()))));
-  return stack;
-}
-
-std::optional<SourcePlace> user_place(const CallStack& stack) {
+std::optional<SourcePlace> find_user_place(const CallStack& stack) {
   const std::optional<CodeObject> own = object_of(reinterpret_cast<const void*>(&capture_call_stack));
   const bool is_linked_in = own && own->is_program;  // a static library: its places are told by name
   for (std::size_t begin = 0, end = 0; own && begin < stack.size(); begin = end) {
@@ -189,6 +191,27 @@ std::optional<SourcePlace> user_place(const CallStack& stack) {
     }
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::string SourcePlace::text() const {
+  const std::string position = file.empty() ? "" : fmt::format("{}:{}", file, line);
+  if (function.empty() || position.empty()) return function + position;
+  return fmt::format("{} ({})", function, position);
+}
+
+CallStack capture_call_stack() {
+  CallStack stack(64);
+  stack.resize(static_cast<std::size_t>(::backtrace(stack.data(), static_cast<int>(stack.size()))));
+  return stack;
+}
+
+std::optional<SourcePlace> user_place(const CallStack& stack) {
+  const std::lock_guard lock(known().mutex);
+  const auto [entry, is_new] = known().places.try_emplace(stack);
+  if (is_new) entry->second = find_user_place(stack);
+  return entry->second;
 }
 
 }  // namespace binade::amp

@@ -10,8 +10,8 @@ namespace binade::amp {
 CallStack capture_call_stack();
 
 /// Returns the innermost call in a stack that neither Binade nor the standard library made; std::nullopt if its
-/// function is unknown. Reads debug information through /usr/bin/addr2line, if that is installed; gives up after 10
-/// seconds.
+/// function is unknown. Reads debug information through /usr/bin/addr2line, if that is installed, for at most 5 seconds
+/// in the life of a process. Remembers its results.
 std::optional<SourcePlace> user_place(const CallStack& stack);
 
 }  // namespace binade::amp

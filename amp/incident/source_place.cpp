@@ -209,8 +209,8 @@ CallStack capture_call_stack() {
 
 std::optional<SourcePlace> user_place(const CallStack& stack) {
   const std::lock_guard lock(known().mutex);
-  const auto [entry, is_new] = known().places.try_emplace(stack);
-  if (is_new) entry->second = find_user_place(stack);
+  const auto [entry, inserted] = known().places.try_emplace(stack);
+  if (inserted) entry->second = find_user_place(stack);
   return entry->second;
 }
 

@@ -138,16 +138,21 @@ std::vector<std::string> rules_found(PreflightReport report) {
 TEST(UserOptimizers, PreflightJudgesEveryGroupAndNoUnknownRule) {
   using Rules = std::vector<std::string>;
   const auto loss_of = [](toy::Net& net) { return [&net](const toy::Batch& b) { return toy::loss(net, b); }; };
-  UserRun<optim::AdamW> grouped(optim::AdamWOptions{.groups = {{.match = "up.*", .eps = 1e-30},
-                                                           {.match = "down.*", .weight_decay = 1e-9, .beta2 = 1 - 1e-9},
-                                                           {.match = "up.bias", .lr_factor = 0}}},
-                            {});
-  EXPECT_EQ(rules_found(grouped.trainer.preflight(toy::batch(0), loss_of(grouped.net))),
-            (Rules{"optimizer-eps: adamw, group 'up.*'", "beta-rounds-to-one: adamw, group 'down.*'",
-                   "decay-vanishes: adamw, group 'down.*'"}));
-  UserRun<user::Rmsprop> rmsprop(user::RmspropOptions{.eps = 1e-30}, {});
-  EXPECT_EQ(rules_found(rmsprop.trainer.preflight(toy::batch(0), loss_of(rmsprop.net))),
-            Rules{"optimizer-eps: rmsprop"});
+  {
+    UserRun<optim::AdamW> grouped(
+        optim::AdamWOptions{.groups = {{.match = "up.*", .eps = 1e-30},
+                                       {.match = "down.*", .weight_decay = 1e-9, .beta2 = 1 - 1e-9},
+                                       {.match = "up.bias", .lr_factor = 0}}},
+        {});
+    EXPECT_EQ(rules_found(grouped.trainer.preflight(toy::batch(0), loss_of(grouped.net))),
+              (Rules{"optimizer-eps: adamw, group 'up.*'", "beta-rounds-to-one: adamw, group 'down.*'",
+                     "decay-vanishes: adamw, group 'down.*'"}));
+  }
+  {
+    UserRun<user::Rmsprop> rmsprop(user::RmspropOptions{.eps = 1e-30}, {});
+    EXPECT_EQ(rules_found(rmsprop.trainer.preflight(toy::batch(0), loss_of(rmsprop.net))),
+              Rules{"optimizer-eps: rmsprop"});
+  }
   UserRun<user::Muon> muon(user::MuonOptions{.lr = 1e-12}, {});
   EXPECT_EQ(rules_found(muon.trainer.preflight(toy::batch(0), loss_of(muon.net))), Rules{})
       << "nothing is claimed about a rule that states no facts";
@@ -172,10 +177,13 @@ TEST(UserSchedules, ResumeWithTheirState) {
     run.trainer.observe(1);
     saved = run.trainer.state();
   }
-  UserRun<optim::Sgd> run(optim::SgdOptions{}, {.schedule = Halving{}});
-  run.trainer.load_state(saved);
-  EXPECT_EQ(run.step(1).lr, 0.05);
-  UserRun<optim::Sgd> bad(optim::SgdOptions{}, {.schedule = [](std::int64_t k) { return k == 2 ? std::nan("") : 0.1; }});
+  {
+    UserRun<optim::Sgd> run(optim::SgdOptions{}, {.schedule = Halving{}});
+    run.trainer.load_state(saved);
+    EXPECT_EQ(run.step(1).lr, 0.05);
+  }
+  UserRun<optim::Sgd> bad(optim::SgdOptions{},
+                          {.schedule = [](std::int64_t k) { return k == 2 ? std::nan("") : 0.1; }});
   bad.step(0);
   const std::string before = bad.trainer.state_hash();
   EXPECT_THROW(bad.step(1), ArgumentError);

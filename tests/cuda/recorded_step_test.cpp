@@ -130,8 +130,10 @@ TEST(RecordedSteps, DoNotCaptureUserOptimizersAndHooks) {
     }
     return notes;
   };
-  Training user({"user", {}, "rmsprop"}, true);
-  EXPECT_THAT(notes_of(user), testing::Contains(HasSubstr("cannot decide about the updates of rmsprop")));
+  {
+    Training user({"user", {}, "rmsprop"}, true);
+    EXPECT_THAT(notes_of(user), testing::Contains(HasSubstr("cannot decide about the updates of rmsprop")));
+  }
   Training hooked({"hooked"}, true);
   int calls = 0;
   HookHandle handle = hooked.net.first.register_forward_hook([&](auto&&...) { ++calls; });

@@ -25,20 +25,20 @@ class KilledPhases(ProgramTest):
     def check(self, name, steps):
         program, source = built(f"examples/{name}"), random.Random(f"{SEED} {name}")
         begun = time.monotonic()
-        whole = run(program, self.dir / "whole", steps)
+        whole = run(program, self.folder / "whole", steps)
         seconds = time.monotonic() - begun
         self.assertEqual(whole.returncode, 0, whole.stderr)
         killed = 0
         for _ in range(20 * KILLS):
             if killed == KILLS:
                 break
-            life = subprocess.Popen([program, self.dir / "killed", str(steps)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            life = subprocess.Popen([program, self.folder / "killed", str(steps)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(source.uniform(0.05, 0.6) * seconds)
             killed += life.poll() is None
             life.send_signal(signal.SIGKILL)
             if life.wait() == 0:  # it ended first, so it begins again
-                run("rm", "-rf", self.dir / "killed")
-        last = run(program, self.dir / "killed", steps)
+                run("rm", "-rf", self.folder / "killed")
+        last = run(program, self.folder / "killed", steps)
         self.assertEqual(last.returncode, 0, last.stderr)
         print(f"seed {SEED}: {name} of {seconds:.1f} s killed {killed} times")
         self.assertEqual(killed, KILLS)

@@ -12,23 +12,23 @@
 // are.
 namespace binade::amp {
 
-/// Computes the ops that an override names ("PATH/op", PrecisionPolicy::Override) in f32, f16 or bf16.
+/// Suggests to compute the ops that an override names ("PATH/op", PrecisionPolicy::Override) in f32, f16 or bf16.
 std::string suggest_dtype(std::string_view target, DType dtype);
-/// Computes everything in f32.
+/// Suggests to compute everything in f32.
 std::string suggest_f32();
-/// Keeps f32 masters of 16-bit weights.
+/// Suggests to keep f32 masters of 16-bit weights.
 std::string suggest_masters();
 std::string suggest_dynamic_loss_scale();
 std::string suggest_loss_scale(double scale);
-/// Clips gradients by their norm.
+/// Suggests to clip gradients by their norm.
 std::string suggest_clipping();
-/// Raises the learning rate linearly from 0 in the first steps.
+/// Suggests to raise the learning rate linearly from 0 in the first steps.
 std::string suggest_warmup();
-/// Divides a batch into micro-batches.
+/// Suggests to divide a batch into micro-batches.
 std::string suggest_micro_batches(std::int64_t samples, std::int64_t micro_batches);
-/// Recomputes activations in backward instead of keeping them.
+/// Suggests to recompute activations in backward instead of keeping them.
 std::string suggest_recompute();
-/// Computes attention by the one op that keeps its logits in f32.
+/// Suggests to compute attention by the one op that keeps its logits in f32.
 std::string suggest_fused_attention();
 
 }  // namespace binade::amp

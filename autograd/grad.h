@@ -7,8 +7,8 @@
 namespace binade {
 
 struct GradOptions {
-  /// Gradients of the outputs to start with, one for each output and of its shape; the gradient can depend on them too.
-  /// Empty: 1 for each output, which must then have one element
+  /// Gradients of the outputs to start with, one for each output and of its shape. With create_graph, the result can
+  /// be differentiated by them too. Empty: 1 for each output, which must then have one element
   std::vector<Variable> grad_outputs{};
   /// True: the gradients are recorded, so that they can be differentiated again
   bool create_graph = false;

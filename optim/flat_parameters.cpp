@@ -88,13 +88,15 @@ Tensor FlatParameters::view(const Tensor& flat, std::size_t slice) const {
   return flat.view_at(slices_[slice].begin, slices_[slice].variable.shape());
 }
 
-void FlatParameters::place_values(DType weights) {
-  const auto dtype_of = [&](const Slice& slice) { return slice.variable.shape().rank() >= 2 ? weights : DType::f32; };
+void FlatParameters::place_values(DType weight_dtype) {
+  const auto dtype_of = [&](const Slice& slice) {
+    return slice.variable.shape().rank() >= 2 ? weight_dtype : DType::f32;
+  };
   std::int64_t sizes[2] = {0, 0};  // elements of the f32 buffer and of the 16-bit buffer
   for (const Slice& slice : slices_) sizes[is_half(dtype_of(slice))] += padded(slice.count);
   const Device device = slices_.front().variable.device();
   Tensor buffers[2] = {Tensor::zeros(Shape{sizes[0]}, DType::f32, device), Tensor()};
-  if (is_half(weights)) buffers[1] = Tensor::zeros(Shape{sizes[1]}, weights, device);
+  if (is_half(weight_dtype)) buffers[1] = Tensor::zeros(Shape{sizes[1]}, weight_dtype, device);
   const auto low = std::make_shared<LowBuffer>(flat_size_, device);
   std::int64_t next[2] = {0, 0};
   for (const std::size_t i : placed_) {

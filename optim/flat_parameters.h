@@ -98,7 +98,8 @@ class FlatParameters {
   void store_weights_in(DType dtype);
 
  private:
-  void place_values(DType weights);
+  /// Moves all values into new buffers: those of rank >= 2 in `weight_dtype`, the others in f32.
+  void place_values(DType weight_dtype);
 
   std::vector<Slice> slices_;
   std::vector<std::size_t> placed_;  // indices into slices_, in the order of the buffers

@@ -28,10 +28,10 @@ struct ScheduleOptions {
   double threshold = 1e-4;  ///< plateau: a loss is better if it is below the best by more than threshold |best|
 };
 
-/// Computes the learning rate of each update k (from 1). With W = warmup and N = steps:
-///   k <= W: lr k / W;  then with f = (k - W) / (N - W), held at 1:
-///   linear: lr + (min_lr - lr) f;   cosine: min_lr + (lr - min_lr)(1 + cos(pi f)) / 2;   constant, plateau: lr x
-///   drops.
+/// Computes the learning rate of each update k (from 1). With W = warmup and f = min(1, (k - W) / (steps - W)):
+///   k <= W: lr k / W.  Afterwards, constant: lr;  linear: lr + (min_lr - lr) f;
+///   cosine: min_lr + (lr - min_lr)(1 + cos(pi f)) / 2;
+///   plateau: lr factor^d after d drops, at least min_lr.
 /// Plateau is PyTorch's ReduceLROnPlateau (mode min, relative threshold), except that it ignores losses that are not
 /// finite. Only its rate depends on state, which observe() changes; the other kinds depend on k alone.
 class Schedule {

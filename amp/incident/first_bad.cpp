@@ -322,10 +322,10 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     found_->of_mask = of_mask;
     found_->of_masked_row = of_mask && std::ranges::any_of(read, has_masked_row);
     if (call.info.numerics.non_finite == NonFinite::kMasks && of_mask) return;
-    // A -inf that is multiplied, normalized or read by a loss is no mask.
+    // The op that made the -inf is at fault, not the op that read it.
     if (negative_) found_call_ = negative_call_;
-    if (negative_)
-      found_ = negative_;
+    if (negative_) found_ = negative_;
+    // So is a -inf of the batch that a product, a norm or a loss reads, because these ops take no masks.
     else if (const OpFamily f = call.info.family; mask_ && (is_product(f) || is_loss(f) || f == OpFamily::kNorm))
       reader_ = std::exchange(found_, mask_);
     return;

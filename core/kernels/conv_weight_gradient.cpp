@@ -23,7 +23,8 @@ constexpr std::int64_t kMaxChunks = 16;          ///< most partial gradients
 constexpr std::int64_t kPartialBytes = 8 << 20;  // limit for all partial gradients together
 constexpr std::int64_t kPanelBytes = 8 << 20;    // limit for all panels that tasks share
 
-/// `Panels` stores a block of pixels in the order of the register tile (core/kernels/gradient_panels.h).
+/// Computes the weight gradient. `Panels` copies a block of pixels into the order in which the register tile reads it
+/// (core/kernels/gradient_panels.h).
 template <class Panels>
 class WeightGradient {
   using Lane = typename Panels::Lane;

@@ -67,8 +67,8 @@ struct DecideArgs {
   std::span<const FlatBlock> blocks{};
   std::span<const float* const> values{};
 };
-/// Like `update` and `average`, but does nothing unless the outcome is a commit. `slices` and `extremes` of the
-/// arguments are those of `places`; stochastic rounding uses the stream of the captured step.
+/// Makes an update if the outcome is a commit, otherwise nothing. Uses the `slices` and `extremes` of `addresses` and
+/// ignores those of `update`; stochastic rounding uses the stream of the captured step.
 struct DecidedUpdateArgs {
   StepAddresses addresses{};
   UpdateArguments update{};

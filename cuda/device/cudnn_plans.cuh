@@ -156,14 +156,14 @@ class PlanCache {
     return is_refused(key, choice) ? std::nullopt : planner_.restore(key, choice, target());
   }
 
-  /// Returns the plan of a key, which is chosen at the first call; std::nullopt if our own kernel computes the key.
+  /// Returns the plan of an operation, which is chosen at the first call; std::nullopt if our own kernel runs it.
   template <class Use>
   const std::optional<EnginePlan>& plan_of(const Key& key, Use&& use) {
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
     return plans_.emplace(key, make(key, use)).first->second;
   }
 
-  /// Returns the engines that may compute the key; empty, with a note, if our own kernel computes it.
+  /// Returns the engines that may run the operation; none, with a note, if our own kernel runs it.
   std::vector<EngineChoice> proposals(const Key& key) {
     refuse_in_capture();
     if (const std::string why = planner_.no_library(key); !why.empty()) {

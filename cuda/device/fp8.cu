@@ -3,8 +3,9 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Operands of 8-bit products (core/ops/fp8.h). The scale never leaves the device: every thread computes it from the 16
-/// magnitudes of the history. A maximum does not depend on order, so atomics are enough.
+/// Rounding of the operands of 8-bit products (core/ops/fp8.h). The scale never leaves the device: every thread
+/// computes it from the largest magnitudes of the last 16 steps. A maximum is the same in any order, so blocks combine
+/// theirs by atomicMax, and the result has the same bits in every run.
 namespace binade::cuda {
 namespace {
 

@@ -107,7 +107,7 @@ class GradientClaims : NonCopyable {
     leaves_.pop_back();
     check<AutogradError>(writer == &this_thread,
                          "backward: another thread's backward is writing the gradient of {}; let the threads take "
-                         "turns, or give each a model of its own",
+                         "turns, or give each its own model",
                          leaf->name.empty() ? fmt::format("a leaf of shape {}", leaf->value.shape()) : leaf->name);
   }
   void claim_all(std::span<const std::shared_ptr<Node>> nodes) {

@@ -168,7 +168,7 @@ std::string short_name(const std::string& function) {
 
 std::optional<SourcePlace> find_user_place(const CallStack& stack) {
   const std::optional<CodeObject> own = object_of(reinterpret_cast<const void*>(&capture_call_stack));
-  const bool is_linked_in = own && own->is_program;  // a static library: its places are told by name
+  const bool is_linked_in = own && own->is_program;  // a static library: its functions are recognized by their names
   for (std::size_t begin = 0, end = 0; own && begin < stack.size(); begin = end) {
     std::vector<CodeObject> calls;  // successive ones in the same object
     std::vector<const void*> addresses;

@@ -55,7 +55,8 @@ optim::GradientScan AttemptRunner::scan_gradients(Phase& phase) const {
 }
 
 Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer) {
-  if (feed.phases.size() > 1) transaction_.reserve_undo();
+  for (std::size_t phase = 0; phase + 1 < feed.phases.size(); ++phase)
+    transaction_.reserve_undo(transaction_.indices_of(feed.phases[phase]));
   const ArenaLoan lending(backend_of(transaction_.device()));  // the step frees all its memory before the next begins
   // Faults are injected before observers are notified, so that these observe the faulty values.
   std::optional<ObserverScope> injecting, watching;

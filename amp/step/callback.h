@@ -9,7 +9,7 @@ namespace binade::amp {
 
 struct StepResult;
 
-/// A user's part of a run: code before and after each step, with state of its own. Derive a class, and pass an object
+/// User code that runs before and after each step, with state that checkpoints hold. Derive a class, and pass an object
 /// to Trainer::add_callback(). With callbacks, no step is submitted ahead (TrainerOptions::ahead).
 class Callback {
  public:

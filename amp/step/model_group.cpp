@@ -67,7 +67,7 @@ std::vector<std::unique_ptr<optim::Ema>> follow(const Participants& participants
       if (std::ranges::none_of(parameters.slices(), is_student)) continue;
       check<ArgumentError>(std::ranges::all_of(parameters.slices(), is_student) && !followers[i],
                            "trainer: {} follows another model, whose optimizer {} must hold the parameters of no other "
-                           "model and be followed once; give the student an optimizer of its own",
+                           "model and be followed once; give the student its own optimizer",
                            teacher.name, one.name);
       followers[i] = std::make_unique<optim::Ema>(parameters, teacher.average);
       for (std::size_t p = 0; p < parameters.size(); ++p)

@@ -300,8 +300,8 @@ double Transaction::highest_lr(std::size_t optimizer) const {
 
 // ---- a step -------------------------------------------------------------------------------------
 
-void Transaction::reserve_undo() {
-  for (std::size_t i = 0; i < optimizers_.size(); ++i) states_[i].undo.reserve(*optimizers_[i]);
+void Transaction::reserve_undo(std::span<const std::size_t> optimizers) {
+  for (const std::size_t i : optimizers) states_[i].undo.reserve(*optimizers_[i]);
 }
 
 /// Samples weights and gradients for the warnings, before the updates change the weights.

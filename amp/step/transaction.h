@@ -133,8 +133,8 @@ class Transaction {
 
   /// Returns the number of the new attempt at the current step, from 1 on.
   std::int64_t begin_attempt() { return ++counters_.attempts; }
-  /// Allocates the copies that update_before_verdict() needs.
-  void reserve_undo();
+  /// Allocates the copies that update_before_verdict() needs for these optimizers.
+  void reserve_undo(std::span<const std::size_t> optimizers);
   /// Makes the updates of a phase whose step has further phases. roll_back() undoes them.
   void update_before_verdict(std::int64_t step, std::span<const OptimizerUpdate> updates);
   /// Commits every member. If an error occurs before the first write, rolls back and rethrows.

@@ -13,10 +13,13 @@
 #include "binade/nn/linear.h"
 #include "binade/optim/ema.h"
 #include "tests/amp/toy.h"
+#include "tests/error_text.h"
 
 /// Steps of several models and optimizers: phases, one loss for several optimizers, a teacher that follows.
 namespace binade::amp {
 namespace {
+
+using test::error_of;
 
 struct Net : nn::Module {
   nn::Linear in, out;
@@ -390,16 +393,6 @@ TEST(Teacher, ResumesToTheSameBits) {
 }
 
 // ---- mistakes -----------------------------------------------------------------------------------
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(SeveralOptimizers, MistakesAreErrorsWithWords) {
   Runtime runtime({.seed = 3});

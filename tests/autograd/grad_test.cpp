@@ -23,9 +23,12 @@
 #include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
 #include "tests/core/op_check.h"
+#include "tests/error_text.h"
 
 namespace binade {
 namespace {
+
+using test::error_of;
 
 using testing::leaf;
 
@@ -39,16 +42,6 @@ struct SmoothProduct : testing::Product {
 
 Variable noise(const Shape& shape, std::uint64_t tag, DType dtype = DType::f64) {
   return Variable(test::noise(shape, tag, dtype), true);
-}
-
-template <class F>
-std::string words_of(F&& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 class Grad : public ::testing::Test {
@@ -108,7 +101,7 @@ TEST_F(Grad, OpsOfUsersHaveDerivativesOrAreRefusedByNameAndPath) {
   EXPECT_EQ(grad(sum(g), b).value().to_vector<float>(), (std::vector<float>{40, 84}));  // 4 a b
   const ModulePathScope path("critic.gate");
   const Variable y = sum(testing::product(a, b));
-  const std::string words = words_of([&] { grad(y, a, {.create_graph = true}); });
+  const std::string words = error_of([&] { grad(y, a, {.create_graph = true}); });
   EXPECT_NE(words.find("product [critic.gate]"), std::string::npos) << words;
   EXPECT_NE(words.find("member `derivative`"), std::string::npos) << words;
   EXPECT_EQ(grad(y, a).value().to_vector<float>(), (std::vector<float>{5, 7}));  // a first derivative needs none
@@ -118,7 +111,7 @@ TEST_F(Grad, ErrorsSayWhatToDo) {
   const Variable x = leaf({1, 2}), unused = leaf({1});
   const auto says = [&](const Variables& outputs, const Variables& inputs, const GradOptions& options,
                         const std::string& part) {
-    const std::string words = words_of([&] { grad(outputs, inputs, options); });
+    const std::string words = error_of([&] { grad(outputs, inputs, options); });
     EXPECT_NE(words.find(part), std::string::npos) << words;
   };
   says({x.detach()}, {x}, {}, "no history");
@@ -139,13 +132,13 @@ TEST_F(Grad, AChangedParameterIsAnError) {
   Variable x = leaf({1, 2});
   const Variable y = sum(square(x));
   x.state()->value.fill(3);
-  EXPECT_NE(words_of([&] { grad(y, x, {.create_graph = true}); }).find("written in place"), std::string::npos);
+  EXPECT_NE(error_of([&] { grad(y, x, {.create_graph = true}); }).find("written in place"), std::string::npos);
   const PolicyScope policy(PrecisionPolicy{.name = "bf16", .low = DType::bf16});
   Variable a = noise({5, 4}, 1, DType::f32), w = noise({3, 4}, 2, DType::f32);
   const Variable z = sum(square(linear(a, w)));
   w.state()->value = w.value().clone();
   w.state()->low = Tensor();
-  EXPECT_NE(words_of([&] { grad(z, a, {.create_graph = true}); }).find("was changed after forward"), std::string::npos);
+  EXPECT_NE(error_of([&] { grad(z, a, {.create_graph = true}); }).find("was changed after forward"), std::string::npos);
 }
 
 /// Notes the dtype that each matmul and sum stores.
@@ -235,7 +228,7 @@ TEST_F(Grad, CallsHooksAndRefusesToDifferentiateTheirResult) {
   Variable y = x * 3.0;
   y.register_hook([](const Variable& gradient) { return gradient * 2.0; });
   const Variable loss = sum(y);
-  const std::string words = words_of([&] { grad(loss, x, {.create_graph = true}); });
+  const std::string words = error_of([&] { grad(loss, x, {.create_graph = true}); });
   EXPECT_NE(words.find("remove the hook"), std::string::npos) << words;
   EXPECT_EQ(grad(loss, x).value().at(0), 6);
 }

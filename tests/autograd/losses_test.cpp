@@ -5,21 +5,14 @@
 
 #include "binade/autograd/functions.h"
 #include "binade/autograd/gradcheck.h"
+#include "tests/error_text.h"
 
 namespace binade {
 namespace {
 
-class Losses : public testing::Test {};
+using test::error_of;
 
-template <class E, class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
+class Losses : public testing::Test {};
 
 TEST_F(Losses, ATargetOutsideTheClassesIsNamedWithItsPosition) {
   const Tensor targets = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 7, 1, 0}, {2, 3});

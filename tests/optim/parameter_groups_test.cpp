@@ -9,10 +9,13 @@
 #include "binade/optim/device_updates.h"
 #include "binade/optim/lion.h"
 #include "binade/optim/sgd.h"
+#include "tests/error_text.h"
 #include "tests/optim/toy.h"
 
 namespace binade::optim {
 namespace {
+
+using test::error_of;
 
 class ParameterGroupsTest : public ::testing::Test {
  protected:
@@ -28,16 +31,6 @@ class ParameterGroupsTest : public ::testing::Test {
   Runtime runtime_{{.seed = 3, .threads = 2}};
   std::vector<NamedParameter> parameters_ = toy::parameters();
 };
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 /// A group's parameters must get the bits that an optimizer with the group's settings gives all parameters.
 TEST_F(ParameterGroupsTest, AGroupUpdatesAsAnOptimizerWithItsSettings) {

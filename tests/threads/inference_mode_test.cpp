@@ -4,22 +4,15 @@
 
 #include <thread>
 
+#include "tests/error_text.h"
 #include "tests/threads/small_training.h"
 
 namespace binade {
 namespace {
 
-using test::MixedModel;
+using test::error_of;
 
-template <class F>
-std::string words_of(F&& f) {
-  try {
-    f();
-  } catch (const AutogradError& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::MixedModel;
 
 class InferenceModes : public ::testing::Test {
  protected:
@@ -68,12 +61,12 @@ TEST_F(InferenceModes, RefuseBackward) {
     model_.eval();
     y = mean(model_(x_));
     EXPECT_EQ(
-        words_of([&] { backward(loss); }),
+        error_of<AutogradError>([&] { backward(loss); }),
         "backward: not possible inside an InferenceMode; compute loss and gradients outside, or inside a GradGuard");
   }
-  EXPECT_EQ(words_of([&] { backward(y); }),
+  EXPECT_EQ(error_of<AutogradError>([&] { backward(y); }),
             "backward: the output has no history, because it was computed inside an InferenceMode; compute it outside");
-  EXPECT_EQ(words_of([&] { backward(loss); }), "no error");
+  EXPECT_EQ(error_of<AutogradError>([&] { backward(loss); }), "no error");
 }
 
 /// An op that would save such a tensor for backward says what to do; others take it as data.
@@ -85,10 +78,10 @@ TEST_F(InferenceModes, KeepResultsOutOfBackward) {
   }
   const Variable w(Tensor::full({3}, 2), true);
   EXPECT_EQ(
-      words_of([&] { w* y; }),
+      error_of<AutogradError>([&] { w* y; }),
       "autograd: backward needs a tensor that was made in an InferenceMode, and such tensors do not count writes in "
       "place; pass its clone(), or make it under a NoGradGuard");
-  EXPECT_EQ(words_of([&] { backward(mean(w * y.clone())); }), "no error");
+  EXPECT_EQ(error_of<AutogradError>([&] { backward(mean(w * y.clone())); }), "no error");
 }
 
 TEST_F(InferenceModes, RefuseAnUpdateOfStatistics) {
@@ -96,7 +89,7 @@ TEST_F(InferenceModes, RefuseAnUpdateOfStatistics) {
   {
     const InferenceMode mode;
     EXPECT_EQ(
-        words_of([&] { predict(); }),
+        error_of<AutogradError>([&] { predict(); }),
         "an update of statistics or scales [norm]: not possible inside an InferenceMode; call eval() on the model "
         "first");
   }
@@ -109,11 +102,11 @@ TEST_F(InferenceModes, RefuseStepsAndOptimizers) {
   backward(mean(training.net(x_)));
   {
     const InferenceMode mode;
-    EXPECT_EQ(words_of([&] { training.optimizer.step(); }),
+    EXPECT_EQ(error_of<AutogradError>([&] { training.optimizer.step(); }),
               "Optimizer::step: not possible inside an InferenceMode; end it before the step");
-    EXPECT_EQ(words_of([&] { training.steps(1); }),
+    EXPECT_EQ(error_of<AutogradError>([&] { training.steps(1); }),
               "Trainer::step: not possible inside an InferenceMode; end it before the step");
-    EXPECT_EQ(words_of([&] { optim::AdamW(model_, optim::AdamWOptions{}); }),
+    EXPECT_EQ(error_of<AutogradError>([&] { optim::AdamW(model_, optim::AdamWOptions{}); }),
               "an optimizer: not possible inside an InferenceMode; make it outside");
   }
 }
@@ -157,11 +150,11 @@ TEST_F(InferenceModes, OfATrainersEvaluationMakeTensorsThatCanBeKept) {
   Tensor kept;
   training.trainer.evaluate([&] {
     kept = (Variable(x_) * 2.0).value();
-    EXPECT_NE(words_of([&] { training.optimizer.step(); }), "no error");
+    EXPECT_NE(error_of<AutogradError>([&] { training.optimizer.step(); }), "no error");
     training.net.train();
-    EXPECT_NE(words_of([&] { training.net(x_); }), "no error") << "statistics outside of a step";
+    EXPECT_NE(error_of<AutogradError>([&] { training.net(x_); }), "no error") << "statistics outside of a step";
   });
-  EXPECT_EQ(words_of([&] { backward(mean(Variable(Tensor::full({3}, 2), true) * kept)); }), "no error");
+  EXPECT_EQ(error_of<AutogradError>([&] { backward(mean(Variable(Tensor::full({3}, 2), true) * kept)); }), "no error");
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(Tapes, OfTwoThreadsThatReachOneLeafAreAnError) {
   thread.join();
   EXPECT_EQ(words,
             "backward: another thread's backward is writing the gradient of w; let the threads take turns, or give "
-            "each a model of its own");
+            "each its own model");
   backward(quick);
   EXPECT_NEAR(w.grad().at(0) * static_cast<double>(w.value().numel()), 5, 1e-4);
 }

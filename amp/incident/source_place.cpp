@@ -173,7 +173,8 @@ std::optional<SourcePlace> find_user_place(const CallStack& stack) {
     std::vector<CodeObject> calls;  // successive ones in the same object
     std::vector<const void*> addresses;
     for (; end < stack.size(); ++end) {
-      const void* call = static_cast<const char*>(stack[end]) - 1;
+      const auto after_call = reinterpret_cast<std::uintptr_t>(stack[end]);
+      const void* call = reinterpret_cast<const void*>(after_call - 1);  // not pointer arithmetic: it may be null
       std::optional<CodeObject> object = object_of(call);
       if (!object || (!calls.empty() && object->base != calls.front().base)) break;
       calls.push_back(*std::move(object));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kBadArguments = 20;
 constexpr int kNoMemory = 50;
-constexpr int kOurFault = 70;
+constexpr int kInternalError = 70;
 
 int fail(const std::string& text, int code) {
   io::say(text);
@@ -105,7 +105,7 @@ int parse_and_run(CLI::App& app, int argc, const char* const* argv, const std::f
   } catch (const std::bad_alloc&) {
     return fail("out of memory: use smaller batches, images or contexts", kNoMemory);
   } catch (const std::exception& error) {
-    return fail(fmt::format("internal error, please report it: {}", error.what()), kOurFault);
+    return fail(fmt::format("internal error, please report it: {}", error.what()), kInternalError);
   }
 }
 

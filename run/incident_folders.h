@@ -19,8 +19,8 @@ class IncidentFolders {
 
   /// Returns the folder of an attempt's incident.
   std::string folder_of(std::int64_t step, std::int64_t attempt);
-  /// Ends the folder of an incident. Call it after the last write about the incident. If the run reaches the same
-  /// attempt again after a rollback, a new incident gets its own folder.
+  /// Marks the folder of an incident as complete. Call it after the last write about the incident. If the run reaches
+  /// the same attempt again after a rollback, a new incident gets a new folder.
   void close(std::int64_t step, std::int64_t attempt) { folders_.erase({step, attempt}); }
   /// Writes a file into the folder of an incident. Returns an empty string or the error message; it does not throw,
   /// because a run continues without a report.

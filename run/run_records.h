@@ -37,7 +37,8 @@ class RunRecords {
     std::vector<io::SaveOutcome> ended{};  ///< saves that ended since the step before
   };
 
-  /// `scaled`: true if the terminal shows the loss scale. Folder and options must outlive this object.
+  /// `scaled`: true if the run uses a loss scale, which the terminal then shows. Folder and options must outlive this
+  /// object.
   RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled);
   ~RunRecords();
 
@@ -58,7 +59,7 @@ class RunRecords {
   /// Writes an event to events.jsonl. Kinds: begun, resumed, changed (a setting, by a resume); the end of a process:
   /// stopped, finished, left (an error ended it), died, given-up (by the supervisor); drill, incident, warning (an
   /// incident in an evaluation), sign (an amp::Warning), overflow, remedy, checkpoint, log (a log cannot be written),
-  /// environment, memory, library (work that a GPU library could not do).
+  /// environment, memory, library (work that Binade's own kernels do because a GPU library cannot).
   void log_event(std::string_view kind, std::int64_t step, const std::string& what);
   /// Writes an event and prints it on the terminal.
   void event(std::string_view kind, std::int64_t step, const std::string& what);
@@ -66,7 +67,7 @@ class RunRecords {
   bool ended_well() const { return ended_well_; }
   /// Completes the progress bar and writes all logs to the disk.
   void finish();
-  /// Reports the logs that lack lines.
+  /// Reports each log that lacks lines, with the number of failed writes.
   void report_incomplete_logs(std::int64_t step);
 
   /// Waits until metrics.jsonl is on the disk. Thread-safe.

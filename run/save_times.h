@@ -48,7 +48,7 @@ class SaveTimes {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   Options options_;
-  double interval_ = kFirstInterval, retry_ = kFirstRetry;  // seconds until the save after the next start or failure
+  double interval_ = kFirstInterval, retry_ = kFirstRetry;  // seconds to wait after a save starts, and after one fails
   double next_ = kNever;                                    // time of the next save by the clock, or of a retry
 };
 

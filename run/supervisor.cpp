@@ -183,7 +183,7 @@ class Supervisor {
     const Progress now = progress_of(options_.folder);
     deaths_without_checkpoint_ = now.checkpoint > newest_.checkpoint ? 1 : deaths_without_checkpoint_ + 1;
     newest_ = now;
-    // A child that died before it began or resumed the run does not count as a death at the run's last step.
+    // The death of a child that had not begun or resumed the run does not count as a death at the run's last step.
     const bool worked = has_worked(options_.folder, before_);
     const int here = worked ? ++deaths_[now.step] : 0;
     const std::string what = fmt::format("{} {} step {}", death.text(), worked ? "after" : "before it went on from",
@@ -256,7 +256,7 @@ class Supervisor {
   const SupervisorOptions& options_;
   BlockedSignals signals_;
   Progress newest_;
-  LogSizes before_;                    // sizes of the logs at the start of the last child
+  LogSizes before_;                    // sizes of the logs when the last child was started
   std::map<long long, int> deaths_;    // number of deaths by step
   int deaths_without_checkpoint_ = 0;  // number of deaths without a new checkpoint
   double wait_ = 0;

@@ -8,8 +8,8 @@ namespace binade::amp {
 /// Settings of supervise().
 struct SupervisorOptions {
   std::string folder{};       ///< run folder; need not exist yet
-  int deaths_at_a_step = 3;   ///< number of deaths at one step, of children that had begun or resumed, that end the run
-  int deaths_in_a_row = 10;   ///< number of deaths without a new checkpoint that end the run
+  int deaths_at_a_step = 3;   ///< give up after so many deaths at one step (of children that had begun or resumed)
+  int deaths_in_a_row = 10;   ///< give up after so many deaths in a row without a new checkpoint
   double pause = 1;           ///< seconds before a restart; doubles with each death without a new checkpoint
   double longest_pause = 60;  ///< longest pause before a restart, in seconds
 };
@@ -26,9 +26,9 @@ struct SupervisorOptions {
 /// Reports each death on stderr and in the run's events.jsonl. If the supervisor gives up, it writes a report to
 /// incidents/.
 ///
-/// Call it while the process has one thread. In the child, returns the result of `work`, or throws its exception. In
-/// the parent, returns the last child's exit code, 70 if a signal killed that child, or 10 if the supervisor was asked
-/// to stop between two children. Throws OutOfMemoryError if no process can be created.
+/// Call it before the process starts another thread. In the child, returns the result of `work`, or throws its
+/// exception. In the parent, returns the last child's exit code, 70 if a signal killed that child, or 10 if the
+/// supervisor was asked to stop between two children. Throws OutOfMemoryError if no process can be created.
 int supervise(const SupervisorOptions& options, const std::function<int(int life)>& work);
 
 }  // namespace binade::amp

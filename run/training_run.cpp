@@ -31,7 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kEnvironment = "env/made_by";
-constexpr std::int64_t kHeadroomLines = 200;              // lines of headroom.jsonl in a run, without incidents
+constexpr std::int64_t kHeadroomLines = 200;              // lines of headroom.jsonl in a run without incidents
 constexpr const char* kEvaluated = "progress/evaluated";  // the step of the last evaluation, -1 before the first
 constexpr double kPatienceAfterSignal = 5;                // seconds for retries of the last save: SIGKILL may follow
 
@@ -50,7 +50,7 @@ double steady_seconds() { return std::chrono::duration<double>(Clock::now().time
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-/// Returns the line of drills.jsonl about a strike: fault `spec` was injected into a step.
+/// Returns the line of drills.jsonl which records that fault `spec` was injected into a step (a "strike").
 std::string strike_line(const std::string& spec, std::int64_t step) {
   return io::JsonObject().add("struck", spec).add("step", step).text();
 }
@@ -266,7 +266,7 @@ class TrainingRun::Journal {
     if (by == By::kStep && saving_by_clock_) store_.wait();
     if (store_.saving()) return;
     saving_by_clock_ = by == By::kClock;
-    store_.start_save(request());
+    store_.start_save(save_request());
     save_times_->save_started(steady_seconds());
     saving_.stall_seconds += std::chrono::duration<double>(Clock::now() - begun).count();
     saving_.concurrent = true;
@@ -337,21 +337,21 @@ class TrainingRun::Journal {
     for (const auto& [name, value] : evaluation.numbers)
       if (name == options_.score && std::isfinite(value)) score_ = io::Score{value, options_.higher_is_better};
     const auto bad = std::ranges::find_if(evaluation.numbers, [](const auto& n) { return !std::isfinite(n.second); });
-    if (bad != evaluation.numbers.end()) warn(*bad);
+    if (bad != evaluation.numbers.end()) report_bad_evaluation(*bad);
     if (score_) trainer_.observe(score_->higher_is_better ? -score_->value : score_->value);
     return true;
   }
 
-  void warn(const std::pair<std::string, double>& number) {
+  void report_bad_evaluation(const std::pair<std::string, double>& number) {
     const std::string what = fmt::format("{} of the evaluation is {}", number.first, number.second);
     try {
       records_.report(trainer_.investigate_evaluation(what, [&] { options_.evaluate(); }));
-    } catch (const EvaluationStopped&) {  // a signal stopped the repetition: the run ends without a diagnosis
+    } catch (const EvaluationStopped&) {  // a signal stopped the replay: the run ends without a diagnosis
       records_.say(what);
     }
   }
 
-  io::SaveRequest request() {
+  io::SaveRequest save_request() {
     const std::int64_t step = trainer_.steps();
     StateDict state = trainer_.state();
     for (const auto& [name, value] : options_.constants.values()) state.put(name, value);
@@ -396,7 +396,7 @@ class TrainingRun::Journal {
     const double end = steady_seconds() + (options_.save_failure == SaveFailure::kStop ? 0 : how.patience);
     for (double pause = 0.25;; pause *= 2) {
       save_times_->save_started(steady_seconds());
-      io::SaveRequest now = request();
+      io::SaveRequest now = save_request();
       now.supersedes = how.supersedes;
       try {
         store_.save(std::move(now));
@@ -436,7 +436,7 @@ class TrainingRun::Journal {
   void log_error_end() noexcept {
     try {
       records_.log_event("left", trainer_.steps(), fmt::format("ended by an error after step {}", trainer_.steps()));
-    } catch (const std::exception&) {  // probably the disk is full, which was reported before
+    } catch (const std::exception&) {  // ignored: probably the disk is full, which was reported before
     }
   }
 
@@ -470,7 +470,7 @@ class TrainingRun::Journal {
   bool saving_by_clock_ = false;            // true if the clock caused the save in flight, or else the last save
   std::int64_t started_at_ = 0;             // number of committed steps when the run was begun or resumed
   std::int64_t evaluated_step_ = -1;        // step of the last evaluation
-  std::int64_t saved_step_ = -1;            // step whose state, with evaluation, is in the newest checkpoint
+  std::int64_t saved_step_ = -1;            // step that save_now() saved or load() loaded; -1 after an evaluation
   std::optional<io::Score> score_;          // score of the evaluation at step evaluated_step_
   std::optional<RunEnd> end_;
   bool opened_ = false, resumed_ = false;

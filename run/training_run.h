@@ -26,7 +26,7 @@ struct Evaluation {
 /// the resumed run repeats the evaluation.
 struct EvaluationStopped {};
 
-/// The consequence if a checkpoint cannot be written.
+/// Reaction of a run to a checkpoint that cannot be written.
 enum class SaveFailure {
   kContinue,  ///< the run continues, reports the error, and retries after 10 s, 20 s, 40 s, …
   kStop,      ///< the run ends with the error
@@ -39,7 +39,7 @@ struct RunOptions {
   std::int64_t checkpoint_every = 0;  ///< updates between checkpoints; 0: only by the clock
   double checkpoint_minutes = 10;     ///< longest time between checkpoints (run/save_times.h); 0: only by steps
   SaveFailure save_failure = SaveFailure::kContinue;
-  double save_patience = 60;    ///< seconds during which a failed last save is retried; at most 5 after a signal
+  double save_patience = 60;    ///< seconds during which a failed save at the end is retried; at most 5 after a signal
   std::int64_t eval_every = 0;  ///< steps between evaluations; 0: only at the end
   std::int64_t log_every = 10;  ///< steps between lines of progress, if the output is no terminal
   int keep = 5;                 ///< number of newest checkpoints to keep (io/checkpoint/store.h)

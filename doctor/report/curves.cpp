@@ -104,8 +104,8 @@ Markup charts_section(const RunHistory& history) {
   charts.push_back(lr_chart(history));
   if (is_scaled(history)) charts.push_back(scale_chart(history));
   charts.push_back(speed_chart(history));
-  // Charts stand side by side in rows of two, except the first one, which is wide. With an even number of charts, the
-  // last one would stand alone.
+  // The first chart takes a whole row, the others are in rows of two. With an even number of charts, the last one is
+  // alone in its row and takes all of it.
   charts.back().wide = charts.size() % 2 == 0;
   Markup content;
   for (const LineChart& chart : charts) content += draw(chart);

@@ -13,12 +13,12 @@ namespace binade::doctor::report {
 namespace {
 
 constexpr double kLowHeadroom = 2;        // headroom below which a module is reported, in binades
-constexpr double kOverfitRatio = 1.02;    // last validation loss divided by the best, above which it is reported
-constexpr double kSkipShare = 0.05;       // share of aborted attempts above which it is reported
-constexpr double kDivergedRatio = 1.5;    // ratio of the latest losses to the first, above which they are reported
+constexpr double kOverfitRatio = 1.02;    // last validation loss / best one, above which overfitting is reported
+constexpr double kSkipShare = 0.05;       // share of aborted attempts among all, above which it is reported
+constexpr double kDivergedRatio = 1.5;    // latest losses / first loss, above which divergence is reported
 constexpr std::size_t kLatest = 3;        // number of latest losses that are compared with the first
 constexpr std::size_t kMostNamed = 4;     // largest number of warnings or modules in a finding
-constexpr std::size_t kMostFindings = 8;  // number of findings from which on incidents are not listed
+constexpr std::size_t kMostFindings = 8;  // incidents are listed only while there are fewer findings
 
 Markup finding(const std::string& lead, const std::string& rest) { return element("b", text(lead)) + text(rest); }
 

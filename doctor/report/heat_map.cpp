@@ -18,14 +18,14 @@ constexpr double kWidth = 1080, kGap = 18, kTop = 34, kRowHeight = 15, kLetter =
 constexpr std::size_t kLongestLabel = 36;
 constexpr const char* kShades[] = {"overflow", "< 1", "< 2", "< 4", "< 8", "< 16", "more", "no values"};
 
-/// Returns the median distance between sampled steps. A column covers at least as many steps.
+/// Returns the median distance between sampled steps, which is the smallest number of steps that a column can cover.
 std::int64_t spacing_of(const std::vector<HeadroomLine>& lines) {
   std::vector<double> gaps;
   for (std::size_t i = 1; i < lines.size(); ++i) gaps.push_back(static_cast<double>(lines[i].step - lines[i - 1].step));
   return std::max<std::int64_t>(1, std::llround(median_of(gaps)));
 }
 
-void lower(double& cell, double binades) {
+void lower_to(double& cell, double binades) {
   if (!std::isnan(binades)) cell = std::fmin(cell, binades);
 }
 
@@ -138,7 +138,7 @@ HeatMap heat_map(const std::vector<HeadroomLine>& lines, std::size_t most_rows, 
     for (const amp::ModuleHeadroom& m : line.modules) {
       const auto [at, first] = index.try_emplace(m.module, map.rows.size());
       if (first) map.rows.push_back({.module = m.module, .least = std::numeric_limits<double>::infinity()});
-      lower(map.rows[at->second].least, std::fmin(m.forward, m.backward));
+      lower_to(map.rows[at->second].least, std::fmin(m.forward, m.backward));
     }
   keep_rows(map, most_rows);
   if (map.rows.empty()) return map;
@@ -147,8 +147,8 @@ HeatMap heat_map(const std::vector<HeadroomLine>& lines, std::size_t most_rows, 
   const auto most_columns = static_cast<std::int64_t>(
       std::clamp<std::size_t>(most_cells / (2 * map.rows.size()), 8, 120));
   map.stride = std::max(spacing_of(lines), (span + most_columns - 1) / most_columns);
-  // Sampled steps are multiples of their distance. If columns begin at a multiple of their width, they all hold the
-  // same number of sampled steps.
+  // Sampled steps are multiples of the distance between them. Columns that begin at a multiple of their width in steps
+  // therefore all contain the same number of sampled steps.
   if (map.stride > 1) map.first_step -= map.first_step % map.stride;
   map.columns = static_cast<std::size_t>((lines.back().step - map.first_step) / map.stride + 1);
   index.clear();
@@ -161,8 +161,8 @@ HeatMap heat_map(const std::vector<HeadroomLine>& lines, std::size_t most_rows, 
     for (const amp::ModuleHeadroom& m : line.modules)
       if (const auto at = index.find(m.module); at != index.end()) {
         const auto column = static_cast<std::size_t>((line.step - map.first_step) / map.stride);
-        lower(map.rows[at->second].forward[column], m.forward);
-        lower(map.rows[at->second].backward[column], m.backward);
+        lower_to(map.rows[at->second].forward[column], m.forward);
+        lower_to(map.rows[at->second].backward[column], m.backward);
       }
   return map;
 }

@@ -16,7 +16,7 @@ constexpr std::uint64_t kReportLimit = 1u << 20;
 constexpr std::uint64_t kConfigLimit = 16u << 20;
 constexpr std::size_t kMostEntries = 64;
 constexpr std::size_t kMostSettings = 400;
-// Maximum numbers of bytes that the page shows of a name, a path and a longer text from a file.
+// Maximum length in bytes at which the report shows a name, a path, and a longer text from a file.
 constexpr std::size_t kWord = 60, kPath = 200, kSentence = 2000;
 
 std::string plain(const Json& value) {

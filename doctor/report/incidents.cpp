@@ -130,7 +130,7 @@ std::string time_of_day(const std::string& time) {
 }
 
 /// Returns the text of an event; the text of an incident links to its card.
-Markup what_of(const RunHistory& history, const EventRecord& event) {
+Markup event_text(const RunHistory& history, const EventRecord& event) {
   const IncidentRecord* incident = event.kind == "incident" ? history.incident_at(event.step) : nullptr;
   const std::string anchor = incident == nullptr ? "" : anchor_of(history, *incident);
   return anchor.empty() ? text(event.what) : element("a", {{"href", anchor}}, text(event.what));
@@ -175,7 +175,7 @@ Markup events_section(const RunHistory& history) {
   Markup rows = row("th", {text("time"), text("step"), text(""), text("what happened")});
   for (const EventRecord& event : all.last(std::min(all.size(), kMostEvents)))
     rows += row("td", {text(time_of_day(event.time)), text(count_text(event.step)), text(event.kind),
-                       what_of(history, event)});
+                       event_text(history, event)});
   Markup content = element("table", {{"class", "list story"}}, rows);
   if (all.size() > kMostEvents)
     content += element("p", text(fmt::format("The last {} of {}; all are in events.jsonl of the run folder.",

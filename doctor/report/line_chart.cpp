@@ -75,7 +75,7 @@ Markup drawn(const Frame& f, const Mark& mark) {
   return element("a", {{"class", kind}, {"href", mark.anchor}}, shapes);
 }
 
-/// Draws ticks at the lower edge; ticks at the same position are drawn once.
+/// Draws a tick at the chart's lower edge for each of the steps; ticks at the same position are drawn once.
 Markup edge(const Frame& f, const std::vector<double>& steps) {
   std::set<std::string> positions;
   for (const double step : steps) positions.insert(fmt::format("{:.0f}", f.x(step)));

@@ -44,14 +44,14 @@ struct IncidentRecord {
   std::string op{}, module{}, direction{}, tensor{}, dtype{}, value{}, index{};  ///< location of the first bad value
   std::optional<std::int64_t> sample{}, sample_id{};
   std::vector<double> operand_max{};
-  std::vector<std::pair<std::string, bool>> proof{};  ///< variant of the replay, true if it was finite
+  std::vector<std::pair<std::string, bool>> proof{};  ///< variant of the replay; true if all results were finite
   std::string action{}, target{}, done{};             ///< the remedy
   std::int64_t until_step = 0, steps_lost = 0;
   double throughput_ratio = 0, memory_ratio = 0;  ///< NaN if missing
   std::optional<bool> verified{};
   std::int64_t replays = 0;
   std::optional<bool> reproducible{};
-  std::string markdown{};  ///< report.md, if report.json cannot be read
+  std::string markdown{};  ///< content of report.md; empty if report.json could be read
 };
 
 /// A sample of an evaluation, from samples/STEP.txt or samples/STEP.png.

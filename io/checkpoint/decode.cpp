@@ -40,8 +40,8 @@ T number_at(std::span<const std::byte> bytes, std::size_t at) {
   return value;
 }
 
-/// Throws NoCheckpointError if `begin`, the first bytes of a file of `size` bytes, lack the magic or give another
-/// length.
+/// Throws NoCheckpointError unless `begin`, the first bytes of a file, starts with the magic and contains `size`, the
+/// file's length in bytes.
 void check_begin(std::span<const std::byte> begin, std::uint64_t size) {
   check<NoCheckpointError>(
       begin.size() >= kUserBlockBytes && std::memcmp(begin.data(), layout::kMagic.data(), layout::kMagic.size()) == 0,
@@ -104,7 +104,7 @@ void check_format(const StoredTree& tree, CheckpointInfo& info) {
       required, info.writer);
 }
 
-/// The dtypes of tensors and the types in which their elements are stored.
+/// The HDF5 type in which the elements of each dtype are stored.
 constexpr std::pair<DType, StoredType> kTensorTypes[] = {
     {DType::f32, StoredType::kF32}, {DType::f16, StoredType::kF16},   {DType::bf16, StoredType::kBf16},
     {DType::f64, StoredType::kF64}, {DType::i64, StoredType::kI64},   {DType::i32, StoredType::kI32},
@@ -148,7 +148,7 @@ bool describes_the_file(std::string_view path) {
   return top == "format" || top == "manifest";
 }
 
-/// True if a file of a newer minor version has this group as a section that this version does not read.
+/// True if the load omits this group: the file has a newer minor version, and the group is no registered section.
 bool is_left_out(const std::string& group, const CheckpointInfo& info) {
   return info.minor > kCheckpointMinor && !is_known_section(group);
 }
@@ -226,7 +226,7 @@ auto with_name(const std::string& name, F&& read) {
 
 /// Returns the names of all sections that were registered. The set is constructed on first use, because the order of
 /// construction across files is undefined.
-std::set<std::string>& known() {
+std::set<std::string>& known_sections() {
   static std::set<std::string> names;
   return names;
 }
@@ -288,8 +288,8 @@ DecodedCheckpoint load_checkpoint(const std::string& path) {
   return decoded;
 }
 
-CheckpointSection::CheckpointSection(const char* name) { known().emplace(name); }
+CheckpointSection::CheckpointSection(const char* name) { known_sections().emplace(name); }
 
-bool is_known_section(const std::string& name) { return known().contains(name); }
+bool is_known_section(const std::string& name) { return known_sections().contains(name); }
 
 }  // namespace binade::io

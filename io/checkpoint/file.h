@@ -49,8 +49,8 @@ struct CheckpointInfo {
   std::optional<std::int64_t> step{};  ///< /progress/step; std::nullopt if the file holds weights alone
   std::string manifest{};              ///< one line per tensor: "1a2b3c4d f32[2,3] model/head.weight"
   std::uint64_t bytes = 0;             ///< size of the file
-  /// Groups of a newer minor version that this version does not read. They are optional, because otherwise the file
-  /// would set a required feature. They are not in the state; the loader warns about them.
+  /// Groups of a newer minor version that the load omitted, with a warning. A run can resume without them: a group that
+  /// is necessary sets a bit of required_features, which this version refuses.
   std::set<std::string> left_out{};
 };
 

@@ -30,8 +30,8 @@ class MisnamedCheckpointError : public NoCheckpointError {
  public:
   using NoCheckpointError::NoCheckpointError;
 };
-/// Throws MisnamedCheckpointError if the file's `name` and its content give different steps. Accepts any name that is
-/// not a checkpoint name of a run, and any file of weights without a step.
+/// Throws MisnamedCheckpointError if the file's `name` and its content give different steps. Accepts a name without a
+/// step (not "ckpt-000000000500.h5"), and a file that holds weights alone and thus no step.
 void check_name_fits(const std::string& name, const CheckpointInfo& info);
 
 /// A checkpoint that was loaded, with the name of its file.

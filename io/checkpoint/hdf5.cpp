@@ -37,7 +37,8 @@ std::string error_stack() {
 
 namespace {
 
-/// Makes a 16-bit float type. The library checks after each call that the fields fit, so the size is set after them.
+/// Makes a 16-bit float type from f32. The library requires after each call that all fields lie within the size, so the
+/// fields are moved to the low 16 bits before the size is reduced.
 Handle described_float(std::size_t sign_bit, std::size_t exponent_at, std::size_t exponent_bits,
                        std::size_t mantissa_bits, std::size_t bias, const char* what) {
   Handle type = own<Error>(H5Tcopy(H5T_IEEE_F32LE), H5Tclose, what);

@@ -35,7 +35,7 @@ void disable_plugins();
 /// Returns the library's description of the last failure on this thread in one line, innermost cause first.
 std::string error_stack();
 
-/// An hid_t and the call that closes it.
+/// Owns an hid_t, the HDF5 library's id of an open object, and closes it.
 class Handle {
  public:
   /// The library function that closes an hid_t of one kind.

@@ -33,7 +33,7 @@ struct Score {
 /// Returns "higher is better" or "lower is better".
 std::string_view direction_of(const Score& score);
 
-/// The line of one checkpoint.
+/// The line of MANIFEST about one checkpoint.
 struct ManifestEntry {
   std::int64_t step = 0;
   std::string file{};       ///< file name
@@ -56,7 +56,7 @@ struct Manifest {
   std::int64_t last_trouble = 0;         ///< step of the last incident; 0: none
 };
 
-/// Returns the content of the file.
+/// Returns the text of a MANIFEST file.
 std::string to_text(const Manifest& manifest);
 
 /// The result of reading a MANIFEST.
@@ -64,7 +64,7 @@ struct ManifestReading {
   Manifest manifest{};
   bool whole = true;  ///< false if lines are missing or damaged; the intact ones are in `manifest`
 };
-/// Reads the content of the file.
+/// Parses the text of a MANIFEST file.
 ManifestReading manifest_from(std::string_view text);
 
 }  // namespace binade::io

@@ -27,7 +27,7 @@ bool is_own_temporary(const std::string& name) {
          step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kEnd.size())).has_value();
 }
 
-/// The components of the name of a file that was set aside, like "ckpt-000000000500.h5.corrupt-2".
+/// The components of the name of a renamed file, like "ckpt-000000000500.h5.corrupt-2": file, reason and number.
 struct SetAside {
   std::string file, why;
   int number = 0;
@@ -49,7 +49,7 @@ SaveOutcome outcome_of(const SaveRequest& request) {
 }
 
 /// A storage failure after which another attempt with a new file makes sense.
-class Retry : public StorageError {
+class RetryableError : public StorageError {
  public:
   using StorageError::StorageError;
 };
@@ -217,7 +217,7 @@ void CheckpointStore::write_loop() {
 
 /// Reports every exception in `outcome`, because no function above this one in the writer thread could catch it.
 void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcept {
-  constexpr const char* kNoMemory = "out of memory";  // fits into a string without allocation
+  constexpr const char* kNoMemory = "out of memory";  // so short that std::string stores it without allocation
   const auto begin = std::chrono::steady_clock::now();
   try {
     try {
@@ -272,7 +272,7 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
     try {
       write_temporary(image, temporary);
       break;
-    } catch (const Retry&) {
+    } catch (const RetryableError&) {
       ops.unlink(folder_.get(), temporary);
       // After a failed sync the file's contents are undefined; retry with a new file.
       if (attempt == kAttempts) throw;
@@ -309,7 +309,7 @@ int CheckpointStore::remove_from_manifest(const std::string& name) {
   return replace_manifest(without([&](const ManifestEntry& e) { return e.file == name; }));
 }
 
-/// Sets `aside` to names under which a file can be set aside, one after another, until `move` to such a name returns
+/// Sets `aside` to NAME.WHY-1, NAME.WHY-2, … and calls `move`, which renames a file to `aside`, until it returns
 /// another result than EEXIST. Returns that result, 0 or errno.
 template <class F>
 int CheckpointStore::with_name_aside(const std::string& name, const std::string& why, std::string& aside,
@@ -359,28 +359,28 @@ void CheckpointStore::write_temporary(const CheckpointImage& image, const std::s
   must(opened.error, path_, "create", temporary);
   FileHandle& file = opened.handle;
   must(write_all(ops, file.get(), image.bytes()), path_, "write", temporary);
-  must<Retry>(ops.sync(file.get()), path_, "sync", temporary);
+  must<RetryableError>(ops.sync(file.get()), path_, "sync", temporary);
   ops.drop_cache(file.get());
-  must<Retry>(file.close(), path_, "close", temporary);
+  must<RetryableError>(file.close(), path_, "close", temporary);
   compare_with_disk(image, temporary);
 }
 
 void CheckpointStore::compare_with_disk(const CheckpointImage& image, const std::string& name) {
   FileOps& ops = *options_.ops;
   const auto [error, file] = try_open(ops, &FileOps::open_read, folder_.get(), name);
-  must<Retry>(error, path_, "open to read back", name);
+  must<RetryableError>(error, path_, "open to read back", name);
   FileStatus status;
-  must<Retry>(ops.status(file.get(), status), path_, "read back", name);
+  must<RetryableError>(ops.status(file.get(), status), path_, "read back", name);
   bool same = status.regular && status.bytes == image.bytes().size();
   std::vector<std::byte> chunk(std::min(image.bytes().size(), std::size_t{4} << 20));
   for (std::size_t at = 0; same && at < image.bytes().size(); at += chunk.size()) {
     const auto wanted = image.bytes().subspan(at, std::min(chunk.size(), image.bytes().size() - at));
     const std::span<std::byte> got = std::span(chunk).first(wanted.size());
-    must<Retry>(read_exactly(ops, file.get(), at, got), path_, "read back", name);
+    must<RetryableError>(read_exactly(ops, file.get(), at, got), path_, "read back", name);
     same = std::memcmp(wanted.data(), got.data(), wanted.size()) == 0;
   }
-  check<Retry>(same, "checkpoint {}/{}: the bytes read back differ from those written; the last commit is intact",
-               path_, name);
+  check<RetryableError>(
+      same, "checkpoint {}/{}: the bytes read back differ from those written; the last commit is intact", path_, name);
 }
 
 bool CheckpointStore::same_on_disk(const CheckpointImage& image, const std::string& name) {
@@ -536,7 +536,8 @@ void CheckpointStore::abandon_after(std::int64_t step) {
   for (const ManifestEntry& e : entries())
     if (e.step > step) later.push_back(e.file);
   const Manifest now = without([&](const ManifestEntry& e) { return e.step > step; });
-  // The newest is renamed first, so that a process killed in between leaves no gap: all checkpoints up to some step.
+  // The newest is renamed first. If the process is killed before the end, the checkpoints up to some step remain,
+  // without a gap.
   for (const std::string& file : std::views::reverse(later)) {
     std::string aside;
     const int error = move_aside(file, "abandoned", aside);

@@ -166,7 +166,7 @@ class CheckpointStore {
   StoreOptions options_;
   std::string path_;
   FileHandle folder_;
-  std::set<std::string> listed_on_disk_;  // files that MANIFEST on disk may list; one thread at a time uses it
+  std::set<std::string> listed_on_disk_;  // files in the latest MANIFEST on disk, and in one that failed to replace it
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
@@ -174,7 +174,7 @@ class CheckpointStore {
   std::optional<SaveRequest> request_;
   bool busy_ = false;                           // true while a request waits or is being written
   bool closing_ = false;                        // true if the writer thread must end
-  std::list<SaveOutcome> expected_, finished_;  // expected_ exists before the save, so that a report needs no memory
+  std::list<SaveOutcome> expected_, finished_;  // allocated before the save, to report even a lack of memory
   std::thread writer_;
 };
 

@@ -214,7 +214,7 @@ ImagePair augment(const ImagePair& pair, std::int64_t size, const AugmentOptions
   const std::int64_t columns = pair.image.dim(1);
   const std::int64_t height = size > 0 ? size : rows;
   const std::int64_t width = size > 0 ? size : columns;
-  stream.index = 0;  // the elastic fields use index 1 and 2
+  stream.index = 0;  // for all draws except those of the elastic fields, which use index 1 and 2
   const auto random_offset = [&](std::uint64_t i, std::int64_t range) {
     return range > 0 ? static_cast<std::int64_t>(stream.below(i, static_cast<std::uint64_t>(range) + 1)) : range / 2;
   };

@@ -12,7 +12,7 @@ namespace binade::io {
 namespace {
 
 /// Returns number i of a stream as a uniform integer in [0, n). It uses 64 random bits; the bias is below n / 2^64.
-std::int64_t below(const RandomStream& stream, std::uint64_t i, std::int64_t n) {
+std::int64_t uniform_below(const RandomStream& stream, std::uint64_t i, std::int64_t n) {
   const auto block = stream.block(i);
   const std::uint64_t bits = (std::uint64_t{block[1]} << 32) | block[0];
   return static_cast<std::int64_t>(static_cast<unsigned __int128>(bits) * static_cast<std::uint64_t>(n) >> 64);
@@ -25,7 +25,7 @@ std::vector<std::int64_t> permute(std::int64_t count, std::uint64_t seed, std::i
   std::iota(order.begin(), order.end(), 0);
   for (std::int64_t i = count - 1; i > 0; --i)
     std::swap(order[static_cast<std::size_t>(i)],
-              order[static_cast<std::size_t>(below(stream, static_cast<std::uint64_t>(i), i + 1))]);
+              order[static_cast<std::size_t>(uniform_below(stream, static_cast<std::uint64_t>(i), i + 1))]);
   return order;
 }
 
@@ -120,7 +120,7 @@ std::int64_t BatchOrder::sample_at(std::uint64_t slot) {
   if (options_.order == SampleOrder::kRandomOffset) {
     const RandomStream stream{.seed = options_.seed, .purpose = RngPurpose::kData, .step = slot};
     for (std::uint64_t attempt = 0; attempt < 64; ++attempt) {
-      const std::int64_t sample = below(stream, attempt, options_.samples);
+      const std::int64_t sample = uniform_below(stream, attempt, options_.samples);
       if (!is_quarantined(sample)) return sample;
     }
     return -1;

@@ -17,7 +17,7 @@ enum class SampleOrder {
   /// Every sample comes once per epoch, in an order drawn for the epoch. The last samples of an epoch share a batch
   /// with the first of the next, so that every batch is full.
   kShuffled,
-  kRandomOffset,  ///< slot s is a window at an offset drawn uniformly for s (nanoGPT's sampling of text)
+  kRandomOffset,  ///< the sample of each slot is a window at a uniformly drawn offset (nanoGPT's sampling of text)
   kSequential,    ///< every sample comes once per epoch, ascending; a batch never crosses the epoch's end (evaluation)
 };
 

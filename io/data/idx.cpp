@@ -78,8 +78,8 @@ Header read_header(std::string_view file, const std::string& name) {
 
 bool is_gzip(std::string_view file) { return file.starts_with("\x1f\x8b"); }
 
-/// Unpacks a gzip file. The size in its IDX header bounds the memory; that size may be at most 1032 times the file's,
-/// the largest ratio of deflate.
+/// Unpacks a gzip file. Allocates the size that the IDX header gives, which may be at most 1032 times the size of the
+/// file, the largest ratio of deflate.
 std::string gunzip(std::string& file, const std::string& name) {
   check<DataError>(file.size() <= std::numeric_limits<uInt>::max(), "{}: wanted a gzip file of at most 4 GiB", name);
   z_stream stream{};

@@ -40,7 +40,7 @@ struct LoaderBase::Impl {
   mutable std::mutex mutex;  // guards everything below; `make` runs outside it
   std::condition_variable_any changed;
   BatchOrder order;
-  std::uint64_t consumed = 0;  // the cursors of LoaderBase
+  std::uint64_t consumed = 0;  // slots (see LoaderBase)
   std::uint64_t read = 0;
   std::uint64_t ahead = 0;       // first slot of the worker's next batch
   std::uint64_t generation = 0;  // incremented when the batch that the worker is making becomes obsolete

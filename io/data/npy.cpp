@@ -30,18 +30,18 @@ class HeaderText {
   Header read() {
     Header header;
     expect('{');
-    while (!taken('}')) {
+    while (!accept('}')) {
       const std::string key = quoted();
       expect(':');
       if (key == "descr" && !header.type)
         header.type = type();
       else if (key == "fortran_order" && !header.fortran_order)
-        header.fortran_order = truth();
+        header.fortran_order = boolean();
       else if (key == "shape" && !header.shape)
         header.shape = shape();
       else
         refuse("an unknown or repeated key");
-      if (taken(',')) continue;
+      if (accept(',')) continue;
       expect('}');
       break;
     }
@@ -56,16 +56,16 @@ class HeaderText {
     throw DataError(fmt::format("{}: the .npy header is not one that NumPy writes: {}", name_, what));
   }
   void skip_blanks() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\n\r"), rest_.size())); }
-  bool taken(char c) {
+  bool accept(char c) {
     skip_blanks();
     if (!rest_.starts_with(c)) return false;
     rest_.remove_prefix(1);
     return true;
   }
   void expect(char c) {
-    if (!taken(c)) refuse(fmt::format("no '{}' where one is required", c));
+    if (!accept(c)) refuse(fmt::format("no '{}' where one is required", c));
   }
-  bool taken_word(std::string_view word) {
+  bool accept_word(std::string_view word) {
     skip_blanks();
     if (!rest_.starts_with(word)) return false;
     rest_.remove_prefix(word.size());
@@ -87,15 +87,15 @@ class HeaderText {
                      "{}: wanted an array of numbers, got one of records; save one field of it", name_);
     return quoted();
   }
-  bool truth() {
-    if (taken_word("True")) return true;
-    if (!taken_word("False")) refuse("fortran_order is neither True nor False");
+  bool boolean() {
+    if (accept_word("True")) return true;
+    if (!accept_word("False")) refuse("fortran_order is neither True nor False");
     return false;
   }
   std::vector<std::uint64_t> shape() {
     std::vector<std::uint64_t> dims;
     expect('(');
-    while (!taken(')')) {
+    while (!accept(')')) {
       std::uint64_t extent = 0;
       skip_blanks();
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
@@ -104,7 +104,7 @@ class HeaderText {
       dims.push_back(extent);
       check<DataError>(dims.size() <= Shape::kMaxRank, "{}: wanted at most {} dimensions, got more", name_,
                        int{Shape::kMaxRank});
-      if (taken(',')) continue;
+      if (accept(',')) continue;
       if (dims.size() == 1) refuse("a shape that is not a tuple");
       expect(')');
       break;

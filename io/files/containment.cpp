@@ -30,7 +30,7 @@ bool write_pipe(int file, const void* bytes, std::size_t count) {
 }
 
 /// Lowers a soft limit of this process.
-void lower(int resource, std::uint64_t value) {
+void lower_limit(int resource, std::uint64_t value) {
   rlimit now{};
   if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &now) != 0) return;
   now.rlim_cur = std::min<rlim_t>(value, now.rlim_max);
@@ -51,11 +51,12 @@ void confine(const ContainmentLimits& limits) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTERM, SIGINT, SIGPIPE, SIGXCPU})
     std::signal(signal, SIG_DFL);
-  lower(RLIMIT_CORE, 0);
-  lower(RLIMIT_CPU, limits.seconds);
+  lower_limit(RLIMIT_CORE, 0);
+  lower_limit(RLIMIT_CPU, limits.seconds);
   // Sanitizers reserve terabytes of address space, so that the limit would be meaningless.
   constexpr std::uint64_t kPlausible = std::uint64_t{1} << 40;
-  if (const std::uint64_t used = address_space(); used > 0 && used < kPlausible) lower(RLIMIT_AS, used + limits.memory);
+  if (const std::uint64_t used = address_space(); used > 0 && used < kPlausible)
+    lower_limit(RLIMIT_AS, used + limits.memory);
 }
 
 /// Runs `work` in the forked child. Ends by _exit(), which skips the parent's exit handlers.

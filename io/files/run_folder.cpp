@@ -13,7 +13,8 @@ namespace binade::io {
 
 namespace {
 
-/// Return what this program's user sets or calls to choose a folder, and to begin or continue a run in it.
+/// Names for error texts: the command-line flag of this program (core/program_flags.h), or the C++ member or function,
+/// that sets the run folder, or that begins or resumes a run.
 std::string folder_setting() { return flag_or("run", "", "RunOptions::folder"); }
 std::string resume_call() { return flag_or("resume", "auto", "TrainingRun::resume_if_possible()"); }
 

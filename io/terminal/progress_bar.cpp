@@ -12,7 +12,7 @@ namespace {
 
 /// Number of columns at the right that the bar leaves unused, because a terminal may wrap after its last column, and
 /// echoes ^C after the line.
-constexpr int kFree = 3;
+constexpr int kFreeColumns = 3;
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -82,7 +82,7 @@ void ProgressBar::update(const Progress& progress) {
 void ProgressBar::draw() {
   const std::string head = fmt::format("{}/{} ", latest_->step, options_.total);
   const std::string plain = fields(*latest_, false);
-  const auto space = static_cast<std::int64_t>(console_.width) - kFree -
+  const auto space = static_cast<std::int64_t>(console_.width) - kFreeColumns -
                      static_cast<std::int64_t>(head.size() + plain.size() + 4);
   std::string line = head;
   if (space >= 5) {
@@ -96,7 +96,7 @@ void ProgressBar::draw() {
     bar.resize(static_cast<std::size_t>(width), ' ');
     line += "[" + console_.paint(bar, Color::kGreen) + "]  " + fields(*latest_, true);
   } else {
-    line = (head + plain).substr(0, static_cast<std::size_t>(std::max(1, console_.width - kFree)));
+    line = (head + plain).substr(0, static_cast<std::size_t>(std::max(1, console_.width - kFreeColumns)));
   }
   out_ << "\r" << line << "\x1b[K" << std::flush;
   on_screen_ = true;

@@ -1,7 +1,8 @@
-"""Writes unicode_letters.txt and unicode_numbers.txt beside this file: the code points of the general categories L and N,
-a range per line, from the Unicode data of this Python: python3 make_unicode_classes.py
+"""Writes unicode_letters.txt and unicode_numbers.txt beside this file: the ranges of code points of the general categories
+L (letter) and N (number), one per line. Usage: python3 make_unicode_classes.py
 
-The files in the repository are of Unicode 16.0.0 (Python 3.14), which is what Hugging Face's tokenizers and tiktoken use.
+The ranges come from the Unicode data of the Python that runs this script. The files in the repository were made with
+Python 3.14: it has Unicode 16.0.0, the version of Hugging Face's tokenizers and of tiktoken.
 """
 import pathlib
 import unicodedata

@@ -1,21 +1,23 @@
-"""Hashes what the library and the CUDA module must agree on: abi.py ROOT OUTPUT [DEPFILE] [--replace OLD NEW].
+"""Writes a header with a hash of all declarations that libbinade and the CUDA module share.
 
-Lists of ops, their formulas, the kernels' argument structs, the table, the C functions: the text of the headers that say
-them, without comments and spaces. A module of another hash is refused (module.cpp), so nobody raises a number by hand.
-`--replace` changes the lists, for the test that such a module is refused.
+Usage: abi.py ROOT OUTPUT [DEPFILE] [--replace OLD NEW]
+
+The hash covers the headers that declare the lists of ops, their formulas, the kernel table with its argument structs, and
+the C functions, without comments and spaces. module.cpp refuses a module with another hash, so nobody has to raise a
+version number. `--replace` replaces a text in the lists of ops, for the test that such a module is refused.
 """
 import hashlib
 import os
 import re
 import sys
 
-FOLLOWED = ("cuda/api.h", "core/kernels/table.h")  # with all that they include
-NAMED = "core/ops/formulas.h"  # and what this includes, itself: ops stand on the host's own headers
+FOLLOWED = ("cuda/api.h", "core/kernels/table.h")  # hashed with all headers that they include, directly or indirectly
+NAMED = "core/ops/formulas.h"  # hashed with the headers that it includes directly; the others are for the host only
 INCLUDE = re.compile(r'^#include "binade/([^"]+)"', re.MULTILINE)
 
 
 def abi(root, replace=None):
-    """(64 bits, the headers that make them)"""
+    """Returns the hash (16 hex digits) and the paths of the hashed headers."""
     texts = {}
 
     def take(path, follow):
@@ -51,7 +53,7 @@ def main(arguments):
     number, headers = abi(root, replace)
     with open(output, "w", encoding="utf-8") as file:
         file.write("#pragma once\n\n#include <cstdint>\n\nnamespace binade::cuda {\n\n"
-                   "/// What library and module must agree on, hashed by cuda/abi.py.\n"
+                   "/// Hash of the declarations that libbinade and the CUDA module share (cuda/abi.py).\n"
                    f"inline constexpr std::uint64_t kAbi = 0x{number};\n\n}}  // namespace binade::cuda\n")
     for path in depfile:
         with open(path, "w", encoding="utf-8") as file:

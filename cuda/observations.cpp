@@ -22,7 +22,8 @@ Watch Observations::watch_next_kernel() {
   const detail::Watched watched = detail::watched();
   if (!watched.at_all) return {};
   touched_ = true;
-  // If there are more observations than pairs, they share the last pair; end_capture() reports that.
+  // If there are more observations than pairs, the excess shares the last pair; end_capture() returns the number
+  // needed.
   std::uint32_t* const words = recorded_ ? recorded_->words + 2 * std::min(recorded_->count, recorded_->capacity - 1)
                                          : slot(current_);
   return {.words = words, .libraries = watched.libraries};

@@ -11,10 +11,10 @@ namespace binade::cuda {
 /// requests 338 and 653, SGLang's 34350). `capability`: 10 major + minor.
 constexpr bool gelu_is_fused(int capability) { return capability >= 90 && capability < 120; }
 
-/// Returns why products of these sizes on a device of compute capability `capability` (10 major + minor) read bf16
-/// instead of codes; empty if they read codes. A layer has three products (forward and two gradients); in one of
-/// them a size is the summed dimension k, in another one the length of contiguous rows, so each size must be a multiple
-/// of 16.
+/// Returns why the products of an fp8 layer of these sizes read bf16 instead of 8-bit codes; empty if they read codes.
+/// A layer has three products (forward and two gradients). Each size is the summed dimension k of one of them and the
+/// length of contiguous rows in another, so each must be a multiple of 16. `capability`: compute capability, 10 major +
+/// minor.
 constexpr std::string_view why_no_fp8_codes(int capability, std::int64_t rows, std::int64_t inputs,
                                             std::int64_t outputs) {
   constexpr std::int64_t kMultiple = 16;  // required by cuBLASLt for 8-bit products

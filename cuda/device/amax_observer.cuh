@@ -37,7 +37,7 @@ class AmaxObserver {
  private:
   std::uint32_t* words_;       // largest magnitudes so far, in 16 bits and in f32
   DType stored_;               // dtype in which the values are stored
-  std::uint32_t largest_ = 1;  // a kernel that stored only zeros counts as observed
+  std::uint32_t largest_ = 1;  // not 0, which means "not observed": a kernel may store only zeros
 };
 
 }  // namespace binade::cuda

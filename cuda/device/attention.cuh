@@ -63,13 +63,13 @@ struct Vectors {
 };
 
 /// Returns the number of keys that query t attends to; 0 if there is no such query.
-__device__ __forceinline__ std::int64_t visible(const AttentionArgs& a, std::int64_t t) {
+__device__ __forceinline__ std::int64_t visible_keys(const AttentionArgs& a, std::int64_t t) {
   return t < a.queries ? a.visible(t) : 0;
 }
 
-/// The part of a head that one block computes: 64 queries, and for them a cut (a range of columns) of the results.
+/// The part of a head that one block computes: 64 queries, and for them one range of columns (a cut) of the results.
 struct QueryTile {
-  std::int64_t first, last, cut, head, key_head, sample;  ///< queries [first, last); index of the cut of the columns
+  std::int64_t first, last, cut, head, key_head, sample;  ///< queries [first, last); `cut`: index of the column range
   std::int64_t reach;                                     ///< number of keys that the last query attends to
   std::int64_t all_see;                                   ///< number of keys that all queries attend to
 
@@ -82,8 +82,8 @@ struct QueryTile {
         head(work / tiles / cuts % a.heads),
         key_head(head / (a.heads / a.key_heads)),
         sample(work / tiles / cuts / a.heads),
-        reach(visible(a, last - 1)),
-        all_see(visible(a, first + kTile - 1 < last ? first : a.queries)) {}
+        reach(visible_keys(a, last - 1)),
+        all_see(visible_keys(a, first + kTile - 1 < last ? first : a.queries)) {}
 };
 
 /// sums = x y transposed, for a tile whose rows are the vectors of x from first_x on, and whose columns are the vectors

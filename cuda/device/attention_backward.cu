@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) query_gradients(AttentionBackward w,
 #pragma unroll
     for (int i = 0; i < kSide; ++i) {
       const std::int64_t t = first + own_row() + i, row = (b * a.heads + h) * a.queries + t;
-      sees[i] = visible(a, t);
+      sees[i] = visible_keys(a, t);
       lse[i] = t < a.queries ? static_cast<const C*>(w.lse)[row] : C(0);
       delta[i] = t < a.queries ? deltas[row] : C(0);
     }
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
 #pragma unroll
         for (int j = 0; j < kSide; ++j) {
           const std::int64_t t = t0 + own_column() + j, row = (b * a.heads + h) * a.queries + t;
-          const std::int64_t sees = visible(a, t);
+          const std::int64_t sees = visible_keys(a, t);
           const C* mask = a.mask_row<C>(b, h, t);
           const C lse = t < a.queries ? static_cast<const C*>(w.lse)[row] : C(0);
           const C delta = t < a.queries ? deltas[row] : C(0);
@@ -163,8 +163,8 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
             gp_tile[(own_column() + j) * kPitch + own_row() + i] = gp[i][j];
           }
         }
-        const bool partial = first + kTile > visible(a, t0) || t0 + kTile > a.queries;
-        const auto sees = [&](int i, int column) { return first + own_row() + i < visible(a, t0 + column); };
+        const bool partial = first + kTile > visible_keys(a, t0) || t0 + kTile > a.queries;
+        const auto sees = [&](int i, int column) { return first + own_row() + i < visible_keys(a, t0 + column); };
         if (w.gv.data != nullptr) gv.add(p_tile, gy, t0, cut * kColumns, a.depth, stage, partial, sees);
         if (w.gk.data != nullptr) gk.add(gp_tile, q, t0, cut * kColumns, a.depth, stage, partial, sees);
       }

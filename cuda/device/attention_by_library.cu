@@ -2,7 +2,8 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Calls a library, whose kernels observe no values, and then observes the results.
+/// Attention by a library. The library's kernels record no observed maxima, so a kernel of Binade then reads the
+/// results for this purpose.
 namespace binade::cuda {
 namespace {
 

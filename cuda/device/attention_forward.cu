@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
 #pragma unroll
       for (int i = 0; i < kSide; ++i) {
         const std::int64_t t = first + own_row() + i;
-        const std::int64_t sees = visible(a, t);
+        const std::int64_t sees = visible_keys(a, t);
         const C* mask = a.mask_row<C>(b, h, t);
         Row<C>& row = rows[i];
         C largest = row.largest;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
         }
       }
       results.add(tile, v, s0, cut * kColumns, a.depth, stage, s0 + kTile > own.all_see,
-                  [&](int i, int column) { return s0 + column < visible(a, first + own_row() + i); });
+                  [&](int i, int column) { return s0 + column < visible_keys(a, first + own_row() + i); });
     }
 
     open = fold_row(open, [](unsigned x, unsigned y) { return x | y; });

@@ -221,19 +221,19 @@ OperationGraph attention_graph(const AttentionKey& key, cudnnHandle_t handle) {
 }
 
 namespace {
-EngineRequirements terms_of(const AttentionKey& key) {
+EngineRequirements requirements_of(const AttentionKey& key) {
   return {.tensor_cores = is_half(key.dtype) ? TensorCores::kAllowed : TensorCores::kNone};
 }
 }  // namespace
 
 std::vector<EngineChoice> propose_attention(const AttentionKey& key, const EngineTarget& target) {
-  return proposed_engines(attention_graph(key, target.handle), kComposed, terms_of(key), target);
+  return proposed_engines(attention_graph(key, target.handle), kComposed, requirements_of(key), target);
 }
 
 std::optional<EnginePlan> restore_attention_plan(const AttentionKey& key, const EngineChoice& choice,
                                                  const EngineTarget& target) {
   if (choice.form != kComposed) return {};
-  return restore_engine(attention_graph(key, target.handle), choice, terms_of(key), target);
+  return restore_engine(attention_graph(key, target.handle), choice, requirements_of(key), target);
 }
 
 }  // namespace binade::cuda

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::int64_t kVector = 8;  ///< halves in the 16 bytes that an engine reads at a time
 constexpr std::int64_t kMostDepth = 128;
-/// cuDNN's attention gives wrong results before 9.15.1 (9.10.0, 9.14.0, and lengths that 128 does not divide). From
-/// 9.21 on it recognizes softmax only as a single operation, which the headers of 9.19 do not have.
+/// cuDNN's attention is used from 9.15.1 up to, but not including, 9.21. Earlier versions, such as 9.10.0 and 9.14.0,
+/// give wrong results. Later ones recognize softmax only as a single operation, which the headers of 9.19 lack.
 constexpr std::size_t kFirstVersion = 91501, kEndOfVersions = 92100;
 
 AttentionKey::Steps steps_of(const AttentionArgs::Tokens& x) { return {x.token, x.head}; }

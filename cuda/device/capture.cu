@@ -35,8 +35,8 @@ struct Graph {
   std::vector<void*> memory;
 };
 
-AllowedInCapture::AllowedInCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-AllowedInCapture::~AllowedInCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+AllocationInCapture::AllocationInCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+AllocationInCapture::~AllocationInCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
 
 bool capturing() { return t_capture != nullptr; }
 
@@ -50,7 +50,7 @@ const void* hold_for_graph(const void* values, std::size_t bytes) {
   std::vector<Constants>& all = t_capture->constants;
   if (all.empty() || all.back().on_host.size() - all.back().used < bytes) {
     const std::size_t capacity = std::max(bytes, kBlock);
-    const AllowedInCapture allowed;
+    const AllocationInCapture allowed;
     Constants fresh{.on_device = nullptr, .used = 0, .on_host = std::vector<char>(capacity)};
     void* on_device = nullptr;
     check(cudaMalloc(&on_device, capacity), "memory for a graph's constants");

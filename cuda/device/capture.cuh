@@ -6,12 +6,12 @@ namespace binade::cuda {
 
 /// While an object of this class exists, this thread may allocate device memory although it captures the stream. The
 /// allocation is not part of the graph.
-class AllowedInCapture {
+class AllocationInCapture {
  public:
-  AllowedInCapture();
-  ~AllowedInCapture();
-  AllowedInCapture(const AllowedInCapture&) = delete;
-  AllowedInCapture& operator=(const AllowedInCapture&) = delete;
+  AllocationInCapture();
+  ~AllocationInCapture();
+  AllocationInCapture(const AllocationInCapture&) = delete;
+  AllocationInCapture& operator=(const AllocationInCapture&) = delete;
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
@@ -21,7 +21,8 @@ struct Graph;
 
 /// Starts recording the work that this thread submits. Other threads that submit work wait until the capture ends.
 void begin_capture();
-/// Ends capture and returns the graph, or null if it is not wanted. Throws an error that occurred during the capture.
+/// Ends the capture. Returns the graph or, if not `wanted`, discards it and returns null. Throws an error that occurred
+/// during the capture.
 Graph* end_capture(bool wanted);
 /// Launches a captured graph on the context's stream.
 void run_graph(Graph& graph);

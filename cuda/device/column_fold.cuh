@@ -5,8 +5,8 @@
 #include <cstdint>
 
 /// Blocks of kColumns x kFoldThreads / kColumns threads that sum columns: neighboring threads of a warp take
-/// neighboring columns, and several threads share the rows of a column. A block has 8 columns, the smallest memory
-/// transaction in floats, so that as many blocks as possible share the work.
+/// neighboring columns, and several threads share the rows of a column. A block has 8 columns: 8 floats are the
+/// smallest memory transaction, and with so few columns per block, as many blocks as possible share the work.
 namespace binade::cuda {
 
 /// Threads of a block, and the columns and rows that they form.

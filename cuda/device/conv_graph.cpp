@@ -21,7 +21,7 @@ TensorFacts y_facts(const ConvKey& key, DType dtype) {
 TensorFacts w_facts(const ConvKey& key, DType dtype) {
   const ConvShape& s = key.shape;
   const std::int64_t channels = s.channels /
-                                s.groups;  // fewer than the channels of x; cuDNN infers the number of groups from both
+                                s.groups;  // cuDNN infers the number of groups from these and the channels of x
   return pixels(kTensorW, dtype, {s.filters, channels, s.filter_height, s.filter_width}, channels, key.w_alignment);
 }
 
@@ -97,7 +97,7 @@ int slices_of(const ConvKey& key, const EngineTarget& target) {
 
 /// Returns the requirements on the engine of a key. For 16-bit inputs, engines with a pointwise operation that use no
 /// Tensor Cores come last.
-EngineRequirements terms_of(const ConvKey& key, int form, const EngineTarget& target) {
+EngineRequirements requirements_of(const ConvKey& key, int form, const EngineTarget& target) {
   const bool halves = key.in != DType::f32;
   return {.tensor_cores = halves && form == kThroughFloat ? TensorCores::kOnly
                           : halves || key.tf32            ? TensorCores::kAllowed
@@ -164,7 +164,7 @@ std::vector<EngineChoice> propose_conv(const ConvKey& key, const EngineTarget& t
   std::vector<EngineChoice> all;
   for (const ConvForm form : forms_of(key)) {
     const std::vector<EngineChoice> more = proposed_engines(conv_graph(key, form, target.handle), form,
-                                                            terms_of(key, form, target), target);
+                                                            requirements_of(key, form, target), target);
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
@@ -175,7 +175,7 @@ std::optional<EnginePlan> restore_conv_plan(const ConvKey& key, const EngineChoi
   const std::vector<ConvForm> forms = forms_of(key);
   const auto form = static_cast<ConvForm>(choice.form);
   if (std::find(forms.begin(), forms.end(), form) == forms.end()) return {};
-  return restore_engine(conv_graph(key, form, target.handle), choice, terms_of(key, form, target), target);
+  return restore_engine(conv_graph(key, form, target.handle), choice, requirements_of(key, form, target), target);
 }
 
 }  // namespace binade::cuda

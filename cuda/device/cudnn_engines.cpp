@@ -9,26 +9,27 @@ namespace binade::cuda {
 namespace {
 
 /// Returns true if an engine that has this numerical note is not admissible.
-bool breaks_a_guarantee(cudnnBackendNumericalNote_t note, const EngineRequirements& terms, const EngineTarget& target) {
+bool breaks_a_guarantee(cudnnBackendNumericalNote_t note, const EngineRequirements& requirements,
+                        const EngineTarget& target) {
   switch (note) {
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return terms.tensor_cores == TensorCores::kNone;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return requirements.tensor_cores == TensorCores::kNone;
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return !target.any_order;
     case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return false;
     default: return true;
   }
 }
 
-bool keeps_guarantees(const Descriptor& engine, const EngineRequirements& terms, const EngineTarget& target) {
+bool keeps_guarantees(const Descriptor& engine, const EngineRequirements& requirements, const EngineTarget& target) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   std::int64_t count = 0;
   check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                  static_cast<std::int64_t>(notes.size()), &count, notes.data()),
         "an engine's notes");
   const auto end = notes.begin() + count;
-  if (terms.tensor_cores == TensorCores::kOnly &&
+  if (requirements.tensor_cores == TensorCores::kOnly &&
       std::find(notes.begin(), end, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == end)
     return false;
-  return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_guarantee(note, terms, target); });
+  return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_guarantee(note, requirements, target); });
 }
 
 /// Returns true if the engine's kernel is compiled when a plan is made, false if cuDNN contains it.
@@ -110,13 +111,13 @@ std::optional<Descriptor> plan_of(const Descriptor& config, const EngineTarget& 
 std::int64_t workspace_of(const Descriptor& plan) { return plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE); }
 
 /// Returns engine `index` of a graph if it supports the graph and keeps Binade's guarantees.
-std::optional<Descriptor> engine_of(const OperationGraph& graph, std::int64_t index, const EngineRequirements& terms,
-                                    const EngineTarget& target) {
+std::optional<Descriptor> engine_of(const OperationGraph& graph, std::int64_t index,
+                                    const EngineRequirements& requirements, const EngineTarget& target) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {index});
   if (target.device != nullptr) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
-  if (!engine.finalized() || !keeps_guarantees(engine, terms, target)) return {};
+  if (!engine.finalized() || !keeps_guarantees(engine, requirements, target)) return {};
   return engine;
 }
 
@@ -158,8 +159,8 @@ bool has_knob(const Descriptor& engine, cudnnBackendKnobType_t wanted) {
 /// 64 filters. There are too many kernels to time all of them, and cuDNN only numbers them. Their tiles were inferred
 /// from the workspace of a configuration, since a slice consists of whole tiles (cuDNN 9.19, for the description of an
 /// H100).
-void add_sliced(const OperationGraph& graph, int form, const EngineRequirements& terms, const EngineTarget& target,
-                std::vector<EngineChoice>& all) {
+void add_sliced(const OperationGraph& graph, int form, const EngineRequirements& requirements,
+                const EngineTarget& target, std::vector<EngineChoice>& all) {
   constexpr std::optional<std::int64_t> kKernels[] = {
       std::nullopt,
       11,  // 64 x 64
@@ -168,13 +169,13 @@ void add_sliced(const OperationGraph& graph, int form, const EngineRequirements&
   };
   const std::int64_t engines = graph.graph.integer(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT);
   for (std::int64_t index = 0; index < engines; ++index) {
-    const std::optional<Descriptor> engine = engine_of(graph, index, terms, target);
+    const std::optional<Descriptor> engine = engine_of(graph, index, requirements, target);
     if (!engine || !has_knob(*engine, CUDNN_KNOB_TYPE_SPLIT_K_SLC)) continue;
     for (const std::optional<std::int64_t> kernel : kKernels) {
       EngineChoice choice{.library = true,
                           .form = form,
                           .engine = index,
-                          .knobs = {{CUDNN_KNOB_TYPE_SPLIT_K_SLC, terms.slices}},
+                          .knobs = {{CUDNN_KNOB_TYPE_SPLIT_K_SLC, requirements.slices}},
                           .is_compiled = is_compiled(*engine)};
       if (kernel) choice.knobs.emplace_back(CUDNN_KNOB_TYPE_KERNEL_CFG, *kernel);
       if (config_of(*engine, choice.knobs)) all.push_back(choice);
@@ -184,16 +185,16 @@ void add_sliced(const OperationGraph& graph, int form, const EngineRequirements&
 
 }  // namespace
 
-std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineRequirements& terms,
-                                           const EngineTarget& target) {
+std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form,
+                                           const EngineRequirements& requirements, const EngineTarget& target) {
   std::vector<EngineChoice> all;
-  if (terms.slices > 1) add_sliced(graph, form, terms, target, all);
+  if (requirements.slices > 1) add_sliced(graph, form, requirements, target, all);
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
     if (mode == CUDNN_HEUR_MODE_B && !target.mode_b) continue;
     for (const Descriptor& config : proposals(graph.graph, mode, target)) {
       std::vector<Descriptor> engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
       if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != 1 ||
-          !keeps_guarantees(engine[0], terms, target))
+          !keeps_guarantees(engine[0], requirements, target))
         continue;
       EngineChoice choice = choice_of(engine[0], config, form);
       if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(std::move(choice));
@@ -203,8 +204,8 @@ std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form
 }
 
 std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice,
-                                         const EngineRequirements& terms, const EngineTarget& target) {
-  const std::optional<Descriptor> engine = engine_of(graph, choice.engine, terms, target);
+                                         const EngineRequirements& requirements, const EngineTarget& target) {
+  const std::optional<Descriptor> engine = engine_of(graph, choice.engine, requirements, target);
   if (!engine) return {};
   const std::optional<Descriptor> config = config_of(*engine, choice.knobs);
   std::optional<Descriptor> plan = config ? plan_of(*config, target) : std::nullopt;

@@ -117,12 +117,12 @@ struct EngineRequirements {
 /// Returns the engines that cuDNN's heuristics (mode A, then B if requested, then the fallbacks) propose for a graph
 /// and that keep Binade's guarantees: the same bits every time (except with `any_order`), products of the inputs as
 /// they are (no Winograd or Fourier transforms), sums in f32. The fastest come first; making a plan of one may still
-/// fail. If terms.slices > 1, the list begins with engines that cut their sums into parts.
-std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineRequirements& terms,
-                                           const EngineTarget& target);
+/// fail. If requirements.slices > 1, the list begins with engines that cut their sums into parts.
+std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form,
+                                           const EngineRequirements& requirements, const EngineTarget& target);
 /// Returns the plan of a choice, or std::nullopt if this version of cuDNN does not support it, or if it does not keep
 /// the guarantees of proposed_engines().
 std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice,
-                                         const EngineRequirements& terms, const EngineTarget& target);
+                                         const EngineRequirements& requirements, const EngineTarget& target);
 
 }  // namespace binade::cuda

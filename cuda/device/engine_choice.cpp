@@ -8,7 +8,7 @@ namespace binade::cuda {
 namespace {
 
 /// Removes the first word of `text` and returns it.
-std::string_view next(std::string_view& text) {
+std::string_view next_word(std::string_view& text) {
   const std::size_t from = std::min(text.find_first_not_of(' '), text.size());
   const std::size_t to = std::min(text.find(' ', from), text.size());
   const std::string_view word = text.substr(from, to - from);
@@ -40,10 +40,10 @@ std::optional<EngineLine> parse_engine_line(std::string_view line, std::string_v
   EngineChoice& choice = plan.choice;
   choice.library = true;
   std::int64_t form = 0;
-  if (next(rest) != "form" || !read(next(rest), form) || form < 0 || form >= forms) return {};
+  if (next_word(rest) != "form" || !read(next_word(rest), form) || form < 0 || form >= forms) return {};
   choice.form = static_cast<int>(form);
-  if (next(rest) != "engine" || !read(next(rest), choice.engine) || next(rest) != "knobs") return {};
-  for (std::string_view word = next(rest); !word.empty(); word = next(rest)) {
+  if (next_word(rest) != "engine" || !read(next_word(rest), choice.engine) || next_word(rest) != "knobs") return {};
+  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
     const std::size_t colon = word.find(':');
     std::pair<std::int64_t, std::int64_t> knob;
     if (colon == std::string_view::npos || !read(word.substr(0, colon), knob.first) ||

@@ -21,7 +21,7 @@ void* staging(std::size_t bytes);
 
 /// Copies from device memory to `to` and waits for the copy.
 template <class T>
-void bring(std::span<T> to, const T* from) {
+void download(std::span<T> to, const T* from) {
   if (to.empty()) return;
   void* pinned = staging(to.size_bytes());
   check(cudaMemcpyAsync(pinned, from, to.size_bytes(), cudaMemcpyDeviceToHost, context().stream), "results");
@@ -36,18 +36,18 @@ void scan(std::span<const FlatBlock> blocks, std::span<const float* const> value
 
 /// Returns true if elements i … i + n - 1 of f32, f16 or bf16 can be accessed as one pack: n is 8, and they begin at a
 /// multiple of 16 bytes.
-__device__ __forceinline__ bool lie_together(const void* data, DType dtype, std::int64_t i, int n) {
+__device__ __forceinline__ bool are_one_pack(const void* data, DType dtype, std::int64_t i, int n) {
   const std::int64_t bytes = dtype == DType::f32 ? 4 : 2;
   return n == kPack && (reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(i * bytes)) % 16 == 0;
 }
 /// Load and store elements i … i + n - 1 (n <= 8), as a pack if possible.
 __device__ __forceinline__ void load_run(const void* data, DType dtype, std::int64_t i, int n, float (&x)[kPack]) {
-  if (lie_together(data, dtype, i, n)) return load_pack(data, dtype, i, x);
+  if (are_one_pack(data, dtype, i, n)) return load_pack(data, dtype, i, x);
 #pragma unroll
   for (int k = 0; k < kPack; ++k) x[k] = k < n ? load_at<float>(data, dtype, i + k) : 0.0f;
 }
 __device__ __forceinline__ void store_run(void* data, DType dtype, std::int64_t i, int n, const float (&x)[kPack]) {
-  if (lie_together(data, dtype, i, n)) return store_pack(data, dtype, i, x);
+  if (are_one_pack(data, dtype, i, n)) return store_pack(data, dtype, i, x);
 #pragma unroll
   for (int k = 0; k < kPack; ++k)
     if (k < n) store_at(data, dtype, i + k, x[k]);

@@ -40,9 +40,10 @@ void note_fallback(const GemmArgs& g, const char* what, const char* instead) {
                 ": the library has no form for it with " + what + ": " + instead);
 }
 
-/// Lets the library add the bias and apply GELU. Requests z even if the caller does not want it, because without z the
-/// library would use another algorithm, and y must not depend on whether backward needs z (recompute, evaluation).
-bool with_gelu(const GemmArgs& g) {
+/// Lets the library add the bias and apply GELU; returns false if it cannot. Requests z even if the caller does not
+/// want it, because without z the library would use another algorithm, and y must not depend on whether backward needs
+/// z (recompute, evaluation).
+bool gelu_by_library(const GemmArgs& g) {
   const Buffer<std::uint16_t> unwanted(g.pre_activation == nullptr ? g.m * g.c_row : 0);
   GemmArgs whole = g;
   if (g.pre_activation == nullptr) whole.pre_activation = unwanted.data();
@@ -55,9 +56,9 @@ bool with_gelu(const GemmArgs& g) {
 }
 
 /// Lets the library store the sums in the result's dtype, with the bias if it can add it; Binade's kernel then replaces
-/// the sums by the results. In 16 bits, the activation is therefore applied to the rounded sum. For ReLU this gives the
-/// same result; for GELU the error stays within the bound that holds on a GPU.
-bool in_place(const GemmArgs& g) {
+/// the sums by the results. Returns false if the library cannot compute the sums. In 16 bits, the activation is applied
+/// to the rounded sum. For ReLU this gives the same result; for GELU the error stays within the bound for GPUs.
+bool finish_in_place(const GemmArgs& g) {
   GemmArgs sums = only_sums(g);
   if (g.pre_activation != nullptr) sums.c = g.pre_activation;
   if (!adds_bias(g)) sums.bias = nullptr;
@@ -72,9 +73,9 @@ bool in_place(const GemmArgs& g) {
   return true;
 }
 
-/// Lets the library compute f32 sums, from which Binade's kernel computes the results. Supports any bias and any
-/// activation.
-bool in_panels(const GemmArgs& g) {
+/// Lets the library compute f32 sums, from which Binade's kernel computes the results; returns false if it cannot.
+/// Supports any bias and any activation.
+bool finish_in_panels(const GemmArgs& g) {
   const std::int64_t panels = ceil_div(g.m * g.n * static_cast<std::int64_t>(sizeof(float)), kPanelBytes);
   const std::int64_t most = ceil_div(ceil_div(g.m, panels), kPanelRows) * kPanelRows;
   const Buffer<float> buffer((most < g.m ? most : g.m) * g.n);
@@ -120,13 +121,13 @@ bool gemm_by_library(const GemmArgs& g) {
   }
   if (g.batch != 1 || g.c_offsets != nullptr)
     return false;  // products of layers are not batched, and batched products have no bias
-  if (is_half(g.out) && !adds_bias(g)) return in_panels(g);
+  if (is_half(g.out) && !adds_bias(g)) return finish_in_panels(g);
   if (g.activation == Activation::kGeluTanh && is_half(g.out) && gelu_is_fused(context().capability)) {
-    if (with_gelu(g)) return true;
+    if (gelu_by_library(g)) return true;
     note_fallback(g, "a GELU", "a pass of its own");
   }
-  if (!nothing_left && in_place(g)) return true;
-  if (g.bias == nullptr || !in_panels(g)) return false;
+  if (!nothing_left && finish_in_place(g)) return true;
+  if (g.bias == nullptr || !finish_in_panels(g)) return false;
   note_fallback(g, "a bias", "sums in f32 and a pass of its own");
   return true;
 }

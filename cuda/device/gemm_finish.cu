@@ -46,7 +46,7 @@ __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) x[k] += more[k];
     }
-    const bool of_rounded = is_of_rounded(f);
+    const bool of_rounded = activates_rounded_sum(f);
     if (f.z != nullptr || f.sums_are_kept || of_rounded) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) amax.add(x[k]);

@@ -69,13 +69,13 @@ std::optional<PlanKey> plan_key(const GemmArgs& g);
 /// Returns a key and its algorithm as one line of text. Without an algorithm, the line says that cuBLASLt has none for
 /// this key.
 std::string plan_line(const PlanKey& key, const std::optional<cublasLtMatmulAlgo_t>& algorithm);
-/// The content of such a line.
+/// The content of a line that plan_line() wrote.
 struct PlanLine {
   PlanKey key;
   std::optional<cublasLtMatmulAlgo_t> algorithm;
 };
-/// Reads a line of plan_line(). Returns std::nullopt if the line is no plan. A line without the word "epilogue" means
-/// PlanEpilogue::none.
+/// Parses a line that plan_line() wrote. Returns std::nullopt for any other line. A line without the word "epilogue"
+/// means PlanEpilogue::none.
 std::optional<PlanLine> parse_plan_line(std::string_view line);
 
 /// A deleter that calls kDestroy.

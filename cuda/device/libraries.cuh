@@ -16,11 +16,10 @@ namespace binade::cuda {
 void open_libraries(DeviceFacts& facts);
 
 /// Computes C = A B + bias, or C = C + A B, by a library. For 16-bit types with `pre_activation` it also computes
-/// GELU(A B
-/// + bias) in the tanh form, and A B times the derivative of that GELU, with the library's accuracy. Sums are f32,
-/// rounded once. Results are not observed. Returns false, and does nothing, if no library can compute the product
-/// because of another activation, a bias of another dtype than the result, f64, or operands that are dense in neither
-/// direction. gemm_plan.h has the rules for 8-bit codes.
+/// GELU(A B + bias) in the tanh form, and A B times the derivative of that GELU, with the library's accuracy. Sums are
+/// f32, rounded once. Results are not observed. Returns false, and does nothing, if no library can compute the product:
+/// for f64, other activations, a bias of another dtype than the result, and operands of which neither the rows nor the
+/// columns are contiguous. gemm_plan.h has the rules for 8-bit codes.
 bool library_gemm(const GemmArgs& g);
 
 /// Compute a convolution, or the gradient of its weights, by a library, with the same bits every time. Sums are f32,
@@ -50,7 +49,7 @@ int use_library_plans(const std::string& text);
 void choose_library_plans(const PlanOptions& options);
 /// Returns the chooser of all libraries' plans.
 PlanChooser& plan_chooser();
-/// Returns the calls that libraries could not compute, one line each, in order of discovery.
+/// Returns the calls that libraries could not compute, one line each, in the order in which they were first made.
 std::string library_notes();
 /// Adds a line to library_notes().
 void add_note(const std::string& line);

@@ -123,7 +123,7 @@ Status open(int index, DeviceFacts* facts) {
 
 Status allocate(std::size_t bytes, void** memory) {
   return guarded([&] {
-    const AllowedInCapture allowed;
+    const AllocationInCapture allowed;
     const cudaError_t error = cudaMalloc(memory, bytes);
     if (error == cudaErrorMemoryAllocation)
       cudaGetLastError();  // resets the runtime's last error, which is reported here, so that the next launch does not
@@ -166,7 +166,7 @@ Status copy(void* to, const void* from, std::size_t bytes, Copy kind) {
 
 Status allocate_pinned(std::size_t bytes, void** memory) {
   return guarded([&] {
-    const AllowedInCapture allowed;
+    const AllocationInCapture allowed;
     const cudaError_t error = cudaHostAlloc(memory, bytes, cudaHostAllocDefault);
     if (error == cudaErrorMemoryAllocation) cudaGetLastError();
     check(error, "cudaHostAlloc");
@@ -245,7 +245,7 @@ extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binad
     a.notes = &text_of<library_notes>;
     a.allocate_pinned = &allocate_pinned;
     a.release_pinned = [](void* memory) {
-      const AllowedInCapture allowed;
+      const AllocationInCapture allowed;
       return guarded([&] { check(cudaFreeHost(memory), "cudaFreeHost"); });
     };
     a.copy_later = &copy_later;

@@ -22,8 +22,8 @@ constexpr const char* kHead =
     "# Plans that Binade chose by time on this machine; the last line of a key counts. Without this file they are "
     "timed "
     "again,\n# and fresh runs may compute other bits than before.\n";
-/// The longest wait for the file's lock, which another process holds while it makes one choice, and the pause between
-/// two attempts.
+/// The longest wait for the lock of the file, which another process may hold while it makes one choice, and the pause
+/// between two attempts.
 constexpr std::chrono::seconds kPatience{30};
 constexpr std::chrono::milliseconds kPause{5};
 

@@ -78,8 +78,8 @@ __device__ __forceinline__ C activated(Activation activation, C x) {
   return x;
 }
 
-/// Returns true if y is the activation of z, not of the sum.
-__device__ __forceinline__ bool is_of_rounded(const Finish& f) {
+/// Returns true if y is the activation of z (the rounded sum), not of the sum.
+__device__ __forceinline__ bool activates_rounded_sum(const Finish& f) {
   return (f.y.dtype == DType::f16 || f.y.dtype == DType::bf16) &&
          (f.activation == Activation::kGelu || f.activation == Activation::kGeluTanh);
 }
@@ -99,7 +99,7 @@ __device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std
                                            AmaxObserver& amax) {
   if (f.bias.data != nullptr) sum += load_at<C>(f.bias, column);
   // Observes the sum as well, so that an infinity is noticed even if the activation makes it finite.
-  const bool of_rounded = is_of_rounded(f);
+  const bool of_rounded = activates_rounded_sum(f);
   if (f.z != nullptr || f.sums_are_kept || of_rounded) amax.add(sum);
   if (of_rounded) sum = as_z(f.y.dtype, sum);
   if (f.z != nullptr) store_at(f.z, f.y.dtype, at, sum);

@@ -104,7 +104,7 @@ void run_scan(const ScanArguments& call) {
   if (call.blocks.empty()) return;
   const Buffer<BlockScan> results(static_cast<std::int64_t>(call.blocks.size()));
   scan(call.blocks, call.values, results.data(), nullptr);
-  bring(call.results, results.data());
+  download(call.results, results.data());
 }
 
 void run_limit(const LimitArguments& call) {

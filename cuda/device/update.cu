@@ -171,7 +171,7 @@ void run_update(const UpdateArguments& call) {
   const Buffer<UpdateSlice> slices(call.slices.data(), static_cast<std::int64_t>(call.slices.size()));
   const Buffer<BlockExtremes> extremes(static_cast<std::int64_t>(call.blocks.size()));
   start_update(call, {flat_blocks(call.blocks), slices.data(), extremes.data(), call.write, call.rounding, {}});
-  bring(call.extremes, extremes.data());
+  download(call.extremes, extremes.data());
 }
 
 void run_decided_update(const DecidedUpdateArgs& call) {

@@ -29,7 +29,7 @@ std::vector<Block>& blocks() {
 }
 
 char* obtain(std::size_t bytes) {
-  const AllowedInCapture allowed;
+  const AllocationInCapture allowed;
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error == cudaSuccess) return static_cast<char*>(memory);

@@ -15,13 +15,13 @@
 /// Functions that save a vector of structs (rows) in a StateDict, as one list per member (column).
 namespace binade::amp {
 
-/// A member with a count: its name in the state, and the member.
+/// A column of counts: its name in the state, and the member of Row that it saves.
 template <class Row>
 struct CountColumn {
   const char* name;
   std::int64_t Row::*member;
 };
-/// A member with a text of one line.
+/// A column of texts of one line each: its name in the state, and the member of Row that it saves.
 template <class Row>
 struct TextColumn {
   const char* name;

@@ -22,7 +22,7 @@ inline std::string override_target(std::string_view op, std::string_view module)
   return fmt::format("{}{}{}", module, module.empty() ? "" : "/", op);
 }
 
-/// Returns an override target of override_target()'s form for one with an empty module path: "matmul" for "/matmul".
+/// Removes the slash of a target with an empty module path: "/matmul" becomes "matmul", as override_target() writes it.
 inline std::string without_root(std::string_view target) {
   return std::string(target.starts_with('/') ? target.substr(1) : target);
 }

@@ -20,7 +20,7 @@ enum class AbortCause : std::uint8_t {
   kUpdate,      ///< gradients are finite, but the updated weights or moments would not be
   kSpike,       ///< everything is finite, but the loss is absurdly high (SpikeGuard)
   kBadData,     ///< the closure threw a DataError: an op has no result for an element of the batch, such as a label
-  kAverages,    ///< everything is finite, except averaged weights from before the step
+  kAverages,    ///< everything is finite, except averaged weights, which were bad before the step
 };
 
 /// The update of one optimizer.
@@ -46,7 +46,7 @@ struct Attempt {
   /// Mean over micro-batches, unscaled. In a step of several phases the sum of their losses or, if the attempt is
   /// aborted, the loss of the phase to blame.
   double loss = 0;
-  double lr = 0;  ///< learning rate of the first optimizer or, if its update is to blame, of another one
+  double lr = 0;      ///< learning rate of the first optimizer or, if its update is to blame, of another one
   double lr_cut = 1;  ///< factor of remedies and faults, which `lr` includes
   /// Magnitudes of the accumulated gradients, which are multiplied by the loss scale; one word per parameter of
   /// Transaction::parameters()

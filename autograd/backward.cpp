@@ -33,7 +33,7 @@ class Pending {
   }
 
   /// Returns the gradient at `edge` if nothing else reads it; null if there is none or it is shared.
-  const Tensor* waiting(const Edge& edge) const {
+  const Tensor* unshared(const Edge& edge) const {
     const auto found = pending_.find(edge.node.get());
     if (found == pending_.end()) return nullptr;
     const Gradient& pending = found->second[static_cast<std::size_t>(edge.output)];
@@ -214,9 +214,9 @@ class NodeSink final : public GradSink {
     return tensor;
   }
 
-  /// Returns the gradient of input i from other ops if this op's kernel may add to it, or null. Null if another input
-  /// of this op is the same variable, because the op computes their gradients in any order, or if the op reads the
-  /// tensor in its backward.
+  /// Returns the sum of the gradients of input i from other ops if this op's kernel may add to it, otherwise null. It
+  /// may not if another input of this op is the same variable, because the op computes the gradients of its inputs in
+  /// any order, or if the op reads the sum's memory in its backward.
   const Tensor* sum_at(int i) const {
     const Edge& edge = edge_at(i);
     const auto same = [&edge](const Edge& other) {
@@ -225,7 +225,7 @@ class NodeSink final : public GradSink {
     if (std::ranges::count_if(node_.edges(), same) != 1 || separated()) return nullptr;
     const Tensor* there = nullptr;
     if (edge.node != nullptr)
-      there = pending_.waiting(edge);
+      there = pending_.unshared(edge);
     else if (edge.leaf != nullptr && edge.leaf->grad_defined)
       there = &edge.leaf->grad;
     const auto read = [there](const Tensor& g) { return g.shares_storage_with(*there); };
@@ -275,9 +275,9 @@ class NodeSink final : public GradSink {
   Tensors gradients_seen_, written_;
 };
 
-/// Calls the op's backward and notifies the observers of this thread. If the value that a gradient belongs to is read
-/// by several ops, observers get the sum so far from an op that added to it, and from any other op its own
-/// contribution.
+/// Calls the op's backward and notifies the observers of this thread. If several ops read a value, an op's kernel may
+/// add its part of the value's gradient to the parts of the other ops. Observers then get the sum so far from this op;
+/// from the others they get the op's own part.
 void run_backward(Node& node, Tensors& gy, NodeSink& sink) try {
   if (detail::tape_observers().empty() || !node.observed()) return node.backward(gy, sink);
   const OpCall call{.info = node.info(),

@@ -54,9 +54,9 @@ class Variable {
   /// Returns the same value without history.
   Variable detach() const;
 
-  /// Calls `hook(gradient)` in every backward, with the gradient that reaches the variable: that of a leaf is of one
-  /// backward, before it is added to grad(); that of a computed variable is the sum from the ops that read it after the
-  /// registration. `hook` returns nothing, or a gradient to use instead (GradientHook). In a step of a Trainer the
+  /// Calls `hook(gradient)` in every backward. For a leaf, `gradient` is that of this backward alone, before it is
+  /// added to grad(); for a computed variable, the sum from those ops that read the variable after the hook was
+  /// registered. `hook` returns nothing, or a gradient to use instead (GradientHook). In a step of a Trainer the
   /// gradient includes the loss scale. Throws AutogradError if the variable requires no gradient. docs/user-training.md
   /// says what hooks may do.
   template <class F>

@@ -36,7 +36,7 @@ LinearOptions projection(const MultiHeadAttentionOptions& o, std::int64_t heads)
 }
 
 /// Returns the mask with rank 4: (T, S) becomes (1, 1, T, S), and (H, T, S) becomes (1, H, T, S).
-Variable full_rank(const Variable& mask) {
+Variable with_rank_4(const Variable& mask) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(std::max(0, 4 - mask.value().rank())), 1);
   dims.insert(dims.end(), mask.shape().dims().begin(), mask.shape().dims().end());
   return reshape(mask, std::move(dims));
@@ -101,7 +101,7 @@ Variable MultiHeadAttention::attend(const Variable& q, const Variable& k, const 
   return attention(
       q, k, v,
       {.causal = options_.causal, .dropout = dropout_p, .heads = options_.heads, .key_heads = kv_heads_of(options_)},
-      mask.defined() ? full_rank(mask) : mask);
+      mask.defined() ? with_rank_4(mask) : mask);
 }
 
 Tensor MultiHeadAttention::causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like) {

@@ -29,10 +29,10 @@ struct MultiHeadAttentionOptions {
 /// key, value and out.
 ///
 /// One op, `projections` (ops::Projections), computes query, key and value. It has the module path of the attention,
-/// and reads the three weights in place if an optimizer stores them side by side. Instead, three `linear` ops with the
-/// paths of the members query, key and value are used if `composed`, with a cache, in 8 bits (each layer has its own
-/// history of magnitudes), and if a policy override for one of them (`*.key`, `linear`) differs from that for
-/// `projections`.
+/// and reads the three weights in place if an optimizer stores them side by side. Three `linear` ops, with the paths of
+/// the members query, key and value, replace it in four cases: with `composed`, with a cache, in 8 bits (each layer has
+/// its own history of magnitudes), and if a policy override for one of the three (`*.key`, `linear`) differs from that
+/// for `projections`.
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
@@ -56,7 +56,7 @@ class MultiHeadAttention : public Module {
   Variable attend_to_itself(const Variable& x, const Variable& mask);
   /// True if one op may compute query, key and value.
   bool projects_at_once() const;
-  /// Computes attention before the output layer. If k and v are undefined, q is the result of `projections`, which
+  /// Computes the attention without the output layer. If k and v are undefined, q is the result of `projections`, which
   /// contains all three.
   Variable attend(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
   Variable attend_composed(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);

@@ -7,9 +7,9 @@
 
 namespace binade::nn {
 
-/// A few constant tensors that a module makes when it first needs them, such as masks, so that a step copies nothing
-/// from the host. Threads may use it at the same time. Distinguishes tensors by shape, dtype and device, and keeps
-/// those that were made last.
+/// Constant tensors of a module, such as masks. A tensor is made when the module first needs it and is kept, so that
+/// later steps copy nothing from the host. Tensors are found by shape, dtype and device; the newest four are kept.
+/// Threads may use the cache at the same time.
 class ConstantCache {
  public:
   ConstantCache() = default;
@@ -19,7 +19,7 @@ class ConstantCache {
     return *this;
   }
 
-  /// Returns the tensor of this shape, dtype and device. Calls make(), which returns it, if it is not kept.
+  /// Returns the tensor of this shape, dtype and device; if it is not in the cache, calls make() to make it.
   template <class Make>
   Tensor get(const Shape& shape, DType dtype, Device device, const Make& make) {
     const auto fits = [&](const Tensor& t) { return t.shape() == shape && t.dtype() == dtype && t.device() == device; };

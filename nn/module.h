@@ -129,8 +129,8 @@ class Module {
 
   // Hooks are called when the module is called with one argument, in the order of their registration, also in replays,
   // recomputed segments and evaluations; docs/user-training.md says what they may do. A hook returns nothing, or a
-  // variable that replaces the one that it is about. A module with its own operator() throws ArgumentError when it is
-  // called with hooks.
+  // variable that replaces x, y or gx as stated below. A module that has hooks and its own operator() throws
+  // ArgumentError when it is called.
 
   /// Calls `hook(module, x)` before forward(x). Its result replaces x.
   template <class F>

@@ -48,7 +48,7 @@ class ParameterUpdate {
 /// large as f32 weights and state), which is checked for finite numbers within the range of the weights and of their
 /// 16-bit copies, and then committed without a second computation. Checkpoints hold the state tensors. Weights without
 /// masters are rounded as those of other optimizers. A device cannot decide about these updates by itself, so that
-/// steps with them run eagerly. Pre-flight and warnings judge the rule by facts_of(), and not at all without it.
+/// steps with them run eagerly. Pre-flight and warnings judge the settings of a rule only if it overrides facts_of().
 class CustomOptimizer : public Optimizer {
  public:
   UpdateFacts facts_of(std::size_t /*parameter_class*/) const override { return {.stated = false}; }

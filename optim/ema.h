@@ -29,12 +29,12 @@ class Ema {
   const EmaOptions& options() const { return options_; }
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
-  /// True if no average is a NaN or an infinity. Reads all averages only if something else than an update on a CPU,
-  /// which reports this, has written them.
+  /// True if no average is a NaN or an infinity. After an update on a CPU this is known; after any other write, the
+  /// call reads all averages.
   bool finite();
-  /// Replaces each average that is not finite by decay^n a + (1 - decay^n) w: a is the one in `saved` (a state() of n
-  /// updates ago; may be null), w the weight now, which stands for the weights of the n updates that a lacks. Without a
-  /// finite a, the average becomes w.
+  /// Replaces each average that is not finite by decay^n a + (1 - decay^n) w, where w is the present weight and a the
+  /// average in `saved`, a state() from n updates ago: the value that n updates with the weight w would give. If
+  /// `saved` is null or its a is not finite, the average becomes w.
   void mend(const StateDict* saved);
   /// Returns all averages as one tensor.
   const Tensor& values() const { return averages_; }

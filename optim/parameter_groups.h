@@ -54,7 +54,7 @@ class ParameterMatch {
 };
 
 /// Parameters with settings of their own. A setting that is not set is that of the optimizer. A parameter has the
-/// settings of all groups that select it; if two of them set the same, the later group counts.
+/// settings of all groups that select it; if two of them have the same setting, that of the later group counts.
 struct ParameterGroup {
   ParameterMatch match{};
 
@@ -83,7 +83,7 @@ class ParameterGroups {
   std::size_t class_of(std::size_t slice) const { return class_of_[slice]; }
   /// Returns the number of parameters of a class. Only that of class 0 can be 0.
   std::size_t parameters_of(std::size_t index) const { return classes_[index].parameters; }
-  /// Returns the groups of a class in words: "group 'head.*'"; empty for class 0.
+  /// Returns the groups of a class as text: "group 'head.*'"; empty for class 0.
   std::string name_of(std::size_t index) const;
   /// Returns the learning rate of a class in the update `input`. REQUIRES: input.step > 0.
   double lr(std::size_t index, const StepInput& input) const;
@@ -103,7 +103,7 @@ class ParameterGroups {
 
   /// Passes a validation loss to the groups' schedules.
   void observe(double loss);
-  /// Adds "groups/N", the words for a group, and "schedules/N/...", the state of its schedule.
+  /// Adds "groups/N", the description of group N as text, and "schedules/N/...", the state of its schedule.
   void put_state(StateDict& state) const;
   void check_state(const StateDict& state) const;
   void load_state(const StateDict& state);

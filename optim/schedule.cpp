@@ -29,7 +29,7 @@ double half_cosine(double from, double to, double share) {
   return to + 0.5 * (from - to) * (1 + std::cos(std::numbers::pi * share));
 }
 
-/// A function with a name and its highest rate.
+/// A schedule rule (optim/schedule_rule.h) made of a function, its name and its highest rate.
 template <class F>
 struct Rule {
   std::string name;
@@ -73,7 +73,7 @@ Schedule::Schedule(const ScheduleOptions& options)
 Schedule::Schedule(detail::ScheduleRulePointer rule, std::int64_t warmup)
     : Schedule({.lr = rule->peak_lr(), .warmup = warmup}) {
   rule_ = rule;
-  unused_rule_ = std::move(rule);
+  initial_rule_ = std::move(rule);
   kind_ = rule_->kind();
   check<ArgumentError>(!kind_.empty() && std::ranges::find(kNames, kind_) == std::end(kNames),
                        "schedule: a rule cannot have the kind '{}'; give it a name that no kind of Binade has", kind_);
@@ -210,7 +210,7 @@ void Schedule::observe(double loss) {
 }
 
 void Schedule::restart() {
-  rule_ = unused_rule_;
+  rule_ = initial_rule_;
   plateau_lr_ = options_.lr;
   best_ = std::numeric_limits<double>::infinity();
   losses_since_best_ = 0;

@@ -51,7 +51,7 @@ class Schedule {
   static Schedule cosine(double lr, std::int64_t steps, double min_lr = 0, std::int64_t warmup = 0);
   static Schedule plateau(double lr, double factor = 0.1, std::int64_t patience = 10, double min_lr = 0);
 
-  // The schedules of PyTorch under their names there; k - 1 is its last_epoch. After
+  // Schedules of PyTorch, whose name is given after each formula, and wsd. PyTorch's last_epoch is k - 1. After
   // `warmup` updates, k counts from 1 again.
 
   /// lr factor^floor((k - 1) / every): StepLR.
@@ -100,7 +100,7 @@ class Schedule {
 
   ScheduleOptions options_;
   std::string kind_;
-  detail::ScheduleRulePointer rule_, unused_rule_;  // the second one is the rule before the first observation
+  detail::ScheduleRulePointer rule_, initial_rule_;  // the rule now, and before its first observe()
   double plateau_lr_;
   double best_ = std::numeric_limits<double>::infinity();
   std::int64_t losses_since_best_ = 0;

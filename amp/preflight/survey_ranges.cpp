@@ -33,7 +33,7 @@ bool same_value(const SurveyedOperand& a, const SurveyedOperand& b) {
 }
 
 /// If the op is x - max(x) along an axis, returns the number of maxima; returns 0 for any other op.
-std::int64_t groups_below_their_largest(const Survey& survey, const SurveyedOp& op) {
+std::int64_t count_subtracted_maxima(const Survey& survey, const SurveyedOp& op) {
   const SurveyedOp* largest = survey.source(op.operands[1]);
   if (largest == nullptr || !largest->is<ops::Max>() || !same_value(largest->operands[0], op.operands[0])) return 0;
   return largest->numel;
@@ -72,7 +72,7 @@ std::optional<ValueRange> range_of_related(const Survey& survey, const SurveyedO
     return ValueRange{x.contains(0) ? 0 : std::min(ends[0], ends[1]), std::max(ends[0], ends[1])};
   }
   if (op.is<ops::Sub>())
-    if (const std::int64_t groups = groups_below_their_largest(survey, op); groups > 0)
+    if (const std::int64_t groups = count_subtracted_maxima(survey, op); groups > 0)
       return ValueRange{-kInfinity, 0, groups};
   return std::nullopt;
 }

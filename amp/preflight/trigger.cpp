@@ -16,7 +16,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The incoming gradient with which derivatives are checked: the gradient of one element of a mean over 1024 elements.
-constexpr double kShare = 0x1p-10;
+constexpr double kIncomingGradient = 0x1p-10;
 
 bool finite(double x) { return std::isfinite(static_cast<float>(x)); }
 
@@ -61,12 +61,12 @@ double narrow_down(double good, double bad, DType dtype, const std::function<boo
 bool breaks_at(const SurveyedOp& op, const OperandValue& at) {
   if (op.scalar) {
     if (!finite(op.scalar->value(at.x))) return true;
-    return op.varies && !finite(op.scalar->gradient(at.x, kShare));
+    return op.varies && !finite(op.scalar->gradient(at.x, kIncomingGradient));
   }
   const bool varies = op.operands[at.operand].varies;
   const auto x = static_cast<float>(at.x);
   if (op.is<ops::Div>() && at.operand == 1) {
-    const auto share = static_cast<float>(kShare);
+    const auto share = static_cast<float>(kIncomingGradient);
     return !finite(ops::Div::value(1.0f, x, {})) || (varies && !finite(ops::Div::gradient_b(1.0f, x, share, {})));
   }
   if (op.is<ops::Bce>() && at.operand == 0) return !finite(ops::Bce::value(x, 0.5f, {}));

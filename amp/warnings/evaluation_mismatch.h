@@ -24,7 +24,6 @@ class EvaluationMismatch {
   static constexpr std::int64_t kStepsBetweenChecks = 50;
   static constexpr std::int64_t kChecksInARow = 3;  ///< checks in a row above the limit that lead to a warning
   static constexpr double kMostDeviations = 3;      ///< the limit, in running standard deviations
-  /// True if this step has a check.
 
   /// Returns true if this step is checked.
   bool due(std::int64_t step) const { return step % kStepsBetweenChecks == 0; }

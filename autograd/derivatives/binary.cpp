@@ -9,7 +9,8 @@ namespace {
 const Shape& a_shape(const RecordedCall& call) { return call.described(0).shape; }
 const Shape& b_shape(const RecordedCall& call) { return call.described(1).shape; }
 
-/// The inputs a and b of a binary op as far as forward saved them: those that the derivative of a trained input reads.
+/// The inputs a and b of a binary op. An input that no derivative with respect to a trained input reads is undefined,
+/// because forward has not saved it.
 struct Operands {
   Variable a, b;
 

@@ -43,8 +43,8 @@ struct Transposed {
   static Variables derivative(const RecordedCall& call) {
     const auto& p = call.params<Transposed>();
     if (call.gy().value().numel() == 0) return Variables(1);
-    // A second dropout would draw other numbers. It is its own transpose, because it multiplies each element by a
-    // number.
+    // Calling Dropout would draw other random numbers. Transposed<Dropout> is its own transpose, because dropout
+    // multiplies each element by a number.
     if constexpr (std::is_same_v<Op, ops::Dropout>) return {apply_one<Transposed>(p, {call.gy()})};
     Variables inputs{call.gy()};
     inputs.insert(inputs.end(), p.more_inputs.begin(), p.more_inputs.end());

@@ -16,7 +16,7 @@ namespace {
 
 /// True if `group` is the private group of `user`: it has the name of the user and no other members. On many systems
 /// new files are writable for that group.
-bool only_holds(gid_t group, uid_t user) {
+bool is_private_group(gid_t group, uid_t user) {
   std::array<char, 16384> user_text{}, group_text{};
   passwd user_entry{}, *user_found = nullptr;
   struct group group_entry {
@@ -36,7 +36,7 @@ std::string why_others_change(const std::string& path, const struct stat& status
     return fmt::format("{} belongs to user {}, neither to this one ({}) nor to root", path, status.st_uid, geteuid());
   if ((status.st_mode & S_IWOTH) != 0)
     return fmt::format("every user may write to {}; take the right away with 'chmod o-w'", path);
-  if ((status.st_mode & S_IWGRP) != 0 && !only_holds(status.st_gid, status.st_uid))
+  if ((status.st_mode & S_IWGRP) != 0 && !is_private_group(status.st_gid, status.st_uid))
     return fmt::format("the users of group {} may write to {}; take the right away with 'chmod g-w'", status.st_gid,
                        path);
   return "";

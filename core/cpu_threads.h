@@ -18,7 +18,7 @@ class CpuThreads : NonCopyable {
  public:
   CpuThreads();
   ~CpuThreads();  ///< waits until the helper threads have ended
-  /// Sets their number, helpers and the thread that begins a region; 0: one per core.
+  /// Sets the number of threads, including the thread that begins a region; 0: one per core.
   void set_count(int n);
   int count() const { return count_.load(std::memory_order_relaxed); }
 

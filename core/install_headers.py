@@ -1,6 +1,6 @@
 """Copies the public headers to INCLUDEDIR/binade and binade.h to INCLUDEDIR. Run by `meson install`.
 
-Public is what binade.h includes, at first or at second hand; every other header is the library's own.
+The public headers are those that binade.h includes, directly or through other headers. The others are internal.
 """
 import os
 import re

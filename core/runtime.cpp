@@ -27,7 +27,8 @@ void count_alive() {
   g_count = g_alive.size();
 }
 
-/// Returns the Runtime of this thread's own: the one that it created, or that of its RuntimeScope.
+/// Refers to this thread's own Runtime, the one that it created or that of its RuntimeScope; null if it has none. The
+/// inner pointer becomes null when the Runtime is destroyed.
 std::shared_ptr<std::atomic<Runtime*>>& own() {
   constinit thread_local PerThread<std::shared_ptr<std::atomic<Runtime*>>> runtime;
   return runtime.get();
@@ -37,7 +38,7 @@ Runtime* find_own() {
   return self != nullptr ? self->load(std::memory_order_acquire) : nullptr;
 }
 
-/// The plans of GPU libraries belong to the process: Runtimes cannot have different rules for them.
+/// Throws ArgumentError if the rules for library plans differ, because all Runtimes of a process share these plans.
 void check_plan_rules(const RuntimeOptions& options, const RuntimeOptions& alive) {
   check<ArgumentError>(options.deterministic == alive.deterministic && options.timed_plans == alive.timed_plans,
                        "Runtime: wanted deterministic = {} and timed_plans = {}, as the Runtime that uses the GPU has "

@@ -26,7 +26,7 @@ class AmaxObserver {
   AmaxObserver& operator=(const AmaxObserver&) = delete;
   ~AmaxObserver() {
     const VInt magnitudes = (VInt)largest_;
-    std::int32_t largest = 1;  // a block that stored only zeros counts as observed
+    std::int32_t largest = 1;  // not 0, which means "not observed": a block may store only zeros
     for (int i = 0; i < kLanes<std::int32_t>; ++i) largest = magnitudes[i] > largest ? magnitudes[i] : largest;
     const auto word = static_cast<std::uint32_t>(largest);
     switch (stored_) {

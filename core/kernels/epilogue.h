@@ -21,7 +21,7 @@ inline void add_rows(const T* x, std::int64_t x_row, int rows, std::int64_t colu
 /// needs only z (docs/decisions/0037), and y does not depend on whether a gradient is wanted. In f32, and for ReLU,
 /// both give the same y.
 template <class T, class Of>
-inline constexpr bool kOfRounded = sizeof(T) == 2 && Of::kSmooth;
+inline constexpr bool kActivatesRoundedSum = sizeof(T) == 2 && Of::kSmooth;
 
 /// Returns a sum rounded to T, as it is stored in z. A finite sum below T's range becomes T's lowest value instead of
 /// -inf: a GELU of the lowest value is 0, like that of the sum, but a GELU of -inf would be 0 times infinity.
@@ -88,10 +88,10 @@ struct Epilogue {
             if (shift != nullptr) x[i] += get(shift + at, part);
             // Observes x as well, so that an infinity is noticed even if the activation makes it finite. A GELU's
             // result is never larger than its input, so it needs no observation of its own.
-            if (kKeepsZ || kOfRounded<T, Of>) largest = larger_magnitude(largest, x[i]);
-            if (kOfRounded<T, Of>) x[i] = as_z<T>(x[i]);
+            if (kKeepsZ || kActivatesRoundedSum<T, Of>) largest = larger_magnitude(largest, x[i]);
+            if (kActivatesRoundedSum<T, Of>) x[i] = as_z<T>(x[i]);
             y[i] = of(x[i]);
-            if (!kOfRounded<T, Of>) largest = larger_magnitude(largest, y[i]);
+            if (!kActivatesRoundedSum<T, Of>) largest = larger_magnitude(largest, y[i]);
           }
           if constexpr (kKeepsZ) put_sweep(t.z + r * t.row + j, x, part);
           put_sweep(t.y + r * t.row + j, y, part);

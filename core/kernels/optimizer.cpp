@@ -20,7 +20,7 @@ inline void raise(std::uint32_t& largest, float x) {
 
 // ---- scan ---------------------------------------------------------------------------------------
 
-constexpr int kSumLanes = 32;  // element i is added to lane i mod 32, at any vector width
+constexpr int kSquareLanes = 32;  // element i is added to lane i mod 32, at any vector width
 
 /// The bits of the largest magnitude, and the sum of the squares of x * factor.
 struct Squares {
@@ -29,17 +29,17 @@ struct Squares {
 };
 
 Squares squares(const float* x, std::int64_t count, float factor) {
-  constexpr int kVectors = kSumLanes / kLanes<float>;
+  constexpr int kVectors = kSquareLanes / kLanes<float>;
   VFloat sums[kVectors] = {}, magnitudes[kVectors] = {};
   std::int64_t i = 0;
-  for (; i + kSumLanes <= count; i += kSumLanes)
+  for (; i + kSquareLanes <= count; i += kSquareLanes)
     for (int v = 0; v < kVectors; ++v) {
       const VFloat own = load_vector<float>(x + i + v * kLanes<float>), scaled = own * factor;
       sums[v] = multiply_add(scaled, scaled, sums[v]);
       magnitudes[v] = larger_magnitude(magnitudes[v], own);
     }
-  alignas(64) float lanes[kSumLanes];
-  alignas(64) std::uint32_t largest[kSumLanes];
+  alignas(64) float lanes[kSquareLanes];
+  alignas(64) std::uint32_t largest[kSquareLanes];
   for (int v = 0; v < kVectors; ++v) {
     store_vector<float>(lanes + v * kLanes<float>, sums[v]);
     store_vector<float>(largest + v * kLanes<float>, magnitudes[v]);
@@ -48,9 +48,9 @@ Squares squares(const float* x, std::int64_t count, float factor) {
     lanes[lane] += (x[i] * factor) * (x[i] * factor);
     raise(largest[lane], x[i]);
   }
-  for (int width = kSumLanes / 2; width > 0; width /= 2)
+  for (int width = kSquareLanes / 2; width > 0; width /= 2)
     for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  return {.largest = *std::max_element(largest, largest + kSumLanes), .sum = lanes[0]};
+  return {.largest = *std::max_element(largest, largest + kSquareLanes), .sum = lanes[0]};
 }
 
 BlockScan scan(const float* values, std::int64_t count) {

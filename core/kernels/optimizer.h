@@ -26,13 +26,13 @@ struct FlatBlock {
 /// The result of the scan of one block of f32 values.
 struct BlockScan {
   std::uint32_t largest = 0;  ///< bits of the largest |x|: > 0x7f800000 means NaN, == 0x7f800000 infinity
-  double sum_squares = 0;     ///< scaled by the block's own power of two, so that no square overflows
+  double sum_squares = 0;     ///< sum of x^2; a power of two per block keeps squares from overflowing meanwhile
 };
 
+inline constexpr int kSumLanes = 1024;  ///< number of partial sums in sum_of_blocks()
 /// Returns the sum of sum_squares over all blocks, in a fixed order: lane l of kSumLanes partial sums adds every
 /// kSumLanes-th block, from block l on; then the upper half of the lanes is added to the lower half, until one is left.
 /// A GPU adds the sums in the same order.
-inline constexpr int kSumLanes = 1024;
 double sum_of_blocks(std::span<const BlockScan> blocks);
 
 /// Computes, for each block, the largest magnitude and the sum of squares of the values from values[slice] + begin on.

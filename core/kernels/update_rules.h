@@ -6,7 +6,7 @@
 #include "binade/core/math.h"
 
 /// How optimizers change one weight. A rule is one struct, compiled for every instruction-set level and for the GPU;
-/// optim/ has a class with options and defaults for each. To add a rule: its struct and its place in UpdateRule.
+/// optim/ has a class with options and defaults for each. To add a rule, write its struct and list it in UpdateRule.
 namespace binade {
 
 /// The numbers of one parameter's update, the same for all its elements. A rule reads those that it names.

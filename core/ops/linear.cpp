@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* kName = "linear";
 
-/// Describes c (m, n) = a (m, k) b (n, k)^T, where a and b are 8-bit codes. `a_is`: the operand that a is.
-GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_is, const Tensor& b,
+/// Describes c (m, n) = a (m, k) b (n, k)^T, where a and b are 8-bit codes. `a_operand` determines the format of a.
+GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_operand, const Tensor& b,
                           const Tensor& b_scale, Tensor& c) {
   GemmArgs g{.m = a.dim(0), .n = b.dim(0), .k = a.dim(1), .in = DType::u8, .out = c.dtype()};
   g.a = a.raw();
@@ -20,7 +20,7 @@ GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_i
   g.b_col = g.k;
   g.c = c.mutable_raw();
   g.c_row = g.n;
-  g.a_format = format_of(a_is);
+  g.a_format = format_of(a_operand);
   g.a_scale = a_scale.data<float>();
   g.b_scale = b_scale.data<float>();
   return g;

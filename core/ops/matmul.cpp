@@ -55,7 +55,7 @@ std::vector<std::int64_t> broadcast_offsets(const Shape& whole, const Shape& par
 
 /// True if one product computes a b for all batches: they share one matrix b, and the rows of a are evenly spaced over
 /// all batches.
-bool folds(const Matrices& a, const Matrices& b) { return a.column_stride == 1 && b.batch.numel() == 1; }
+bool is_one_product(const Matrices& a, const Matrices& b) { return a.column_stride == 1 && b.batch.numel() == 1; }
 
 /// Describes c = left right for one matrix each. The rows of c are `right.columns` elements apart.
 GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices& right, Tensor& c) {
@@ -83,7 +83,7 @@ void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const 
   if (y.numel() == 0) return;
   GemmArgs g = product(ctx, a, b, y);
   g.accumulate = adds;
-  if (folds(a, b)) {
+  if (is_one_product(a, b)) {
     g.m *= batch.numel();
     return kernels(y.device()).gemm(g);
   }
@@ -146,9 +146,9 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
   if (!sum.shares_storage_with(gradient)) gradient.copy_from(sum);
 }
 
-/// Computes the gradient of b if folds(a, b): one product that sums over the rows of all batches.
-void fold_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, std::int64_t batches,
-                   Tensor& gradient, bool adds) {
+/// Computes the gradient of b if is_one_product(a, b): one product that sums over the rows of all batches.
+void one_product_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, std::int64_t batches,
+                          Tensor& gradient, bool adds) {
   GemmArgs g = product(ctx, left, right, gradient);
   g.accumulate = adds;
   g.k *= batches;
@@ -193,18 +193,18 @@ void Matmul::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     auto [ga, adds] = sum_of_products(ctx, gx, 0, a.batch.numel() == batch.numel());
     if (p.transpose_a)
       accumulate_gradient(ctx, b, g.transposed(), batch, a.batch, ga, adds);
-    else if (folds(g, b) && a.batch.numel() == batch.numel())
+    else if (is_one_product(g, b) && a.batch.numel() == batch.numel())
       multiply(ctx, g, b.transposed(), batch, ga, adds);
     else
       accumulate_gradient(ctx, g, b.transposed(), batch, a.batch, ga, adds);
   }
   if (gx.needs(1)) {
-    const bool fold = folds(a, b) && a.batch.numel() == batch.numel();
+    const bool fold = is_one_product(a, b) && a.batch.numel() == batch.numel();
     auto [gb, adds] = sum_of_products(ctx, gx, 1, fold || b.batch.numel() == batch.numel());
     const Matrices left = p.transpose_b ? g.transposed() : a.transposed();
     const Matrices right = p.transpose_b ? a : g;
     if (fold)
-      fold_gradient(ctx, left, right, batch.numel(), gb, adds);
+      one_product_gradient(ctx, left, right, batch.numel(), gb, adds);
     else
       accumulate_gradient(ctx, left, right, batch, b.batch, gb, adds);
   }

@@ -138,13 +138,13 @@ class NodeSink final : public GradSink {
     return edge.node != nullptr || edge.leaf != nullptr;
   }
 
-  Tensor destination(int i) override { return noted(i, place(i)); }
+  Tensor destination(int i) override { return shown_to_observers(i, make_destination(i)); }
 
   Sum add_to(int i) override {
     const Tensor* there = sum_at(i);
     if (there == nullptr) return {destination(i), false};
     added_.push_back(*there);
-    return {noted(i, *there), true};
+    return {shown_to_observers(i, *there), true};
   }
 
   Tensor destination_over(int i, int saved) override {
@@ -155,7 +155,7 @@ class NodeSink final : public GradSink {
     Tensor over = kept;
     over.bump_version();
     temporaries_[static_cast<std::size_t>(i)] = over;
-    return noted(i, over);
+    return shown_to_observers(i, over);
   }
 
   /// The result depends on the recorded graph alone, so that a recomputed, replayed or observed backward computes the
@@ -169,7 +169,7 @@ class NodeSink final : public GradSink {
   }
   Tensor destination_with_derivative(int i) override {
     pending_.set_multiplied(edge_at(i).node.get());
-    return noted(i, place(i));
+    return shown_to_observers(i, make_destination(i));
   }
   bool derivative_applied() const override { return pending_.multiplied(&node_); }
 
@@ -206,7 +206,7 @@ class NodeSink final : public GradSink {
     hand_over(i, std::move(gradient), owned);
   }
 
-  Tensor noted(int i, const Tensor& tensor) {
+  Tensor shown_to_observers(int i, const Tensor& tensor) {
     if (observed()) {
       gradients_seen_[static_cast<std::size_t>(i)] = tensor;
       written_.push_back(tensor);
@@ -234,7 +234,7 @@ class NodeSink final : public GradSink {
     return fits(*there, node_.context().inputs[static_cast<std::size_t>(i)]) ? there : nullptr;
   }
 
-  Tensor place(int i) {
+  Tensor make_destination(int i) {
     const Edge& edge = edge_at(i);
     const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
     if (edge.leaf != nullptr && !edge.leaf->grad_defined) {

@@ -204,9 +204,9 @@ Variables grad(const Variables& outputs, const Variables& inputs, const GradOpti
   check_arguments(outputs, inputs, options);
   Paths paths(outputs, inputs);
   for (const auto& node : paths.nodes()) check_node(*node, options.create_graph);
-  std::optional<GradGuard> records;
-  std::optional<NoGradGuard> records_not;
-  options.create_graph ? void(records.emplace()) : void(records_not.emplace());
+  std::optional<GradGuard> recording;
+  std::optional<NoGradGuard> no_recording;
+  options.create_graph ? void(recording.emplace()) : void(no_recording.emplace());
 
   Gradients gradients(options.create_graph);
   for (std::size_t i = 0; i < outputs.size(); ++i)

@@ -176,13 +176,13 @@ Variable Module::forward_with_hooks(const Variable& input) {
     });
     return gx;
   };
-  const bool backward = !hooks_->backward.empty(), both = x.requires_grad();
+  const bool backward = !hooks_->backward.empty(), x_needs_grad = x.requires_grad();
   if (backward) x = with_gradient_hook(x, [=](const Variable& gx) { return call_backward_hooks(gx); });
   Variable y = forward(x);
   if (backward)
     y = with_gradient_hook(y, [=](const Variable& gy) {
       *gradient_of_y = gy.value();
-      return both ? Variable() : call_backward_hooks(Variable());
+      return x_needs_grad ? Variable() : call_backward_hooks(Variable());
     });
   hooks_->after_forward.for_each([&](const auto& hook) {
     if (const Variable changed = hook(*this, x, y); is_given(changed)) y = changed;

@@ -60,7 +60,7 @@ std::int64_t flops_of(const Recorded& op) {
   return 0;
 }
 
-bool below(const std::string& path, const std::string& module) {
+bool is_within(const std::string& path, const std::string& module) {
   return module.empty() || path == module || (path.starts_with(module) && path[module.size()] == '.');
 }
 
@@ -82,7 +82,7 @@ std::int64_t fresh_bytes(const Node& node, std::set<const void*>& seen) {
   return bytes;
 }
 
-std::string human(std::int64_t n, double unit, const char* const (&names)[4]) {
+std::string scaled_text(std::int64_t n, double unit, const char* const (&names)[4]) {
   auto value = static_cast<double>(n);
   int step = 0;
   while (value >= unit && step < 3) {
@@ -91,8 +91,8 @@ std::string human(std::int64_t n, double unit, const char* const (&names)[4]) {
   }
   return step == 0 ? std::to_string(n) : fmt::format("{:.2f} {}", value, names[step]);
 }
-std::string count_text(std::int64_t n) { return human(n, 1000, {"", "K", "M", "G"}); }
-std::string byte_text(std::int64_t n) { return human(n, 1024, {"", "KiB", "MiB", "GiB"}); }
+std::string count_text(std::int64_t n) { return scaled_text(n, 1000, {"", "K", "M", "G"}); }
+std::string byte_text(std::int64_t n) { return scaled_text(n, 1024, {"", "KiB", "MiB", "GiB"}); }
 
 }  // namespace
 
@@ -128,7 +128,7 @@ Summary summary(Module& root, const std::function<Variable()>& forward) {
     own.activation_bytes += fresh_bytes(*op.node, seen);
     add_word(own.precision, name_of(op.node->context().inputs[0].dtype));
     for (SummaryRow& row : result.rows)
-      if (below(op.node->module_path(), row.path)) row.output_shape = op.output.to_string();
+      if (is_within(op.node->module_path(), row.path)) row.output_shape = op.output.to_string();
   }
   for (const SummaryRow& row : result.rows) {
     result.parameters += row.parameters;

@@ -85,12 +85,13 @@ CustomOptimizer::CustomOptimizer(std::vector<NamedParameter> parameters, const C
                                         .groups = settings.groups}),
       states_(parameters_.size()),
       largest_states_(parameters_.size(), 0) {
-  static constexpr std::string_view kTaken[] = {"kind", "updates", "parameter_updates", "groups", "schedules", "ema"};
+  static constexpr std::string_view kReservedNames[] = {"kind",   "updates",   "parameter_updates",
+                                                        "groups", "schedules", "ema"};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const FlatParameters::Slice& slice = parameters_.slices()[i];
     for (const StateTensor& tensor : settings.state.of(slice.name, slice.variable.shape())) {
       check<ArgumentError>(!tensor.name.empty() && tensor.name.find('/') == tensor.name.npos &&
-                               std::ranges::find(kTaken, tensor.name) == std::end(kTaken) &&
+                               std::ranges::find(kReservedNames, tensor.name) == std::end(kReservedNames) &&
                                std::ranges::find(states_[i], tensor.name, &State::name) == states_[i].end(),
                            "{}: '{}' cannot be the name of a state tensor of {}; use another, without a slash", kind(),
                            tensor.name, slice.name);
@@ -109,8 +110,8 @@ std::uint64_t CustomOptimizer::value_versions() const {
   return sum;
 }
 
-Optimizer::Pass CustomOptimizer::prepared(const StepInput& of) {
-  const StepInput input = numbered(of);
+Optimizer::Pass CustomOptimizer::prepared(const StepInput& given) {
+  const StepInput input = numbered(given);
   Pass pass = Optimizer::prepared(input);
   const GradientScan gradients = scan_gradients(parameters_);
   const bool fresh = staged_ && staged_->input == input && staged_->updates == updates() &&

@@ -21,8 +21,8 @@ std::vector<UpdateSlice> DeviceUpdates::slices(const StepInput& input, std::int6
   return optimizer_.update_slices(input, gradients, ahead);
 }
 
-DeviceUpdate DeviceUpdates::next(const StepInput& of) {
-  const StepInput input = optimizer_.numbered(of);
+DeviceUpdate DeviceUpdates::next(const StepInput& given) {
+  const StepInput input = optimizer_.numbered(given);
   DeviceUpdate update{.input = input, .slices = slices(input, 0)};
   for (std::size_t i = 0; i < update.slices.size(); ++i)
     update.gradient_limits.push_back(optimizer_.had_gradient_[i] ? optimizer_.bounds_.gradient_limit(i, input, 1)
@@ -31,9 +31,9 @@ DeviceUpdate DeviceUpdates::next(const StepInput& of) {
 }
 
 std::optional<DeviceUpdate> DeviceUpdates::next_after(std::span<const DeviceUpdate* const> in_flight,
-                                                      const StepInput& of) {
+                                                      const StepInput& given) {
   constexpr double kShare = 1.0 / 16;
-  const StepInput input = optimizer_.numbered(of, static_cast<std::int64_t>(in_flight.size()));
+  const StepInput input = optimizer_.numbered(given, static_cast<std::int64_t>(in_flight.size()));
   const UpdateBounds& bounds = optimizer_.bounds_;
   DeviceUpdate update{.input = input, .slices = slices(input, static_cast<std::int64_t>(in_flight.size()))};
   for (std::size_t i = 0; i < update.slices.size(); ++i) {

@@ -160,7 +160,7 @@ void Optimizer::count_update(std::vector<Magnitudes> magnitudes) {
 }
 
 UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& scan) {
-  const auto fails = [&](const std::vector<Magnitudes>& after) {
+  const auto first_beyond_limit = [&](const std::vector<Magnitudes>& after) {
     for (std::size_t i = 0; i < after.size(); ++i)
       if (parameters_.has_gradient(i) && !bounds_.within(after[i], i)) return i;
     return after.size();
@@ -171,12 +171,12 @@ UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& 
     for (std::size_t i = 0; i < after.size(); ++i)
       after[i] = bounds_.after(bounds_.known()[i], i,
                                magnitude_of(scan.words[i]) * input.inverse_scale * input.clip_factor, numbered(input));
-    if (fails(after) == after.size()) return {.finite = true, .by_bound = true};
+    if (first_beyond_limit(after) == after.size()) return {.finite = true, .by_bound = true};
   }
   Pass pass = prepared(input);
   run(pass, false);
   const std::vector<Magnitudes>& after = pass.magnitudes;
-  const std::size_t i = fails(after);
+  const std::size_t i = first_beyond_limit(after);
   if (i == after.size()) return {};
   const bool by_value = !(after[i].value <= bounds_.value_limit(i));
   const double largest = by_value ? after[i].value : std::max(after[i].moment1, after[i].moment2);

@@ -49,7 +49,7 @@ bool becomes_infinite(const SurveyedOp& op, PreflightFinding& f) {
 }
 
 /// True if the mask's constant added to scores four times as large as the measured ones would be -inf; then fills `f`.
-bool comes_near(const SurveyedOp& op, PreflightFinding& f) {
+bool would_become_infinite(const SurveyedOp& op, PreflightFinding& f) {
   if (!op.is<ops::Add>() || op.dtype != DType::f16) return false;
   const SurveyedOperand* mask = mask_of(op);
   if (mask == nullptr) return false;
@@ -77,7 +77,7 @@ void find_mask_constants(const Inspection& in, Findings& findings) {
     PreflightFinding f = finding_at(op, "mask-constant", Severity::kMeasured);
     if (!becomes_infinite(op, f)) {
       f.severity = Severity::kPossible;
-      if (!comes_near(op, f)) continue;
+      if (!would_become_infinite(op, f)) continue;
     }
     f.advice = constant_advice(op.dtype);
     findings.push_back(std::move(f));

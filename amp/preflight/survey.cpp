@@ -152,17 +152,17 @@ void Survey::measure(SurveyedOp& op, std::span<const Tensor> read, const Tensors
   const bool half_mask = op.masked && op.dtype == DType::f16;
   const bool broken = op.overflows();
   if (!half_sum && !half_mask && !broken) return;
-  bool finite = true, numbers = true;
+  bool finite = true, finite_or_masked = true;
   for (std::size_t i = 0; i < read.size(); ++i) {
     if (!op.operands[i].given) continue;
     if (!op.operands[i].observed) op.operands[i].observed = extremes_of(read[i]);
     const Extremes& e = *op.operands[i].observed;
     const bool legal_mask = op.info->numerics.non_finite == NonFinite::kMasks && !e.nan && !e.positive;
     finite = finite && (e.finite() || legal_mask);
-    numbers = numbers && !e.nan && !e.positive;
+    finite_or_masked = finite_or_masked && !e.nan && !e.positive;
   }
   op.result = extremes_of(outputs[0]);
-  op.breaks = broken && (finite || (numbers && op.result->nan));
+  op.breaks = broken && (finite || (finite_or_masked && op.result->nan));
 }
 
 void Survey::hold(const SurveyedOp& op, int position, const Tensors& outputs) {

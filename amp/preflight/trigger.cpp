@@ -66,8 +66,8 @@ bool breaks_at(const SurveyedOp& op, const OperandValue& at) {
   const bool varies = op.operands[at.operand].varies;
   const auto x = static_cast<float>(at.x);
   if (op.is<ops::Div>() && at.operand == 1) {
-    const auto share = static_cast<float>(kIncomingGradient);
-    return !finite(ops::Div::value(1.0f, x, {})) || (varies && !finite(ops::Div::gradient_b(1.0f, x, share, {})));
+    const auto gy = static_cast<float>(kIncomingGradient);
+    return !finite(ops::Div::value(1.0f, x, {})) || (varies && !finite(ops::Div::gradient_b(1.0f, x, gy, {})));
   }
   if (op.is<ops::Bce>() && at.operand == 0) return !finite(ops::Bce::value(x, 0.5f, {}));
   return std::ranges::any_of(op.info->stated_singularities(), [&](const Singularity& s) {

@@ -30,7 +30,7 @@ Variable input_gradient(const Variable& gy, const Variable& w, const Shape& x, c
 /// sums, f32 or f64.
 struct FilterGradient {
   struct Params {
-    ops::Conv2d::Params of{};
+    ops::Conv2d::Params convolution{};
     Shape filters{};
   };
   static constexpr OpInfo info{.name = "filter_gradient",
@@ -56,7 +56,7 @@ struct FilterGradient {
     call.store_dtype = x.dtype();
     call.tf32 = ctx.tf32;
     const Tensor in[] = {x, filters, Tensor()};
-    Tensor y = ops::Conv2d::forward(call, in, p.of).front();
+    Tensor y = ops::Conv2d::forward(call, in, p.convolution).front();
     for (int d = 1; d <= 2; ++d)
       if (const std::int64_t extent = result.dim(d); y.dim(d) != extent)
         y = ops::Slice::forward(call, std::span(&y, 1), {.axis = d, .begin = 0, .count = extent}).front();
@@ -64,7 +64,7 @@ struct FilterGradient {
   }
   static Variables derivative(const RecordedCall& call) {
     const Variable x = call.input(0, 0), gy = call.input(1, 1), &filters = call.gy();
-    const ops::Conv2d::Params& p = call.params<FilterGradient>().of;
+    const ops::Conv2d::Params& p = call.params<FilterGradient>().convolution;
     Variables g(2);
     if (call.needs(0)) g[0] = input_gradient(gy, filters, x.shape(), p);
     if (call.needs(1)) g[1] = cut(conv2d(x, filters, {}, p), gy.shape());
@@ -85,7 +85,7 @@ struct FilterGradient {
     call.save(x);
     call.save(filters);
     CollectingSink sink(call, {i == 0, i == 1});
-    ops::Conv2d::backward(call, std::span(&gy, 1), sink, p.of);
+    ops::Conv2d::backward(call, std::span(&gy, 1), sink, p.convolution);
     return sink.gradients()[static_cast<std::size_t>(i)];
   }
 };

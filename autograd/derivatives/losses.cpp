@@ -76,8 +76,8 @@ Variables cross_entropy_gradient(const RecordedCall& call) {
   const Variable x = wide(call.input(0, 0));
   const Tensor &targets = call.saved(1), &statistics = call.saved(2);
   Tensor count = call.saved(3);
-  Tensor endless = Tensor::full(statistics.shape(), std::numeric_limits<double>::infinity(), statistics.dtype(),
-                                statistics.device());
+  Tensor infinite = Tensor::full(statistics.shape(), std::numeric_limits<double>::infinity(), statistics.dtype(),
+                                 statistics.device());
   Tensor k = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor logits = Tensor::zeros(x.shape(), x.dtype(), x.device());
   const Tensor one = Tensor::full(Shape{}, 1, x.dtype(), x.device());
@@ -89,7 +89,7 @@ Variables cross_entropy_gradient(const RecordedCall& call) {
                         .pitch = x.shape().cols(),
                         .logits = input(logits),
                         .targets = input(targets),
-                        .statistics = output(endless),
+                        .statistics = output(infinite),
                         .count = count.mutable_data<std::int64_t>(),
                         .gy = input(one),
                         .out = output(k),

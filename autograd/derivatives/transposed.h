@@ -14,7 +14,7 @@ namespace binade::derivatives {
 template <class Op>
 struct Transposed {
   struct Params {
-    typename Op::Params of{};
+    typename Op::Params op_params{};
     OpContext context{};    ///< of the recorded call of `Op`
     Tensors more_inputs{};  ///< inputs of `Op` after the first
   };
@@ -27,7 +27,7 @@ struct Transposed {
   static Tensors forward(OpContext&, std::span<const Tensor> in, const Params& p) {
     CollectingSink sink(p.context, {true});
     const Tensor gy = info.slices ? in[0] : in[0].contiguous_copy();
-    Op::backward(p.context, std::span(&gy, 1), sink, p.of);
+    Op::backward(p.context, std::span(&gy, 1), sink, p.op_params);
     return {sink.gradients()[0]};
   }
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
@@ -38,7 +38,7 @@ struct Transposed {
     call.rng = p.context.rng;
     Tensors in{gy[0]};
     in.insert(in.end(), p.more_inputs.begin(), p.more_inputs.end());
-    gx.set(0, Op::forward(call, in, p.of).front().to(ctx.inputs[0].grad_dtype));
+    gx.set(0, Op::forward(call, in, p.op_params).front().to(ctx.inputs[0].grad_dtype));
   }
   static Variables derivative(const RecordedCall& call) {
     const auto& p = call.params<Transposed>();
@@ -48,7 +48,7 @@ struct Transposed {
     if constexpr (std::is_same_v<Op, ops::Dropout>) return {apply_one<Transposed>(p, {call.gy()})};
     Variables inputs{call.gy()};
     inputs.insert(inputs.end(), p.more_inputs.begin(), p.more_inputs.end());
-    return {apply<Op>(p.of, inputs).front()};
+    return {apply<Op>(p.op_params, inputs).front()};
   }
 };
 

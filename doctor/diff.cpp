@@ -12,7 +12,7 @@ namespace binade::doctor {
 
 namespace {
 
-constexpr int kScreen = 40;
+constexpr int kScreenLines = 40;
 
 /// Describes how two tensors of one type differ; returns an empty text if all bits are equal.
 std::string tensor_difference(const Tensor& a, const Tensor& b) {
@@ -69,7 +69,7 @@ int diff(const std::string& a, const std::string& b, bool all) {
   const StateDict before = load(a).checkpoint.state, after = load(b).checkpoint.state;
   int differing = 0;
   const auto report = [&](const std::string& name, const std::string& what) {
-    if (++differing <= kScreen || all) io::print(fmt::format("{:<48} {}\n", one_line(name), what));
+    if (++differing <= kScreenLines || all) io::print(fmt::format("{:<48} {}\n", one_line(name), what));
   };
   for (const auto& [name, value] : before.values()) {
     const auto found = after.values().find(name);
@@ -80,7 +80,7 @@ int diff(const std::string& a, const std::string& b, bool all) {
   }
   for (const auto& [name, value] : after.values())
     if (!before.contains(name)) report(name, "only in the second: " + type_text(value));
-  if (differing > kScreen && !all) io::print(fmt::format("… and {} more: --all\n", differing - kScreen));
+  if (differing > kScreenLines && !all) io::print(fmt::format("… and {} more: --all\n", differing - kScreenLines));
   if (differing == 0)
     io::print(fmt::format("the same state to the bit, {} entries\n", before.values().size()));
   else

@@ -11,7 +11,7 @@ namespace binade::doctor {
 
 namespace {
 
-constexpr int kScreen = 24;
+constexpr int kScreenLines = 24;
 
 /// Totals of one section of a checkpoint.
 struct Group {
@@ -61,7 +61,7 @@ void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
   for (const auto& [name, group] : groups)
     io::print(fmt::format("  {:<10} {:4} tensors {:12} elements {:>9}, {} other values\n", one_line(name),
                           group.tensors, group.elements, bytes_text(group.bytes), group.values));
-  int left = all ? static_cast<int>(state.values().size()) : kScreen;
+  int left = all ? static_cast<int>(state.values().size()) : kScreenLines;
   const auto list = [&](bool tensors) {
     for (const auto& [name, value] : state.values()) {
       if (std::holds_alternative<Tensor>(value) != tensors) continue;

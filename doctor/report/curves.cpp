@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::size_t kMostRows = 64;
 constexpr std::size_t kMostCells = 6000;
-constexpr std::size_t kSmoothed = 60;  // series with fewer points are not smoothed
+constexpr std::size_t kLeastSmoothed = 60;  // series with fewer points are not smoothed
 
-Series of_steps(const RunHistory& history, double Attempt::*value) {
+Series series_of(const RunHistory& history, double Attempt::*value) {
   Series series;
   for (const Attempt& a : history.committed) series.push_back({static_cast<double>(a.step), a.*value});
   return finite_of(series);
@@ -20,7 +20,7 @@ Series of_steps(const RunHistory& history, double Attempt::*value) {
 
 /// Adds a noisy series as a pale line, and its moving mean.
 void add_noisy(LineChart& chart, const std::string& name, const std::string& color, const Series& series) {
-  if (series.size() < kSmoothed) {
+  if (series.size() < kLeastSmoothed) {
     chart.lines.push_back({.name = name, .color = color, .points = series});
     return;
   }
@@ -42,7 +42,7 @@ LineChart loss_chart(const RunHistory& history) {
   chart.marks = marks_of(history);
   for (const Attempt& a : history.aborted) chart.ticks_below.push_back(static_cast<double>(a.step));
   for (const Mark& mark : chart.marks) chart.last_step = std::max(chart.last_step, static_cast<double>(mark.step));
-  add_noisy(chart, "training", "c1", of_steps(history, &Attempt::loss));
+  add_noisy(chart, "training", "c1", series_of(history, &Attempt::loss));
   for (const auto& [name, series] : history.evaluations)
     if (name == "val_loss")
       chart.lines.push_back({.name = "validation", .color = "c2", .stroke = Stroke::kDots, .points = series});
@@ -63,14 +63,14 @@ LineChart evaluation_chart(const RunHistory& history) {
 LineChart gradient_chart(const RunHistory& history) {
   LineChart chart = chart_of(history, "Gradient norm");
   chart.remark = "unscaled, before clipping";
-  add_noisy(chart, "gradient norm", "c1", of_steps(history, &Attempt::grad_norm));
+  add_noisy(chart, "gradient norm", "c1", series_of(history, &Attempt::grad_norm));
   return chart;
 }
 
 LineChart lr_chart(const RunHistory& history) {
   LineChart chart = chart_of(history, "Learning rate");
   chart.scale = Scale::kLinear;
-  chart.lines.push_back({.name = "learning rate", .color = "c1", .points = of_steps(history, &Attempt::lr)});
+  chart.lines.push_back({.name = "learning rate", .color = "c1", .points = series_of(history, &Attempt::lr)});
   return chart;
 }
 
@@ -80,7 +80,7 @@ bool is_scaled(const RunHistory& history) {
 }
 
 LineChart scale_chart(const RunHistory& history) {
-  const Series scales = of_steps(history, &Attempt::loss_scale);
+  const Series scales = series_of(history, &Attempt::loss_scale);
   LineChart chart = chart_of(history, "Loss scale");
   chart.scale = Scale::kLog2;
   for (const Attempt& a : history.aborted) chart.ticks_below.push_back(static_cast<double>(a.step));

@@ -61,7 +61,7 @@ struct Panel {
     return left + width * static_cast<double>(column) / static_cast<double>(map.columns);
   }
   double bottom() const { return kTop + kRowHeight * static_cast<double>(map.rows.size()); }
-  std::string steps(std::size_t begin, std::size_t end) const {
+  std::string steps_text(std::size_t begin, std::size_t end) const {
     const std::int64_t first = std::max<std::int64_t>(1,
                                                       map.first_step + map.stride * static_cast<std::int64_t>(begin));
     const std::int64_t last = map.first_step + map.stride * static_cast<std::int64_t>(end) - 1;
@@ -71,7 +71,7 @@ struct Panel {
 
 std::string title_of(const Panel& p, const HeatMap::Row& row, std::size_t begin, std::size_t end, double least) {
   std::string title = fmt::format("{}, {}, {}: {}", row.module.empty() ? label_of("") : row.module, p.direction,
-                                  p.steps(begin, end), binades_text(least));
+                                  p.steps_text(begin, end), binades_text(least));
   if (std::isfinite(least) && least < 16)
     title += fmt::format("; {:.3g} times as large would overflow", std::exp2(least));
   return title;
@@ -115,7 +115,7 @@ Markup frame(const Panel& p, const std::vector<Mark>& marks) {
   return svg;
 }
 
-Markup scale() {
+Markup legend() {
   Markup entries = element("span", {{"class", "remark"}}, text("binades left to overflow"));
   for (int shade = 0; shade < 8; ++shade)
     entries += element("span", {{"class", fmt::format("shade h{}", shade)}}, text(kShades[shade]));
@@ -181,7 +181,7 @@ Markup draw(const HeatMap& map, const std::vector<Mark>& marks) {
     svg += cells(forward, row, row.forward, y) + cells(backward, row, row.backward, y);
   }
   return element("figure", {{"class", "chart wide heat"}},
-                 element("figcaption", scale()) +
+                 element("figcaption", legend()) +
                      element("svg",
                              {{"viewBox", fmt::format("0 0 {} {:.0f}", kWidth, forward.bottom() + 20)},
                               {"role", "img"},

@@ -17,7 +17,7 @@ constexpr std::uint64_t kConfigLimit = 16u << 20;
 constexpr std::size_t kMostEntries = 64;
 constexpr std::size_t kMostSettings = 400;
 // Maximum length in bytes at which the report shows a name, a path, and a longer text from a file.
-constexpr std::size_t kWord = 60, kPath = 200, kSentence = 2000;
+constexpr std::size_t kNameBytes = 60, kPathBytes = 200, kTextBytes = 2000;
 
 std::string plain(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
@@ -30,36 +30,36 @@ std::string plain(const Json& value) {
 }
 
 void read_location(IncidentRecord& incident, const Json& bad) {
-  incident.op = clipped(text_in(bad, "op"), kWord);
-  incident.module = clipped(text_in(bad, "module"), kPath);
-  incident.direction = clipped(text_in(bad, "direction"), kWord);
-  incident.tensor = clipped(text_in(bad, "tensor"), kPath);
-  incident.dtype = clipped(text_in(bad, "dtype"), kWord);
-  incident.value = clipped(text_in(bad, "value"), kWord);
+  incident.op = clipped(text_in(bad, "op"), kNameBytes);
+  incident.module = clipped(text_in(bad, "module"), kPathBytes);
+  incident.direction = clipped(text_in(bad, "direction"), kNameBytes);
+  incident.tensor = clipped(text_in(bad, "tensor"), kPathBytes);
+  incident.dtype = clipped(text_in(bad, "dtype"), kNameBytes);
+  incident.value = clipped(text_in(bad, "value"), kNameBytes);
   incident.sample = count_in(bad, "sample");
   incident.sample_id = count_in(bad, "sample_id");
   if (const Json* index = member_of(bad, "index"); index != nullptr && index->is_array() && !index->empty())
     for (const Json& i : *index) incident.index += (incident.index.empty() ? "[" : ", ") + plain(i);
-  if (!incident.index.empty()) incident.index = clipped(incident.index, kPath) + "]";
+  if (!incident.index.empty()) incident.index = clipped(incident.index, kPathBytes) + "]";
   if (const Json* largest = member_of(bad, "operand_max"); largest != nullptr && largest->is_array())
     for (const Json& value : *largest)
       if (incident.operand_max.size() < kMostEntries) incident.operand_max.push_back(number_of(value));
 }
 
 void read_cause(IncidentRecord& incident, const Json& cause) {
-  incident.cause = clipped(text_in(cause, "class"), kWord);
-  incident.confidence = clipped(text_in(cause, "confidence"), kWord);
+  incident.cause = clipped(text_in(cause, "class"), kNameBytes);
+  incident.confidence = clipped(text_in(cause, "confidence"), kNameBytes);
   const Json* proof = member_of(cause, "proof");
   if (proof == nullptr || !proof->is_array()) return;
   for (const Json& replay : *proof)
     if (const auto finite = flag_in(replay, "finite"); finite && incident.proof.size() < kMostEntries)
-      incident.proof.emplace_back(clipped(text_in(replay, "variant"), kPath), *finite);
+      incident.proof.emplace_back(clipped(text_in(replay, "variant"), kPathBytes), *finite);
 }
 
 void read_remedy(IncidentRecord& incident, const Json& remedy) {
-  incident.action = clipped(text_in(remedy, "action"), kWord);
-  incident.target = clipped(text_in(remedy, "target"), kPath);
-  incident.done = clipped(text_in(remedy, "what"), kSentence);
+  incident.action = clipped(text_in(remedy, "action"), kNameBytes);
+  incident.target = clipped(text_in(remedy, "target"), kPathBytes);
+  incident.done = clipped(text_in(remedy, "what"), kTextBytes);
   incident.until_step = count_in(remedy, "until_step").value_or(0);
   incident.steps_lost = count_in(remedy, "steps_lost").value_or(0);
   incident.throughput_ratio = number_in(remedy, "throughput_ratio");
@@ -75,14 +75,14 @@ IncidentRecord read_incident(RunHistory& history, const std::string& name) {
   const Json report = object_from<Json>(text);
   if (!report.is_object()) {
     history.problems.push_back(folder + "/report.json: it is missing or damaged");
-    incident.markdown = clipped(file_text(history, folder + "/report.md", kReportLimit).value_or(""), kSentence);
+    incident.markdown = clipped(file_text(history, folder + "/report.md", kReportLimit).value_or(""), kTextBytes);
     return incident;
   }
   incident.step = count_in(report, "step").value_or(incident.step);
   incident.attempt = count_in(report, "attempt").value_or(1);
   incident.drill = flag_in(report, "drill").value_or(false);
-  incident.what = clipped(text_in(report, "what"), kSentence);
-  incident.advice = clipped(text_in(report, "advice"), kSentence);
+  incident.what = clipped(text_in(report, "what"), kTextBytes);
+  incident.advice = clipped(text_in(report, "advice"), kTextBytes);
   read_location(incident, object_in(report, "first_bad"));
   read_cause(incident, object_in(report, "cause"));
   read_remedy(incident, object_in(report, "remedy"));
@@ -111,17 +111,17 @@ void read_config(RunHistory& history) {
     history.problems.push_back("config.json: it is missing or damaged");
     return;
   }
-  history.program = clipped(text_in(config, "program"), kWord);
+  history.program = clipped(text_in(config, "program"), kNameBytes);
   history.wanted_steps = count_in(config, "steps").value_or(0);
   for (const auto& [name, value] : config.items()) {
     if (name == "program" || history.settings.size() == kMostSettings) continue;
     if (name != "environment" || !value.is_object()) {
-      history.settings.emplace_back(clipped(name, kWord), clipped(plain(value), kPath));
+      history.settings.emplace_back(clipped(name, kNameBytes), clipped(plain(value), kPathBytes));
       continue;
     }
     for (const auto& [key, entry] : value.items())
       if (history.environment.size() < kMostEntries)
-        history.environment.emplace_back(clipped(key, kWord), clipped(plain(entry), kPath));
+        history.environment.emplace_back(clipped(key, kNameBytes), clipped(plain(entry), kPathBytes));
   }
 }
 

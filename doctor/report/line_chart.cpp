@@ -24,19 +24,19 @@ struct Frame {
   double y_end() const { return height - bottom; }
 };
 
-std::string at(double coordinate) { return fmt::format("{:.1f}", coordinate); }
+std::string px(double coordinate) { return fmt::format("{:.1f}", coordinate); }
 
 Markup grid(const Frame& f) {
   Markup svg;
   for (const Tick& tick : f.values.ticks(5)) {
-    const std::string y = at(f.y(tick.value));
-    svg += shape("line", {{"class", "grid"}, {"x1", at(f.left)}, {"x2", at(f.x_end())}, {"y1", y}, {"y2", y}});
+    const std::string y = px(f.y(tick.value));
+    svg += shape("line", {{"class", "grid"}, {"x1", px(f.left)}, {"x2", px(f.x_end())}, {"y1", y}, {"y2", y}});
     svg += label(f.left - 8, f.y(tick.value) + 3.5, "tick end", tick.label);
   }
   for (const Tick& tick : f.steps.ticks(f.width > 700 ? 10 : 5))
     svg += label(f.x(tick.value), f.height - 8, "tick middle", tick.label);
-  const std::string floor = at(f.y_end());
-  svg += shape("line", {{"class", "axis"}, {"x1", at(f.left)}, {"x2", at(f.x_end())}, {"y1", floor}, {"y2", floor}});
+  const std::string floor = px(f.y_end());
+  svg += shape("line", {{"class", "axis"}, {"x1", px(f.left)}, {"x2", px(f.x_end())}, {"y1", floor}, {"y2", floor}});
   return svg;
 }
 
@@ -44,39 +44,39 @@ std::string svg_points(const Frame& f, const Series& points, bool stairs) {
   std::string list;
   const Point* before = nullptr;
   for (const Point& p : points) {
-    if (stairs && before != nullptr) list += at(f.x(p.step)) + "," + at(f.y(before->value)) + " ";
-    list += at(f.x(p.step)) + "," + at(f.y(p.value)) + " ";
+    if (stairs && before != nullptr) list += px(f.x(p.step)) + "," + px(f.y(before->value)) + " ";
+    list += px(f.x(p.step)) + "," + px(f.y(p.value)) + " ";
     before = &p;
   }
   if (!list.empty()) list.pop_back();
   return list;
 }
 
-Markup drawn(const Frame& f, const Line& line) {
+Markup draw_line(const Frame& f, const Line& line) {
   const bool stairs = line.stroke == Stroke::kStairs;
   const Series points = keep_extremes(stairs ? corners_of(line.points) : line.points,
                                       stairs ? kMostPoints / 2 : kMostPoints);
-  const bool dots = line.stroke == Stroke::kDots || points.size() == 1;
+  const bool has_dots = line.stroke == Stroke::kDots || points.size() == 1;
   const std::string kind = line.color + (line.stroke == Stroke::kPale ? " pale" : "");
   Markup svg = shape("polyline",
                      {{"class", "line " + kind}, {"data-name", line.name}, {"points", svg_points(f, points, stairs)}});
-  if (dots && points.size() <= 60)
+  if (has_dots && points.size() <= 60)
     for (const Point& p : points)
-      svg += shape("circle", {{"class", "dot " + kind}, {"cx", at(f.x(p.step))}, {"cy", at(f.y(p.value))}, {"r", "3"}});
+      svg += shape("circle", {{"class", "dot " + kind}, {"cx", px(f.x(p.step))}, {"cy", px(f.y(p.value))}, {"r", "3"}});
   return svg;
 }
 
-Markup drawn(const Frame& f, const Mark& mark) {
+Markup draw_mark(const Frame& f, const Mark& mark) {
   const double x = f.x(static_cast<double>(mark.step));
   const std::string kind = mark.drill ? "mark drill" : "mark incident";
   const Markup shapes = element("title", text(mark.title)) +
-                        shape("line", {{"x1", at(x)}, {"x2", at(x)}, {"y1", at(f.top)}, {"y2", at(f.y_end())}}) +
+                        shape("line", {{"x1", px(x)}, {"x2", px(x)}, {"y1", px(f.top)}, {"y2", px(f.y_end())}}) +
                         shape("path", {{"d", fmt::format("M{:.1f},{:.1f}l5,5l-5,5l-5,-5z", x, f.top - 10)}});
   return element("a", {{"class", kind}, {"href", mark.anchor}}, shapes);
 }
 
 /// Draws a tick at the chart's lower edge for each of the steps; ticks at the same position are drawn once.
-Markup edge(const Frame& f, const std::vector<double>& steps) {
+Markup draw_ticks_below(const Frame& f, const std::vector<double>& steps) {
   std::set<std::string> positions;
   for (const double step : steps) positions.insert(fmt::format("{:.0f}", f.x(step)));
   std::string path;
@@ -112,7 +112,9 @@ const char* name_of(Scale scale) {
   return scale == Scale::kLog10 ? "log10" : "linear";
 }
 
-std::string numbers(double a, double b, double c, double d) { return fmt::format("{} {} {:.1f} {:.1f}", a, b, c, d); }
+std::string axis_range(double a, double b, double c, double d) {
+  return fmt::format("{} {} {:.1f} {:.1f}", a, b, c, d);
+}
 
 }  // namespace
 
@@ -132,17 +134,17 @@ Markup draw(const LineChart& given) {
                 .values = chart.scale ? Axis::around(all, *chart.scale) : Axis::around(all)};
   Markup svg = grid(f);
   if (chart.marks.size() > kMostMarks) chart.marks.resize(kMostMarks);
-  svg += edge(f, chart.ticks_below);
-  for (const Line& line : chart.lines) svg += drawn(f, line);
-  for (const Mark& mark : chart.marks) svg += drawn(f, mark);
-  svg += shape("line", {{"class", "cursor"}, {"y1", at(f.top)}, {"y2", at(f.y_end())}, {"visibility", "hidden"}});
+  svg += draw_ticks_below(f, chart.ticks_below);
+  for (const Line& line : chart.lines) svg += draw_line(f, line);
+  for (const Mark& mark : chart.marks) svg += draw_mark(f, mark);
+  svg += shape("line", {{"class", "cursor"}, {"y1", px(f.top)}, {"y2", px(f.y_end())}, {"visibility", "hidden"}});
   return element("figure", {{"class", kind}},
                  caption(chart) + element("svg",
                                           {{"viewBox", fmt::format("0 0 {} {}", f.width, f.height)},
                                            {"role", "img"},
                                            {"aria-label", chart.title + " by step"},
-                                           {"data-x", numbers(f.steps.low(), f.steps.high(), f.left, f.x_end())},
-                                           {"data-y", numbers(f.values.low(), f.values.high(), f.y_end(), f.top)},
+                                           {"data-x", axis_range(f.steps.low(), f.steps.high(), f.left, f.x_end())},
+                                           {"data-y", axis_range(f.values.low(), f.values.high(), f.y_end(), f.top)},
                                            {"data-scale", name_of(f.values.scale())}},
                                           svg));
 }

@@ -15,11 +15,11 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint64_t kLogLimit = std::uint64_t{4} << 30;
 constexpr std::uint64_t kHeadroomLimit = 256u << 20;
 constexpr std::uint64_t kEventLimit = 64u << 20;
-constexpr std::size_t kSentence = 2000;
+constexpr std::size_t kTextBytes = 2000;
 constexpr std::size_t kLineLimit = 4u << 20;
 constexpr std::size_t kMostEvaluationNumbers = 32;
 constexpr std::size_t kMostModules = 4096;
-constexpr std::size_t kWord = 60, kPath = 100;  // maximum number of bytes of a name and of a module path
+constexpr std::size_t kNameBytes = 60, kPathBytes = 100;  // maximum number of bytes of a name and of a module path
 
 /// Reads the log `name` and calls `each(step, object)` for every line that is a JSON object with a step. Reports the
 /// number of other lines as a problem.
@@ -71,7 +71,7 @@ void read_attempt(RunHistory& history, std::int64_t step, const Json& line) {
 void read_evaluation(RunHistory& history, std::int64_t step, const Json& line) {
   for (const auto& [key, value] : line.items()) {
     if (key == "step" || !value.is_number()) continue;
-    const std::string name = clipped(key, kWord);
+    const std::string name = clipped(key, kNameBytes);
     auto at = std::ranges::find(history.evaluations, name, &std::pair<std::string, Series>::first);
     if (at == history.evaluations.end()) {
       if (history.evaluations.size() == kMostEvaluationNumbers) continue;
@@ -86,7 +86,7 @@ void read_timing(RunHistory& history, std::int64_t step, const Json& line) {
   for (const auto& [name, value] : line.items())
     if (name.ends_with("_per_s")) {
       append(history.rate, step, number_of(value));
-      history.unit = clipped(name.substr(0, name.size() - 6), kWord);
+      history.unit = clipped(name.substr(0, name.size() - 6), kNameBytes);
     }
   history.peak_memory_mib = std::fmax(history.peak_memory_mib, number_in(line, "mem_mb"));
   const std::string time = text_in(line, "time");
@@ -100,7 +100,7 @@ void read_headroom(std::map<std::int64_t, HeadroomLine>& lines, std::int64_t ste
   for (const auto& [module, sides] : modules.items()) {
     if (!sides.is_array() || sides.size() != 2 || read.modules.size() == kMostModules) continue;
     read.modules.push_back(
-        {.module = clipped(module, kPath), .forward = number_of(sides[0]), .backward = number_of(sides[1])});
+        {.module = clipped(module, kPathBytes), .forward = number_of(sides[0]), .backward = number_of(sides[1])});
   }
   const auto before = lines.find(step);
   if (before == lines.end() || !before->second.incident || read.incident) lines[step] = std::move(read);
@@ -116,9 +116,9 @@ void read_logs(RunHistory& history) {
                 [&](std::int64_t step, const Json& line) { read_timing(history, step, line); });
   for_each_line(history, "events.jsonl", kEventLimit, [&](std::int64_t step, const Json& line) {
     history.events.push_back({.step = step,
-                              .kind = clipped(text_in(line, "kind"), kWord),
-                              .what = clipped(text_in(line, "what"), kSentence),
-                              .time = clipped(text_in(line, "time"), kWord)});
+                              .kind = clipped(text_in(line, "kind"), kNameBytes),
+                              .what = clipped(text_in(line, "what"), kTextBytes),
+                              .time = clipped(text_in(line, "time"), kNameBytes)});
   });
   std::map<std::int64_t, HeadroomLine> lines;
   for_each_line(history, "headroom.jsonl", kHeadroomLimit,

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t kMostAttempts = 200;
 constexpr std::size_t kMostCheckpoints = 100;
-constexpr std::size_t kOpenRows = 12;  // tables with more rows are folded
+constexpr std::size_t kMostOpenRows = 12;  // tables with more rows are folded
 constexpr std::size_t kLongestSample = 6000;
-constexpr std::size_t kLongestTrouble = 400;
+constexpr std::size_t kLongestProblem = 400;
 
 Markup folded(bool is_long, const std::string& summary, const Markup& content) {
   if (!is_long) return content;
@@ -47,9 +47,9 @@ Markup attempts_section(const RunHistory& history) {
   }
   std::string words = "They left no trace in weights, moments or statistics.";
   if (first > 0) words += " The last " + count_text(static_cast<std::int64_t>(kMostAttempts)) + " are listed.";
-  return section("Skipped attempts",
-                 element("p", text(words)) + folded(aborted.size() > kOpenRows, counted(std::ssize(aborted), "attempt"),
-                                                    element("table", {{"class", "list numbers"}}, rows)));
+  return section("Skipped attempts", element("p", text(words)) +
+                                         folded(aborted.size() > kMostOpenRows, counted(std::ssize(aborted), "attempt"),
+                                                element("table", {{"class", "list numbers"}}, rows)));
 }
 
 Markup samples_section(const RunHistory& history) {
@@ -83,7 +83,7 @@ Markup checkpoints_section(const RunHistory& history) {
     rows += row("td", {text(count_text(e.step)), element("code", text(e.file)), text(bytes_text(e.bytes)),
                        text(name_of(e.status)), text(e.score ? number_text(e.score->value) : "–"), text(remark)});
   }
-  return section("Checkpoints", folded(entries.size() > kOpenRows, counted(std::ssize(entries), "checkpoint"),
+  return section("Checkpoints", folded(entries.size() > kMostOpenRows, counted(std::ssize(entries), "checkpoint"),
                                        element("table", {{"class", "list numbers"}}, rows)));
 }
 
@@ -99,7 +99,7 @@ Markup problems_section(const RunHistory& history) {
   if (history.problems.empty()) return {};
   Markup list;
   for (std::size_t n = 0; n < std::min<std::size_t>(history.problems.size(), 50); ++n)
-    list += element("li", text(clipped(history.problems[n], kLongestTrouble)));
+    list += element("li", text(clipped(history.problems[n], kLongestProblem)));
   return section("What could not be read", element("ul", list));
 }
 

@@ -250,8 +250,8 @@ ImagePair augment(const ImagePair& pair, std::int64_t size, const AugmentOptions
 
 Tensor pad_to_multiple(const Tensor& image, std::int64_t multiple) {
   check<ArgumentError>(multiple >= 1, "pad: wanted a multiple of at least 1, got {}", multiple);
-  const auto up = [&](std::int64_t n) { return (n + multiple - 1) / multiple * multiple; };
-  return crop({image, {}}, 0, 0, up(image.dim(0)), up(image.dim(1))).image;
+  const auto rounded_up = [&](std::int64_t n) { return (n + multiple - 1) / multiple * multiple; };
+  return crop({image, {}}, 0, 0, rounded_up(image.dim(0)), rounded_up(image.dim(1))).image;
 }
 
 }  // namespace binade::io

@@ -115,7 +115,7 @@ bool BatchOrder::is_quarantined(std::int64_t sample) const {
 /// Returns the sample of a slot, or -1 if the sample is quarantined. For kRandomOffset, up to 64 offsets are drawn to
 /// find one that is not.
 std::int64_t BatchOrder::sample_at(std::uint64_t slot) {
-  const auto place = static_cast<std::int64_t>(slot % static_cast<std::uint64_t>(options_.epoch));
+  const auto position = static_cast<std::int64_t>(slot % static_cast<std::uint64_t>(options_.epoch));
   const auto epoch = static_cast<std::int64_t>(slot / static_cast<std::uint64_t>(options_.epoch));
   if (options_.order == SampleOrder::kRandomOffset) {
     const RandomStream stream{.seed = options_.seed, .purpose = RngPurpose::kData, .step = slot};
@@ -125,13 +125,13 @@ std::int64_t BatchOrder::sample_at(std::uint64_t slot) {
     }
     return -1;
   }
-  std::int64_t sample = place;
+  std::int64_t sample = position;
   if (options_.order == SampleOrder::kShuffled) {
     if (permuted_epoch_ != epoch) {
       permutation_ = permute(options_.samples, options_.seed, epoch);
       permuted_epoch_ = epoch;
     }
-    sample = permutation_[static_cast<std::size_t>(place)];
+    sample = permutation_[static_cast<std::size_t>(position)];
   }
   return is_quarantined(sample) ? -1 : sample;
 }

@@ -84,11 +84,11 @@ std::string gunzip(std::string& file, const std::string& name) {
   check<DataError>(file.size() <= std::numeric_limits<uInt>::max(), "{}: wanted a gzip file of at most 4 GiB", name);
   z_stream stream{};
   check<OutOfMemoryError>(inflateInit2(&stream, 15 + 16) == Z_OK, "{}: zlib has no memory", name);
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> ends(&stream, [](z_stream* s) { return inflateEnd(s); });
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end_inflate(&stream, [](z_stream* s) { return inflateEnd(s); });
   stream.next_in = reinterpret_cast<Bytef*>(file.data());
   stream.avail_in = static_cast<uInt>(file.size());
   std::string out;
-  std::size_t promised = 0;
+  std::size_t declared = 0;
   std::vector<char> chunk(1 << 14);
   int result = Z_OK;
   while (result == Z_OK) {
@@ -96,13 +96,13 @@ std::string gunzip(std::string& file, const std::string& name) {
     stream.avail_out = static_cast<uInt>(chunk.size());
     result = inflate(&stream, Z_NO_FLUSH);
     out.append(chunk.data(), chunk.size() - stream.avail_out);
-    if (promised == 0 && result == Z_OK) {
-      promised = read_header(out, name).file_bytes();
-      check<DataError>(promised / 1040 <= file.size(),
-                       "{}: its IDX header declares {} bytes, more than {} can unpack to", name, promised, file.size());
-      out.reserve(promised);
+    if (declared == 0 && result == Z_OK) {
+      declared = read_header(out, name).file_bytes();
+      check<DataError>(declared / 1040 <= file.size(),
+                       "{}: its IDX header declares {} bytes, more than {} can unpack to", name, declared, file.size());
+      out.reserve(declared);
     }
-    check<DataError>(result != Z_OK || out.size() <= promised, "{}: it unpacks to more than its IDX header declares",
+    check<DataError>(result != Z_OK || out.size() <= declared, "{}: it unpacks to more than its IDX header declares",
                      name);
   }
   check<DataError>(result == Z_STREAM_END, "{}: the gzip stream is damaged or truncated", name);

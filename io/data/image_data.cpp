@@ -24,12 +24,13 @@ std::string lower_extension(const std::string& name) {
 /// Returns the names of the PNG files in a folder. Throws DataError for an image in another format; ignores other
 /// files.
 std::vector<std::string> list_pngs(const std::string& folder) {
-  static const std::set<std::string> kOther{".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".pgm", ".ppm"};
+  static const std::set<std::string> kUnsupported{".jpg", ".jpeg", ".tif", ".tiff", ".bmp",
+                                                  ".gif", ".webp", ".pgm", ".ppm"};
   std::vector<std::string> names;
   for (const std::string& name : list_files(folder)) {
     const std::string extension = lower_extension(name);
-    check<DataError>(!kOther.contains(extension), "{}/{}: wanted PNG images, got a {} file; convert it", folder, name,
-                     extension);
+    check<DataError>(!kUnsupported.contains(extension), "{}/{}: wanted PNG images, got a {} file; convert it", folder,
+                     name, extension);
     if (extension == ".png") names.push_back(name);
   }
   return names;

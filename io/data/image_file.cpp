@@ -24,19 +24,19 @@ struct Dataset {
 std::string hard_path(hid_t file, const std::string& name, const std::string& what) {
   constexpr int kMostSoftLinks = 16;
   int soft_links = 0;
-  std::string done;
+  std::string resolved;
   for (std::string rest = name; !rest.empty();) {
     const std::size_t slash = std::min(rest.find('/'), rest.size());
     const std::string part = rest.substr(0, slash);
     rest.erase(0, slash + 1);
     if (part.empty() || part == ".") continue;
-    const std::string at = done + "/" + part;
+    const std::string at = resolved + "/" + part;
     H5L_info_t link{};
     check<DataError>(H5Lexists(file, at.c_str(), H5P_DEFAULT) > 0, "{} is missing; wanted \"images\" and \"masks\"",
                      what);
     hdf5::checked(H5Lget_info(file, at.c_str(), &link, H5P_DEFAULT), what);
     if (link.type == H5L_TYPE_HARD) {
-      done = at;
+      resolved = at;
       continue;
     }
     check<DataError>(
@@ -46,10 +46,10 @@ std::string hard_path(hid_t file, const std::string& name, const std::string& wh
     std::string target(link.u.val_size, '\0');  // includes the final zero byte
     hdf5::checked(H5Lget_val(file, at.c_str(), target.data(), target.size(), H5P_DEFAULT), what);
     target.resize(std::min(target.find('\0'), target.size()));
-    if (target.starts_with('/')) done.clear();
+    if (target.starts_with('/')) resolved.clear();
     rest = target + "/" + rest;
   }
-  return done.empty() ? "/" : done;
+  return resolved.empty() ? "/" : resolved;
 }
 
 Dataset open_dataset(const hdf5::Handle& file, const std::string& path, const char* name) {
@@ -73,8 +73,8 @@ Dataset open_dataset(const hdf5::Handle& file, const std::string& path, const ch
   check<DataError>(elements >= 1, "{}: wanted at least one element, got an empty dataset", what);
   check<DataError>(elements <= kMostElements, "{}: wanted at most 2^36 elements, got {}", what, elements);
   // Deflate packs at most 1032 bytes into one. Without this check a file of a kilobyte could declare terabytes.
-  const double stored = 1032.0 * static_cast<double>(H5Dget_storage_size(data.id.get()));
-  check<DataError>(elements <= stored, "{}: it declares {} elements and holds {} bytes", what, elements,
+  const double possible = 1032.0 * static_cast<double>(H5Dget_storage_size(data.id.get()));
+  check<DataError>(elements <= possible, "{}: it declares {} elements and holds {} bytes", what, elements,
                    H5Dget_storage_size(data.id.get()));
   const auto type = hdf5::own(H5Dget_type(data.id.get()), H5Tclose, what);
   data.kind = H5Tget_class(type.get());
@@ -131,10 +131,10 @@ void check_pair(const Dataset& images, const Dataset& masks, const std::string& 
 }
 
 /// Runs in the child process on an open file: sends Contents, every mask as int32, then every image as float.
-void send_datasets(const std::string& path, int opened, int wanted_channels, const Containment::Send& send) {
+void send_datasets(const std::string& path, int descriptor, int wanted_channels, const Containment::Send& send) {
   hdf5::disable_plugins();
   // The path of the descriptor leads to the same file even if the name was replaced.
-  const std::string same_file = fmt::format("/proc/self/fd/{}", opened);
+  const std::string same_file = fmt::format("/proc/self/fd/{}", descriptor);
   const auto file = hdf5::own(H5Fopen(same_file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
                               path + ": wanted a folder with images/ and masks/ or an HDF5 file");
   const Dataset images = open_dataset(file, path, "images");
@@ -180,7 +180,7 @@ ContainmentLimits limits_for(std::uint64_t file_bytes) {
 
 ImageSet read_image_file(const std::string& path, const ImageReadOptions& options) {
   const RegularFile file(path);
-  const hdf5::QuietErrors alone;  // keeps other threads out of the library during the fork
+  const hdf5::QuietErrors quiet;  // keeps other threads out of the library during the fork
   Containment child(path, limits_for(file.bytes()), [&](const Containment::Send& send) {
     send_datasets(path, file.descriptor(), options.channels, send);
   });

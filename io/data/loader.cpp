@@ -23,7 +23,7 @@ std::string name_of(SampleOrder order) {
 }  // namespace
 
 struct LoaderBase::Impl {
-  struct Made {
+  struct MadeBatch {
     BatchOrigin origin;
     std::shared_ptr<void> batch;
   };
@@ -44,13 +44,13 @@ struct LoaderBase::Impl {
   std::uint64_t read = 0;
   std::uint64_t ahead = 0;       // first slot of the worker's next batch
   std::uint64_t generation = 0;  // incremented when the batch that the worker is making becomes obsolete
-  std::deque<Made> ready;
+  std::deque<MadeBatch> ready;
   std::exception_ptr failure;  // from making the batch after `ready`; the worker waits until next() has rethrown it
   std::jthread worker;
 
   /// Makes a batch without holding the lock; if that throws, the lock stays released.
-  Made make_at(std::uint64_t slot, std::unique_lock<std::mutex>& lock) {
-    Made made{order.batch_at(slot), nullptr};
+  MadeBatch make_at(std::uint64_t slot, std::unique_lock<std::mutex>& lock) {
+    MadeBatch made{order.batch_at(slot), nullptr};
     lock.unlock();
     made.batch = make(made.origin);
     lock.lock();
@@ -65,7 +65,7 @@ struct LoaderBase::Impl {
       if (!changed.wait(lock, stop, [&] { return !failure && ready.size() < limit; })) return;
       const std::uint64_t now = generation;
       try {
-        Made made = make_at(ahead, lock);
+        MadeBatch made = make_at(ahead, lock);
         if (now != generation) continue;
         const std::uint64_t end = made.origin.end;
         ready.push_back(std::move(made));
@@ -100,17 +100,17 @@ struct LoaderBase::Impl {
     return true;
   }
 
-  Made take() {
+  MadeBatch take() {
     std::unique_lock lock(mutex);
     if (!start_worker()) {
-      Made made = make_at(read, lock);
+      MadeBatch made = make_at(read, lock);
       read = made.origin.end;
       return made;
     }
     changed.wait(lock, [&] { return !ready.empty() || failure; });
     changed.notify_all();
     if (ready.empty()) std::rethrow_exception(std::exchange(failure, nullptr));
-    Made made = std::move(ready.front());
+    MadeBatch made = std::move(ready.front());
     ready.pop_front();
     read = made.origin.end;
     return made;

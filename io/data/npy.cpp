@@ -14,7 +14,7 @@ namespace binade::io {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kMostHeader = 64 << 10;
+constexpr std::size_t kMostHeaderBytes = 64 << 10;
 
 struct Header {
   std::optional<std::string> type;
@@ -176,8 +176,8 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
   std::uint32_t length = 0;
   check<DataError>(all.size() >= begin, "{}: the .npy file is truncated in its header", name);
   std::memcpy(&length, file.data() + kMagic.size() + 2, width);
-  check<DataError>(length <= kMostHeader && length <= all.size() - begin,
-                   "{}: its .npy header of {} bytes is beyond the file or {} bytes", name, length, kMostHeader);
+  check<DataError>(length <= kMostHeaderBytes && length <= all.size() - begin,
+                   "{}: its .npy header of {} bytes is beyond the file or {} bytes", name, length, kMostHeaderBytes);
   return all.substr(begin, length);
 }
 

@@ -16,7 +16,7 @@
 namespace binade::io {
 namespace {
 
-constexpr std::size_t kMessage = 200;
+constexpr std::size_t kMessageBytes = 200;
 // Largest width and height. It is libpng's limit for writing, and also applied to reading, so that a mask of every
 // image can be written.
 constexpr std::int64_t kMostSide = 1'000'000;
@@ -29,7 +29,7 @@ struct Source {
 
 extern "C" void remember_error(png_structp png, png_const_charp text) {
   auto* message = static_cast<char*>(png_get_error_ptr(png));
-  std::snprintf(message, kMessage, "%s", text);
+  std::snprintf(message, kMessageBytes, "%s", text);
   longjmp(png_jmpbuf(png), 1);
 }
 
@@ -62,7 +62,7 @@ template <auto create, auto destroy>
 struct Codec {
   png_structp png = nullptr;
   png_infop info = nullptr;
-  char message[kMessage] = "";
+  char message[kMessageBytes] = "";
 
   Codec() {
     png = create(PNG_LIBPNG_VER_STRING, message, remember_error, ignore_warning);
@@ -145,13 +145,14 @@ bool write_all(Writer& writer, std::string* out, const Header& header, png_bytep
 /// Throws DataError if a chunk is longer than the file: libpng allocates memory for some chunks before it reads them.
 void check_chunks(const std::string& bytes, const std::string& name) {
   // Bytes of the file's signature; bytes of a chunk besides its data (length and type before, checksum after).
-  constexpr std::size_t kSignature = 8, kAround = 12;
-  for (std::size_t at = kSignature; at + kAround <= bytes.size();) {
+  constexpr std::size_t kSignatureBytes = 8, kChunkOverhead = 12;
+  for (std::size_t at = kSignatureBytes; at + kChunkOverhead <= bytes.size();) {
     std::size_t length = 0;
     for (std::size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(bytes[at + i]);
-    check<DataError>(length <= bytes.size() - at - kAround, "{}: the PNG is damaged: the file is truncated", name);
+    check<DataError>(length <= bytes.size() - at - kChunkOverhead, "{}: the PNG is damaged: the file is truncated",
+                     name);
     if (bytes.compare(at + 4, 4, "IEND") == 0) return;  // the image ends here
-    at += kAround + length;
+    at += kChunkOverhead + length;
   }
 }
 

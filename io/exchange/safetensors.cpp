@@ -16,7 +16,7 @@ namespace binade::io {
 
 namespace {
 
-constexpr std::uint64_t kMostHeader = 100'000'000;
+constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
 constexpr std::size_t kAlignment = 64;
 constexpr const char* kMetadataName = "__metadata__";
 
@@ -39,8 +39,8 @@ struct Entry {
 };
 
 /// Truncates a name from the file for use in error texts.
-std::string cut(const std::string& text) { return text.substr(0, 80); }
-std::string shown(const Entry& e) { return "tensor \"" + cut(e.name) + "\""; }
+std::string shortened(const std::string& text) { return text.substr(0, 80); }
+std::string label_of(const Entry& e) { return "tensor \"" + shortened(e.name) + "\""; }
 
 /// Parses the header's events and accepts only {"name": {"dtype": …, "shape": […], "data_offsets": […]}}. No tree of
 /// JSON values is built, so that a deep or large hostile header uses no memory.
@@ -49,25 +49,25 @@ class HeaderReader final : public JsonEvents {
   std::vector<Entry> entries;
   std::map<std::string, std::string> metadata;
 
-  void null() override { wrong("null"); }
-  void boolean(bool) override { wrong("a boolean"); }
-  void negative(std::int64_t) override { wrong("a negative number"); }
-  void fraction(double) override { wrong("a fraction"); }
+  void null() override { refuse_value("null"); }
+  void boolean(bool) override { refuse_value("a boolean"); }
+  void negative(std::int64_t) override { refuse_value("a negative number"); }
+  void fraction(double) override { refuse_value("a fraction"); }
   void natural(std::uint64_t value) override {
-    if (place_ != Place::kList) wrong("a number");
-    if (list_->size() >= limit_) wrong("a longer list");
+    if (place_ != Place::kList) refuse_value("a number");
+    if (list_->size() >= limit_) refuse_value("a longer list");
     list_->push_back(value);
   }
   void text(const std::string& value) override {
     if (place_ == Place::kMetadata) {
-      if (!metadata.emplace(key_, value).second) refuse("metadata names \"" + cut(key_) + "\" twice");
+      if (!metadata.emplace(key_, value).second) refuse("metadata names \"" + shortened(key_) + "\" twice");
       return;
     }
-    if (place_ != Place::kTensor || key_ != "dtype" || entries.back().dtype) wrong("a text");
+    if (place_ != Place::kTensor || key_ != "dtype" || entries.back().dtype) refuse_value("a text");
     for (const NamedType& t : kTypes)
       if (value == t.name) entries.back().dtype = t.dtype;
     if (!entries.back().dtype)
-      refuse(where() + ": dtype " + cut(value) + " is not one of F64 F32 F16 BF16 I64 I32 U8 BOOL");
+      refuse(where() + ": dtype " + shortened(value) + " is not one of F64 F32 F16 BF16 I64 I32 U8 BOOL");
   }
   void begin_object() override {
     switch (place_) {
@@ -83,7 +83,7 @@ class HeaderReader final : public JsonEvents {
           place_ = Place::kTensor;
         }
         return;
-      default: wrong("an object");
+      default: refuse_value("an object");
     }
   }
   void end_object() override {
@@ -95,7 +95,7 @@ class HeaderReader final : public JsonEvents {
     place_ = place_ == Place::kTop ? Place::kEnd : Place::kTop;
   }
   void begin_array() override {
-    if (place_ != Place::kTensor) wrong("a list");
+    if (place_ != Place::kTensor) refuse_value("a list");
     Entry& e = entries.back();
     if (key_ == "shape" && !e.has_shape) {
       e.has_shape = true;
@@ -105,7 +105,7 @@ class HeaderReader final : public JsonEvents {
       list_ = &e.offsets;
       limit_ = 2;
     } else {
-      wrong("a list");
+      refuse_value("a list");
     }
     place_ = Place::kList;
   }
@@ -115,9 +115,9 @@ class HeaderReader final : public JsonEvents {
  private:
   enum class Place { kStart, kTop, kMetadata, kTensor, kList, kEnd };
 
-  std::string where() const { return entries.empty() ? "header" : shown(entries.back()); }
-  [[noreturn]] void wrong(const std::string& got) {
-    refuse(where() + ": " + got + " is not allowed here (\"" + cut(key_) + "\")");
+  std::string where() const { return entries.empty() ? "header" : label_of(entries.back()); }
+  [[noreturn]] void refuse_value(const std::string& got) {
+    refuse(where() + ": " + got + " is not allowed here (\"" + shortened(key_) + "\")");
   }
 
   Place place_ = Place::kStart;
@@ -129,13 +129,13 @@ class HeaderReader final : public JsonEvents {
 
 Shape shape_of(const Entry& e, std::uint64_t data_bytes) {
   const std::optional<Shape> shape = shape_from_extents(e.shape);
-  if (!shape) refuse(shown(e) + ": its extents multiply to more than any file holds");
+  if (!shape) refuse(label_of(e) + ": its extents multiply to more than any file holds");
   const std::uint64_t begin = e.offsets[0], end = e.offsets[1];
   if (begin > end || end > data_bytes)
-    refuse(fmt::format("{}: bytes {} to {} of {}", shown(e), begin, end, data_bytes));
+    refuse(fmt::format("{}: bytes {} to {} of {}", label_of(e), begin, end, data_bytes));
   const std::uint64_t wanted = static_cast<std::uint64_t>(shape->numel()) * size_of(*e.dtype);
   if (end - begin != wanted)
-    refuse(fmt::format("{}: its shape and dtype need {} bytes, it has {}", shown(e), wanted, end - begin));
+    refuse(fmt::format("{}: its shape and dtype need {} bytes, it has {}", label_of(e), wanted, end - begin));
   return *shape;
 }
 
@@ -145,7 +145,7 @@ void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
   for (const Entry& e : entries) {
     if (e.offsets[0] != at)
-      refuse(fmt::format("{} begins at byte {}, wanted {}: tensors may neither overlap nor leave holes", shown(e),
+      refuse(fmt::format("{} begins at byte {}, wanted {}: tensors may neither overlap nor leave holes", label_of(e),
                          e.offsets[0], at));
     at = e.offsets[1];
   }
@@ -157,7 +157,7 @@ std::uint64_t header_length(std::span<const std::byte> begin, std::uint64_t size
   std::uint64_t length = 0;
   if (begin.size() < sizeof(length)) refuse(fmt::format("{} bytes are too few for a file", size));
   std::memcpy(&length, begin.data(), sizeof(length));
-  if (length > kMostHeader || length > size - sizeof(length))
+  if (length > kMostHeaderBytes || length > size - sizeof(length))
     refuse(fmt::format("a header of {} bytes in a file of {}", length, size));
   if (length == 0 || begin[sizeof(length)] != std::byte{'{'}) refuse("the header does not begin with {");
   return length;
@@ -186,7 +186,7 @@ Safetensors decode_safetensors(std::span<const std::byte> file) {
   const std::uint64_t header_bytes = header_length(file, file.size());
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + sizeof(header_bytes), header_bytes);
   HeaderReader header;
-  read_json_events(text, "safetensors: the header", header, {.bytes = kMostHeader});
+  read_json_events(text, "safetensors: the header", header, {.bytes = kMostHeaderBytes});
   const std::span<const std::byte> data = file.subspan(sizeof(header_bytes) + header_bytes);
 
   Safetensors content;
@@ -194,8 +194,8 @@ Safetensors decode_safetensors(std::span<const std::byte> file) {
   std::vector<std::string> names;
   for (const Entry& e : header.entries) names.push_back(e.name);
   std::sort(names.begin(), names.end());
-  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    refuse("tensor \"" + cut(*twice) + "\" occurs twice");
+  if (const auto repeated = std::adjacent_find(names.begin(), names.end()); repeated != names.end())
+    refuse("tensor \"" + shortened(*repeated) + "\" occurs twice");
   for (const Entry& e : header.entries) shape_of(e, data.size());
   check_coverage(header.entries, data.size());
   for (const Entry& e : header.entries) {
@@ -203,7 +203,7 @@ Safetensors decode_safetensors(std::span<const std::byte> file) {
     const std::span<const std::byte> bytes = data.subspan(e.offsets[0], e.offsets[1] - e.offsets[0]);
     if (*e.dtype == DType::boolean &&
         std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
-      refuse(shown(e) + " holds a bool that is neither 0 nor 1");
+      refuse(label_of(e) + " holds a bool that is neither 0 nor 1");
     if (!bytes.empty()) std::memcpy(t.mutable_raw(), bytes.data(), bytes.size());
     content.tensors.emplace(e.name, std::move(t));
   }

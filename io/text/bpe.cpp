@@ -54,18 +54,18 @@ class BpeTokenizer : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, TextOrigin origin) const override {
     std::vector<std::int32_t> tokens;
     Cache cache;
-    std::size_t plain = 0;
+    std::size_t plain_begin = 0;
     for (std::size_t at = 0; at < text.size();) {
       const auto* added = added_at(text, at);
       if (added == nullptr) {
         at = next_candidate(text, at + 1);
         continue;
       }
-      encode_plain(text.substr(plain, at - plain), plain, origin, cache, tokens);
+      encode_plain(text.substr(plain_begin, at - plain_begin), plain_begin, origin, cache, tokens);
       tokens.push_back(added->second);
-      plain = at += added->first.size();
+      plain_begin = at += added->first.size();
     }
-    encode_plain(text.substr(plain), plain, origin, cache, tokens);
+    encode_plain(text.substr(plain_begin), plain_begin, origin, cache, tokens);
     return tokens;
   }
 

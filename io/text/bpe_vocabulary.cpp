@@ -140,7 +140,7 @@ BpeVocabulary parse_bpe_vocabulary(const std::string& text) {
                    "{}: wanted a \"vocab\" of tokens and their numbers", name);
 
   BpeVocabulary result;
-  std::set<std::int32_t> taken;
+  std::set<std::int32_t> used_numbers;
   for (const auto& [token, number] : added.items()) {
     // An empty token would match at every position of a text.
     check<DataError>(!token.empty(), "{}: an added token without text", name);
@@ -158,7 +158,7 @@ BpeVocabulary parse_bpe_vocabulary(const std::string& text) {
   }
   for (const auto* list : {&result.tokens, &result.added})
     for (const auto& [bytes, number] : *list) {
-      check<DataError>(taken.insert(number).second, "{}: two tokens have the number {}", name, number);
+      check<DataError>(used_numbers.insert(number).second, "{}: two tokens have the number {}", name, number);
       // The largest number determines the size of the embedding: some numbers may be unused, but not most.
       check<DataError>(static_cast<std::size_t>(number) < 4 * (vocab.size() + added.size()) + 1024,
                        "{}: number {} in a vocabulary of {} tokens", name, number, vocab.size());

@@ -29,7 +29,7 @@ std::size_t end_of_run(std::string_view text, std::size_t at, Class kind) {
 }
 
 /// Returns the length of an English contraction ("'s", "'ll") that begins at `at`, or 0.
-std::size_t contraction(std::string_view text, std::size_t at) {
+std::size_t contraction_length(std::string_view text, std::size_t at) {
   for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
     if (text.substr(at).starts_with(ending)) return ending.size();
   return 0;
@@ -37,7 +37,7 @@ std::size_t contraction(std::string_view text, std::size_t at) {
 
 /// Returns the offset after the part that begins at offset `at`.
 std::size_t part_end(std::string_view text, std::size_t at) {
-  if (const std::size_t length = contraction(text, at)) return at + length;
+  if (const std::size_t length = contraction_length(text, at)) return at + length;
 
   const std::size_t word = text[at] == ' ' ? at + 1 : at;  // a word may begin with one space
   const Character first = character_at(text, word);

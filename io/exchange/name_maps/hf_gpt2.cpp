@@ -15,13 +15,13 @@ constexpr const char* kThirds[] = {"query", "key", "value"};
 
 /// Names of a module in Hugging Face's model and in Binade's. `transposed` is true if one has the transposed weights of
 /// the other.
-struct Pair {
+struct NamePair {
   std::string theirs, ours;
   bool transposed;
 };
 
-std::vector<Pair> pairs(std::int64_t layers) {
-  std::vector<Pair> all = {{"wte", "tokens", false}, {"wpe", "positions", false}, {"ln_f", "norm", false}};
+std::vector<NamePair> name_pairs(std::int64_t layers) {
+  std::vector<NamePair> all = {{"wte", "tokens", false}, {"wpe", "positions", false}, {"ln_f", "norm", false}};
   for (std::int64_t n = 0; n < layers; ++n) {
     const std::string h = fmt::format("h.{}.", n), block = fmt::format("blocks.{}.", n);
     all.push_back({h + "ln_1", block + "norm1", false});
@@ -90,7 +90,7 @@ TensorMap gpt2_from_hugging_face(const TensorMap& theirs) {
   Transfer transfer(plain);
   TensorMap ours;
   const std::int64_t layers = count_layers(plain, "h", "ln_1.weight");
-  for (const Pair& p : pairs(layers)) {
+  for (const NamePair& p : name_pairs(layers)) {
     if (const Tensor* w = transfer.take(p.theirs + ".weight", true))
       ours.emplace(p.ours + ".weight", transposed_if(*w, p.transposed, p.theirs));
     if (const Tensor* b = transfer.take(p.theirs + ".bias", false)) ours.emplace(p.ours + ".bias", *b);
@@ -120,7 +120,7 @@ TensorMap gpt2_to_hugging_face(const TensorMap& ours, std::int64_t rows) {
   Transfer transfer(ours);
   TensorMap theirs;
   const std::int64_t layers = count_layers(ours, "blocks", "norm1.weight");
-  for (const Pair& p : pairs(layers)) {
+  for (const NamePair& p : name_pairs(layers)) {
     if (const Tensor* w = transfer.take(p.ours + ".weight", true)) {
       const bool cut = p.ours == "tokens" && rows > 0 && rows < w->dim(0);
       theirs.emplace(p.theirs + ".weight", cut ? w->narrow(0, rows) : transposed_if(*w, p.transposed, p.ours));

@@ -165,7 +165,7 @@ void CachingBackend::run_captured(const CapturedMemory& memory, const std::funct
 }
 
 void* CachingBackend::allocate_planned(std::size_t bytes) {
-  if (void* there = capture_->blocks.allocate(capture_->arena(), bytes)) return there;
+  if (void* planned = capture_->blocks.allocate(capture_->arena(), bytes)) return planned;
   void* memory = allocate_block(bytes);
   try {
     hold(memory);
@@ -187,9 +187,9 @@ void CachingBackend::hold(void* memory) {
 }
 
 std::shared_ptr<CachingBackend::SharedArena> CachingBackend::arena_of(const void* memory) const {
-  auto there = arenas_.upper_bound(static_cast<const char*>(memory));
-  if (there == arenas_.begin() || !(--there)->second->arena.owns(memory)) return nullptr;
-  return there->second;
+  auto found = arenas_.upper_bound(static_cast<const char*>(memory));
+  if (found == arenas_.begin() || !(--found)->second->arena.owns(memory)) return nullptr;
+  return found->second;
 }
 
 /// Returns the smallest existing arena of at least `bytes`, or a new one if there is none.

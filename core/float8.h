@@ -58,8 +58,8 @@ constexpr BINADE_HD int scale_exponent(float amax, Float8 format) {
   constexpr std::uint32_t kMantissa = 0x7fffffu;
   const std::uint32_t a = std::bit_cast<std::uint32_t>(amax), l = detail::layout_of(format).largest;
   if (a == 0) return 0;
-  const int apart = static_cast<int>(l >> 23) - static_cast<int>(a >> 23);
-  const int k = (a & kMantissa) > (l & kMantissa) ? apart - 1 : apart;
+  const int exponent_difference = static_cast<int>(l >> 23) - static_cast<int>(a >> 23);
+  const int k = (a & kMantissa) > (l & kMantissa) ? exponent_difference - 1 : exponent_difference;
   return k > 110 ? 110 : k < -126 ? -126 : k;
 }
 

@@ -38,8 +38,8 @@ void Observation::merge(const Observation& other) {
 
 Observation Observation::synchronized() const {
   if (pending == 0) return *this;
-  const Observation there = gpus::observation(pending);
-  return {.low = std::max(low, there.low), .wide = std::max(wide, there.wide)};
+  const Observation on_gpu = gpus::observation(pending);
+  return {.low = std::max(low, on_gpu.low), .wide = std::max(wide, on_gpu.wide)};
 }
 
 // take() removes the observations that were made before this scope. If this scope is inside another one, they belong to

@@ -191,14 +191,14 @@ class Attention {
                        AmaxObserver& results) const {
     const std::int64_t first = tile_begin(tile), rows = tile_begin(tile + 1) - first, at = first - begin;
     const std::int64_t visible = rows_.visible(first + rows - 1);
-    const auto of_tile = [&](const auto& logits) {
+    const auto tile_part = [&](const auto& logits) {
       return std::remove_cvref_t<decltype(logits)>{logits.row(kPairs ? 0 : at), logits.pitch};
     };
     const auto lanes = [&](const Rows<Stored>& right) {
       return Rows<Stored>{right.row(at / Lane::kDepth), right.pitch};
     };
-    const Rows<C> p = of_tile(work.p), gp = of_tile(work.gp);
-    const Rows<Stored> gp_left = of_tile(work.gp_left);
+    const Rows<C> p = tile_part(work.p), gp = tile_part(work.gp);
+    const Rows<Stored> gp_left = tile_part(work.gp_left);
     multiply(left(q, first, rows, work.queries), rows, a_.depth, work.key_columns, visible, p, unit);
     multiply(left(gy, first, rows, work.queries), rows, a_.depth, work.value_columns, visible, gp, unit);
     C delta[kRows + kN];

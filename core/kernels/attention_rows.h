@@ -211,11 +211,11 @@ class AttentionRows {
     C shift[kRows];
     for (int i = 0; i < kRows; ++i) {
       const std::int64_t t = at.first + r + i;
-      const bool there = r + i < at.count;
-      count[i] = there ? visible(t) : 0;
-      mask[i] = there ? a_.template mask_row<C>(at.b, at.h, t) : nullptr;
-      shift[i] = there ? lse[r + i] * kLog2E : C(0);
-      if (a_.dropout > 0 && there) fill_factors(at.b, at.h, t, factors.row(i));
+      const bool in_range = r + i < at.count;
+      count[i] = in_range ? visible(t) : 0;
+      mask[i] = in_range ? a_.template mask_row<C>(at.b, at.h, t) : nullptr;
+      shift[i] = in_range ? lse[r + i] * kLog2E : C(0);
+      if (a_.dropout > 0 && in_range) fill_factors(at.b, at.h, t, factors.row(i));
     }
     const auto [whole, end] = std::minmax_element(count, count + kRows);
     const std::int64_t last = *end;

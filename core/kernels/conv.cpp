@@ -244,9 +244,9 @@ class Convolution {
       tile.accumulate = chunk > 0;
       tile.amax = in_place && chunk + 1 == chunks ? &amax : nullptr;
       for (std::int64_t row = begin; row < end; ++row) {
-        const Inside there = inside(sweep, row);
-        const std::int64_t first = std::max(there.begin, chunk * segments / chunks);
-        tile.segments = std::max<std::int64_t>(0, std::min(there.end, (chunk + 1) * segments / chunks) - first);
+        const Inside taps_inside = inside(sweep, row);
+        const std::int64_t first = std::max(taps_inside.begin, chunk * segments / chunks);
+        tile.segments = std::max<std::int64_t>(0, std::min(taps_inside.end, (chunk + 1) * segments / chunks) - first);
         tile.a_offsets = a_offsets_.data() + first;
         tile.b_offsets = b_offsets.data() + first;
         const Stored* source_row = pixels + (row - begin) * sweep.source_step[0] * columns_ * pixel_lanes_ +

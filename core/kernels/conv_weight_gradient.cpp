@@ -90,11 +90,11 @@ class WeightGradient {
       parallel_blocks(last - first,
                       [&](std::int64_t i) { fill(first + i, x + i * panels_.x_size, gy + i * panels_.gy_size); });
       // Blocks with equally many rows are summed in one pass, with their sums in registers.
-      const std::int64_t together = s_.out_height % panels_.block_rows == 0 ? last - first : 1;
+      const std::int64_t blocks_at_once = s_.out_height % panels_.block_rows == 0 ? last - first : 1;
       parallel_blocks(s_.groups * tiles_, [&](std::int64_t i) {
         TileUnit<Lane> unit;
-        for (std::int64_t block = first; block < last; block += together)
-          add(Walk(panels_, rows(block), together), i, x + (block - first) * panels_.x_size,
+        for (std::int64_t block = first; block < last; block += blocks_at_once)
+          add(Walk(panels_, rows(block), blocks_at_once), i, x + (block - first) * panels_.x_size,
               gy + (block - first) * panels_.gy_size, gw, block > 0, unit);
       });
     }

@@ -196,11 +196,11 @@ template <class T, class F>
 [[gnu::always_inline]] inline Wide<T> sum_of_groups(std::int64_t cols, F&& add) {
   constexpr int chains = 4, lanes = kWideLanes<T>;
   Wide<T> sum[chains] = {};
-  const std::int64_t together = cols - cols % (chains * lanes);
-  for (std::int64_t c = 0; c < together; c += chains * lanes)
+  const std::int64_t whole = cols - cols % (chains * lanes);
+  for (std::int64_t c = 0; c < whole; c += chains * lanes)
 #pragma GCC unroll 4
     for (int i = 0; i < chains; ++i) sum[i] = add(sum[i], c + i * lanes, Full{});
-  each_group<T>(cols - together, [&](std::int64_t c, auto part) { sum[0] = add(sum[0], together + c, part); });
+  each_group<T>(cols - whole, [&](std::int64_t c, auto part) { sum[0] = add(sum[0], whole + c, part); });
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 

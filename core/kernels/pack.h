@@ -55,9 +55,9 @@ namespace pack_detail {
 /// 0.
 [[gnu::always_inline]] inline VFloat pair(const bfloat16* low, const bfloat16* high, int count) {
 #if defined(__AVX512BW__)
-  const auto there = static_cast<__mmask16>((1u << count) - 1u);
-  return pair_halves(low == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(there, low),
-                     high == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(there, high));
+  const auto valid = static_cast<__mmask16>((1u << count) - 1u);
+  return pair_halves(low == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(valid, low),
+                     high == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(valid, high));
 #else
   VFloat l{}, h{};
   if (low != nullptr) l = load_part_as_float(low, count);
@@ -183,17 +183,17 @@ void pack_rows(const T* x, std::int64_t row_stride, std::int64_t k_stride, std::
       } else if (row_stride == 1) {
         // Rows are contiguous: 16 x 16 pairs at a time through registers.
         for (std::int64_t jb = 0; jb < rows; jb += kN) {
-          const int there = static_cast<int>(rows - jb < kN ? rows - jb : kN);
+          const int valid = static_cast<int>(rows - jb < kN ? rows - jb : kN);
           const auto values = [&](std::int64_t i) { return i < count ? from + i * k_stride + jb : nullptr; };
           VFloat v[kN];
-          if (there == kN && count == kGroupValues) {
+          if (valid == kN && count == kGroupValues) {
 #pragma GCC unroll 16
             for (int i = 0; i < kN; ++i) v[i] = pack_detail::pair(values(2 * i), values(2 * i + 1));
           } else {
-            for (int i = 0; i < kN; ++i) v[i] = pack_detail::pair(values(2 * i), values(2 * i + 1), there);
+            for (int i = 0; i < kN; ++i) v[i] = pack_detail::pair(values(2 * i), values(2 * i + 1), valid);
           }
           pack_detail::transpose(v);
-          for (int i = 0; i < there; ++i) store_vector<float>(dst + (jb + i) * kN, v[i]);
+          for (int i = 0; i < valid; ++i) store_vector<float>(dst + (jb + i) * kN, v[i]);
         }
       } else {
         for (std::int64_t j = 0; j < rows; ++j)

@@ -50,11 +50,11 @@ void rows_of(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, C* 
 template <class R, class C>
 void narrow_rows_of(In x, std::int64_t rows, std::int64_t cols, C* result) {
   constexpr std::int64_t kWide = 64;
-  const std::int64_t together = kWide / cols;
+  const std::int64_t rows_at_once = kWide / cols;
   C wide[kWide];
-  rows_of<R, C>(x, rows / together, together * cols, together * cols, wide);
-  rows_of<R, C>(x.at(rows / together * together * cols), rows % together, cols, cols, result);
-  for (std::int64_t r = 0; r < together; ++r) combine_of<R, C>(result, wide + r * cols, cols);
+  rows_of<R, C>(x, rows / rows_at_once, rows_at_once * cols, rows_at_once * cols, wide);
+  rows_of<R, C>(x.at(rows / rows_at_once * rows_at_once * cols), rows % rows_at_once, cols, cols, result);
+  for (std::int64_t r = 0; r < rows_at_once; ++r) combine_of<R, C>(result, wide + r * cols, cols);
 }
 
 template <class R, class C>

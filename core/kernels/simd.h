@@ -237,8 +237,8 @@ template <class T>
 inline VFloat load_part_as_float(const T* from, int count) {
   T lanes[kLanes<float>] = {};
 #if defined(__AVX512BW__)
-  const auto there = static_cast<__mmask16>((1u << count) - 1u);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), _mm256_maskz_loadu_epi16(there, from));
+  const auto valid = static_cast<__mmask16>((1u << count) - 1u);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), _mm256_maskz_loadu_epi16(valid, from));
 #else
   std::memcpy(static_cast<void*>(lanes), from, static_cast<std::size_t>(count) * sizeof(T));
 #endif
@@ -250,8 +250,8 @@ inline void store_part_from_float(T* to, VFloat x, int count) {
   T lanes[kLanes<float>];
   store_from_float(lanes, x);
 #if defined(__AVX512BW__)
-  const auto there = static_cast<__mmask16>((1u << count) - 1u);
-  _mm256_mask_storeu_epi16(to, there, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes)));
+  const auto valid = static_cast<__mmask16>((1u << count) - 1u);
+  _mm256_mask_storeu_epi16(to, valid, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes)));
 #else
   std::memcpy(static_cast<void*>(to), lanes, static_cast<std::size_t>(count) * sizeof(T));
 #endif

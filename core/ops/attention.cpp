@@ -59,9 +59,9 @@ Tokens tokens_of(std::span<const Tensor> in, const Attention::Params& p) {
 
 /// Throws ShapeError unless `all` can contain q, k and v side by side: (B, T, (H + 2 G) D).
 void check_packed(const Tensor& all, const Attention::Params& p) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 4;  // so that H + 2 G does not overflow
-  const auto counts = [](std::int64_t heads) { return heads > 0 && heads < kMost; };
-  check<ShapeError>(all.rank() == 3 && counts(p.heads) && counts(key_heads(p)) &&
+  constexpr std::int64_t kMostHeads = std::numeric_limits<std::int64_t>::max() / 4;  // so that H + 2 G cannot overflow
+  const auto is_valid_count = [](std::int64_t heads) { return heads > 0 && heads < kMostHeads; };
+  check<ShapeError>(all.rank() == 3 && is_valid_count(p.heads) && is_valid_count(key_heads(p)) &&
                         all.dim(2) % (p.heads + 2 * key_heads(p)) == 0,
                     "{}: without k and v, q holds them too: wanted (B, T, (H + 2 G) D), `heads` H and `key_heads` G, "
                     "got {} with {} and {}",

@@ -43,6 +43,7 @@ Tensor swap_inner(const Tensor& x, const Shape& shape, std::int64_t outer, std::
   return y;
 }
 
+/// The axis of a softmax, of n elements. `outer` and `inner` are the products of the extents before and after it.
 struct Split {
   int axis;
   std::int64_t outer = 1, n = 1, inner = 1;
@@ -57,13 +58,17 @@ struct Split {
     for (int d = 0; d < axis; ++d) outer *= shape.dim(d);
     for (int d = axis + 1; d < shape.rank(); ++d) inner *= shape.dim(d);
   }
-  Shape moved() const { return {outer, inner, n}; }
+  Shape rows_shape() const { return {outer, inner, n}; }
 };
 
-Tensor rows_first(const Tensor& x, const Split& s) {
-  return swap_inner(x.contiguous_copy(), s.moved(), s.outer, s.n, s.inner);
+/// Moves the axis of the softmax to the end, so that the elements of each softmax are a contiguous row.
+Tensor to_rows(const Tensor& x, const Split& s) {
+  return swap_inner(x.contiguous_copy(), s.rows_shape(), s.outer, s.n, s.inner);
 }
-Tensor back(const Tensor& x, const Split& s, const Shape& shape) { return swap_inner(x, shape, s.outer, s.inner, s.n); }
+/// The inverse of to_rows(), with a result of shape `shape`.
+Tensor from_rows(const Tensor& x, const Split& s, const Shape& shape) {
+  return swap_inner(x, shape, s.outer, s.inner, s.n);
+}
 
 Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, int axis, bool log) {
   detail::check_floating(info, in);
@@ -74,9 +79,9 @@ Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> i
     y = Tensor::empty(shape, ctx.store_dtype, in[0].device());
     forward_rows(in[0], y, log);
   } else {
-    Tensor moved = Tensor::empty(split.moved(), ctx.store_dtype, in[0].device());
-    forward_rows(rows_first(in[0], split), moved, log);
-    y = back(moved, split, shape);
+    Tensor rows = Tensor::empty(split.rows_shape(), ctx.store_dtype, in[0].device());
+    forward_rows(to_rows(in[0], split), rows, log);
+    y = from_rows(rows, split, shape);
   }
   ctx.save(y);
   return {y};
@@ -90,9 +95,9 @@ void backward_of(const OpInfo& info, const OpContext& ctx, const Tensor& gy, Gra
     Tensor destination = gx.destination(0);
     backward_rows(y, gy, destination, log);
   } else {
-    Tensor moved = Tensor::empty(split.moved(), ctx.inputs[0].grad_dtype, y.device());
-    backward_rows(rows_first(y, split), rows_first(gy, split), moved, log);
-    gx.set(0, back(moved, split, y.shape()));
+    Tensor rows = Tensor::empty(split.rows_shape(), ctx.inputs[0].grad_dtype, y.device());
+    backward_rows(to_rows(y, split), to_rows(gy, split), rows, log);
+    gx.set(0, from_rows(rows, split, y.shape()));
   }
 }
 

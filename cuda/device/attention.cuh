@@ -232,7 +232,7 @@ __device__ __forceinline__ Compute<T> rounded(Compute<T> x) {
 template <class C, class F>
 __device__ __forceinline__ C fold_row(C x, F&& f) {
 #pragma unroll
-  for (int apart = kAcross / 2; apart > 0; apart /= 2) x = f(x, __shfl_xor_sync(0xffffffffu, x, apart));
+  for (int distance = kAcross / 2; distance > 0; distance /= 2) x = f(x, __shfl_xor_sync(0xffffffffu, x, distance));
   return x;
 }
 

@@ -18,10 +18,10 @@ void observe(const void* data, DType dtype, std::int64_t rows, std::int64_t colu
 
 bool attention_by_library(const AttentionForward& f) {
   const AttentionArgs& a = f.args;
-  const bool together = f.y_head == a.depth, apart = f.y_token == a.heads * f.y_head;
-  if (!(together || apart) || !library_attention(f)) return false;
+  const bool heads_adjacent = f.y_head == a.depth, tokens_adjacent = f.y_token == a.heads * f.y_head;
+  if (!(heads_adjacent || tokens_adjacent) || !library_attention(f)) return false;
   const std::int64_t tokens = a.batch * a.queries;
-  if (together)
+  if (heads_adjacent)
     observe(f.y, a.dtype, tokens, a.heads * a.depth, f.y_token);
   else
     observe(f.y, a.dtype, tokens * a.heads, a.depth, f.y_head);

@@ -23,7 +23,7 @@ __device__ void fold(C (&x)[n]) {
 #pragma unroll
   for (int i = 0; i < n; ++i) {
 #pragma unroll
-    for (int apart = 16; apart >= kColumns; apart /= 2) x[i] += __shfl_xor_sync(0xffffffffu, x[i], apart);
+    for (int distance = 16; distance >= kColumns; distance /= 2) x[i] += __shfl_xor_sync(0xffffffffu, x[i], distance);
   }
   __syncthreads();  // threads of the previous call have read `shared`
   if (static_cast<int>(threadIdx.y) % (32 / kColumns) == 0) {

@@ -90,9 +90,9 @@ __device__ __forceinline__ void merge_moments(Pair<C, V>& mine, const Pair<C, V>
   const C total = mine.count + other.count, share = other.count / total, weight = mine.count * share;
 #pragma unroll
   for (int e = 0; e < V; ++e) {
-    const C apart = other.first[e] - mine.first[e];
-    mine.first[e] += apart * share;
-    mine.second[e] += other.second[e] + apart * apart * weight;
+    const C difference = other.first[e] - mine.first[e];
+    mine.first[e] += difference * share;
+    mine.second[e] += other.second[e] + difference * difference * weight;
   }
   mine.count = total;
 }

@@ -64,9 +64,9 @@ __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, s
     for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows) {
       const std::int64_t left = rows - s * cut.rows_each;
       const auto count = static_cast<double>(left < cut.rows_each ? left : cut.rows_each);
-      const double apart = part(s, 0) + part(s, 1) - about;
-      sums[0] += count * apart;
-      sums[1] += part(s, 2) + count * apart * apart;
+      const double difference = part(s, 0) + part(s, 1) - about;
+      sums[0] += count * difference;
+      sums[1] += part(s, 2) + count * difference * difference;
     }
   }
   fold(sums);

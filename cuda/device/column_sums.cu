@@ -113,11 +113,11 @@ __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) 
     }
 #pragma unroll
     for (int k = 0; k < kPack; ++k) shared[threadIdx.x][k] = sums[k];
-    for (int apart = down / 2; apart > 0; apart /= 2) {
+    for (int distance = down / 2; distance > 0; distance /= 2) {
       __syncthreads();
-      if (first_row < apart) {
+      if (first_row < distance) {
 #pragma unroll
-        for (int k = 0; k < kPack; ++k) shared[threadIdx.x][k] += shared[threadIdx.x + apart * c.across][k];
+        for (int k = 0; k < kPack; ++k) shared[threadIdx.x][k] += shared[threadIdx.x + distance * c.across][k];
       }
     }
     __syncthreads();

@@ -127,8 +127,8 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
 /// Returns a grid of one block per work item. If there are more items than a grid may have blocks, each block has to
 /// process several items.
 inline unsigned blocks_for(std::int64_t work) {
-  constexpr std::int64_t kMost = 0x7fffffff;
-  return static_cast<unsigned>(work < kMost ? work : kMost);
+  constexpr std::int64_t kMostBlocks = 0x7fffffff;
+  return static_cast<unsigned>(work < kMostBlocks ? work : kMostBlocks);
 }
 
 /// Calls f(i) for this thread's indices in [0, count). The distance between consecutive indices is the number of

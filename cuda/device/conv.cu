@@ -171,15 +171,15 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
       const std::int64_t pixel = first_pixel + m;
       const std::int64_t line = pixel / width, image = line / height;
       const std::int64_t i = line - image * height, j = pixel - line * width;
-      const bool there = image < s.images;
+      const bool in_range = image < s.images;
       const std::int64_t y = i * s.source_step[0], x = j * s.source_step[1];
-      row_y[m] = there ? y : kNowhere;
+      row_y[m] = in_range ? y : kNowhere;
       row_x[m] = x;
       row_source[m] = ((image * s.source_height + y) * s.source_width + x) * s.source_pitch + group * s.source_channels;
-      row_result[m] = !there ? -1
-                             : ((image * s.result_height + phase_y + i * s.result_step[0]) * s.result_width + phase_x +
-                                j * s.result_step[1]) *
-                                   s.result_pitch;
+      row_result[m] = !in_range ? -1
+                                : ((image * s.result_height + phase_y + i * s.result_step[0]) * s.result_width +
+                                   phase_x + j * s.result_step[1]) *
+                                      s.result_pitch;
     }
     Step step;
     if (thread < kDepth && depth > 0) {
@@ -197,16 +197,16 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
 #pragma unroll
       for (int i = 0; i < kALoads; ++i) {
         const int m = thread / kAcross + i * (kThreads / kAcross);
-        const bool there = inside(row_y[m] + y, s.source_height) && inside(row_x[m] + x, s.source_width);
-        load_run<kPer>(source + (there ? row_source[m] + at : 0), there, next_a[i]);
+        const bool in_range = inside(row_y[m] + y, s.source_height) && inside(row_x[m] + x, s.source_width);
+        load_run<kPer>(source + (in_range ? row_source[m] + at : 0), in_range, next_a[i]);
       }
 #pragma unroll
       for (int i = 0; i < kBLoads; ++i) {
         const int across = thread % kBAcross * kPer, along = thread / kBAcross + i * (kThreads / kBAcross);
         const std::int64_t from = chunk.filter[kTransposed ? along : across];
         const std::int64_t channel = first_channel + (kTransposed ? across : along);
-        const bool there = from >= 0 && channel < s.result_channels;
-        load_run<kPer>(filter + (there ? from + channel * s.filter_j : 0), there, next_b[i]);
+        const bool in_range = from >= 0 && channel < s.result_channels;
+        load_run<kPer>(filter + (in_range ? from + channel * s.filter_j : 0), in_range, next_b[i]);
       }
     };
     const auto put = [&](int half) {
@@ -321,9 +321,9 @@ void start(const Sweep& s, DType in, std::uint32_t* words) {
     return launch(conv_elements<T, C, kTransposed>, grid_for(ceil_div(count, kThreads)), kThreads, 0, s, count, words);
   }
   if constexpr (sizeof(C) == sizeof(float)) {
-    const bool fours = in_fours(s.source, in, s.source_pitch) && in_fours(s.filter, in, 4) &&
-                       s.source_channels % 4 == 0 && s.result_channels % 4 == 0;
-    if (fours) return start_tiles<T, C, kTransposed, 128, 64, 4>(s, words);
+    const bool loads_fours = in_fours(s.source, in, s.source_pitch) && in_fours(s.filter, in, 4) &&
+                             s.source_channels % 4 == 0 && s.result_channels % 4 == 0;
+    if (loads_fours) return start_tiles<T, C, kTransposed, 128, 64, 4>(s, words);
     return start_tiles<T, C, kTransposed, 64, 64, 1>(s, words);
   } else {
     return start_tiles<T, C, kTransposed, 32, 32, 1>(s, words);
@@ -347,14 +347,14 @@ bool conv_by_library(const ConvArgs& a, std::int64_t pixels, std::int64_t channe
   const std::int64_t source_pixels = s.images * (a.transposed ? s.out_height * s.out_width : s.height * s.width);
   const ContiguousPixels source(a.source, a.in, source_pixels, source_channels, a.source_pitch);
   const ContiguousPixels result(a.result, a.out, pixels, channels, a.result_pitch);
-  ConvArgs together = a;
-  together.source = source.data();
-  together.source_pitch = source_channels;
-  together.result = result.data();
-  together.result_pitch = channels;
-  if (!library_has_conv(together)) return false;
+  ConvArgs contiguous = a;
+  contiguous.source = source.data();
+  contiguous.source_pitch = source_channels;
+  contiguous.result = result.data();
+  contiguous.result_pitch = channels;
+  if (!library_has_conv(contiguous)) return false;
   source.copy_in();
-  if (!library_conv(together)) return false;
+  if (!library_conv(contiguous)) return false;
   observe(result.data(), channels);
   result.copy_out();
   return true;

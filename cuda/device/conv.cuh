@@ -48,10 +48,10 @@ struct alignas(sizeof(T) * kPer) Run {
   T x[kPer];
 };
 
-/// Loads the kPer values at `from`, or zeros if not `there`.
+/// Loads the kPer values at `from`, or zeros if `in_range` is false.
 template <int kPer, class T, class C>
-__device__ __forceinline__ void load_run(const T* from, bool there, C (&x)[kPer]) {
-  if (there) {
+__device__ __forceinline__ void load_run(const T* from, bool in_range, C (&x)[kPer]) {
+  if (in_range) {
     const Run<T, kPer> run = *reinterpret_cast<const Run<T, kPer>*>(from);
 #pragma unroll
     for (int i = 0; i < kPer; ++i) x[i] = static_cast<C>(widened(run.x[i]));

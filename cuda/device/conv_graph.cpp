@@ -83,16 +83,16 @@ Operation operation_of(ConvPass pass) {
 /// idle, and if the inputs are 16-bit, cuDNN's heuristics cut sums only if the result is 16-bit too.
 int slices_of(const ConvKey& key, const EngineTarget& target) {
   if (key.pass != ConvPass::kWeightGradient || key.in == key.out) return 1;
-  constexpr std::int64_t kTile = 128, kMost = 128, kPixels = 1024;  // kPixels: fewest pixels of a part
+  constexpr std::int64_t kTile = 128, kMostSlices = 128, kPixels = 1024;  // kPixels: fewest pixels of a part
   const ConvShape& s = key.shape;
   const auto tiles = [](std::int64_t n) { return (n + kTile - 1) / kTile; };
   const std::int64_t columns = s.filter_height * s.filter_width * (s.channels / s.groups);
-  const std::int64_t at_once = s.groups * tiles(s.filters / s.groups) * tiles(columns);
-  const std::int64_t fill = 2 * target.multiprocessors / std::max<std::int64_t>(at_once, 1);
-  const std::int64_t worth = s.images * s.out_height * s.out_width / kPixels;
+  const std::int64_t result_tiles = s.groups * tiles(s.filters / s.groups) * tiles(columns);
+  const std::int64_t to_fill_device = 2 * target.multiprocessors / std::max<std::int64_t>(result_tiles, 1);
+  const std::int64_t worthwhile = s.images * s.out_height * s.out_width / kPixels;
   const std::int64_t bytes = s.filters * columns * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t fit = target.most_workspace / 2 / std::max<std::int64_t>(bytes, 1);
-  return static_cast<int>(std::clamp<std::int64_t>(std::min({fill, worth, fit}), 1, kMost));
+  const std::int64_t fitting = target.most_workspace / 2 / std::max<std::int64_t>(bytes, 1);
+  return static_cast<int>(std::clamp<std::int64_t>(std::min({to_fill_device, worthwhile, fitting}), 1, kMostSlices));
 }
 
 /// Returns the requirements on the engine of a key. For 16-bit inputs, engines with a pointwise operation that use no

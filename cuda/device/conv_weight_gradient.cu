@@ -121,8 +121,9 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
         const std::int64_t from = chunk.gradient[at];
         const bool has_gradient = has_row && from >= 0;
         load_run<kPer>(gy + (has_gradient ? from : 0), has_gradient, next_a[i]);
-        const bool there = has_column && inside(chunk.y[at] + tap_y, s.height) && inside(chunk.x[at] + tap_x, s.width);
-        load_run<kPer>(x + (there ? chunk.source[at] + tap : 0), there, next_b[i]);
+        const bool in_range = has_column && inside(chunk.y[at] + tap_y, s.height) &&
+                              inside(chunk.x[at] + tap_x, s.width);
+        load_run<kPer>(x + (in_range ? chunk.source[at] + tap : 0), in_range, next_b[i]);
       }
     };
     const auto put = [&](int half) {
@@ -269,27 +270,27 @@ bool conv_weight_by_library(const ConvWeightArgs& a) {
   if (!slices) return false;
   const ContiguousPixels x(a.x, a.in, s.images * s.height * s.width, s.channels, a.x_pitch);
   const ContiguousPixels gy(a.gy, a.in, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
-  ConvWeightArgs together = a;
-  together.x = x.data();
-  together.x_pitch = s.channels;
-  together.gy = gy.data();
-  together.gy_pitch = s.filters;
-  if (!library_has_conv(together)) return false;
+  ConvWeightArgs contiguous = a;
+  contiguous.x = x.data();
+  contiguous.x_pitch = s.channels;
+  contiguous.gy = gy.data();
+  contiguous.gy_pitch = s.filters;
+  if (!library_has_conv(contiguous)) return false;
   x.copy_in();
   gy.copy_in();
-  return library_conv_weight(together);
+  return library_conv_weight(contiguous);
 }
 
 }  // namespace
 
 void own_conv_weight(const ConvWeightArgs& a) {
   const Plan p = plan_of(a);
-  const bool fours = conv::in_fours(a.x, a.in, a.x_pitch) && conv::in_fours(a.gy, a.in, a.gy_pitch) &&
-                     p.channels % 4 == 0 && p.filters % 4 == 0;
+  const bool loads_fours = conv::in_fours(a.x, a.in, a.x_pitch) && conv::in_fours(a.gy, a.in, a.gy_pitch) &&
+                           p.channels % 4 == 0 && p.filters % 4 == 0;
   with_type(a.in, [&]<class T>(TypeTag<T>) {
     using C = Compute<T>;
     if constexpr (sizeof(C) == sizeof(float))
-      if (fours) return start<T, C, 4>(p);
+      if (loads_fours) return start<T, C, 4>(p);
     start<T, C, 1>(p);
   });
 }

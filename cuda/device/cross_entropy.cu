@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * group.count(); first < a.rows;
        first += static_cast<std::int64_t>(gridDim.x) * group.count()) {
     const std::int64_t row = first + group.index();
-    const bool there = row < a.rows;
-    const Label label = there ? label_of(a, row) : Label{0, true, false};
+    const bool in_range = row < a.rows;
+    const Label label = in_range ? label_of(a, row) : Label{0, true, false};
     const std::int64_t classes = label.ignored || label.bad ? 0 : a.classes;
     C max[1] = {Largest::kStart<C>}, sums[2] = {};  // sums of exp(x - max) and of x - max
     if constexpr (H > 0) {
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1
       sums[1] = mine.below;
     }
     group.sum(sums);
-    if (group.rank() != 0 || !there) continue;
+    if (group.rank() != 0 || !in_range) continue;
     C loss = 0;
     if (label.bad) {
       loss = std::numeric_limits<C>::quiet_NaN();
@@ -173,8 +173,8 @@ __global__ void __launch_bounds__(V == 1 ? 1024 : 512, V == 1 ? 1 : 2)
     }
     const C max = statistics[2 * row], per_sum = 1 / statistics[2 * row + 1];
     each_ahead<V>(group, a.logits, row * a.pitch, a.classes, [&](std::int64_t c, C(&x)[V]) {
-      const std::int64_t apart = label.value - c;
-      const int here = apart >= 0 && apart < V ? static_cast<int>(apart) : -1;
+      const std::int64_t distance = label.value - c;
+      const int here = distance >= 0 && distance < V ? static_cast<int>(distance) : -1;
 #pragma unroll
       for (int e = 0; e < V; ++e) {
         const C hit = e == here ? at_target : C(0);

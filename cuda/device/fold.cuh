@@ -39,7 +39,8 @@ struct LargerWord {
 /// Returns the combination of `x` over `width` neighboring lanes (a power of two), the same in all of them.
 template <class R, class C>
 __device__ __forceinline__ C fold_warp(C x, int width = kWarp) {
-  for (int apart = width / 2; apart > 0; apart /= 2) x = R::combine(x, __shfl_xor_sync(0xffffffffu, x, apart));
+  for (int distance = width / 2; distance > 0; distance /= 2)
+    x = R::combine(x, __shfl_xor_sync(0xffffffffu, x, distance));
   return x;
 }
 
@@ -49,14 +50,14 @@ template <class R, int kThreads, class C>
 __device__ __forceinline__ C fold_block(C x) {
   constexpr int kWarps = kThreads / kWarp;
   static_assert(kThreads % kWarp == 0 && kWarps <= kWarp);
-  __shared__ C of_warp[kWarps];
+  __shared__ C warp_results[kWarps];
   x = fold_warp<R>(x);
-  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = x;
+  if (threadIdx.x % kWarp == 0) warp_results[threadIdx.x / kWarp] = x;
   __syncthreads();
-  C all = of_warp[0];
+  C all = warp_results[0];
 #pragma unroll
-  for (int w = 1; w < kWarps; ++w) all = R::combine(all, of_warp[w]);
-  __syncthreads();  // the next call writes to of_warp
+  for (int w = 1; w < kWarps; ++w) all = R::combine(all, warp_results[w]);
+  __syncthreads();  // the next call writes to warp_results
   return all;
 }
 

@@ -65,8 +65,8 @@ struct Tile {
     for (int load = 0; load < kLoads; ++load) {
       int line, k;
       place(x, load, line, k);
-      const bool there = first_line + line < x.lines && first_k + k < end_k;
-      value[load] = there ? from[(first_line + line) * x.line + (first_k + k) * x.step] : T{};
+      const bool in_range = first_line + line < x.lines && first_k + k < end_k;
+      value[load] = in_range ? from[(first_line + line) * x.line + (first_k + k) * x.step] : T{};
     }
   }
   __device__ void put(const Operand& x, Plane<C>& to) const {
@@ -154,10 +154,10 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
 /// Returns the number of chunks into which k is cut. It depends on sizes alone. Without cuts, a product with few
 /// outputs and a long k would leave most of the device idle.
 std::int64_t chunks_of(std::int64_t tiles, std::int64_t k) {
-  constexpr std::int64_t kShortest = 256, kEnoughTiles = 256, kMost = 64;
+  constexpr std::int64_t kShortest = 256, kEnoughTiles = 256, kMostChunks = 64;
   const std::int64_t wanted = ceil_div(kEnoughTiles, tiles), possible = k / kShortest;
   const std::int64_t chunks = wanted < possible ? wanted : possible;
-  return chunks < 2 ? 1 : chunks < kMost ? chunks : kMost;
+  return chunks < 2 ? 1 : chunks < kMostChunks ? chunks : kMostChunks;
 }
 
 void multiply(const Task& task, DType in) {

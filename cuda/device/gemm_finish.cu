@@ -46,12 +46,12 @@ __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) x[k] += more[k];
     }
-    const bool of_rounded = activates_rounded_sum(f);
-    if (f.z != nullptr || f.sums_are_kept || of_rounded) {
+    const bool activates_rounded = activates_rounded_sum(f);
+    if (f.z != nullptr || f.sums_are_kept || activates_rounded) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) amax.add(x[k]);
     }
-    if (of_rounded) {
+    if (activates_rounded) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) x[k] = as_z(f.y.dtype, x[k]);
     }
@@ -64,7 +64,7 @@ __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
       x[k] = activated(f.activation, x[k]);
-      if (!of_rounded) amax.add(x[k]);
+      if (!activates_rounded) amax.add(x[k]);
     }
     store_pack(f.y.data, f.y.dtype, at, x);
   });

@@ -189,14 +189,14 @@ struct Reader {
            parse(std::string_view(word).substr(begin.size()), value);
   }
   template <class T>
-  void optional(const char* name, T& value, T usual) {
+  void optional(const char* name, T& value, T default_value) {
     const std::istringstream::pos_type here = words.tellg();
     std::string word;
-    value = usual;
-    const bool there = words >> word && word.starts_with(std::string(name) + "=");
+    value = default_value;
+    const bool found = words >> word && word.starts_with(std::string(name) + "=");
     words.clear();
     words.seekg(here);
-    if (there) (*this)(name, value);
+    if (found) (*this)(name, value);
   }
 };
 
@@ -238,10 +238,10 @@ static bool adds_bias(const GemmArgs& g) {
 }
 
 std::optional<PlanKey> plan_key(const GemmArgs& g) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;  // sizes that cuBLASLt counts in 32 bits
+  constexpr std::int64_t kLimit = std::int64_t{1} << 31;  // sizes that cuBLASLt counts in 32 bits
   const std::optional<PlanEpilogue> epilogue = epilogue_of(g);
   if (g.in == DType::f64 || !epilogue) return std::nullopt;
-  if (g.k == 0 || g.m >= kMost || g.n >= kMost || g.k >= kMost || g.batch >= kMost) return std::nullopt;
+  if (g.k == 0 || g.m >= kLimit || g.n >= kLimit || g.k >= kLimit || g.batch >= kLimit) return std::nullopt;
   const bool codes = g.in == DType::u8;
   if (codes && g.b_format == Float8::e5m2) return std::nullopt;
   if (g.bias != nullptr && (g.accumulate || !adds_bias(g))) return std::nullopt;

@@ -52,8 +52,8 @@ __global__ void statistics(GroupNormForward a, const double* totals, C* mean, C*
   const double average = sum[0] / static_cast<double>(group.width), rows = static_cast<double>(a.rows);
   double squares[1] = {};
   for (std::int64_t c = group.first + group.lane; c < group.first + group.width; c += 32) {
-    const double apart = totals[2 * (from + c)] - average;
-    squares[0] += totals[2 * (from + c) + 1] + rows * apart * apart;
+    const double difference = totals[2 * (from + c)] - average;
+    squares[0] += totals[2 * (from + c) + 1] + rows * difference * difference;
   }
   warp.sum(squares);
   const C variance = static_cast<C>(squares[0] / (rows * static_cast<double>(group.width)));

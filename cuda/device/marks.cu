@@ -26,13 +26,13 @@ cudaEvent_t make_event() {
 }
 
 bool is_over(cudaEvent_t event) {
-  const cudaError_t there = cudaEventQuery(event);
-  if (there == cudaErrorNotReady) {
+  const cudaError_t status = cudaEventQuery(event);
+  if (status == cudaErrorNotReady) {
     cudaGetLastError();  // "not ready" is no error: resets the runtime's last error, so that the next launch does not
                          // report it
     return false;
   }
-  check(there, "the device");
+  check(status, "the device");
   return true;
 }
 

@@ -32,21 +32,21 @@ class TimedEvent {
 /// little memory. REQUIRES that no thread captures the stream.
 template <class Run>
 std::optional<double> seconds_of(Run&& run, double& best) try {
-  constexpr int kRuns = 3, kTogether = 8;  // runs that are timed; times that short work is submitted per run
-  constexpr double kShort = 200e-6;        // work of fewer seconds is short
+  constexpr int kRuns = 3, kRepeats = 8;  // runs that are timed; times that short work is submitted per run
+  constexpr double kShort = 200e-6;       // work of fewer seconds is short
   constexpr double kHopeless = 1.5;
   const TimedEvent begin, end;
   double least = 0;
   run();
-  int together = 1;
+  int repeats = 1;
   for (int i = 0; i < kRuns; ++i) {
     begin.record();
-    for (int k = 0; k < together; ++k) run();
+    for (int k = 0; k < repeats; ++k) run();
     end.record();
-    const double seconds = end.seconds_since(begin) / together;
-    if (i == 0 && seconds < kShort) together = kTogether;
+    const double seconds = end.seconds_since(begin) / repeats;
+    if (i == 0 && seconds < kShort) repeats = kRepeats;
     least = i > 0 && least < seconds ? least : seconds;
-    if (best > 0 && seconds > kHopeless * best && (i > 0 || together == 1)) break;
+    if (best > 0 && seconds > kHopeless * best && (i > 0 || repeats == 1)) break;
   }
   if (best == 0 || least < best) best = least;
   return least;

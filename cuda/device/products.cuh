@@ -99,13 +99,13 @@ __device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std
                                            AmaxObserver& amax) {
   if (f.bias.data != nullptr) sum += load_at<C>(f.bias, column);
   // Observes the sum as well, so that an infinity is noticed even if the activation makes it finite.
-  const bool of_rounded = activates_rounded_sum(f);
-  if (f.z != nullptr || f.sums_are_kept || of_rounded) amax.add(sum);
-  if (of_rounded) sum = as_z(f.y.dtype, sum);
+  const bool activates_rounded = activates_rounded_sum(f);
+  if (f.z != nullptr || f.sums_are_kept || activates_rounded) amax.add(sum);
+  if (activates_rounded) sum = as_z(f.y.dtype, sum);
   if (f.z != nullptr) store_at(f.z, f.y.dtype, at, sum);
   if (f.accumulate) sum += load_at<C>(f.y.data, f.y.dtype, at);
   const C y = activated(f.activation, sum);
-  if (!of_rounded) amax.add(y);  // a GELU's result is never larger than its input, which was observed
+  if (!activates_rounded) amax.add(y);  // a GELU's result is never larger than its input, which was observed
   store_at(f.y.data, f.y.dtype, at, y);
 }
 

@@ -80,9 +80,9 @@ __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int c
   }
   for (int i = whole * kTogether + t; i < count; i += threads) sum[0] = R::combine(sum[0], load_at<C>(x, start + i));
 #pragma unroll
-  for (int apart = kTogether / 2; apart > 0; apart /= 2) {
+  for (int distance = kTogether / 2; distance > 0; distance /= 2) {
 #pragma unroll
-    for (int k = 0; k < apart; ++k) sum[k] = R::combine(sum[k], sum[k + apart]);
+    for (int k = 0; k < distance; ++k) sum[k] = R::combine(sum[k], sum[k + distance]);
   }
   return sum[0];
 }
@@ -142,12 +142,12 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t 
     }
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) partial[(y * kTogether + k) * static_cast<int>(blockDim.x) + x] = sum[k];
-    for (int apart = high / 2; apart > 0; apart /= 2) {
+    for (int distance = high / 2; distance > 0; distance /= 2) {
       __syncthreads();
-      if (y < apart)
+      if (y < distance)
         for (int k = 0; k < kTogether; ++k) {
           C& mine = partial[(y * kTogether + k) * static_cast<int>(blockDim.x) + x];
-          mine = R::combine(mine, partial[((y + apart) * kTogether + k) * static_cast<int>(blockDim.x) + x]);
+          mine = R::combine(mine, partial[((y + distance) * kTogether + k) * static_cast<int>(blockDim.x) + x]);
         }
     }
     if (y == 0 && i < v.inner) {
@@ -186,11 +186,11 @@ Plan plan_of(const View& v, const Out& y) {
   }
   plan.packed = plan.packed && packs(y.data, y.dtype) && packs_at(v.inner) && (v.reduced == 1 || packs_at(v.stride));
   if (v.reduced <= kFew) return plan;
-  const int together = plan.packed ? kPack : 1;
+  const int pack_size = plan.packed ? kPack : 1;
   plan.how = Plan::How::kColumns;
-  plan.wide = power_of_two_from(ceil_div(v.inner, together), kWarp);
+  plan.wide = power_of_two_from(ceil_div(v.inner, pack_size), kWarp);
   plan.high = std::min(kThreads / plan.wide, power_of_two_from(ceil_div(v.reduced, 4), kThreads));
-  const std::int64_t slices = ceil_div(v.inner, static_cast<std::int64_t>(plan.wide) * together);
+  const std::int64_t slices = ceil_div(v.inner, static_cast<std::int64_t>(plan.wide) * pack_size);
   const std::int64_t wanted = std::max<std::int64_t>(1, kWantedBlocks / std::max<std::int64_t>(1, v.outer * slices));
   const std::int64_t high = plan.high;
   plan.length = std::clamp(ceil_div(v.reduced, wanted), 4 * high, 64 * high);  // 4 to 64 elements per thread

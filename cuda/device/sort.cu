@@ -23,26 +23,26 @@ __global__ void __launch_bounds__(kThreads)
 
 /// Replaces every count by the sum of all counts before it. Must be launched as one block.
 __global__ void __launch_bounds__(kScanThreads) scan(std::uint32_t* x, std::int64_t count) {
-  __shared__ std::uint32_t of_warp[kScanThreads / kWarp];
+  __shared__ std::uint32_t warp_sums[kScanThreads / kWarp];
   const std::int64_t each = (count + kScanThreads - 1) / kScanThreads;
   const std::int64_t begin = static_cast<std::int64_t>(threadIdx.x) * each;
   const std::int64_t end = begin + each < count ? begin + each : count;
   std::uint32_t sum = 0;
   for (std::int64_t i = begin; i < end; ++i) sum += x[i];
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const auto sum_up_to = [lane](std::uint32_t of_lane) {
-    for (unsigned apart = 1; apart < kWarp; apart *= 2) {
-      const std::uint32_t below = __shfl_up_sync(0xffffffffu, of_lane, apart);
-      if (lane >= apart) of_lane += below;
+  const auto sum_up_to = [lane](std::uint32_t lane_sum) {
+    for (unsigned distance = 1; distance < kWarp; distance *= 2) {
+      const std::uint32_t below = __shfl_up_sync(0xffffffffu, lane_sum, distance);
+      if (lane >= distance) lane_sum += below;
     }
-    return of_lane;
+    return lane_sum;
   };
   const std::uint32_t up_to_here = sum_up_to(sum);
-  if (lane == kWarp - 1) of_warp[warp] = up_to_here;
+  if (lane == kWarp - 1) warp_sums[warp] = up_to_here;
   __syncthreads();
-  if (warp == 0) of_warp[lane] = sum_up_to(of_warp[lane]);
+  if (warp == 0) warp_sums[lane] = sum_up_to(warp_sums[lane]);
   __syncthreads();
-  std::uint32_t before = up_to_here - sum + (warp > 0 ? of_warp[warp - 1] : 0);
+  std::uint32_t before = up_to_here - sum + (warp > 0 ? warp_sums[warp - 1] : 0);
   for (std::int64_t i = begin; i < end; ++i) {
     const std::uint32_t here = x[i];
     x[i] = before;

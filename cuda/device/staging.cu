@@ -111,9 +111,9 @@ class Staging {
 void upload(void* to, const void* from, std::size_t bytes) {
   // Each object is created at its first use, with page-locked memory; `large` also gets 32 MiB of device memory.
   static Staging *small = nullptr, *large = nullptr;  // never destroyed: the CUDA driver may shut down first
-  Staging*& way = bytes <= kSmall ? small : large;
-  if (way == nullptr) way = new Staging(bytes <= kSmall ? kSmallPart : kLargePart, bytes > kSmall);
-  way->send(static_cast<char*>(to), static_cast<const char*>(from), bytes);
+  Staging*& staging = bytes <= kSmall ? small : large;
+  if (staging == nullptr) staging = new Staging(bytes <= kSmall ? kSmallPart : kLargePart, bytes > kSmall);
+  staging->send(static_cast<char*>(to), static_cast<const char*>(from), bytes);
 }
 
 }  // namespace binade::cuda

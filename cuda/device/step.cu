@@ -112,10 +112,10 @@ void run_decide(const DecideArgs& a) {
   check(cudaMemsetAsync(words.data(), 0, static_cast<std::size_t>(slices) * sizeof(std::uint32_t), context().stream),
         "verdict");
   scan(a.blocks, a.values, results.data(), words.data());
-  std::int64_t of_gradients = 0;
-  while (of_gradients < count && a.blocks[static_cast<std::size_t>(of_gradients)].slice < a.addresses.parameters)
-    ++of_gradients;
-  launch(decide, 1u, static_cast<unsigned>(kThreads), 0, a.addresses, results.data(), of_gradients, words.data(),
+  std::int64_t gradient_blocks = 0;
+  while (gradient_blocks < count && a.blocks[static_cast<std::size_t>(gradient_blocks)].slice < a.addresses.parameters)
+    ++gradient_blocks;
+  launch(decide, 1u, static_cast<unsigned>(kThreads), 0, a.addresses, results.data(), gradient_blocks, words.data(),
          slices, context().fault.first);
 }
 

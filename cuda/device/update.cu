@@ -115,10 +115,10 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
     a.extremes[blockIdx.x] = largest;
     return;
   }
-  BlockExtremes& of_slice = a.extremes[block.slice];
-  atomicMax(&of_slice.value, largest.value);
-  atomicMax(&of_slice.moment1, largest.moment1);
-  atomicMax(&of_slice.moment2, largest.moment2);
+  BlockExtremes& slice_extremes = a.extremes[block.slice];
+  atomicMax(&slice_extremes.value, largest.value);
+  atomicMax(&slice_extremes.moment1, largest.moment1);
+  atomicMax(&slice_extremes.moment2, largest.moment2);
 }
 
 /// The addresses of the average and the values of one slice.
@@ -159,9 +159,9 @@ void start_average(const AverageArguments& call, const Decided& decided) {
   std::vector<Averaged> slices;
   for (std::size_t s = 0; s < call.averages.size(); ++s)
     slices.push_back({call.averages[s], call.values[s], call.value_dtypes[s]});
-  const Buffer<Averaged> there(slices.data(), static_cast<std::int64_t>(slices.size()));
+  const Buffer<Averaged> on_device(slices.data(), static_cast<std::int64_t>(slices.size()));
   launch(average_blocks, static_cast<unsigned>(call.blocks.size()), kFlatThreads, 0, flat_blocks(call.blocks),
-         there.data(), call.weight, decided);
+         on_device.data(), call.weight, decided);
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ void combine_chunks(Tensor& partial, std::int64_t outer, std::int64_t chunks, st
     const std::int64_t column = block % slices * kColumns;
     const std::int64_t count = std::min(kColumns, inner - column);
     const Out start = base.at(block / slices * chunks * inner + column);
-    for (std::int64_t apart = 1; apart < chunks; apart *= 2)
-      for (std::int64_t i = 0; i + apart < chunks; i += 2 * apart)
-        loops.combine(start.at(i * inner).data, start.at((i + apart) * inner).data, count, is_double);
+    for (std::int64_t distance = 1; distance < chunks; distance *= 2)
+      for (std::int64_t i = 0; i + distance < chunks; i += 2 * distance)
+        loops.combine(start.at(i * inner).data, start.at((i + distance) * inner).data, count, is_double);
   });
 }
 
@@ -50,11 +50,12 @@ Tensor combined(Tensor& partial, const View& v, std::int64_t chunks, const Reduc
 /// Reduces x (outer, reduced), whose rows are contiguous, to (outer, 1), in the accumulate dtype.
 Tensor reduce_rows(In x, const View& v, const ReduceLoops& loops) {
   const std::int64_t chunks = std::max<std::int64_t>(1, (v.reduced + kGrain - 1) / kGrain);
-  const std::int64_t together = chunks > 1 ? 1
-                                           : std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(v.reduced, 1));
+  const std::int64_t rows_per_task = chunks > 1
+                                         ? 1
+                                         : std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(v.reduced, 1));
   Tensor partial = Tensor::empty(Shape{v.outer, chunks, 1}, accumulate_dtype(x.dtype));
   const Out results = output(partial);
-  parallel_for(v.outer * chunks, together, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(v.outer * chunks, rows_per_task, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t first = i % chunks * kGrain;
       loops.run(x.at(i / chunks * v.reduced + first), std::min(kGrain, v.reduced - first), results.at(i).data);

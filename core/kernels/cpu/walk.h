@@ -17,13 +17,13 @@ void for_each_chunk(const Walk& walk, F&& body) {
   constexpr std::int64_t kGrain = 1 << 14;
   if (walk.runs == 0 || walk.length == 0) return;
   const std::int64_t chunks = (walk.length + kGrain - 1) / kGrain;  // number of chunks of one run
-  const std::int64_t together = std::max<std::int64_t>(1, kGrain / walk.length);
-  const std::int64_t groups = (walk.runs + together - 1) / together;
+  const std::int64_t runs_per_task = std::max<std::int64_t>(1, kGrain / walk.length);
+  const std::int64_t groups = (walk.runs + runs_per_task - 1) / runs_per_task;
   parallel_blocks(groups * chunks, [&](std::int64_t block) {
     const std::int64_t begin = block % chunks * kGrain;
     const std::int64_t count = std::min(kGrain, walk.length - begin);
-    const std::int64_t first = block / chunks * together;
-    for (std::int64_t run = first; run < std::min(walk.runs, first + together); ++run) {
+    const std::int64_t first = block / chunks * runs_per_task;
+    for (std::int64_t run = first; run < std::min(walk.runs, first + runs_per_task); ++run) {
       Offsets offsets{};
       for (std::int64_t d = 0, rest = run; d < walk.outer; rest /= walk.extents[d++])
         for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] += rest % walk.extents[d] * walk.strides[d][i];

@@ -199,7 +199,9 @@ class NodeSink final : public GradSink {
 
  private:
   static bool observed() { return !detail::tape_observers().empty(); }
-  static bool separated() { return std::ranges::any_of(detail::tape_observers(), &TapeObserver::separates_gradients); }
+  static bool gradients_are_separated() {
+    return std::ranges::any_of(detail::tape_observers(), &TapeObserver::separates_gradients);
+  }
 
   void give(int i, Tensor gradient, bool owned) {
     if (observed()) gradients_seen_[static_cast<std::size_t>(i)] = gradient;
@@ -222,7 +224,7 @@ class NodeSink final : public GradSink {
     const auto same = [&edge](const Edge& other) {
       return other.node == edge.node && other.output == edge.output && other.leaf == edge.leaf;
     };
-    if (std::ranges::count_if(node_.edges(), same) != 1 || separated()) return nullptr;
+    if (std::ranges::count_if(node_.edges(), same) != 1 || gradients_are_separated()) return nullptr;
     const Tensor* there = nullptr;
     if (edge.node != nullptr)
       there = pending_.unshared(edge);

@@ -29,12 +29,12 @@ void count_alive() {
 
 /// Refers to this thread's own Runtime, the one that it created or that of its RuntimeScope; null if it has none. The
 /// inner pointer becomes null when the Runtime is destroyed.
-std::shared_ptr<std::atomic<Runtime*>>& own() {
+std::shared_ptr<std::atomic<Runtime*>>& thread_runtime() {
   constinit thread_local PerThread<std::shared_ptr<std::atomic<Runtime*>>> runtime;
   return runtime.get();
 }
-Runtime* find_own() {
-  const auto& self = own();
+Runtime* find_thread_runtime() {
+  const auto& self = thread_runtime();
   return self != nullptr ? self->load(std::memory_order_acquire) : nullptr;
 }
 
@@ -49,7 +49,7 @@ void check_plan_rules(const RuntimeOptions& options, const RuntimeOptions& alive
 }  // namespace
 
 Runtime::Runtime(const RuntimeOptions& options) : options_(options), cpu_threads_(std::make_unique<CpuThreads>()) {
-  check<ArgumentError>(find_own() == nullptr,
+  check<ArgumentError>(find_thread_runtime() == nullptr,
                        "Runtime: this thread has one already; destroy it before making another, or make the other on a "
                        "thread of its own");
   check<ArgumentError>(options.threads >= 0 && options.threads <= 1024, "Runtime: wanted 0 to 1024 threads, got {}",
@@ -66,7 +66,7 @@ Runtime::Runtime(const RuntimeOptions& options) : options_(options), cpu_threads
   g_alive.push_back(this);
   count_alive();
   step_context() = StepContext{.seed = options.seed};
-  own() = self_;
+  thread_runtime() = self_;
 }
 
 Runtime::~Runtime() {
@@ -79,7 +79,7 @@ Runtime::~Runtime() {
 RandomStream Runtime::next_init_stream() { return {options_.seed, RngPurpose::kInit, 0, 0, initialized_++}; }
 
 Runtime* Runtime::find_current() {
-  Runtime* const mine = find_own();
+  Runtime* const mine = find_thread_runtime();
   return mine != nullptr ? mine : g_only.load(std::memory_order_acquire);
 }
 
@@ -96,16 +96,16 @@ Runtime& Runtime::current() {
                   g_count.load()));
 }
 
-InheritedRuntime::InheritedRuntime() : self_(own()) {}
+InheritedRuntime::InheritedRuntime() : self_(thread_runtime()) {}
 
 RuntimeScope::RuntimeScope(Runtime& runtime) : RuntimeScope(runtime.self_) {}
 RuntimeScope::RuntimeScope(const InheritedRuntime& runtime) : RuntimeScope(runtime.self_) {}
 RuntimeScope::RuntimeScope(std::shared_ptr<Runtime::Self> self)
-    : outer_(std::exchange(own(), std::move(self))), outer_seed_(step_context().seed) {
-  if (const Runtime* const runtime = find_own()) step_context().seed = runtime->seed();
+    : outer_(std::exchange(thread_runtime(), std::move(self))), outer_seed_(step_context().seed) {
+  if (const Runtime* const runtime = find_thread_runtime()) step_context().seed = runtime->seed();
 }
 RuntimeScope::~RuntimeScope() {
-  own() = std::move(outer_);
+  thread_runtime() = std::move(outer_);
   step_context().seed = outer_seed_;
 }
 

@@ -84,6 +84,6 @@ constexpr Entry kEntries[] = {{&ops::Attention::info, attention_gradients}};
 
 }  // namespace
 
-std::span<const Entry> of_attention() { return kEntries; }
+std::span<const Entry> derivatives_of_attention() { return kEntries; }
 
 }  // namespace binade::derivatives

@@ -87,6 +87,6 @@ constexpr Entry kEntries[] = {
 
 }  // namespace
 
-std::span<const Entry> of_binary_ops() { return kEntries; }
+std::span<const Entry> derivatives_of_binary_ops() { return kEntries; }
 
 }  // namespace binade::derivatives

@@ -124,6 +124,6 @@ constexpr Entry kEntries[] = {
 
 }  // namespace
 
-std::span<const Entry> of_convolutions() { return kEntries; }
+std::span<const Entry> derivatives_of_convolutions() { return kEntries; }
 
 }  // namespace binade::derivatives

@@ -16,6 +16,6 @@ constexpr Entry kEntries[] = {
 
 }  // namespace
 
-std::span<const Entry> of_image_ops() { return kEntries; }
+std::span<const Entry> derivatives_of_image_ops() { return kEntries; }
 
 }  // namespace binade::derivatives

@@ -113,6 +113,6 @@ constexpr Entry kEntries[] = {
 
 }  // namespace
 
-std::span<const Entry> of_losses() { return kEntries; }
+std::span<const Entry> derivatives_of_losses() { return kEntries; }
 
 }  // namespace binade::derivatives

@@ -109,6 +109,6 @@ constexpr Entry kEntries[] = {
 
 }  // namespace
 
-std::span<const Entry> of_norms() { return kEntries; }
+std::span<const Entry> derivatives_of_norms() { return kEntries; }
 
 }  // namespace binade::derivatives

@@ -125,6 +125,6 @@ Variable wide_matmul(const Variable& a, const Variable& b, const ops::Matmul::Pa
   return apply_one<WideMatmul>(p, {a, b});
 }
 
-std::span<const Entry> of_products() { return kEntries; }
+std::span<const Entry> derivatives_of_products() { return kEntries; }
 
 }  // namespace binade::derivatives

@@ -37,6 +37,6 @@ constexpr Entry kEntries[] = {
 
 }  // namespace
 
-std::span<const Entry> of_reductions() { return kEntries; }
+std::span<const Entry> derivatives_of_reductions() { return kEntries; }
 
 }  // namespace binade::derivatives

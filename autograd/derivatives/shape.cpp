@@ -41,6 +41,6 @@ constexpr Entry kEntries[] = {
 
 }  // namespace
 
-std::span<const Entry> of_shape_ops() { return kEntries; }
+std::span<const Entry> derivatives_of_shape_ops() { return kEntries; }
 
 }  // namespace binade::derivatives

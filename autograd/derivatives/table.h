@@ -13,16 +13,16 @@ struct Entry {
   const char* advice = nullptr;
 };
 
-std::span<const Entry> of_unary_ops();
-std::span<const Entry> of_binary_ops();
-std::span<const Entry> of_shape_ops();
-std::span<const Entry> of_reductions();
-std::span<const Entry> of_products();
-std::span<const Entry> of_convolutions();
-std::span<const Entry> of_norms();
-std::span<const Entry> of_image_ops();
-std::span<const Entry> of_losses();
-std::span<const Entry> of_attention();
+std::span<const Entry> derivatives_of_unary_ops();
+std::span<const Entry> derivatives_of_binary_ops();
+std::span<const Entry> derivatives_of_shape_ops();
+std::span<const Entry> derivatives_of_reductions();
+std::span<const Entry> derivatives_of_products();
+std::span<const Entry> derivatives_of_convolutions();
+std::span<const Entry> derivatives_of_norms();
+std::span<const Entry> derivatives_of_image_ops();
+std::span<const Entry> derivatives_of_losses();
+std::span<const Entry> derivatives_of_attention();
 
 /// Returns the derivative of the op that `node` records: its own or that in the lists above. Throws AutogradError with
 /// op, module path and advice if there is none.

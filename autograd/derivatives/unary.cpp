@@ -62,6 +62,6 @@ constexpr Entry kEntries[] = {
 
 }  // namespace
 
-std::span<const Entry> of_unary_ops() { return kEntries; }
+std::span<const Entry> derivatives_of_unary_ops() { return kEntries; }
 
 }  // namespace binade::derivatives

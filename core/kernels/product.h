@@ -106,13 +106,14 @@ class PatchProduct {
   void run() {
     for (std::int64_t i = 0; i < depth_.blocks; ++i) {
       const Block block = depth_.block(i);
-      const bool last = i + 1 == depth_.blocks;
+      const bool last_block = i + 1 == depth_.blocks;
       if (!direct_) pack_a(block);
       for (std::int64_t p = patch_.panel_begin; p < patch_.panel_end; ++p) {
         // Prefetches the next panel or, during the last panel, the first one of the next block.
-        const bool end = p + 1 == patch_.panel_end;
-        const std::int64_t next = end ? patch_.panel_begin : p + 1, lane = end && !last ? block.end : block.begin;
-        times_panel(block, last, p, b_.panel(next) + lane * b_.step_bytes(next));
+        const bool last_panel = p + 1 == patch_.panel_end;
+        const std::int64_t next = last_panel ? patch_.panel_begin : p + 1,
+                           lane = last_panel && !last_block ? block.end : block.begin;
+        times_panel(block, last_block, p, b_.panel(next) + lane * b_.step_bytes(next));
       }
     }
   }

@@ -105,8 +105,8 @@ struct TileArgs {
   int columns = 0;         ///< 1 … kTileColumns
   bool accumulate = false;
   AmaxObserver* amax = nullptr;  ///< observes C; null while C holds partial sums
-  /// B of a later tile: a quarter as many bytes as this tile reads of a full panel are prefetched from here into L2
-  /// while products run. Null: B again. AMX tile registers prefetch nothing.
+  /// Address of B for a later tile; null: this tile's B. The tile prefetches memory from here on into L2, one byte for
+  /// every four that it reads of a full panel of B. Tiles in AMX registers prefetch nothing.
   const char* ahead = nullptr;
 };
 

@@ -30,7 +30,7 @@ const void* offset_by(const void* data, DType dtype, std::int64_t elements) {
 
 /// Returns true if there is no bias, or if the library can add it: the bias must have the result's dtype. The library
 /// cannot add an f32 bias to f32 results of 8-bit products.
-bool adds_bias(const GemmArgs& g) {
+bool library_adds_bias(const GemmArgs& g) {
   if (g.bias == nullptr) return true;
   return g.out == DType::f32 ? g.in != DType::u8 : g.low_bias;
 }
@@ -61,10 +61,10 @@ bool gelu_by_library(const GemmArgs& g) {
 bool finish_in_place(const GemmArgs& g) {
   GemmArgs sums = only_sums(g);
   if (g.pre_activation != nullptr) sums.c = g.pre_activation;
-  if (!adds_bias(g)) sums.bias = nullptr;
+  if (!library_adds_bias(g)) sums.bias = nullptr;
   if (!library_gemm(sums)) return false;
   Finish finish = finish_of(g);
-  if (adds_bias(g)) {
+  if (library_adds_bias(g)) {
     finish.bias = {};
     finish.sums_are_kept = g.pre_activation != nullptr;
     finish.z = nullptr;
@@ -109,7 +109,7 @@ bool gemm_by_library(const GemmArgs& g) {
     return true;
   }
   const bool sums_only = g.activation == Activation::kNone && g.pre_activation == nullptr;
-  const bool nothing_left = sums_only && adds_bias(g);
+  const bool nothing_left = sums_only && library_adds_bias(g);
   if (nothing_left) {
     Finish finish = finish_of(g);
     if (!evenly_spaced(g.c_offsets, g.batch, finish.batch.stride)) return false;
@@ -121,7 +121,7 @@ bool gemm_by_library(const GemmArgs& g) {
   }
   if (g.batch != 1 || g.c_offsets != nullptr)
     return false;  // products of layers are not batched, and batched products have no bias
-  if (is_half(g.out) && !adds_bias(g)) return finish_in_panels(g);
+  if (is_half(g.out) && !library_adds_bias(g)) return finish_in_panels(g);
   if (g.activation == Activation::kGeluTanh && is_half(g.out) && gelu_is_fused(context().capability)) {
     if (gelu_by_library(g)) return true;
     note_fallback(g, "a GELU", "a pass of its own");

@@ -232,7 +232,7 @@ static std::optional<PlanEpilogue> epilogue_of(const GemmArgs& g) {
 
 /// Returns true if cuBLASLt can add the bias: it must have the result's dtype, begin at a multiple of 16 bytes (the
 /// heuristics assume this), and not belong to f32 results of codes.
-static bool adds_bias(const GemmArgs& g) {
+static bool library_adds_bias(const GemmArgs& g) {
   const bool fits = g.out == DType::f32 ? !g.low_bias && g.in != DType::u8 : g.low_bias;
   return fits && reinterpret_cast<std::uintptr_t>(g.bias) % 16 == 0;
 }
@@ -244,7 +244,7 @@ std::optional<PlanKey> plan_key(const GemmArgs& g) {
   if (g.k == 0 || g.m >= kLimit || g.n >= kLimit || g.k >= kLimit || g.batch >= kLimit) return std::nullopt;
   const bool codes = g.in == DType::u8;
   if (codes && g.b_format == Float8::e5m2) return std::nullopt;
-  if (g.bias != nullptr && (g.accumulate || !adds_bias(g))) return std::nullopt;
+  if (g.bias != nullptr && (g.accumulate || !library_adds_bias(g))) return std::nullopt;
   if (g.out != DType::f32 && g.out != (codes ? DType::bf16 : g.in)) return std::nullopt;
   const std::optional<PlanOperand> a = operand_of(g.m, g.k, g.a_row, g.a_col);
   const std::optional<PlanOperand> b = operand_of(g.n, g.k, g.b_col, g.b_row);

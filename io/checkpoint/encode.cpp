@@ -236,7 +236,7 @@ class ImageWriter {
 
   /// Returns the group that holds `name`, which is created with its parents, and the last component of `name`.
   std::pair<hid_t, std::string> parent_of(const std::string& name) {
-    check<ArgumentError>(taken_.insert(name).second, "checkpoint entry \"{}\": the name is taken", name);
+    check<ArgumentError>(names_.insert(name).second, "checkpoint entry \"{}\": the name is taken", name);
     const std::size_t slash = name.rfind('/');
     const std::string leaf = slash == std::string::npos ? name : name.substr(slash + 1);
     check<ArgumentError>(is_valid_name(leaf),
@@ -291,7 +291,7 @@ class ImageWriter {
   Handle file_;
   std::map<std::string, GroupContents> contents_;
   std::map<std::string, Handle> groups_;
-  std::set<std::string> taken_;
+  std::set<std::string> names_;
   std::string manifest_;  // one line for each tensor
 };
 

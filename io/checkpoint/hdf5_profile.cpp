@@ -145,15 +145,16 @@ Type read_type(Cursor& c) {
     const std::uint64_t exponent_at = c.number(1, "float exponent"), exponent_bits = c.number(1, "float exponent");
     c.expect(1, 0, "float mantissa offset");
     const std::uint64_t mantissa_bits = c.number(1, "float mantissa"), bias = c.number(4, "float bias");
-    struct Known {
+    struct FloatFormat {
       StoredType type;
       std::uint64_t size, exponent_at, exponent_bits, bias;
     };
-    constexpr Known kKnown[] = {{StoredType::kF16, 2, 10, 5, 15},
-                                {StoredType::kBf16, 2, 7, 8, 127},
-                                {StoredType::kF32, 4, 23, 8, 127},
-                                {StoredType::kF64, 8, 52, 11, 1023}};
-    for (const Known& k : kKnown) {  // flags: byte 1 is the offset of the sign, 0x20 = implied leading mantissa bit
+    constexpr FloatFormat kFormats[] = {{StoredType::kF16, 2, 10, 5, 15},
+                                        {StoredType::kBf16, 2, 7, 8, 127},
+                                        {StoredType::kF32, 4, 23, 8, 127},
+                                        {StoredType::kF64, 8, 52, 11, 1023}};
+    for (const FloatFormat& k :
+         kFormats) {  // flags: byte 1 is the offset of the sign, 0x20 = implied leading mantissa bit
       const std::uint64_t wanted_flags = ((8 * k.size - 1) << 8) | 0x20;
       if (size == k.size && exponent_at == k.exponent_at && exponent_bits == k.exponent_bits &&
           mantissa_bits == k.exponent_at && bias == k.bias && flags == wanted_flags)

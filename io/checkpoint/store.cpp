@@ -21,10 +21,10 @@ constexpr std::size_t kKeptAside = 8;  // number of damaged files that are kept
 std::string temporary_name(const std::string& file) { return "." + file + ".saving"; }
 
 bool is_own_temporary(const std::string& name) {
-  constexpr std::string_view kEnd = ".saving";
+  constexpr std::string_view kSavingSuffix = ".saving";
   if (name == std::string(".") + kManifestName + ".tmp") return true;
-  return name.size() > kEnd.size() + 1 && name.front() == '.' && name.ends_with(kEnd) &&
-         step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kEnd.size())).has_value();
+  return name.size() > kSavingSuffix.size() + 1 && name.front() == '.' && name.ends_with(kSavingSuffix) &&
+         step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kSavingSuffix.size())).has_value();
 }
 
 /// The components of the name of a renamed file, like "ckpt-000000000500.h5.corrupt-2": file, reason and number.

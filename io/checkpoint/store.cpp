@@ -55,7 +55,7 @@ class RetryableError : public StorageError {
 };
 
 template <class E = StorageError>
-void must(int error, const std::string& path, const char* doing, const std::string& name) {
+void check_done(int error, const std::string& path, const char* doing, const std::string& name) {
   check<E>(error == 0, "checkpoint {}/{}: cannot {}: {}; the last commit is intact", path, name, doing,
            error_text(error));
 }
@@ -97,8 +97,8 @@ void CheckpointStore::reconcile() {
   std::vector<std::string> names;
   // Files that a killed process renamed may be visible but not yet durable, so the folder is synced before they are
   // used.
-  must(ops.sync(folder_.get()), path_, "sync", ".");
-  must(ops.list(folder_.get(), names), path_, "list", ".");
+  check_done(ops.sync(folder_.get()), path_, "sync", ".");
+  check_done(ops.list(folder_.get(), names), path_, "list", ".");
   std::vector<std::byte> text;
   const int error = read_file(ops, folder_.get(), kManifestName, kManifestLimit, text);
   // An unreadable MANIFEST is an error, because it alone records which checkpoints are good and which one is
@@ -246,8 +246,8 @@ void CheckpointStore::encode_and_commit(SaveRequest& request, SaveOutcome& outco
   check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits",
                        request.step);
   request.state = on_host(request.state);  // the assignment frees the tensors on the device
-  if (const std::optional<std::string> sick = first_non_finite(request.state))
-    throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
+  if (const std::optional<std::string> non_finite = first_non_finite(request.state))
+    throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *non_finite));
   if (request.state_hash.empty() && request.hash) request.state_hash = request.hash(request.state);
   const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
   request.state = StateDict();
@@ -288,13 +288,13 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
                        : move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
   if (error == EEXIST) error = set_aside_and_rename(temporary, name);
   if (error != 0) ops.unlink(folder_.get(), temporary);
-  must(error, path_, "rename into place", name);
+  check_done(error, path_, "rename into place", name);
   sync_folder(name);
 }
 
 /// Removes the entries for which `is_gone` returns true from manifest_. Returns a copy of the rest, to be written.
 template <class F>
-Manifest CheckpointStore::without(const F& is_gone) {
+Manifest CheckpointStore::remove_entries(const F& is_gone) {
   const std::scoped_lock lock(mutex_);
   Manifest now = manifest_;  // comes first, so that a failed allocation changes nothing
   std::erase_if(now.entries, is_gone);
@@ -306,7 +306,7 @@ Manifest CheckpointStore::without(const F& is_gone) {
 /// file as good. Returns 0 or errno.
 int CheckpointStore::remove_from_manifest(const std::string& name) {
   if (!listed_on_disk_.contains(name)) return 0;
-  return replace_manifest(without([&](const ManifestEntry& e) { return e.file == name; }));
+  return replace_manifest(remove_entries([&](const ManifestEntry& e) { return e.file == name; }));
 }
 
 /// Sets `aside` to NAME.WHY-1, NAME.WHY-2, … and calls `move`, which renames a file to `aside`, until it returns
@@ -353,30 +353,30 @@ void CheckpointStore::write_temporary(const CheckpointImage& image, const std::s
   FileOps& ops = *options_.ops;
   Opened opened = try_open(ops, &FileOps::create_exclusive, folder_.get(), temporary);
   if (opened.error == EEXIST) {
-    must(ops.unlink(folder_.get(), temporary), path_, "remove a stale file", temporary);
+    check_done(ops.unlink(folder_.get(), temporary), path_, "remove a stale file", temporary);
     opened = try_open(ops, &FileOps::create_exclusive, folder_.get(), temporary);
   }
-  must(opened.error, path_, "create", temporary);
+  check_done(opened.error, path_, "create", temporary);
   FileHandle& file = opened.handle;
-  must(write_all(ops, file.get(), image.bytes()), path_, "write", temporary);
-  must<RetryableError>(ops.sync(file.get()), path_, "sync", temporary);
+  check_done(write_all(ops, file.get(), image.bytes()), path_, "write", temporary);
+  check_done<RetryableError>(ops.sync(file.get()), path_, "sync", temporary);
   ops.drop_cache(file.get());
-  must<RetryableError>(file.close(), path_, "close", temporary);
+  check_done<RetryableError>(file.close(), path_, "close", temporary);
   compare_with_disk(image, temporary);
 }
 
 void CheckpointStore::compare_with_disk(const CheckpointImage& image, const std::string& name) {
   FileOps& ops = *options_.ops;
   const auto [error, file] = try_open(ops, &FileOps::open_read, folder_.get(), name);
-  must<RetryableError>(error, path_, "open to read back", name);
+  check_done<RetryableError>(error, path_, "open to read back", name);
   FileStatus status;
-  must<RetryableError>(ops.status(file.get(), status), path_, "read back", name);
+  check_done<RetryableError>(ops.status(file.get(), status), path_, "read back", name);
   bool same = status.regular && status.bytes == image.bytes().size();
   std::vector<std::byte> chunk(std::min(image.bytes().size(), std::size_t{4} << 20));
   for (std::size_t at = 0; same && at < image.bytes().size(); at += chunk.size()) {
     const auto wanted = image.bytes().subspan(at, std::min(chunk.size(), image.bytes().size() - at));
     const std::span<std::byte> got = std::span(chunk).first(wanted.size());
-    must<RetryableError>(read_exactly(ops, file.get(), at, got), path_, "read back", name);
+    check_done<RetryableError>(read_exactly(ops, file.get(), at, got), path_, "read back", name);
     same = std::memcmp(wanted.data(), got.data(), wanted.size()) == 0;
   }
   check<RetryableError>(
@@ -411,8 +411,8 @@ int CheckpointStore::next_aside(const std::string& name, const std::string& why)
   std::vector<std::string> names;
   options_.ops->list(folder_.get(), names);  // if this fails, the caller searches for a free name
   int next = 1;
-  for (const std::string& there : names)
-    if (const auto aside = set_aside_from(there); aside && aside->file == name && aside->why == why)
+  for (const std::string& existing : names)
+    if (const auto aside = set_aside_from(existing); aside && aside->file == name && aside->why == why)
       next = std::max(next, aside->number + 1);
   return next;
 }
@@ -435,7 +435,7 @@ void CheckpointStore::prune_corrupt() {
 
 void CheckpointStore::record(ManifestEntry entry) {
   Manifest now;
-  std::vector<std::string> doomed;
+  std::vector<std::string> superfluous;
   {
     const std::scoped_lock lock(mutex_);
     std::vector<ManifestEntry> entries = manifest_.entries;
@@ -449,12 +449,12 @@ void CheckpointStore::record(ManifestEntry entry) {
       if (keep[i])
         left.push_back(entries[i]);
       else
-        doomed.push_back(entries[i].file);
+        superfluous.push_back(entries[i].file);
     now = {.entries = left, .last_trouble = manifest_.last_trouble};
     manifest_.entries = std::move(left);  // comes last, so that a failed allocation above changes nothing
   }
   write_manifest(now);
-  for (const std::string& file : doomed) options_.ops->unlink(folder_.get(), file);
+  for (const std::string& file : superfluous) options_.ops->unlink(folder_.get(), file);
 }
 
 int CheckpointStore::replace_manifest(const Manifest& manifest) {
@@ -504,7 +504,8 @@ LoadedCheckpoint CheckpointStore::load_newest() {
     options_.warn(why + "; trying the one before");
   }
   if (!lost.empty()) {
-    write_manifest(without([&](const ManifestEntry& e) { return std::ranges::find(lost, e.file) != lost.end(); }));
+    write_manifest(
+        remove_entries([&](const ManifestEntry& e) { return std::ranges::find(lost, e.file) != lost.end(); }));
     prune_corrupt();
   }
   if (loaded.file.empty()) none_left(path_, names.size());
@@ -535,7 +536,7 @@ void CheckpointStore::abandon_after(std::int64_t step) {
   std::vector<std::string> later;
   for (const ManifestEntry& e : entries())
     if (e.step > step) later.push_back(e.file);
-  const Manifest now = without([&](const ManifestEntry& e) { return e.step > step; });
+  const Manifest now = remove_entries([&](const ManifestEntry& e) { return e.step > step; });
   // The newest is renamed first. If the process is killed before the end, the checkpoints up to some step remain,
   // without a gap.
   for (const std::string& file : std::views::reverse(later)) {

@@ -132,13 +132,13 @@ class CheckpointStore {
   /// Writes an image to a temporary file, and gives it the name `name`. An existing file of that name is overwritten if
   /// `supersedes`; otherwise it gets a second name first.
   void write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes);
-  /// Returns MANIFEST without the entries for which is_gone(entry) is true.
+  /// Removes the entries for which is_gone(entry) is true, and returns a copy of the rest, to be written to MANIFEST.
   template <class F>
-  Manifest without(const F& is_gone);
+  Manifest remove_entries(const F& is_gone);
   int remove_from_manifest(const std::string& name);
   template <class F>
   int with_name_aside(const std::string& name, const std::string& why, std::string& aside, const F& move);
-  /// Gives the file `name` a second name, and then the name to the temporary file.
+  /// Keeps the existing file `name` under a second name, and renames the temporary file to `name`.
   int set_aside_and_rename(const std::string& temporary, const std::string& name);
   /// Syncs the folder. Throws StorageError that names the checkpoint.
   void sync_folder(const std::string& name);

@@ -228,7 +228,7 @@ class TrainingRun::Journal {
         continue_after_rollback();
     }
     if (ended.empty()) return {};
-    if (save_by_clock && ended.back().committed && trainer_.steps() < options_.steps) start_save(By::kClock);
+    if (save_by_clock && ended.back().committed && trainer_.steps() < options_.steps) start_save(SaveTrigger::kClock);
     last_step_end_ = Clock::now();
     return ended.back();
   }
@@ -252,20 +252,20 @@ class TrainingRun::Journal {
     saving_.ended = collect_saves();
     records_.timing(last, seconds, std::exchange(saving_, {}));
     if (due(last.step, options_.eval_every)) evaluate(last.step);
-    if (save_times_->due_at_step(last.step) && last.step < options_.steps) start_save(By::kStep);
+    if (save_times_->due_at_step(last.step) && last.step < options_.steps) start_save(SaveTrigger::kStep);
     saving_.concurrent = store_.saving();
   }
 
-  enum class By { kStep, kClock };
+  enum class SaveTrigger { kStep, kClock };
 
   /// Starts a save. Skips it if another save is in flight, so that a slow disk makes checkpoints rarer, not steps
   /// slower. But a save by step count waits for a save by the clock, so that timing does not decide which steps have
   /// checkpoints.
-  void start_save(By by) {
+  void start_save(SaveTrigger trigger) {
     const Clock::time_point begun = Clock::now();
-    if (by == By::kStep && saving_by_clock_) store_.wait();
+    if (trigger == SaveTrigger::kStep && saving_by_clock_) store_.wait();
     if (store_.saving()) return;
-    saving_by_clock_ = by == By::kClock;
+    saving_by_clock_ = trigger == SaveTrigger::kClock;
     store_.start_save(save_request());
     save_times_->save_started(steady_seconds());
     saving_.stall_seconds += std::chrono::duration<double>(Clock::now() - begun).count();
@@ -385,12 +385,12 @@ class TrainingRun::Journal {
     for (const std::string& note : plans_.unreported_notes()) records_.event("library", trainer_.steps(), note);
   }
 
-  struct SaveNow {
+  struct SaveNowOptions {
     double patience = 0;      ///< seconds during which a failed save is retried
     bool supersedes = false;  ///< may replace a checkpoint of the same step that this process wrote
   };
 
-  void save_now(const SaveNow& how) {
+  void save_now(const SaveNowOptions& how) {
     store_.wait();
     collect_saves();
     const double end = steady_seconds() + (options_.save_failure == SaveFailure::kStop ? 0 : how.patience);

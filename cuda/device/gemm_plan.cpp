@@ -169,9 +169,9 @@ struct Writer {
   void operator()(const char* name, std::int64_t x) { add(name, std::to_string(x)); }
   void operator()(const char* name, bool x) { add(name, x ? "1" : "0"); }
   void operator()(const char* name, const PlanOperand& x) { add(name, text_of(x)); }
-  /// Omits the value `usual`, because lines were written without this member before it existed.
-  void optional(const char* name, PlanEpilogue x, PlanEpilogue usual) {
-    if (x != usual) add(name, std::string(kEpilogueNames[static_cast<int>(x)]));
+  /// Omits the value `default_value`, because lines were written without this member before it existed.
+  void optional(const char* name, PlanEpilogue x, PlanEpilogue default_value) {
+    if (x != default_value) add(name, std::string(kEpilogueNames[static_cast<int>(x)]));
   }
   void add(const char* name, const std::string& value) { line += std::string(" ") + name + "=" + value; }
 };

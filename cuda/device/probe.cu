@@ -43,7 +43,7 @@ struct Extremes {
   }
 };
 
-struct Nearer {
+struct Minimum {
   __device__ static double combine(double a, double b) { return b < a ? b : a; }
 };
 
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) nearest(SingularityProbe probe) {
     const std::int64_t row = i / v.cols;
     found.add(load_at<C>(v.x.data, v.x.dtype, row * v.x.pitch + (i - row * v.cols)));
   }
-  const double least = fold_block<Nearer, kThreads>(found.nearest(probe.low, probe.high));
+  const double least = fold_block<Minimum, kThreads>(found.nearest(probe.low, probe.high));
   // The bits of non-negative doubles are ordered like their values.
   if (threadIdx.x == 0)
     atomicMin(reinterpret_cast<unsigned long long*>(probe.nearest), std::bit_cast<unsigned long long>(least));

@@ -8,13 +8,13 @@
 namespace binade::cuda {
 namespace {
 
-struct Same {
+struct Identity {
   template <class C>
   __device__ C operator()(const C (&x)[1], std::int64_t) const {
     return x[0];
   }
 };
-struct Sum {
+struct Add {
   template <class C>
   __device__ C operator()(const C (&x)[2], std::int64_t) const {
     return x[0] + x[1];
@@ -85,7 +85,7 @@ void run_convert(const ConvertArgs& call) {
     return launch(convert_whole, grid_for(ceil_div(call.rows * call.cols, 256)), 256, 0, call.to, call.from, call.rows,
                   call.cols);
   // A copy is not observed, because its values were observed when they were computed.
-  map<1>(Same{}, {In{call.from.data, call.from.dtype}}, {call.to.data, call.to.dtype},
+  map<1>(Identity{}, {In{call.from.data, call.from.dtype}}, {call.to.data, call.to.dtype},
          row_walk(call.rows, call.cols, {call.from.pitch, call.to.pitch}),
          call.from.dtype == call.to.dtype ? nullptr : context().amax_words);
 }
@@ -105,7 +105,7 @@ void run_fill(const FillArgs& call) {
 }
 
 void run_accumulate(const AccumulateArgs& call) {
-  map<2>(Sum{}, {In{call.into.data, call.into.dtype}, In{call.from.data, call.from.dtype}},
+  map<2>(Add{}, {In{call.into.data, call.into.dtype}, In{call.from.data, call.from.dtype}},
          {call.into.data, call.into.dtype},
          row_walk(call.rows, call.cols, {call.into.pitch, call.from.pitch, call.into.pitch}));
 }
@@ -120,7 +120,7 @@ void run_additive_mask(const AdditiveMaskArgs& call) {
   const In in[] = {{call.mask.data, call.mask.dtype}};
   const Out out{call.to.data, call.to.dtype};
   const Walk walk = row_walk(call.rows, call.cols, {call.mask.pitch, call.cols});
-  if (is_floating(call.mask.dtype)) return map<1>(Same{}, in, out, walk, nullptr);
+  if (is_floating(call.mask.dtype)) return map<1>(Identity{}, in, out, walk, nullptr);
   map<1>(Hidden{}, in, out, walk, nullptr);
 }
 

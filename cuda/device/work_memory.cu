@@ -13,11 +13,12 @@ namespace {
 constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kSmallest = std::size_t{1} << 20;
 
+/// A stack of allocations in one piece of device memory.
 struct Block {
   char* base = nullptr;
   std::size_t capacity = 0;
   std::vector<std::size_t> taken;  // offsets of allocations, in order; a released one is removed when it is on top
-  std::vector<bool> given_back;
+  std::vector<bool> released;      // for each allocation: true if it was released
   std::size_t top = 0;
 
   bool owns(const void* memory) const { return memory >= base && memory < base + capacity; }
@@ -47,7 +48,7 @@ Block& grow(std::size_t bytes) {
   if (base == nullptr && capacity > bytes) base = obtain(capacity = bytes);
   if (base == nullptr)
     throw Failure(Status::kNoMemory, "the device has no " + std::to_string(bytes) + " bytes for an op to work in");
-  return blocks().emplace_back(Block{.base = base, .capacity = capacity, .taken = {}, .given_back = {}});
+  return blocks().emplace_back(Block{.base = base, .capacity = capacity, .taken = {}, .released = {}});
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ void* allocate_work(std::size_t bytes) {
                             [&](const Block& b) { return b.capacity - b.top >= bytes; });
   Block& from = block != blocks().end() ? *block : grow(bytes);
   from.taken.push_back(from.top);
-  from.given_back.push_back(false);
+  from.released.push_back(false);
   char* memory = from.base + from.top;
   from.top += bytes;
 #if !defined(__CUDACC__)
@@ -73,11 +74,11 @@ void release_work(void* memory) noexcept {
     if (!block.owns(memory)) continue;
     const auto offset = static_cast<std::size_t>(static_cast<char*>(memory) - block.base);
     const auto at = std::lower_bound(block.taken.begin(), block.taken.end(), offset);
-    block.given_back[static_cast<std::size_t>(at - block.taken.begin())] = true;
-    while (!block.taken.empty() && block.given_back.back()) {
+    block.released[static_cast<std::size_t>(at - block.taken.begin())] = true;
+    while (!block.taken.empty() && block.released.back()) {
       block.top = block.taken.back();
       block.taken.pop_back();
-      block.given_back.pop_back();
+      block.released.pop_back();
     }
     return;
   }

@@ -17,7 +17,7 @@
 
 namespace binade::amp {
 
-/// A decision from the telemetry of step k applies at step k + 8, because a device may be that far ahead of the host.
+/// A decision from the telemetry of step k applies at step k + 8, because 8 steps may be in flight (TrainerOptions).
 inline constexpr std::int64_t kTelemetryDelay = 8;
 /// Binades that LossScaleOptions::measured() leaves between the largest scaled gradient and overflow.
 inline constexpr double kMeasuredHeadroom = 4;

@@ -10,10 +10,10 @@ namespace binade::amp {
 
 /// Detects loss spikes: steps whose loss is finite but absurdly high, and whose gradient norm is an outlier as well.
 ///
-/// Loss and norm are compared with those of the window: `window` committed steps before the latest kTelemetryDelay (a
-/// device may be that far ahead of the host). The comparison uses the median and the robust deviation, which outliers
-/// in up to half of the window hardly change. A loss is absurd if it exceeds the median by `spread` deviations and by
-/// `relative` times the median, and also exceeds either
+/// Loss and norm are compared with those of the window: `window` committed steps before the latest kTelemetryDelay,
+/// which may still be in flight. The comparison uses the median and the robust deviation, which outliers in up to half
+/// of the window hardly change. A loss is absurd if it exceeds the median by `spread` deviations and by `relative`
+/// times the median, and also exceeds either
 ///
 /// - the median by `ratio_spread` deviations of the logarithm, because small losses often have a few values far above
 ///   the median (a batch without a single foreground pixel may have 15 times the median), or

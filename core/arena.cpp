@@ -37,15 +37,15 @@ void* Arena::allocate_at(std::size_t offset, std::size_t bytes) {
 /// Marks [offset, offset + bytes) of the free chunk as used and leaves the rest free. If the host has no memory for the
 /// new entries (std::bad_alloc), the chunk may have been split, but all its parts are still free.
 void* Arena::use(Chunks::iterator free, std::size_t offset, std::size_t bytes) {
-  const std::size_t before = offset - free->first, behind = free->second.bytes - before - bytes;
-  if (behind > 0) {
-    chunks_.emplace_hint(std::next(free), offset + bytes, Chunk{.bytes = behind});
-    free->second.bytes -= behind;
+  const std::size_t before = offset - free->first, after = free->second.bytes - before - bytes;
+  if (after > 0) {
+    chunks_.emplace_hint(std::next(free), offset + bytes, Chunk{.bytes = after});
+    free->second.bytes -= after;
   }
   if (before > 0) {
-    const auto here = chunks_.emplace_hint(std::next(free), offset, Chunk{.bytes = bytes});
+    const auto used = chunks_.emplace_hint(std::next(free), offset, Chunk{.bytes = bytes});
     free->second.bytes = before;
-    free = here;
+    free = used;
   }
   free->second.used = true;
   in_use_ += bytes;
@@ -58,11 +58,11 @@ void Arena::release(const void* memory) noexcept {
   in_use_ -= chunk->second.bytes;
   --chunks_in_use_;
   chunk->second.used = false;
-  const auto merge = [&](Chunks::iterator at, Chunks::iterator behind) {
-    at->second.bytes += behind->second.bytes;
-    chunks_.erase(behind);
+  const auto merge = [&](Chunks::iterator at, Chunks::iterator after) {
+    at->second.bytes += after->second.bytes;
+    chunks_.erase(after);
   };
-  if (const auto behind = std::next(chunk); behind != chunks_.end() && !behind->second.used) merge(chunk, behind);
+  if (const auto after = std::next(chunk); after != chunks_.end() && !after->second.used) merge(chunk, after);
   if (chunk == chunks_.begin()) return;
   if (const auto before = std::prev(chunk); !before->second.used) merge(before, chunk);
 }

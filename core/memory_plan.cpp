@@ -37,16 +37,16 @@ class PlacedList {
       return !r.empty() && offset < r.front().offset;
     });
     if (run != runs_.begin()) --run;
-    const auto behind = std::upper_bound(run->begin(), run->end(), p.offset,
-                                         [](std::size_t offset, const Placed& q) { return offset < q.offset; });
-    if (p.end == kForever && behind != run->begin()) {  // merge adjacent blocks that are in use during the whole time
-      Placed& before = *std::prev(behind);
+    const auto next = std::upper_bound(run->begin(), run->end(), p.offset,
+                                       [](std::size_t offset, const Placed& q) { return offset < q.offset; });
+    if (p.end == kForever && next != run->begin()) {  // merge adjacent blocks that are in use during the whole time
+      Placed& before = *std::prev(next);
       if (before.end == kForever && before.end_offset == p.offset) {
         before.end_offset = p.end_offset;
         return;
       }
     }
-    run->insert(behind, p);
+    run->insert(next, p);
     constexpr std::size_t kLong = 512;
     if (run->size() < kLong) return;
     std::vector<Placed> tail(run->begin() + kLong / 2, run->end());

@@ -101,9 +101,9 @@ class GpuBackend final : public CachingBackend {
   bool is_pinned(const void* memory, std::size_t bytes) const {
     const std::lock_guard lock(pinned_mutex_);
     const auto* at = static_cast<const char*>(memory);
-    const auto behind = pinned_.upper_bound(at);
-    if (behind == pinned_.begin()) return false;
-    const auto& [begin, size] = *std::prev(behind);
+    const auto next = pinned_.upper_bound(at);
+    if (next == pinned_.begin()) return false;
+    const auto& [begin, size] = *std::prev(next);
     return at + bytes <= begin + size;
   }
   void* allocate_from_system(std::size_t capacity) override {

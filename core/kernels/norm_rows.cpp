@@ -41,7 +41,7 @@ struct RowStatistics {
 };
 
 /// Returns the statistics of a row whose squares overflow or underflow in C, computed from the row times a power of
-/// two. The scaling is exact except for elements that are negligible beside the largest. Squares overflow for
+/// two. The scaling is exact except for elements that are negligible compared with the largest. Squares overflow for
 /// deviations above 2^60 (in f32) and underflow for deviations below 2^-50; the scaled values avoid both. NaN and
 /// infinities stay unchanged.
 template <class T>

@@ -52,7 +52,7 @@ struct UpdateSlice {
   void* value = nullptr;
   DType value_dtype =
       DType::f32;       ///< f16 or bf16 for weights without masters, which are rounded stochastically or to nearest
-  void* low = nullptr;  ///< 16-bit copy that is written beside an f32 value, rounded to nearest even; may be null
+  void* low = nullptr;  ///< 16-bit copy, written with each f32 value, rounded to nearest even; may be null
   DType low_dtype = DType::f32;
   void* moment1 = nullptr;
   void* moment2 = nullptr;

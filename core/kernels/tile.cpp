@@ -34,12 +34,12 @@ inline VInt first_lanes(int count) {
   return lane < count;
 }
 
-/// The addresses of the kRows rows of A. With kRowsBeside, rows are contiguous, and one register addresses all of them.
-/// Otherwise lanes are contiguous, and seven rows share a register: the offsets of rows 0 to 6 are one, two or four
-/// times 1, 3 or 5 rows, which an x86 address can encode.
-template <class Lane, int kRows, bool kRowsBeside>
+/// The addresses of the kRows rows of A. With kRowsAdjacent, values of adjacent rows are adjacent in memory, and one
+/// register addresses all rows. Otherwise the lanes of a row are adjacent, and seven rows share a register: the offsets
+/// of rows 0 to 6 are one, two or four times 1, 3 or 5 rows, which an x86 address can encode.
+template <class Lane, int kRows, bool kRowsAdjacent>
 class RowsOfA {
-  static constexpr int kBases = kRowsBeside ? 1 : (kRows + 6) / 7;
+  static constexpr int kBases = kRowsAdjacent ? 1 : (kRows + 6) / 7;
   static constexpr std::int64_t kLaneBytes = sizeof(typename Lane::Stored);
 
  public:
@@ -50,18 +50,18 @@ class RowsOfA {
   }
   /// Broadcasts lane 0 or 1 of row i.
   typename Lane::V broadcast(int i, int lane) const {
-    if constexpr (kRowsBeside)
+    if constexpr (kRowsAdjacent)
       return Lane::broadcast(base_[0] + lane * step_ + i * kLaneBytes);
     else
-      return Lane::broadcast(base_[i / 7] + behind(i % 7) + lane * kLaneBytes);
+      return Lane::broadcast(base_[i / 7] + row_offset(i % 7) + lane * kLaneBytes);
   }
   void advance(int lanes) {
 #pragma GCC unroll 2
-    for (int g = 0; g < kBases; ++g) base_[g] += lanes * (kRowsBeside ? step_ : kLaneBytes);
+    for (int g = 0; g < kBases; ++g) base_[g] += lanes * (kRowsAdjacent ? step_ : kLaneBytes);
   }
 
  private:
-  [[gnu::always_inline]] std::int64_t behind(int rows) const {
+  [[gnu::always_inline]] std::int64_t row_offset(int rows) const {
     return rows == 5 ? five_ : rows % 3 == 0 ? rows / 3 * three_ : rows * row_;
   }
 
@@ -69,7 +69,7 @@ class RowsOfA {
   std::int64_t row_, three_, five_, step_;
 };
 
-template <class Lane, int kRows, int kVectors, bool kRowsBeside>
+template <class Lane, int kRows, int kVectors, bool kRowsAdjacent>
 void run(const TileArgs<Lane>& t) {
   using V = typename Lane::V;
   using Accumulator = typename Lane::Accumulator;
@@ -99,7 +99,7 @@ void run(const TileArgs<Lane>& t) {
   const char* ahead = t.ahead == nullptr ? t.b : t.ahead;
   for (std::int64_t s = 0; s < t.segments; ++s) {
     const char* b = t.b + (t.b_offsets ? t.b_offsets[s] : 0);
-    RowsOfA<Lane, kRows, kRowsBeside> a(t.a + (t.a_offsets ? t.a_offsets[s] : 0), t.a_row, t.a_step);
+    RowsOfA<Lane, kRows, kRowsAdjacent> a(t.a + (t.a_offsets ? t.a_offsets[s] : 0), t.a_row, t.a_step);
     const auto multiply = [&](int lane) __attribute__((always_inline)) {
       V columns[kVectors];
 #pragma GCC unroll 2
@@ -146,21 +146,21 @@ void run(const TileArgs<Lane>& t) {
 template <class Lane>
 using TileFunction = void (*)(const TileArgs<Lane>&);
 
-template <class Lane, int kVectors, bool kRowsBeside, int... kRow>
+template <class Lane, int kVectors, bool kRowsAdjacent, int... kRow>
 constexpr auto row_table(std::integer_sequence<int, kRow...>) {
-  return std::array<TileFunction<Lane>, sizeof...(kRow)>{&run<Lane, kRow + 1, kVectors, kRowsBeside>...};
+  return std::array<TileFunction<Lane>, sizeof...(kRow)>{&run<Lane, kRow + 1, kVectors, kRowsAdjacent>...};
 }
 /// The tile functions, by the number of rows minus one.
-template <class Lane, int kVectors, bool kRowsBeside>
-constexpr auto kTiles = row_table<Lane, kVectors, kRowsBeside>(std::make_integer_sequence<int, kTileRows<Lane>>{});
+template <class Lane, int kVectors, bool kRowsAdjacent>
+constexpr auto kTiles = row_table<Lane, kVectors, kRowsAdjacent>(std::make_integer_sequence<int, kTileRows<Lane>>{});
 
 }  // namespace
 
 template <class Lane>
 void run_tile(const TileArgs<Lane>& t, int rows) {
-  const bool beside = t.a_row == sizeof(typename Lane::Stored);
-  const auto& narrow = beside ? kTiles<Lane, 1, true> : kTiles<Lane, 1, false>;
-  const auto& wide = beside ? kTiles<Lane, 2, true> : kTiles<Lane, 2, false>;
+  const bool rows_adjacent = t.a_row == sizeof(typename Lane::Stored);
+  const auto& narrow = rows_adjacent ? kTiles<Lane, 1, true> : kTiles<Lane, 1, false>;
+  const auto& wide = rows_adjacent ? kTiles<Lane, 2, true> : kTiles<Lane, 2, false>;
   (t.columns <= kVectorWidth<Lane> ? narrow : wide)[static_cast<std::size_t>(rows - 1)](t);
 }
 

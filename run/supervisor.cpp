@@ -134,7 +134,7 @@ class Supervisor {
 
   int run(const std::function<int(int)>& work) {
     for (int life = 0;; ++life) {
-      before_ = log_sizes_of(options_.folder);
+      start_sizes_ = log_sizes_of(options_.folder);
       std::fflush(nullptr);  // the child would print buffered text again
       const pid_t parent = ::getpid(), child = ::fork();
       check<OutOfMemoryError>(child >= 0, "supervisor: cannot start a process: {}", std::strerror(errno));
@@ -184,7 +184,7 @@ class Supervisor {
     deaths_without_checkpoint_ = now.checkpoint > newest_.checkpoint ? 1 : deaths_without_checkpoint_ + 1;
     newest_ = now;
     // The death of a child that had not begun or resumed the run does not count as a death at the run's last step.
-    const bool worked = has_worked(options_.folder, before_);
+    const bool worked = has_worked(options_.folder, start_sizes_);
     const int here = worked ? ++deaths_[now.step] : 0;
     const std::string what = fmt::format("{} {} step {}", death.text(), worked ? "after" : "before it went on from",
                                          now.step);
@@ -192,8 +192,9 @@ class Supervisor {
       return give_up(now.step, fmt::format("{}, {} times there: a restart would end in the same way", what, here));
     if (deaths_without_checkpoint_ >= options_.deaths_in_a_row)
       return give_up(now.step, fmt::format("{}, {} times without a new checkpoint", what, deaths_without_checkpoint_));
-    wait_ = std::min(options_.longest_pause, options_.pause * std::exp2(deaths_without_checkpoint_ - 1));
-    report("died", now.step, fmt::format("{}; it goes on from checkpoint {} in {:.1f} s", what, now.checkpoint, wait_));
+    pause_ = std::min(options_.longest_pause, options_.pause * std::exp2(deaths_without_checkpoint_ - 1));
+    report("died", now.step,
+           fmt::format("{}; it goes on from checkpoint {} in {:.1f} s", what, now.checkpoint, pause_));
     return false;
   }
 
@@ -246,7 +247,7 @@ class Supervisor {
       ::clock_gettime(CLOCK_MONOTONIC, &t);
       return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
     };
-    for (const double end = now() + wait_; now() < end;) {
+    for (const double end = now() + pause_; now() < end;) {
       const int signal = signals_.wait(end - now());
       if (BlockedSignals::stops(signal)) return signal;
     }
@@ -256,10 +257,10 @@ class Supervisor {
   const SupervisorOptions& options_;
   BlockedSignals signals_;
   Progress newest_;
-  LogSizes before_;                    // sizes of the logs when the last child was started
+  LogSizes start_sizes_;               // sizes of the logs when the last child was started
   std::map<long long, int> deaths_;    // number of deaths by step
   int deaths_without_checkpoint_ = 0;  // number of deaths without a new checkpoint
-  double wait_ = 0;
+  double pause_ = 0;
   bool asked_to_stop_ = false;
 };
 

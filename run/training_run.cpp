@@ -256,7 +256,7 @@ class TrainingRun::Journal {
     saving_.concurrent = store_.saving();
   }
 
-  enum class SaveTrigger { kStep, kClock };
+  enum class SaveTrigger { kStep, kClock };  // the step count or the clock
 
   /// Starts a save. Skips it if another save is in flight, so that a slow disk makes checkpoints rarer, not steps
   /// slower. But a save by step count waits for a save by the clock, so that timing does not decide which steps have

@@ -17,6 +17,7 @@ struct Constants {
   std::vector<char> on_host;
 };
 
+/// What a thread collects during a capture. `failure`: the first error; empty if there is none.
 struct Capture {
   std::vector<Constants> constants;
   std::vector<void*> freed;  // memory that was freed while capturing; it is released at the end
@@ -30,6 +31,7 @@ constexpr std::size_t kAlignment = 256, kBlock = std::size_t{1} << 20;
 
 }  // namespace
 
+/// A captured graph, and the memory of its constants.
 struct Graph {
   cudaGraphExec_t work = nullptr;
   std::vector<void*> memory;
@@ -51,11 +53,11 @@ const void* hold_for_graph(const void* values, std::size_t bytes) {
   if (all.empty() || all.back().on_host.size() - all.back().used < bytes) {
     const std::size_t capacity = std::max(bytes, kBlock);
     const AllocationInCapture allowed;
-    Constants fresh{.on_device = nullptr, .used = 0, .on_host = std::vector<char>(capacity)};
+    Constants block{.on_device = nullptr, .used = 0, .on_host = std::vector<char>(capacity)};
     void* on_device = nullptr;
     check(cudaMalloc(&on_device, capacity), "memory for a graph's constants");
-    fresh.on_device = static_cast<char*>(on_device);
-    all.push_back(std::move(fresh));
+    block.on_device = static_cast<char*>(on_device);
+    all.push_back(std::move(block));
   }
   Constants& to = all.back();
   std::memcpy(to.on_host.data() + to.used, values, bytes);
@@ -82,15 +84,15 @@ Graph* end_capture(bool wanted) {
   if (t_capture == nullptr) throw Failure(Status::kFailed, "no capture is in progress");
   const std::unique_ptr<Capture> capture(t_capture);
   const std::unique_lock lock(device.mutex, std::adopt_lock);
-  cudaGraph_t noted = nullptr;
-  cudaError_t error = cudaStreamEndCapture(device.stream, &noted);
+  cudaGraph_t captured = nullptr;
+  cudaError_t error = cudaStreamEndCapture(device.stream, &captured);
   t_capture = nullptr;
   std::unique_ptr<Graph, void (*)(Graph*)> graph(new Graph, [](Graph* g) { destroy(g); });
   for (const Constants& constants : capture->constants) graph->memory.push_back(constants.on_device);
   for (void* memory : capture->freed) cudaFree(memory);
   const bool failed = error != cudaSuccess || !capture->failure.empty();
-  if (!failed && wanted) error = cudaGraphInstantiate(&graph->work, noted, 0);
-  if (noted != nullptr) cudaGraphDestroy(noted);
+  if (!failed && wanted) error = cudaGraphInstantiate(&graph->work, captured, 0);
+  if (captured != nullptr) cudaGraphDestroy(captured);
   if (failed)
     cudaGetLastError();  // resets the runtime's last error, which is reported here, so that the next launch does not
                          // report it

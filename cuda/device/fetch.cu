@@ -11,6 +11,7 @@
 namespace binade::cuda {
 namespace {
 
+/// The stream and the two parts of page-locked memory.
 class Fetches {
  public:
   Fetches() {

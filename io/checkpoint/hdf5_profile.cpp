@@ -153,8 +153,8 @@ Type read_type(Cursor& c) {
                                         {StoredType::kBf16, 2, 7, 8, 127},
                                         {StoredType::kF32, 4, 23, 8, 127},
                                         {StoredType::kF64, 8, 52, 11, 1023}};
-    for (const FloatFormat& k :
-         kFormats) {  // flags: byte 1 is the offset of the sign, 0x20 = implied leading mantissa bit
+    for (const FloatFormat& k : kFormats) {
+      // Byte 1 of the flags is the offset of the sign; 0x20 is an implied leading mantissa bit.
       const std::uint64_t wanted_flags = ((8 * k.size - 1) << 8) | 0x20;
       if (size == k.size && exponent_at == k.exponent_at && exponent_bits == k.exponent_bits &&
           mantissa_bits == k.exponent_at && bias == k.bias && flags == wanted_flags)

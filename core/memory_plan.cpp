@@ -107,6 +107,7 @@ class Layout {
 
 using Order = std::vector<std::uint32_t>;
 
+/// The offset of each block, and the size of the arena that they need.
 struct Packing {
   std::vector<std::size_t> offsets;
   std::size_t bytes = std::numeric_limits<std::size_t>::max();

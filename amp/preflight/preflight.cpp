@@ -32,10 +32,11 @@ class RunScope {
   StepContext context_;
 };
 
+/// What one run of the step gives.
 struct Outcome {
   Survey survey;
   double loss = std::nan("");
-  bool backward = false;
+  bool backward = false;  ///< true if backward ran
   optim::GradientScan scan;
   std::string error;  ///< message of the exception that the closure threw
 };

@@ -28,6 +28,7 @@ constexpr std::int64_t kBlockBytes = 256 * 1024;  ///< right operands of a block
 
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
+/// Computes attention and its gradients in dtype T, with lanes of type Lane.
 template <class Lane, class T>
 class Attention {
   using C = typename Lane::Accumulator;

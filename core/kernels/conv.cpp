@@ -61,6 +61,7 @@ struct FilterPanel {
   int width = 0;
 };
 
+/// Computes a convolution of images of T, or its data gradient, with lanes of type Lane.
 template <class Lane, class T, class Out>
 class Convolution {
   using Stored = typename Lane::Stored;

@@ -21,6 +21,7 @@ constexpr std::int64_t kRowTiles = 16;          // row tiles of a task, few enou
 constexpr std::int64_t kEnoughTasks = 16;       ///< wanted number of tasks, so that all threads have work
 constexpr std::int64_t kStripLanes = 32;        // lanes of B packed at a time if its rows are contiguous
 
+/// Computes the products of a batch, with lanes of type Lane, from operands of type T.
 template <class Lane, class T>
 class Product {
   using Accumulator = typename Lane::Accumulator;
@@ -34,7 +35,7 @@ class Product {
 
   /// Computes one small product on one thread.
   template <class Out>
-  void whole(std::int64_t index) const {
+  void on_one_thread(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
       PackedB<Lane> packed{columns, lanes(),
                            scratch_of<Stored>(ScratchSlot::kPackedB, PackedB<Lane>::size(columns, k_))};
@@ -48,7 +49,7 @@ class Product {
 
   /// Computes one large product on all threads.
   template <class Out>
-  void shared(std::int64_t index) const {
+  void on_all_threads(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
       PackedB<Lane> packed{columns, lanes(),
                            scratch_of<Stored>(ScratchSlot::kShared, PackedB<Lane>::size(columns, k_))};
@@ -124,11 +125,11 @@ void run(const GemmArgs& g) {
   if (g.batch >= 8 || work * static_cast<double>(g.batch) < kSmallWork) {
     const std::int64_t grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(kSmallWork / std::max(work, 1.0)));
     parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) product.template whole<Out>(i);
+      for (std::int64_t i = begin; i < end; ++i) product.template on_one_thread<Out>(i);
     });
     return;
   }
-  for (std::int64_t i = 0; i < g.batch; ++i) product.template shared<Out>(i);
+  for (std::int64_t i = 0; i < g.batch; ++i) product.template on_all_threads<Out>(i);
 }
 
 /// From this k on, a product with few outputs is cut into chunks of k, by shape alone. The product of each chunk goes
@@ -159,7 +160,7 @@ void run_chunks(const GemmArgs& g) {
       part.bias = nullptr;
       part.pre_activation = nullptr;
       part.activation = part.derivative_of = Activation::kNone;
-      Product<Lane, T>(part, part.k).template whole<Accumulator>(0);
+      Product<Lane, T>(part, part.k).template on_one_thread<Accumulator>(0);
     });
     Out* c = static_cast<Out*>(g.c) + (g.c_offsets ? g.c_offsets[i] : 0);
     Out* z = static_cast<Out*>(g.pre_activation);

@@ -110,6 +110,7 @@ struct Masked {
   Wide<T> gy, centered;
 };
 
+/// The values from which the ReLU's mask is computed: none (no ReLU), y, or the recomputed input of the ReLU.
 enum class Mask { kNone, kFromOutput, kRecomputed };
 
 template <class T, Mask mask, int n, class P>

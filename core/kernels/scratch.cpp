@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kSlack = 256;
 constexpr std::size_t kSlots = static_cast<std::size_t>(ScratchSlot::kCount);
 
+/// The working memory of one thread: one block per slot.
 class Blocks {
  public:
   Blocks() = default;

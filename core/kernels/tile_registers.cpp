@@ -29,12 +29,14 @@ static_assert(sizeof(Shapes) == 64);
 /// and write.
 inline void stores_are_done(const void* memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
 
+/// Memory of up to 2 x 2 registers of results; below() is that of the second row of registers.
 struct TileMemory {
   float* data;
   std::int64_t row_bytes;
   float* below() const { return data + kSide * row_bytes / static_cast<std::int64_t>(sizeof(float)); }
 };
 
+/// Operations on the registers of results (0 to 3); registers 4 to 7 hold operands.
 template <bool kTwoRows, bool kTwoColumns>
 struct Registers {
   static void clear() {

@@ -77,6 +77,7 @@ struct DerivativeTerms {
   }
 };
 
+/// A matrix whose columns are summed, and how the work is divided.
 struct Columns {
   std::int64_t rows = 0, columns = 0, row = 0;
   int across = 1;                      ///< threads along the columns, a power of two; the others take rows

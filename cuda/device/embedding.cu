@@ -37,6 +37,7 @@ __global__ void write_keys(const std::int64_t* indices, std::int64_t count, std:
 /// one block for long, and the sums depend on the indices alone.
 constexpr std::int64_t kChunk = 64;
 
+/// The lookups sorted by row of the table: `keys` are the rows, `positions` the indices into gy.
 struct Lookups {
   const std::uint32_t *keys, *positions;
   std::int64_t count;

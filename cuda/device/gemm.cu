@@ -26,6 +26,7 @@ struct Operand {
   BatchOffsets batch;
 };
 
+/// The operands of a batch of products, the division of k, and what is done with the sums.
 struct Task {
   Operand a, b;
   std::int64_t k = 0, batch = 0;

@@ -58,6 +58,7 @@ void sum(const Terms& terms, In x, In t, std::int64_t count, double divisor, Out
     sum_as<float, 1>(terms, x, t, count, divisor, y);
 }
 
+/// Adds up the values of an elementwise loss.
 template <class Op>
 struct LossTerms {
   static constexpr int kSums = 1;
@@ -68,6 +69,7 @@ struct LossTerms {
   }
 };
 
+/// The gradient of an elementwise loss with respect to x (kWhich = 0) or t.
 template <class Op, int kWhich>
 struct LossGradient {
   typename Op::Params p;

@@ -104,11 +104,13 @@ struct Type {
   std::uint64_t size = 0;
 };
 
+/// Where a dataset's values are in the file.
 struct Layout {
   std::uint64_t address = kUndefined;
   std::uint64_t bytes = 0;
 };
 
+/// A member of a group: its name, and the address of its object header.
 struct LinkTo {
   std::string name;
   std::uint64_t address = 0;
@@ -239,6 +241,7 @@ std::pair<std::string, StoredAttribute> read_attribute(Cursor& c) {
   return {read_name(name.first(name.size() - 1), at), attribute};
 }
 
+/// Parses the objects of a file, from the root group on.
 class Walk {
  public:
   Walk(Bytes image, std::size_t base, const ProfileLimits& limits) : image_(image), base_(base), limits_(limits) {}

@@ -30,6 +30,7 @@ constexpr NamedType kTypes[] = {{"F64", DType::f64},   {"F32", DType::f32},     
 
 [[noreturn]] void refuse(const std::string& what) { throw DataError("safetensors: " + what); }
 
+/// A tensor as the header describes it.
 struct Entry {
   std::string name;
   std::optional<DType> dtype;

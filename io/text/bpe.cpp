@@ -12,6 +12,7 @@
 namespace binade::io {
 namespace {
 
+/// The rank of a merge of two tokens, and the token that it gives.
 struct Merge {
   std::int32_t rank;
   std::int32_t token;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kSections = {"callbacks", "data", "model", "norm", "optim", "rng", "sched"};
 
-bool hashed(std::string_view name) {
+bool is_hashed(std::string_view name) {
   if (name == "data/quarantine") return false;  // an aborted step may change the quarantine
   return std::ranges::find(kSections, name.substr(0, name.find('/'))) != kSections.end();
 }
@@ -66,7 +66,7 @@ std::string state_hash(const StateDict& state) {
   Sha256 sha;
   Writer writer(sha);
   for (const auto& [name, value] : state.values()) {
-    if (!hashed(name)) continue;
+    if (!is_hashed(name)) continue;
     writer.text(name);
     std::visit(writer, value);
   }

@@ -31,7 +31,7 @@ bool is_private_group(gid_t group, uid_t user) {
   return true;
 }
 
-std::string why_others_change(const std::string& path, const struct stat& status) {
+std::string why_writable_by_others(const std::string& path, const struct stat& status) {
   if (status.st_uid != 0 && status.st_uid != geteuid())
     return fmt::format("{} belongs to user {}, neither to this one ({}) nor to root", path, status.st_uid, geteuid());
   if ((status.st_mode & S_IWOTH) != 0)
@@ -54,8 +54,8 @@ std::string why_not_executable(const std::string& path) {
   if (::stat(file.c_str(), &of_file) != 0 || ::stat(folder.c_str(), &of_folder) != 0)
     return fmt::format("{} could not be examined: {}", path, std::strerror(errno));
   if (!S_ISREG(of_file.st_mode)) return fmt::format("{} is no regular file", path);
-  const std::string why = why_others_change(file.string(), of_file);
-  return why.empty() ? why_others_change(folder, of_folder) : why;
+  const std::string why = why_writable_by_others(file.string(), of_file);
+  return why.empty() ? why_writable_by_others(folder, of_folder) : why;
 }
 
 }  // namespace binade

@@ -174,7 +174,7 @@ Load load_of(const std::vector<Block>& blocks) {
 
 /// Sorts the blocks by `key`, smallest first and equal ones by index, so that the same trace gives the same plan.
 template <class Key>
-Order by(const std::vector<Block>& blocks, Key&& key) {
+Order sorted_by(const std::vector<Block>& blocks, Key&& key) {
   Order order(blocks.size());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(),
@@ -230,7 +230,7 @@ Packing search(const std::vector<Block>& blocks, const Load& load) {
   const auto length = [](const Block& p) { return -p.length(); };
   // In this order, the blocks in use at the moment with the most bytes come first; they are stacked without gaps.
   const auto at_fullest = [&](const Block& p) { return p.begin <= load.at && p.end > load.at; };
-  const Order fullest = by(blocks, [&](const Block& p) {
+  const Order fullest = sorted_by(blocks, [&](const Block& p) {
     return at_fullest(p) ? std::pair(0, -p.length()) : std::pair(1, -static_cast<std::int64_t>(p.bytes));
   });
   const auto stacked = static_cast<std::size_t>(std::count_if(blocks.begin(), blocks.end(), at_fullest));
@@ -239,9 +239,9 @@ Packing search(const std::vector<Block>& blocks, const Load& load) {
     search.try_order(fullest, fit, stacked);
     if (blocks.size() > kSomeTries || search.done()) return std::move(search.best());
   }
-  const Order orders[] = {by(blocks, bytes), by(blocks, area), by(blocks, length),
-                          by(blocks, [](const Block& p) { return p.begin; }),
-                          by(blocks, [](const Block& p) { return -p.end; })};
+  const Order orders[] = {sorted_by(blocks, bytes), sorted_by(blocks, area), sorted_by(blocks, length),
+                          sorted_by(blocks, [](const Block& p) { return p.begin; }),
+                          sorted_by(blocks, [](const Block& p) { return -p.end; })};
   for (const Order& order : orders) {
     for (const Fit fit : {Fit::kFirst, Fit::kBest})
       if (!search.done()) search.try_order(order, fit);

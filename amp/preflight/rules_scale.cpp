@@ -27,7 +27,7 @@ Nearest nearest_to_overflow(const Survey& survey) {
   return nearest;
 }
 
-PreflightFinding of_scale(std::string rule, Severity severity) {
+PreflightFinding scale_finding(std::string rule, Severity severity) {
   return {.rule = std::move(rule), .severity = severity, .op = "loss scale"};
 }
 
@@ -39,7 +39,7 @@ void judge_overflow(const Inspection& in, Findings& findings) {
   const double halvings = std::ceil(std::log2(in.scale / fits));
   const bool fixed = in.loss_scale.mode != LossScaleMode::kDynamic;
   if (!fixed && halvings <= kOrdinaryHalvings) return;
-  PreflightFinding f = of_scale("scale-overflow", Severity::kMeasured);
+  PreflightFinding f = scale_finding("scale-overflow", Severity::kMeasured);
   f.what = fmt::format("scaled gradients of the measured batch overflow at {:g}, first in {}: {}", in.scale,
                        quoted_op(nearest.op->info->name, nearest.op->module),
                        fixed ? "no step can be committed" : fmt::format("{} attempts are lost", halvings));
@@ -60,7 +60,7 @@ void judge_underflow(const Inspection& in, Findings& findings) {
     if (op.gradient_dtype == DType::f16 && here > 0 && here < largest) largest = here, worst = &op;
   }
   if (worst == nullptr) return;
-  PreflightFinding f = of_scale("scale-underflow", Severity::kMeasured);
+  PreflightFinding f = scale_finding("scale-underflow", Severity::kMeasured);
   f.what = fmt::format("gradients of {} are at most {:.2g} at loss scale {:g}: they vanish in f16",
                        quoted_op(worst->info->name, worst->module), largest, in.scale);
   f.advice = "use the dynamic loss scale";

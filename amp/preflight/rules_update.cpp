@@ -21,7 +21,7 @@ Settings settings_of(const Inspection& in, std::size_t parameter_class) {
           groups.peak_lr(parameter_class, in.lr)};
 }
 
-PreflightFinding of_optimizer(std::string op, std::string rule, std::string what, std::string advice) {
+PreflightFinding optimizer_finding(std::string op, std::string rule, std::string what, std::string advice) {
   return {.rule = std::move(rule),
           .severity = Severity::kPossible,
           .op = std::move(op),
@@ -42,7 +42,7 @@ void judge_eps(const Settings& settings, Findings& findings) {
   const double gradient = vanishing_gradient(DType::f32, facts.beta2);
   const bool gone = rounded(facts.eps, DType::f32) == 0;
   if (!gone && gradient <= facts.eps) return;
-  PreflightFinding f = of_optimizer(
+  PreflightFinding f = optimizer_finding(
       settings.op, "optimizer-eps",
       gone ? fmt::format("its eps of {:g} is 0 in f32: a gradient of 0 is divided by 0", facts.eps)
            : fmt::format("its eps of {:g} is too small: a gradient whose square vanishes is divided by it alone",
@@ -73,10 +73,10 @@ void judge_moments(const Inspection& in, Findings& findings) {
     if (gradient > largest) largest = gradient, beta2 = own_beta2;
   }
   if (2 * idle <= all || idle == 0) return;
-  PreflightFinding f = of_optimizer(in.optimizer.kind(), "moments-vanish",
-                                    fmt::format("second moments of gradients up to {:.2g} round to 0 in {}", largest,
-                                                name_of(dtype)),
-                                    "keep moments in f32 or bf16");
+  PreflightFinding f = optimizer_finding(in.optimizer.kind(), "moments-vanish",
+                                         fmt::format("second moments of gradients up to {:.2g} round to 0 in {}",
+                                                     largest, name_of(dtype)),
+                                         "keep moments in f32 or bf16");
   f.severity = Severity::kMeasured;
   f.trigger = value_trigger("a gradient", largest, DType::f32, largest,
                             fmt::format("{:.2g} x {:.2g}^2 is 0 in {}", 1 - beta2, largest, name_of(dtype)));
@@ -86,9 +86,10 @@ void judge_moments(const Inspection& in, Findings& findings) {
 void judge_betas(const Settings& settings, Findings& findings) {
   for (const auto& [name, beta] : {std::pair("beta1", settings.facts.beta1), {"beta2", settings.facts.beta2}}) {
     if (rounded(beta, DType::f32) < 1) continue;
-    PreflightFinding f = of_optimizer(settings.op, "beta-rounds-to-one",
-                                      fmt::format("{} {:.12g} rounds to 1 in f32: that moment never moves", name, beta),
-                                      fmt::format("use {} <= 0.9999999", name));
+    PreflightFinding f = optimizer_finding(settings.op, "beta-rounds-to-one",
+                                           fmt::format("{} {:.12g} rounds to 1 in f32: that moment never moves", name,
+                                                       beta),
+                                           fmt::format("use {} <= 0.9999999", name));
     f.trigger = value_trigger(name, beta, DType::f32, 1, fmt::format("{:.12g} is 1 in f32", beta));
     findings.push_back(std::move(f));
   }
@@ -96,7 +97,7 @@ void judge_betas(const Settings& settings, Findings& findings) {
 
 void judge_averages(const Inspection& in, Findings& findings) {
   if (in.ema_decay > 0 && rounded(in.ema_decay, DType::f32) >= 1)
-    findings.push_back(of_optimizer(
+    findings.push_back(optimizer_finding(
         in.optimizer.kind(), "beta-rounds-to-one",
         fmt::format("the decay {:.12g} of averaged weights rounds to 1 in f32: they never move", in.ema_decay),
         "use a decay <= 0.9999999"));
@@ -114,7 +115,7 @@ void judge_decay(const Inspection& in, const Settings& settings, Findings& findi
   const bool rounds_to_nearest = is_half(held) && !in.policy.stochastic_rounding;
   if (!in_f32 && !(rounds_to_nearest && share < lost_share(held))) return;
   const DType dtype = in_f32 ? DType::f32 : held;
-  PreflightFinding f = of_optimizer(
+  PreflightFinding f = optimizer_finding(
       settings.op, "decay-vanishes",
       fmt::format("1 - lr x weight_decay = 1 - {:.2g} rounds to 1 in {}: weights never decay", share, name_of(dtype)),
       is_half(dtype) ? "round stochastically, or keep f32 masters" : "raise weight_decay, or set it to 0");
@@ -147,7 +148,7 @@ void judge_updates(const Inspection& in, std::span<const Settings> settings, Fin
     idle += slice.count;
   }
   if (2 * idle <= all) return;
-  PreflightFinding f = of_optimizer(
+  PreflightFinding f = optimizer_finding(
       in.optimizer.kind(), "update-vanishes",
       fmt::format("updates of {:.2g} are lost in {} weights of about {:.2g}: most weights never move", update,
                   name_of(dtype), weight),

@@ -17,7 +17,7 @@ bool mixes(const OpInfo& info) {
   return is_product(info.family) || info.family == OpFamily::kNorm || info.family == OpFamily::kLookup;
 }
 
-bool bounded_input(const OpInfo& info) {
+bool has_bounded_input(const OpInfo& info) {
   return info.family != OpFamily::kNorm &&
          (std::isfinite(info.numerics.safe_low) || std::isfinite(info.numerics.safe_high));
 }
@@ -29,7 +29,7 @@ bool holds_mask(const SurveyedOperand& operand) {
 }
 
 std::uint32_t largest_word(const Observation& amax) { return std::max(amax.low, amax.wide); }
-bool beyond_range(const Observation& amax, DType dtype) {
+bool is_beyond_range(const Observation& amax, DType dtype) {
   return amax.low >= overflow_word(dtype) || amax.wide >= overflow_word(DType::f32);
 }
 
@@ -60,7 +60,7 @@ Extremes extremes_of(const Tensor& tensor) {
   return e;
 }
 
-bool SurveyedOp::overflows() const { return beyond_range(amax, dtype); }
+bool SurveyedOp::overflows() const { return is_beyond_range(amax, dtype); }
 
 const SurveyedOp* Survey::source(const SurveyedOperand& operand) const {
   const SurveyedOp* source = producer(operand);
@@ -87,7 +87,7 @@ SurveyedOperand Survey::survey_operand(const OpInfo& info, const Variable& input
   if (o.producer >= 0) {
     o.range = rounded(op(o.producer).range, read.dtype());
     const bool target = is_loss(info.family) && !o.varies;
-    if (info.singular() || bounded_input(info) || target) o.observed = extremes_of(read);
+    if (info.singular() || has_bounded_input(info) || target) o.observed = extremes_of(read);
     return o;
   }
   o.leaf = input.value().raw();
@@ -179,7 +179,7 @@ void Survey::after_backward(const OpCall& call, std::span<const Tensor> gy, std:
   op.gradients = amax.synchronized();
   for (const Tensor& g : gx)
     if (g.defined() && is_half(g.dtype())) op.gradient_dtype = g.dtype();
-  if (!beyond_range(op.gradients, op.gradient_dtype)) return;
+  if (!is_beyond_range(op.gradients, op.gradient_dtype)) return;
   bool finite = true;
   for (const Tensor& g : gy)
     if (g.defined()) finite = finite && largest_word(observe(g)) < overflow_word(DType::f32);

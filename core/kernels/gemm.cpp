@@ -188,7 +188,7 @@ void run_chunks(const GemmArgs& g) {
 }
 
 template <class Lane, class T, class Out>
-void choose(const GemmArgs& g) {
+void run_by_shape(const GemmArgs& g) {
   if (g.batch < 8 && g.k >= kLongDepth && ceil_div(g.m, kTileRows<Lane>) * ceil_div(g.n, 32) < 64)
     run_chunks<Lane, T, Out>(g);
   else
@@ -197,7 +197,7 @@ void choose(const GemmArgs& g) {
 
 void gemm(const GemmArgs& g) {
   if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
-  dispatch_lanes(g.in, g.out, [&]<class Lane, class T, class Out>() { choose<Lane, T, Out>(g); });
+  dispatch_lanes(g.in, g.out, [&]<class Lane, class T, class Out>() { run_by_shape<Lane, T, Out>(g); });
 }
 
 // ---- other kernels of a linear layer ------------------------------------------------------------

@@ -26,7 +26,7 @@ __global__ void gradients(BatchNormBackward a, ColumnCut cut, const C* parts, C*
   if (c < a.cols && threadIdx.y == 0) set_gradients(a, c, total.first, total.second, center, slope);
 }
 
-__global__ void move(MoveStatistics a) {
+__global__ void update_running_statistics(MoveStatistics a) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (c == 0) ++*a.batches;
   if (c >= a.cols) return;
@@ -83,7 +83,8 @@ void run_batch_norm_backward(const BatchNormBackward& call) {
   call.dtype == DType::f64 ? backward<double>(call) : backward<float>(call);
 }
 void run_move_statistics(const MoveStatistics& call) {
-  launch(move, static_cast<unsigned>(ceil_div(std::max<std::int64_t>(1, call.cols), 256)), 256, 0, call);
+  launch(update_running_statistics, static_cast<unsigned>(ceil_div(std::max<std::int64_t>(1, call.cols), 256)), 256, 0,
+         call);
 }
 
 }  // namespace binade::cuda

@@ -24,7 +24,7 @@ bool run(const ConvKey& key, const void* x, const void* w, const void* y, const 
   });
 }
 
-bool has(const ConvKey& key) { return plans().has_plan(key); }
+bool has_conv_plan(const ConvKey& key) { return plans().has_plan(key); }
 
 }  // namespace
 
@@ -36,8 +36,8 @@ bool library_conv(const ConvArgs& a) {
 
 bool library_conv_weight(const ConvWeightArgs& a) { return run(conv_key(a), a.x, a.gw, a.gy, nullptr); }
 
-bool library_has_conv(const ConvArgs& a) { return has(conv_key(a)); }
-bool library_has_conv(const ConvWeightArgs& a) { return has(conv_key(a)); }
+bool library_has_conv(const ConvArgs& a) { return has_conv_plan(conv_key(a)); }
+bool library_has_conv(const ConvWeightArgs& a) { return has_conv_plan(conv_key(a)); }
 
 void forget_conv_plans() { plans().forget(); }
 std::string conv_plans() { return plans().text(); }

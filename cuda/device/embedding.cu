@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class C, int V>
-void add(const EmbeddingGradientArgs& call, const Lookups& lookups) {
+void add_gradients(const EmbeddingGradientArgs& call, const Lookups& lookups) {
   const std::int64_t chunks = call.count / kChunk;  // whole chunks; no run continues after the last chunk
   const Buffer<C> parts(2 * ceil_div(call.count, kChunk) * call.cols);
   launch(add_rows<C, V>, grid_for(call.count), kThreads, 0, call, lookups, parts.data(), context().amax_words);
@@ -155,10 +155,10 @@ void run_embedding_gradient(const EmbeddingGradientArgs& call) {
          sorted.keys());
   sorted.sort(static_cast<std::uint32_t>(call.rows));
   const Lookups lookups{sorted.sorted_keys(), sorted.positions(), call.count};
-  if (call.gw.dtype == DType::f64) return add<double, 1>(call, lookups);
+  if (call.gw.dtype == DType::f64) return add_gradients<double, 1>(call, lookups);
   if (call.cols % kPack == 0 && packs(call.gy.data, call.gy.dtype) && packs(call.gw.data, call.gw.dtype))
-    return add<float, kPack>(call, lookups);
-  add<float, 1>(call, lookups);
+    return add_gradients<float, kPack>(call, lookups);
+  add_gradients<float, 1>(call, lookups);
 }
 
 }  // namespace binade::cuda

@@ -29,7 +29,7 @@ std::vector<Block>& blocks() {
   return *all;
 }
 
-char* obtain(std::size_t bytes) {
+char* allocate_block(std::size_t bytes) {
   const AllocationInCapture allowed;
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
@@ -44,8 +44,8 @@ char* obtain(std::size_t bytes) {
 Block& grow(std::size_t bytes) {
   std::size_t capacity = std::max(bytes, kSmallest);
   for (const Block& block : blocks()) capacity = std::max(capacity, block.capacity);
-  char* base = obtain(capacity);
-  if (base == nullptr && capacity > bytes) base = obtain(capacity = bytes);
+  char* base = allocate_block(capacity);
+  if (base == nullptr && capacity > bytes) base = allocate_block(capacity = bytes);
   if (base == nullptr)
     throw Failure(Status::kNoMemory, "the device has no " + std::to_string(bytes) + " bytes for an op to work in");
   return blocks().emplace_back(Block{.base = base, .capacity = capacity, .taken = {}, .released = {}});

@@ -123,7 +123,7 @@ std::vector<std::string> names_best_first(const FileHandle& folder) {
   return names;
 }
 
-LoadedCheckpoint of_step(const FileHandle& folder, const std::string& path, std::int64_t step, const Warn& warn) {
+LoadedCheckpoint load_step(const FileHandle& folder, const std::string& path, std::int64_t step, const Warn& warn) {
   FileOps& ops = FileOps::real();
   const std::string name = checkpoint_file_name(step);
   FileStatus status;
@@ -160,7 +160,7 @@ std::optional<CheckpointChoice> checkpoint_choice(std::string_view text) {
 FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice, const Warn& warn) {
   using enum CheckpointChoice::Rule;
   const FileHandle handle = open_checkpoints(folder);
-  if (choice.rule == kStep) return {of_step(handle, folder, choice.step, warn), "as asked for"};
+  if (choice.rule == kStep) return {load_step(handle, folder, choice.step, warn), "as asked for"};
   std::size_t tried = 0;
   if (choice.rule != kNewest) {
     if (auto best = first_intact(

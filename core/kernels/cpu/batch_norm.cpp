@@ -49,7 +49,7 @@ void backward_typed(const BatchNormBackward& a) {
 }
 
 template <class C>
-void move_typed(const MoveStatistics& a) {
+void update_running_statistics(const MoveStatistics& a) {
   for (std::int64_t c = 0; c < a.cols; ++c) {
     a.running_mean[c] = a.rest * a.running_mean[c] + a.share * static_cast<float>(values<C>(a.mean)[c]);
     a.running_var[c] = a.rest * a.running_var[c] + a.share * (static_cast<float>(values<C>(a.var)[c]) * a.unbiased);
@@ -66,7 +66,7 @@ void run_batch_norm_backward(const BatchNormBackward& a) {
   a.dtype == DType::f64 ? backward_typed<double>(a) : backward_typed<float>(a);
 }
 void run_move_statistics(const MoveStatistics& a) {
-  a.dtype == DType::f64 ? move_typed<double>(a) : move_typed<float>(a);
+  a.dtype == DType::f64 ? update_running_statistics<double>(a) : update_running_statistics<float>(a);
 }
 
 }  // namespace binade::cpu

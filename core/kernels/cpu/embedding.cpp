@@ -17,7 +17,7 @@ struct Lookups {
   std::vector<std::int64_t> begin, tokens;
 };
 
-Lookups group(const EmbeddingGradientArgs& a) {
+Lookups group_lookups(const EmbeddingGradientArgs& a) {
   Lookups result{std::vector<std::int64_t>(static_cast<std::size_t>(a.rows) + 2, 0),
                  std::vector<std::int64_t>(static_cast<std::size_t>(a.count))};
   // next[row] is the position in `tokens` for the row's next token. In the end it is begin[row + 1].
@@ -46,7 +46,7 @@ void run_embedding_gradient(const EmbeddingGradientArgs& a) {
   check<DTypeError>(a.gw.dtype == accumulate_dtype(a.gy.dtype),
                     "embedding: a gradient of {} is summed in {}, not in {}", name_of(a.gy.dtype),
                     name_of(accumulate_dtype(a.gy.dtype)), name_of(a.gw.dtype));
-  const Lookups lookups = group(a);
+  const Lookups lookups = group_lookups(a);
   level().embedding.gradient(a, lookups.begin.data(), lookups.tokens.data());
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 14;
 
-double one(In x) {
+double load_scalar(In x) {
   return dispatch_float(x.dtype, "loss",
                         [&]<class T>(TypeTag<T>) { return static_cast<double>(load(*static_cast<const T*>(x.data))); });
 }
@@ -32,7 +32,9 @@ void add_blocks(std::int64_t count, std::int64_t width, DType dtype, double divi
   run_reduce(a);
 }
 
-DiceFraction fraction_of(In sums, double smooth) { return {one(sums), one(sums.at(1)), one(sums.at(2)), smooth}; }
+DiceFraction fraction_of(In sums, double smooth) {
+  return {load_scalar(sums), load_scalar(sums.at(1)), load_scalar(sums.at(2)), smooth};
+}
 
 template <class Op>
 void element_loss(const ElementLossArgs& a) {
@@ -42,7 +44,7 @@ void element_loss(const ElementLossArgs& a) {
     return add_blocks(a.count, 1, a.x.dtype, a.divisor, a.out, [&](std::int64_t begin, std::int64_t count, void* sum) {
       loops.sum(a.x.at(begin), a.t.at(begin), count, p, sum);
     });
-  const double scale = one(a.gy) / a.divisor;
+  const double scale = load_scalar(a.gy) / a.divisor;
   parallel_for(a.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
     loops.gradient(a.direction - 1, a.x.at(begin), a.t.at(begin), scale, a.out.at(begin), end - begin, p);
   });
@@ -66,7 +68,7 @@ void run_dice_loss(const DiceLossArgs& a) {
 
 void run_dice_gradient(const DiceGradientArgs& a) {
   const DiceFraction f = fraction_of(a.sums, a.smooth);
-  const double gy = one(a.gy), offset = f.offset(gy), factor = f.factor(gy);
+  const double gy = load_scalar(a.gy), offset = f.offset(gy), factor = f.factor(gy);
   const bool is_double = a.g.dtype == DType::f64;
   parallel_for(a.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
     level().losses->affine(a.other.at(begin), offset, factor, a.g.at(begin), end - begin, is_double);

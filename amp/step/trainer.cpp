@@ -574,6 +574,13 @@ void Trainer::set_telemetry(bool on) {
   options_.telemetry = on;
 }
 
+void Trainer::set_verify_every(std::int64_t steps) {
+  synchronize();
+  TrainerOptions changed = options_;
+  changed.verify_every = steps;
+  options_ = checked(std::move(changed));
+}
+
 void Trainer::set_repro_sink(ReproSink sink) { remedies_->set_repro_sink(std::move(sink)); }
 void Trainer::set_recovery(FindRecoveryPoint find) { remedies_->set_recovery(std::move(find)); }
 

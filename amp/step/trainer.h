@@ -197,6 +197,7 @@ class Trainer {
   FaultInjection& faults() { return *faults_; }
   [[deprecated("use faults()")]] FaultInjection& drill() { return faults(); }
   void set_telemetry(bool on);
+  void set_verify_every(std::int64_t steps);  ///< replaces TrainerOptions::verify_every
 
   /// Returns everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched,
   /// rng, data, progress. Tensors are copies.

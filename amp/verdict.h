@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "binade/amp/watch/op_checksums.h"
+#include "binade/amp/checksum_mismatch.h"
 #include "binade/nn/module.h"
 #include "binade/optim/gradient_scan.h"
 #include "binade/optim/optimizer.h"

@@ -162,7 +162,9 @@ class CauseSearch {
   /// f64. If both have finite results in range, and sums of any order are in range too, the library's result is wrong.
   /// Then finds out which of its plans is to blame (decision 0063).
   std::optional<Finding> judge_library(const FirstBad& bad) {
-    const bool is_candidate = experiments_.on_gpu && is_product(bad.info->family) && !can_only_overflow(bad);
+    const bool is_computed = bad.direction == "forward" || bad.direction == "backward";
+    const bool is_candidate = experiments_.on_gpu && is_computed && is_product(bad.info->family) &&
+                              !can_only_overflow(bad);
     if (!is_candidate || d_.replays + 2 > kMaxReplays) return {};
     EngineProbe second(bad, true);
     run({.name = "own-kernels"}, &second);
@@ -276,14 +278,14 @@ class CauseSearch {
     } else {
       if (bad.direction == "backward" && !call_.function) call_ = recorded(bad);
       const ResultInDouble result = result_in_double(call_);
-      d_.op_is_wrong = result == ResultInDouble::kNeverFinite;
+      is_confirmed_ = result == ResultInDouble::kSingular || bad.info->singular() || takes_masks(bad) ||
+                      is(bad, OpFamily::kNorm) || is_loss(bad);
+      d_.op_is_wrong = result == ResultInDouble::kNeverFinite && !is_confirmed_;
       if (result != ResultInDouble::kUnknown && !d_.op_is_wrong) {
         // At a distance from a stated singularity at which f64 has a value and f32 has none, the singularity is to
         // blame.
         const bool is_singular = result == ResultInDouble::kSingular || result == ResultInDouble::kNotFinite ||
-                                 bad.at_singularity;
-        is_confirmed_ = result == ResultInDouble::kSingular || bad.info->singular() || takes_masks(bad) ||
-                        is(bad, OpFamily::kNorm) || is_loss(bad);
+                                 result == ResultInDouble::kNeverFinite || bad.at_singularity;
         evidence.singular = outcome_of(is_singular);
         evidence.beyond_range = outcome_of(!is_singular && result == ResultInDouble::kBeyondRange);
       }

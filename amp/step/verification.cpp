@@ -1,5 +1,7 @@
 #include "binade/amp/step/verification.h"
 
+#include "binade/amp/watch/op_checksums.h"
+
 namespace binade::amp {
 
 Attempt run_twice(AttemptRunner& runner, Device device, const AttemptPlan& plan, const StepFeed& feed,

@@ -15,11 +15,13 @@ class PlanGate {
   void refuse(const std::string& keys);
   /// True: refuses all keys, and records them. Set before each kernel.
   void refuse_all(bool all) { all_ = all; }
+  /// Returns true if some key is refused.
+  bool is_active() const { return all_ || !refused_.empty(); }
   /// Returns true if libraries must not compute the key whose text `key_text()` returns, and reports a quarantined key
   /// once. Makes no text if nothing is refused.
   template <class KeyText>
   bool refuses(KeyText&& key_text, void (*report)(const std::string& line)) {
-    return (all_ || !refused_.empty()) && refuses_key(key_text(), report);
+    return is_active() && refuses_key(key_text(), report);
   }
   /// Returns the keys that were recorded since the last call, one per line, in order of their first use.
   std::string take_recorded();

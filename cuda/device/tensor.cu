@@ -73,12 +73,10 @@ __global__ void convert_whole(OutputRows to, InputRows from, std::int64_t rows, 
 
 __global__ void add_checksum(ChecksumArgs a) {
   std::uint64_t sum = 0;
-  each_index((a.bytes + 3) / 4, [&](std::int64_t i) {
-    sum += checksum_term(checksum_word(a.data, a.bytes, i), i, a.salt);
-  });
+  each_index((a.bytes + 3) / 4,
+             [&](std::int64_t i) { sum += checksum_term(checksum_word(a.data, a.bytes, i), i, a.salt); });
   sum = fold_block<Adding, 256>(sum);
-  if (threadIdx.x == 0)
-    atomicAdd(reinterpret_cast<unsigned long long*>(a.sum), static_cast<unsigned long long>(sum));
+  if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(a.sum), static_cast<unsigned long long>(sum));
 }
 
 __global__ void observe_values(In x, std::int64_t count, std::uint32_t* words) {

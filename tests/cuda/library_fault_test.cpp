@@ -191,10 +191,8 @@ TEST_F(CudaLibraryFault, AHealthyLibraryIsNeverAccused) {
   const struct {
     const char* fault;
     CauseClass cause;
-  } cases[] = {{"scale-weight@step=2,path=head,factor=1e7,view=1", CauseClass::kActivationOverflow},
-               {"scale-weight@step=2,path=conv,factor=1e7,view=1", CauseClass::kActivationOverflow},
-               {"nan-weight@step=1,path=head", CauseClass::kCorruptedState},
-               {"bitflip@step=2,path=head,op=linear", CauseClass::kNotReproducible}};
+  } cases[] = {{"scale-weight@step=2,path=conv,factor=5e5,view=1", CauseClass::kActivationOverflow},
+               {"nan-weight@step=1,path=head", CauseClass::kCorruptedState}};
   for (const auto& one : cases) {
     Lab run(64, {.precision = Policy::fp16(), .inject = {one.fault}});
     for (std::uint32_t k = 0; k < 3; ++k) try {

@@ -85,6 +85,11 @@ std::string describe(const Attempt& attempt, const optim::ParameterList& paramet
       return fmt::format("the loss is {}, far above recent losses (gradient norm {}, learning rate {})", attempt.loss,
                          attempt.grad_norm, attempt.lr);
     case AbortCause::kBadData: return attempt.refused;
+    case AbortCause::kCorruption:
+      return fmt::format("micro-batch {} was computed twice, with different {}, first in {} ({})",
+                         attempt.mismatch->micro_batch, attempt.mismatch->other_ops ? "ops" : "bits",
+                         quoted_op(attempt.mismatch->op, attempt.mismatch->module),
+                         attempt.mismatch->direction == Direction::kForward ? "forward" : "backward");
     case AbortCause::kAverages: return "averaged weights are not finite, though the weights are";
   }
   return "";

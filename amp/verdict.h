@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "binade/amp/checksum_mismatch.h"
 #include "binade/nn/module.h"
 #include "binade/optim/gradient_scan.h"
 #include "binade/optim/optimizer.h"
@@ -20,6 +22,7 @@ enum class AbortCause : std::uint8_t {
   kUpdate,      ///< gradients are finite, but the updated weights or moments would not be
   kSpike,       ///< everything is finite, but the loss is absurdly high (SpikeGuard)
   kBadData,     ///< the closure threw a DataError: an op has no result for an element of the batch, such as a label
+  kCorruption,  ///< two computations of the same micro-batch had different bits (TrainerOptions::verify_every)
   kAverages,    ///< everything is finite, except averaged weights, which were bad before the step
 };
 
@@ -57,7 +60,9 @@ struct Attempt {
   std::string bad_buffer{};    ///< path of the first buffer whose new value is not finite; empty: none
   optim::UpdateProof proof{};  ///< result of the check that the updated weights and moments are finite
   AbortCause cause = AbortCause::kNone;
-  std::vector<PhaseAttempt> phases{};  ///< those that were run
+  bool verified = false;                       ///< one micro-batch was computed twice, and compared
+  std::optional<ChecksumMismatch> mismatch{};  ///< set if cause is kCorruption
+  std::vector<PhaseAttempt> phases{};          ///< those that were run
 
   bool commits() const { return cause == AbortCause::kNone; }
   /// Returns the name of the phase to blame; an empty text if the attempt commits or has a single phase.

@@ -7,6 +7,7 @@
 
 #include "binade/core/backend.h"
 #include "binade/core/observation.h"
+#include "binade/core/scope.h"
 
 /// Functions of GPUs that core/ needs. They are implemented in cuda/gpu.cpp, so this is the only place where core/
 /// depends on a folder above it. The CUDA module is loaded at run time.
@@ -46,6 +47,35 @@ struct PlanRules {
 /// Sets the rules for choices from now on. Earlier choices stay, except those of convolutions and attention if
 /// `deterministic` changes. Choices of use_plans() take precedence over the rules.
 void choose_plans(const PlanRules& rules);
+/// While it lives, no GPU library computes anything for this thread: Binade's own kernels do, and the keys of the
+/// library plans that would have been used are recorded.
+class OwnKernels : NonCopyable {
+ public:
+  OwnKernels() noexcept;
+  ~OwnKernels();
+  /// Returns the keys that were recorded since the last call, in order of their first use. Empty without a GPU.
+  static std::vector<std::string> take_keys();
+
+ private:
+  bool previous_;
+};
+/// While it lives, Binade's own kernels compute these keys of library plans.
+class SuspendedPlans : NonCopyable {
+ public:
+  explicit SuspendedPlans(std::vector<std::string> keys);
+  ~SuspendedPlans();
+};
+/// Lets Binade's own kernels compute these keys from now on, because the plans compute wrong results (decision 0063).
+/// The keys are added to the file MACHINE.quarantine.txt beside that of timed plans (PlanRules), and apply in every
+/// process that opens the GPU later, until the library's version changes. plans() and use_plans() pass them on too.
+/// Returns the reason if the file cannot be written; otherwise an empty text.
+std::string quarantine_plans(const std::vector<std::string>& keys);
+/// Returns the keys that Binade's own kernels compute because of quarantine_plans() or use_plans(), in order.
+std::vector<std::string> quarantined_plans();
+/// Returns the name and version of the library that computes a key: "cudnn 9.19.0".
+std::string library_of_plan(std::string_view key);
+/// Returns the line of plans() with this key, or the key if there is none.
+std::string line_of_plan(std::string_view key);
 /// Returns one line for each operation that a GPU library did not support, so that a kernel of Binade or another
 /// algorithm was used, in order of occurrence. Later calls return the same lines and new ones. Empty if there are none.
 std::string notes();

@@ -49,6 +49,8 @@ struct PlanOptions {
 struct Watch {
   std::uint32_t* words = nullptr;  ///< two device words to which kernels write observed maxima; null: not observed
   bool libraries = true;           ///< true: results of GPU libraries are read again, to observe them too
+  bool own = false;  ///< true: Binade's own kernels compute everything, and the keys that libraries would have computed
+                     ///< are recorded (Api::recorded_keys)
 };
 
 /// The functions of the module.
@@ -86,6 +88,11 @@ struct Api {
   Status (*use_plans)(const char* text, int* taken);
   /// Sets how plans are chosen from now on.
   Status (*choose_plans)(const PlanOptions* options);
+  /// Sets the keys of library plans, one per line, that Binade's own kernels compute from now on.
+  Status (*refuse_keys)(const char* keys);
+  /// Returns the keys that were recorded since the last call (Watch::own), one per line; valid until this thread's next
+  /// call.
+  Status (*recorded_keys)(const char** keys);
   /// Returns the calls that libraries could not compute and our kernels did, one per line; valid until this thread's
   /// next call.
   Status (*notes)(const char** text);

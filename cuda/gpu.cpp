@@ -18,6 +18,7 @@
 #include "binade/core/program_flags.h"
 #include "binade/cuda/module.h"
 #include "binade/cuda/observations.h"
+#include "binade/cuda/quarantine.h"
 #include "binade/cuda/rules.h"
 
 namespace binade {
@@ -203,6 +204,7 @@ std::unique_ptr<CapturedGraph> GpuBackend::capture(const std::function<void()>& 
 
 std::mutex g_mutex;
 GpuBackend* g_open = nullptr;  // never destroyed: tensors may outlive static objects
+Quarantine* g_quarantine = nullptr;
 
 }  // namespace
 
@@ -217,8 +219,8 @@ std::string driver_version(const DeviceFacts& facts) {
   return version.empty() ? std::to_string(facts.driver_version) : version;
 }
 
-/// Returns the file of this machine's plans; empty if there is no folder for it.
-std::string plans_file(const DeviceFacts& facts, bool deterministic) {
+/// Returns a file of this machine for plans; empty if there is no folder for it. `ending`: the end of its name.
+std::string plans_file(const DeviceFacts& facts, std::string_view ending) {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);
     return std::string(value != nullptr ? value : "");
@@ -228,10 +230,15 @@ std::string plans_file(const DeviceFacts& facts, bool deterministic) {
   if (folder.empty()) return {};
   std::string name = fmt::format("{} sm_{}{} x {} driver {} cublaslt {} cudnn {}{}", facts.name, facts.major,
                                  facts.minor, facts.multiprocessors, driver_version(facts), facts.cublaslt, facts.cudnn,
-                                 deterministic ? "" : " any order");
+                                 ending);
   std::ranges::replace_if(
       name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '_'; }, '-');
   return folder + "/binade/plans/" + name + ".txt";
+}
+
+std::string quarantine_title(const DeviceFacts& facts) {
+  return fmt::format("own kernels instead of cublaslt {} cudnn {} sm_{}{}", facts.cublaslt, facts.cudnn, facts.major,
+                     facts.minor);
 }
 
 }  // namespace
@@ -262,14 +269,18 @@ enum Position : int {
 #undef BINADE_POSITION
 };
 
+Watch watch_next_kernel() {
+  Watch watch = g_open->observations().watch_next_kernel();
+  watch.own = only_own_kernels();
+  return watch;
+}
+
 /// Returns the GPU's kernel table. Each entry calls the module's kernel at the same position.
 KernelTable gpu_table() {
   KernelTable table;
-#define BINADE_FILL(name, Args)                                                             \
-  if (api().has_kernel(k_##name) != 0)                                                      \
-    table.name = [](const Args& args) {                                                     \
-      check(api().run(k_##name, &args, g_open->observations().watch_next_kernel()), #name); \
-    };
+#define BINADE_FILL(name, Args)        \
+  if (api().has_kernel(k_##name) != 0) \
+    table.name = [](const Args& args) { check(api().run(k_##name, &args, watch_next_kernel()), #name); };
   BINADE_KERNELS(BINADE_FILL)
   BINADE_DEVICE_KERNELS(BINADE_FILL)
 #undef BINADE_FILL
@@ -303,6 +314,8 @@ Backend& open(int index) {
                              "device cuda:{}: this process works on cuda:{}; one GPU serves a process", index,
                              cuda::g_open != nullptr ? cuda::g_open->index() : 0);
   cuda::g_open = new cuda::GpuBackend(*module.api, index);
+  cuda::g_quarantine = new cuda::Quarantine(*module.api, cuda::plans_file(cuda::g_open->facts(), ".quarantine"),
+                                            cuda::quarantine_title(cuda::g_open->facts()));
   static const KernelTable table = cuda::gpu_table();
   set_gpu_kernels(table);
   return *cuda::g_open;
@@ -324,19 +337,33 @@ std::vector<std::pair<std::string, std::string>> versions() {
 
 std::string plans() {
   const char* text = "";
-  if (cuda::g_open != nullptr) cuda::check(cuda::api().plans(&text), "plans");
-  return text;
+  if (cuda::g_open == nullptr) return text;
+  cuda::check(cuda::api().plans(&text), "plans");
+  return text + cuda::g_quarantine->text();
 }
 int use_plans(std::string_view text) {
   int taken = 0;
-  if (cuda::g_open != nullptr) cuda::check(cuda::api().use_plans(std::string(text).c_str(), &taken), "plans");
-  return taken;
+  if (cuda::g_open == nullptr) return taken;
+  cuda::check(cuda::api().use_plans(std::string(text).c_str(), &taken), "plans");
+  return taken + cuda::g_quarantine->use(text);
+}
+std::string quarantine_plans(const std::vector<std::string>& keys) {
+  return cuda::g_quarantine != nullptr ? cuda::g_quarantine->add(keys) : "there is no GPU";
+}
+std::vector<std::string> quarantined_plans() {
+  return cuda::g_quarantine != nullptr ? cuda::g_quarantine->keys() : std::vector<std::string>();
+}
+SuspendedPlans::SuspendedPlans(std::vector<std::string> keys) {
+  if (cuda::g_quarantine != nullptr) cuda::g_quarantine->suspend(std::move(keys));
+}
+SuspendedPlans::~SuspendedPlans() {
+  if (cuda::g_quarantine != nullptr) cuda::g_quarantine->suspend({});
 }
 void choose_plans(const PlanRules& rules) {
   if (cuda::g_open == nullptr) return;
   constexpr double kSeconds = 6;
   const char* const wanted = std::getenv("BINADE_PLANS_SECONDS");
-  const std::string file = cuda::plans_file(cuda::g_open->facts(), rules.deterministic);
+  const std::string file = cuda::plans_file(cuda::g_open->facts(), rules.deterministic ? "" : " any order");
   const cuda::PlanOptions options{.timed = rules.timed && !file.empty() ? 1 : 0,
                                   .any_order = rules.deterministic ? 0 : 1,
                                   .file = file.c_str(),

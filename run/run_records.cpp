@@ -181,6 +181,7 @@ void RunRecords::attempt(const StepResult& s) {
       .add("loss_scale", s.loss_scale)
       .add("lr", s.lr)
       .add("skipped_total", s.skipped_total);
+  if (s.verified) line.add("verified_total", s.verified_total).add("corrupted_total", s.corrupted_total);
   if (!s.state_hash_before.empty())
     line.add("state_hash_before", s.state_hash_before).add("state_hash_after", s.state_hash_after);
   for (const StepMetric& metric : s.metrics)

@@ -97,6 +97,10 @@ std::string advise(const Diagnosis& d) {
           "{} has no value at its operands: see that at least one target counts, and that no class with a share of the "
           "loss has a logit of -inf or a probability of 0",
           location_of(bad));
+    case CauseClass::kLibraryFault:
+      return fmt::format(
+          "{} computed {} wrongly: report the plan to its authors, and use another version of the library",
+          d.library ? d.library->library : "a library", location_of(bad));
     case CauseClass::kRoundedConstant: return advise_on_rounding(d, bad);
     case CauseClass::kOptimizerUnderflow: return "raise the optimizer's eps";
     case CauseClass::kBadInput:
@@ -120,6 +124,11 @@ std::string advise(const Diagnosis& d) {
                          suggest_dtype(override_target(bad.op, bad.op_path()), DType::f32));
     case CauseClass::kNotReproducible: break;  // has returned at the top
     case CauseClass::kNotProven:
+      if (d.op_is_wrong)
+        return fmt::format(
+            "{} gives {} for all operands that were tried, whatever their values: look for a defect in "
+            "the op itself",
+            location_of(bad), bad.value);
       return d.proof.empty() ? fmt::format("no change could be tried; look at {} and its operands", location_of(bad))
                              : fmt::format(
                                    "none of the changes that were tried made the step finite; look at {} and its "

@@ -5,6 +5,7 @@
 
 #include "binade/amp/incident/damage.h"
 #include "binade/amp/incident/hypotheses.h"
+#include "binade/amp/incident/library_verdict.h"
 #include "binade/amp/incident/refusal.h"
 #include "binade/amp/incident/sample_search.h"
 #include "binade/amp/incident/singularity_guard.h"
@@ -123,10 +124,11 @@ class CauseSearch {
 
   Finding find() {
     if (failed_.cause == AbortCause::kBadData) return judge_refusal();
+    if (failed_.cause == AbortCause::kCorruption) return judge_corruption(*failed_.mismatch);
     FirstBadSearch search(experiments_.batch, experiments_.stride);
     const Attempt again = run({}, &search);
     d_.first_bad = search.found();
-    call_ = search.call();
+    if (d_.first_bad && d_.first_bad->direction != "backward") call_ = search.call();
     d_.reproducible = same_outcome(failed_, again);
     if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
     if (failed_.cause == AbortCause::kSpike) return judge_spike();
@@ -152,7 +154,60 @@ class CauseSearch {
       if (stays_without_rows(bad)) return judge_constant(search);
       if (!finite_value) return {CauseClass::kBadInput, Confidence::kProven};
     }
+    if (const std::optional<Finding> of_library = judge_library(bad)) return *of_library;
     return judge_op(bad);
+  }
+
+  /// Computes an op that libraries compute on a second engine, Binade's own kernels, and on a third one, the CPU in
+  /// f64. If both have finite results in range, and sums of any order are in range too, the library's result is wrong.
+  /// Then finds out which of its plans is to blame (decision 0063).
+  std::optional<Finding> judge_library(const FirstBad& bad) {
+    const bool is_computed = bad.direction == "forward" || bad.direction == "backward";
+    const bool is_candidate = experiments_.on_gpu && is_computed && is_product(bad.info->family) &&
+                              !can_only_overflow(bad);
+    if (!is_candidate || d_.replays + 2 > kMaxReplays) return {};
+    EngineProbe second(bad, true);
+    run({.name = "own-kernels"}, &second);
+    const std::vector<std::string> keys = second.keys(bad.direction);
+    if (keys.empty()) return {};  // no library took part
+    d_.proof.push_back({"own-kernels", second.is_finite(bad.direction)});
+    if (!second.is_finite(bad.direction)) return {};
+    if (bad.direction == "backward") call_ = recorded(bad);
+    const ResultInDouble third = result_in_double(call_);
+    const bool is_known = third != ResultInDouble::kUnknown;
+    if (is_known && (third != ResultInDouble::kInRange || !sums_are_in_range(call_))) return {};
+    d_.library = library_fault(guilty_of(keys, bad));
+    return Finding{CauseClass::kLibraryFault, is_known ? Confidence::kProven : Confidence::kLikely};
+  }
+
+  /// Returns the key whose plan alone makes the op's result wrong; all keys if there is no such key.
+  std::vector<std::string> guilty_of(const std::vector<std::string>& keys, const FirstBad& bad) {
+    for (const std::string& key : keys) {
+      if (keys.size() == 1 || d_.replays >= kMaxReplays) break;
+      const gpus::SuspendedPlans suspended({key});
+      EngineProbe without(bad, false);
+      run({.name = "without-plan"}, &without);
+      if (without.is_finite(bad.direction)) return {key};
+    }
+    return keys;
+  }
+
+  /// Handles an op whose bits differed when its micro-batch was computed twice.
+  Finding judge_corruption(const ChecksumMismatch& mismatch) {
+    const bool is_forward = mismatch.direction == Direction::kForward;
+    FirstBad& bad = d_.first_bad.emplace();
+    bad.module = mismatch.module;
+    bad.op = mismatch.op;
+    bad.info = mismatch.info;
+    bad.direction = is_forward ? "forward" : "backward";
+    bad.tensor = is_forward ? "output" : "gradient";
+    bad.value = mismatch.other_ops ? "of another op in the second computation" : "not the same twice";
+    bad.step = failed_.step;
+    bad.micro_batch = mismatch.micro_batch;
+    bad.tape_index = mismatch.tape_index;
+    d_.replays = 1;
+    d_.reproducible = false;
+    return {CauseClass::kNotReproducible, Confidence::kProven};
   }
 
   /// True if the tensor keeps its shape and its bad element in a replay without every second row: then it is no part of
@@ -197,7 +252,7 @@ class CauseSearch {
     const Conclusion conclusion = best_hypothesis(evidence);
     Finding finding = {cause_of(conclusion.hypothesis, bad),
                        conclusion.is_proven ? Confidence::kProven : Confidence::kLikely};
-    if (finding.cause == CauseClass::kNotProven) finding = likely_cause(bad);
+    if (finding.cause == CauseClass::kNotProven) finding = d_.op_is_wrong ? Finding() : likely_cause(bad);
     // An op that states no singularity, and has no finite value beside its operands either, may simply be wrong.
     if (conclusion.hypothesis == Hypothesis::kSingularity && !is_confirmed_) finding.confidence = Confidence::kLikely;
     if (finding.cause == CauseClass::kLossScaleOverflow) return finding;
@@ -221,14 +276,16 @@ class CauseSearch {
       evidence.singular = Outcome::kNo;
       evidence.beyond_range = Outcome::kYes;
     } else {
-      const ResultInDouble result = result_in_double(bad.direction == "backward" ? recorded(bad) : call_);
-      if (result != ResultInDouble::kUnknown) {
+      if (bad.direction == "backward" && !call_.function) call_ = recorded(bad);
+      const ResultInDouble result = result_in_double(call_);
+      is_confirmed_ = result == ResultInDouble::kSingular || bad.info->singular() || takes_masks(bad) ||
+                      is(bad, OpFamily::kNorm) || is_loss(bad);
+      d_.op_is_wrong = result == ResultInDouble::kNeverFinite && !is_confirmed_;
+      if (result != ResultInDouble::kUnknown && !d_.op_is_wrong) {
         // At a distance from a stated singularity at which f64 has a value and f32 has none, the singularity is to
         // blame.
         const bool is_singular = result == ResultInDouble::kSingular || result == ResultInDouble::kNotFinite ||
-                                 bad.at_singularity;
-        is_confirmed_ = result == ResultInDouble::kSingular || bad.info->singular() || takes_masks(bad) ||
-                        is(bad, OpFamily::kNorm) || is_loss(bad);
+                                 result == ResultInDouble::kNeverFinite || bad.at_singularity;
         evidence.singular = outcome_of(is_singular);
         evidence.beyond_range = outcome_of(!is_singular && result == ResultInDouble::kBeyondRange);
       }
@@ -369,7 +426,7 @@ class CauseSearch {
 
   const Attempt& failed_;
   const Experiments& experiments_;
-  RecordedCall call_;                     // of the first bad op, if its forward is to blame
+  RecordedCall call_;                     // of the first bad op
   bool is_absurd_when_promoted_ = false;  // true if the loss with d_.promote was finite, but absurdly high
   bool is_bad_at_any_scale_ = false;      // true if a loss scale of 1 does not make the step finite
   bool is_confirmed_ = false;             // true if a singularity was seen, or is stated by the op
@@ -379,11 +436,12 @@ class CauseSearch {
 }  // namespace
 
 std::string_view name_of(CauseClass cause) {
-  static constexpr std::array<std::string_view, 16> kNames = {
+  static constexpr std::array<std::string_view, 17> kNames = {
       "loss-scale-overflow", "gradient-explosion", "activation-overflow", "attention-logit-overflow",
       "fully-masked-row",    "normalisation-pole", "arithmetic-pole",     "loss-function-pole",
       "optimizer-underflow", "bad-input",          "corrupted-state",     "reduction-overflow",
-      "silent-underflow",    "not-reproducible",   "not-proven",          "rounded-constant"};
+      "silent-underflow",    "not-reproducible",   "not-proven",          "rounded-constant",
+      "library-fault"};
   return kNames[static_cast<std::size_t>(cause)];
 }
 

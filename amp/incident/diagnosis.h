@@ -30,6 +30,7 @@ struct Experiments {
   std::vector<std::int64_t> rows{};  ///< rows that can be left out; empty if none can
   bool earlier_weights = false;      ///< true if Variant::earlier_weights is possible
   bool is_mixed = false;             ///< true if some ops compute in 16 bits
+  bool on_gpu = false;               ///< true if the step runs on a GPU, where libraries may compute ops
   bool has_diverged = false;         ///< true if the last committed loss was far above the run's first one
   /// `damage` finds damage in the state before the step (find_damage()); it is called if there is no first bad op, or
   /// if the update was not finite. `bad_gradient` finds a non-finite gradient (find_bad_gradient()); it is called if no

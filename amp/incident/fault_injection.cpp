@@ -31,7 +31,7 @@ const std::vector<FaultKind>& kinds() {
                                              {"scale-weight", {"path", "factor"}, {"view"}},
                                              {"nan-weight", {"path"}},
                                              {"nan-buffer", {"path"}},
-                                             {"bitflip", {"path", "op"}, {}, true},
+                                             {"bitflip", {"path", "op"}, {"bit"}, true},
                                              {"lr", {"factor"}},
                                              {"enospc", {}, {}, true},
                                              {"sigterm", {}, {}, true},
@@ -72,6 +72,7 @@ void set_value(Fault& fault, const std::string& key, const std::string& text) {
     (key == "step"     ? fault.step
      : key == "every"  ? fault.every
      : key == "sample" ? fault.sample
+     : key == "bit"    ? fault.bit
                        : fault.index) = number<std::int64_t>(fault.spec, key, text);
 }
 
@@ -108,10 +109,12 @@ void set_element(Tensor& tensor, std::int64_t at, float value) {
   flat.copy_from(Tensor::full(Shape{1}, value).to(tensor.device()));
 }
 
-/// Flips the highest exponent bit of the first element. `tensor` may be a channel slice.
-void flip_high_bit(Tensor& tensor) {
+/// Flips a bit of the first element; -1 stands for the highest exponent bit. `tensor` may be a channel slice.
+void flip_bit(Tensor& tensor, std::int64_t bit) {
   Tensor changed = tensor.on_host().clone();
-  static_cast<std::uint8_t*>(changed.mutable_raw())[size_of(tensor.dtype()) - 1] ^= 0x40u;
+  const auto bits = 8 * static_cast<std::int64_t>(size_of(tensor.dtype()));
+  const std::int64_t at = bit < 0 ? bits - 2 : bit % bits;
+  static_cast<std::uint8_t*>(changed.mutable_raw())[at / 8] ^= static_cast<std::uint8_t>(1u << at % 8);
   tensor.copy_from(changed);
 }
 
@@ -398,7 +401,7 @@ void FaultInjection::after_forward(const OpCall& call, std::span<const Tensor> r
     if (call.module_path == fault->path && fault->op == call.info.name && outputs[0].numel() > 0 &&
         !struck_in_this_call(*fault)) {
       strike(*fault);
-      flip_high_bit(outputs[0]);
+      flip_bit(outputs[0], fault->bit);
     }
 }
 

@@ -28,6 +28,7 @@ struct Fault {
   std::string op{};
   std::int64_t sample = 0;  ///< row of the step's whole batch
   std::int64_t index = 0;   ///< index of the element in its parameter
+  std::int64_t bit = -1;    ///< number of the bit to flip, 0 for the lowest; -1: the highest exponent bit
   double factor = 1;        ///< multiplies the sample, the weights or the learning rate, depending on the kind
   bool view = false;        ///< changes only the values that ops read, not the stored weights
 };
@@ -43,7 +44,8 @@ struct Fault {
 ///   scale-weight path=P,factor=F    a parameter is multiplied; with view=1 only in what ops read
 ///   nan-weight path=P               a parameter gets a NaN after the step's commit
 ///   nan-buffer path=P               a buffer, or the first one of a module, gets a NaN before the step
-///   bitflip path=P,op=O             the top exponent bit of a result's first element flips, in one attempt
+///   bitflip path=P,op=O[,bit=B]     a bit of a result's first element flips, in one attempt; by default the top
+///                                   exponent bit
 ///   enospc                          the first checkpoint from this step on fails because the disk is full
 ///   lr factor=F                     the step's learning rate is multiplied
 ///   sigterm, kill                   the process gets the signal before the step

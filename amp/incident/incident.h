@@ -72,6 +72,13 @@ struct FirstBad {
   }
 };
 
+/// Plans of a GPU library with which it computed a wrong result.
+struct LibraryFault {
+  std::string library{};             ///< name and version: "cudnn 9.19.0"
+  std::vector<std::string> keys{};   ///< the keys of the plans: operation, dtypes, shapes, layouts
+  std::vector<std::string> plans{};  ///< the plans as lines of gpus::plans(), which name the kernel or engine too
+};
+
 /// The cause of an incident. The diagnosis reports kNotProven rather than a wrong cause.
 enum class CauseClass : std::uint8_t {
   kLossScaleOverflow,         ///< gradients fit at a lower loss scale
@@ -91,6 +98,7 @@ enum class CauseClass : std::uint8_t {
   kNotProven,
   kRoundedConstant,  ///< rounding to 16 bits put an operand at a singularity, because an eps, a floor or a bound was
                      ///< rounded away
+  kLibraryFault,     ///< a library computed a wrong result, which other engines compute correctly
   kNormalizationPole [[deprecated("use kNormalizationSingularity")]] = kNormalizationSingularity,
   kArithmeticPole [[deprecated("use kArithmeticSingularity")]] = kArithmeticSingularity,
   kLossFunctionPole [[deprecated("use kLossFunctionSingularity")]] = kLossFunctionSingularity,
@@ -113,9 +121,11 @@ struct Diagnosis {
   CauseClass cause = CauseClass::kNotProven;
   Confidence confidence = Confidence::kNotProven;
   std::vector<Proof> proof{};
-  std::string advice{};      ///< recommended change, for the author of the model
-  int replays = 0;           ///< number of replays that the diagnosis made
-  bool reproducible = true;  ///< false: a replay without a change gave other bits than the failed attempt
+  std::string advice{};                   ///< recommended change, for the author of the model
+  std::optional<LibraryFault> library{};  ///< set if the cause is kLibraryFault
+  int replays = 0;                        ///< number of replays that the diagnosis made
+  bool op_is_wrong = false;               ///< true if the first bad op is not finite for any operands that were tried
+  bool reproducible = true;               ///< false: a replay without a change gave other bits than the failed attempt
 
   // Changes that made the step finite. Remedies are chosen by them.
   std::vector<std::string> promote{};   ///< ops, named as in overrides, to compute in f32 together
@@ -136,6 +146,7 @@ enum class RemedyAction : std::uint8_t {
   kRollback,          ///< continues from an earlier checkpoint
   kStop,              ///< throws a NumericError, or the DataError of the closure
   kMendAverages,      ///< replaces averaged weights that were not finite
+  kQuarantinePlan,  ///< lets Binade's own kernels compute the keys of wrong library plans, on this machine from now on
 };
 std::string_view name_of(RemedyAction action);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "binade/amp/verdict.h"
@@ -37,27 +38,35 @@ struct Magnitude {
   }
 };
 
-/// Computes the call on operands of `dtype` (std::nullopt: of their own), each element of which is moved away from 0 by
-/// `nudge` of itself and `nudge`; gradients of outputs are multiplied by `factor`.
-Magnitude compute(const RecordedCall& call, std::optional<DType> dtype, double nudge = 0, double factor = 1) {
-  const PolicyScope in_their_dtype{PrecisionPolicy{}};
+/// A change with which a call is computed again.
+struct Change {
+  std::optional<DType> operands{};  ///< dtype of the operands; std::nullopt: their own
+  std::optional<DType> op{};        ///< dtype in which the op reads and stores, whatever its operands have
+  std::function<double(double x, std::int64_t i)> value{};  ///< replaces element i, of value x, of each operand
+  double gradient_factor = 1;                               ///< multiplies the gradients of the outputs
+};
+
+/// Computes the call with a change.
+Magnitude compute(const RecordedCall& call, const Change& change) {
+  const PolicyScope policy{change.op ? PrecisionPolicy{}.with("*", *change.op) : PrecisionPolicy{}};
   const GradGuard recording;
   const auto operand_of = [&](const Tensor& tensor) {
     if (!tensor.defined()) return Variable();
     if (!is_floating(tensor.dtype())) return Variable(tensor);
     Tensor x = tensor.to(DType::f64).contiguous_copy();
-    if (nudge != 0) {
+    if (change.value) {
       x = x.clone();
       auto* values = x.mutable_data<double>();
-      for (std::int64_t i = 0; i < x.numel(); ++i) values[i] += nudge * (1 + std::abs(values[i]));
+      for (std::int64_t i = 0; i < x.numel(); ++i) values[i] = change.value(values[i], i);
     }
-    return Variable(x.to(dtype.value_or(tensor.dtype())), true);
+    return Variable(x.to(change.operands.value_or(tensor.dtype())), true);
   };
   std::vector<Variable> inputs;
   for (const Tensor& operand : call.operands) inputs.push_back(operand_of(operand));
   const std::vector<Variable> outputs = call.function(inputs);
   for (const Variable& output : outputs)
-    check<DTypeError>(!dtype || !output.defined() || !is_floating(output.dtype()) || output.dtype() == *dtype,
+    check<DTypeError>(!change.operands || !output.defined() || !is_floating(output.dtype()) ||
+                          output.dtype() == *change.operands,
                       "op probe: the op computes in {} whatever it reads", name_of(output.dtype()));
   Magnitude magnitude;
   if (call.gradients.empty()) {
@@ -68,7 +77,7 @@ Magnitude compute(const RecordedCall& call, std::optional<DType> dtype, double n
     if (!call.gradients[i].defined() || !outputs[i].requires_grad()) continue;
     Tensor gy = call.gradients[i].to(DType::f64).clone();
     auto* values = gy.mutable_data<double>();
-    for (std::int64_t k = 0; k < gy.numel(); ++k) values[k] *= factor;
+    for (std::int64_t k = 0; k < gy.numel(); ++k) values[k] *= change.gradient_factor;
     backward(outputs[i], gy.to(outputs[i].dtype()), {.retain_graph = true});
   }
   for (const Variable& input : inputs)
@@ -76,36 +85,68 @@ Magnitude compute(const RecordedCall& call, std::optional<DType> dtype, double n
   return magnitude;
 }
 
+/// Calls f(); returns `otherwise` if the op refuses its operands.
+template <class T, class F>
+T unless_refused(T otherwise, F&& f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    return otherwise;
+  }
+}
+
+/// True if the call is finite for some operands that have nothing to do with its own: numbers near 1/2, 3/2 or -1/2 and
+/// smaller gradients; or if the op refuses such operands. Otherwise no operand is to blame.
+bool is_finite_elsewhere(const RecordedCall& call) {
+  constexpr double kNear[] = {0.5, 1.5, -0.5};
+  return std::ranges::any_of(kNear, [&](double near) {
+    // The elements differ, so that no variance or difference is 0.
+    const auto value = [near](double, std::int64_t i) { return near + static_cast<double>(i * 7 % 11 - 5) / 32; };
+    return unless_refused(true, [&] {
+      return compute(call, {.operands = DType::f64, .value = value, .gradient_factor = 0x1p-32}).is_finite();
+    });
+  });
+}
+
+/// True if a value within the op exceeds the range of f16, although the op's result in f64 does not: the op is finite
+/// for smaller operands, and in bf16, which has a wider range than f16 and is coarser. A constant that f16 rounds away
+/// explains neither.
+bool overflows_within(const RecordedCall& call) {
+  if (call.dtype != DType::f16) return false;  // the other dtypes have the range of f32
+  return unless_refused(false, [&] {
+    if (compute(call, {.op = DType::f16}).is_finite()) return false;
+    const auto smaller = [](double x, std::int64_t) { return 0x1p-8 * x; };
+    return compute(call, {.op = DType::f16, .value = smaller, .gradient_factor = 0x1p-8}).is_finite() &&
+           compute(call, {.operands = DType::bf16, .op = DType::bf16}).is_finite();
+  });
+}
+
 ResultInDouble judge(const RecordedCall& call) {
-  const Magnitude magnitude = compute(call, DType::f64);
-  if (magnitude.is_finite())
-    return magnitude.largest > range_of(call.dtype).largest ? ResultInDouble::kBeyondRange : ResultInDouble::kInRange;
+  const Magnitude magnitude = compute(call, {.operands = DType::f64});
+  if (magnitude.is_finite()) {
+    const bool is_beyond = magnitude.largest > range_of(call.dtype).largest || overflows_within(call);
+    return is_beyond ? ResultInDouble::kBeyondRange : ResultInDouble::kInRange;
+  }
   // Beside a singularity the value is finite; beyond the range of f64 it is infinite there too (exp of 1000).
-  constexpr double kNudge = 1e-3;
-  const Magnitude above = compute(call, DType::f64, kNudge), below = compute(call, DType::f64, -kNudge);
+  const auto beside = [](double nudge) {
+    return [nudge](double x, std::int64_t) { return x + nudge * (1 + std::abs(x)); };
+  };
+  const Magnitude above = compute(call, {.operands = DType::f64, .value = beside(1e-3)});
+  const Magnitude below = compute(call, {.operands = DType::f64, .value = beside(-1e-3)});
   if (above.is_finite() || below.is_finite()) return ResultInDouble::kSingular;
   const bool overflows = !magnitude.has_nan && !above.has_nan && !below.has_nan;
-  return overflows ? ResultInDouble::kBeyondRange : ResultInDouble::kNotFinite;
+  if (overflows) return ResultInDouble::kBeyondRange;
+  return is_finite_elsewhere(call) ? ResultInDouble::kNotFinite : ResultInDouble::kNeverFinite;
 }
 
 /// Derivatives are linear in the gradients of the outputs: one that is finite for smaller gradients is no singularity.
 bool has_finite_derivative(const RecordedCall& call) {
   if (call.gradients.empty()) return false;
   for (const double factor : {0x1p-8, 0x1p-16, 0x1p-24, 0x1p-32}) {
-    const Magnitude magnitude = compute(call, {}, 0, factor);
+    const Magnitude magnitude = compute(call, {.gradient_factor = factor});
     if (magnitude.is_finite()) return magnitude.largest > 0;
   }
   return false;
-}
-
-/// Calls f(); kUnknown if the op refuses its operands.
-template <class F>
-ResultInDouble unless_refused(F&& f) {
-  try {
-    return f();
-  } catch (const Error&) {
-    return ResultInDouble::kUnknown;
-  }
 }
 
 }  // namespace
@@ -137,10 +178,31 @@ void CallRecorder::after_backward(const OpCall& call, std::span<const Tensor>, s
 
 ResultInDouble result_in_double(const RecordedCall& call) {
   if (!call.function) return ResultInDouble::kUnknown;
-  const ResultInDouble result = unless_refused([&] { return judge(call); });
+  const ResultInDouble result = unless_refused(ResultInDouble::kUnknown, [&] { return judge(call); });
   if (result != ResultInDouble::kUnknown) return result;
-  return unless_refused(
-      [&] { return has_finite_derivative(call) ? ResultInDouble::kBeyondRange : ResultInDouble::kUnknown; });
+  return unless_refused(ResultInDouble::kUnknown, [&] {
+    return has_finite_derivative(call) ? ResultInDouble::kBeyondRange : ResultInDouble::kUnknown;
+  });
+}
+
+bool sums_are_in_range(const RecordedCall& call) {
+  // No partial sum exceeds the product of the largest operands, of the largest gradient and of the number of terms.
+  double bound = 1;
+  const auto multiply_by = [&](const Tensor& tensor) {
+    Magnitude magnitude;
+    magnitude.add(tensor);
+    bound *= std::max(1.0, magnitude.largest);
+  };
+  std::int64_t terms = 1;
+  for (const Tensor& operand : call.operands) {
+    if (!operand.defined()) continue;
+    multiply_by(operand);
+    terms = std::max(terms, operand.numel());
+  }
+  for (const Tensor& gradient : call.gradients)
+    if (gradient.defined()) multiply_by(gradient);
+  if (bound * static_cast<double>(terms) > range_of(DType::f32).largest) return false;
+  return compute(call, {.operands = DType::f64}).largest <= range_of(call.dtype).largest / 2;
 }
 
 }  // namespace binade::amp

@@ -40,13 +40,19 @@ RecordedCall record_forward(const OpCall& call, std::span<const Tensor> read, DT
 enum class ResultInDouble : std::uint8_t {
   kUnknown,      ///< the op cannot be computed in f64, or was not recorded
   kInRange,      ///< finite, and the dtype of the bad tensor can hold it
-  kBeyondRange,  ///< finite, and beyond the range of that dtype
+  kBeyondRange,  ///< finite, and beyond the range of that dtype; or a value within the op is, if it computes in that
+                 ///< dtype
   kSingular,     ///< not finite, but finite for slightly different operands, so that these are at a singularity
-  kNotFinite  ///< not finite, also for slightly different operands: they are outside of the op's domain, or the op is
-              ///< wrong
+  kNotFinite,    ///< not finite, also for slightly different operands, but finite elsewhere: these are outside of the
+                 ///< op's domain
+  kNeverFinite,  ///< not finite for any operands that were tried: the op itself is wrong
 };
 /// Computes a recorded call in f64 on the CPU: its outputs, or the gradients of its inputs if it has `gradients`. If
 /// the op refuses f64, a derivative that is finite for smaller gradients counts as kBeyondRange.
 ResultInDouble result_in_double(const RecordedCall& call);
+/// True if the values of a product, a convolution or an attention stay in range whatever the order of its sums: the
+/// result in f64 is at most half of the range of its dtype, and a bound on each partial sum is below that of f32.
+/// REQUIRES result_in_double(call) == kInRange.
+bool sums_are_in_range(const RecordedCall& call);
 
 }  // namespace binade::amp

@@ -49,11 +49,17 @@ std::string remedy_json(const Remedy& remedy) {
   return json.text();
 }
 
+std::string library_json(const LibraryFault& fault) {
+  const auto quoted = [](const std::string& plan) { return io::json_string(plan); };
+  return io::JsonObject().add("name", fault.library).add_raw("plans", io::json_array(fault.plans, quoted)).text();
+}
+
 }  // namespace
 
 std::string_view name_of(RemedyAction action) {
-  static constexpr std::array<std::string_view, 8> kNames = {
-      "none", "lower-scale", "promote-op", "quarantine-sample", "skip-batch", "rollback", "stop", "mend-averages"};
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "none",     "lower-scale", "promote-op",    "quarantine-sample", "skip-batch",
+      "rollback", "stop",        "mend-averages", "quarantine-plan"};
   return kNames[static_cast<std::size_t>(action)];
 }
 
@@ -103,6 +109,7 @@ std::string report_json(const Incident& incident) {
                             .add_raw("proof", proof_json(d.proof))
                             .add("confidence", name_of(d.confidence))
                             .text());
+  if (d.library) json.add_raw("library", library_json(*d.library));
   json.add_raw("remedy", remedy_json(incident.remedy));
   json.add("advice", d.advice);
   json.add_raw("replay", io::JsonObject().add("steps", d.replays).add("reproducible", d.reproducible).text());
@@ -118,6 +125,10 @@ std::string report_markdown(const Incident& incident) {
   text += fmt::format("- **What**: {}\n", incident.what);
   text += fmt::format("- **Where**: {}\n", location_of(d));
   text += fmt::format("- **Why**: {} ({})\n", name_of(d.cause), name_of(d.confidence));
+  if (d.library) {
+    text += fmt::format("- **Library**: {}\n", d.library->library);
+    for (const std::string& plan : d.library->plans) text += fmt::format("- **Plan**: `{}`\n", plan);
+  }
   text += fmt::format("- **Done**: {}\n", description_of(incident.remedy));
   text += fmt::format("- **To do**: {}\n", d.advice);
   if (!incident.no_capsule.empty()) text += fmt::format("- **Repro bundle**: none: {}\n", incident.no_capsule);

@@ -54,17 +54,19 @@ optim::GradientScan AttemptRunner::scan_gradients(Phase& phase) const {
   return all;
 }
 
-Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer) {
+Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer,
+                           TapeObserver* second_observer) {
   for (std::size_t phase = 0; phase + 1 < feed.phases.size(); ++phase)
     transaction_.reserve_undo(transaction_.indices_of(feed.phases[phase]));
   const ArenaLoan lending(backend_of(transaction_.device()));  // the step frees all its memory before the next begins
   // Faults are injected before observers are notified, so that these observe the faulty values.
-  std::optional<ObserverScope> injecting, watching;
+  std::optional<ObserverScope> injecting, watching, watching_too;
   if (faults_.planted()) {
     faults_.before_run(plan.step, plan.first, plan.left_out, plan.samples_per_micro_batch);
     injecting.emplace(faults_);
   }
   if (observer != nullptr) watching.emplace(*observer);
+  if (second_observer != nullptr) watching_too.emplace(*second_observer);
   Attempt attempt;
   attempt.step = plan.step;
   attempt.loss_scale = plan.loss_scale;

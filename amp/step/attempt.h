@@ -30,9 +30,10 @@ class AttemptRunner {
       : transaction_(transaction), faults_(faults), options_(options) {}
 
   /// Runs the step under `plan` and computes the verdict on the host. Keeps what it wrote for a
-  /// commit. `observer` may be null. If the closure throws a DataError, the attempt is aborted; after any other
+  /// commit. Each observer may be null. If the closure throws a DataError, the attempt is aborted; after any other
   /// error, rolls back and rethrows.
-  Attempt run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
+  Attempt run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr,
+              TapeObserver* second_observer = nullptr);
   /// Runs the step and rolls it back.
   Attempt rehearse(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
   /// Queues forward, backward, verdict and commit on the device, without synchronizing.

@@ -47,6 +47,10 @@ struct TrainerOptions {
   std::int64_t steps = 0;                  ///< number of committed updates after which batches() ends; 0: never
   bool state_hash = false;                 ///< computes the state hash before and after each step
   bool telemetry = true;                   ///< records magnitudes in every step; turn off only to measure its cost
+  /// If > 0: in every step whose number is a multiple of it, the first micro-batch is computed twice, and the bits of
+  /// every op's results are compared, to find silent corruption by the hardware (docs/silent-corruption.md). A step
+  /// whose bits differ is not committed, but computed again.
+  std::int64_t verify_every = 0;
   OnNan on_nan = OnNan::kRemedy;
   RemediationOptions remediation{};
   std::vector<std::string> inject{};  ///< faults to inject (amp/incident/fault_injection.h)
@@ -59,6 +63,9 @@ struct TrainerOptions {
   /// to must outlive the trainer. If a step does not commit, the steps submitted after it run again.
   std::int64_t ahead = 0;
 };
+
+/// Returns the options. Throws ArgumentError if some are out of range or exclude each other.
+TrainerOptions checked(TrainerOptions options);
 
 /// A checkpoint that a rollback may return to.
 struct RecoveryPoint {

@@ -54,8 +54,9 @@ struct OngoingStep {
   std::vector<int> micro_batches_left_out{};
   std::optional<LossScaler::State> before_overflow{}, before_nan{};  ///< to restore if a lower scale does not help
   bool nan_is_overflow = false;                                      ///< the NaN disappears at the lowest loss scale
-  SpikeVerdict spike = SpikeVerdict::kUnknown;                       ///< the origin of an absurd loss
-  std::optional<RecoveryPoint> recovery{};  ///< the newest checkpoint whose weights make the step finite
+  bool is_suspect = false;                      ///< an attempt's bits differed when a micro-batch was computed twice
+  SpikeVerdict spike = SpikeVerdict::kUnknown;  ///< the origin of an absurd loss
+  std::optional<RecoveryPoint> recovery{};      ///< the newest checkpoint whose weights make the step finite
   std::optional<Telemetry> raised{};  ///< telemetry of an extra run at a higher scale (Warnings::confirmation_factor)
 
   /// Returns the samples that a replay can leave out, numbered as Experiments::rows (amp/incident/diagnosis.h).

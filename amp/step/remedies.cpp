@@ -7,6 +7,7 @@
 #include "binade/amp/incident/damage.h"
 #include "binade/amp/step/repro_bundle.h"
 #include "binade/amp/step/transaction.h"
+#include "binade/core/gpus.h"
 
 namespace binade::amp {
 namespace {
@@ -150,6 +151,7 @@ Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
       .rows = ongoing.removable_samples(),
       .earlier_weights = may_roll_back(),
       .is_mixed = computes_in_halves(plan.policy),
+      .on_gpu = transaction_.device() != Device::cpu(),
       .has_diverged = transaction_.warnings().has_diverged(),
       .damage =
           [&] {
@@ -183,6 +185,12 @@ Next Remedies::apply_next(Incident& incident, const Attempt& attempt, OngoingSte
     incident.remedy = {.action = RemedyAction::kNone, .what = "the step is retried", .verified = true};
     return Next::kRetry;
   }
+  if (remedy && attempt.cause == AbortCause::kCorruption) {
+    incident.remedy = {.action = RemedyAction::kStop,
+                       .what = "nothing was committed: each time that the step was computed twice, the bits differed"};
+    return Next::kStop;
+  }
+  if (remedy && quarantine_plans(incident)) return Next::kRetry;
   if (remedy && attempt.cause == AbortCause::kSpike) return handle_spike(incident, ongoing);
   if (remedy && (set_fitting_scale(incident, attempt, ongoing) || promote_ops(incident) ||
                  quarantine(incident, ongoing) || mend_averages(incident, attempt)))
@@ -213,6 +221,20 @@ bool Remedies::set_fitting_scale(Incident& incident, const Attempt& attempt, Ong
   incident.remedy = {.action = RemedyAction::kLowerScale,
                      .what = fmt::format("the loss scale is {} from now on", fits),
                      .target = fmt::format("{}", fits),
+                     .verified = true};
+  return true;
+}
+
+/// Lets Binade's own kernels compute what a library computed wrongly.
+bool Remedies::quarantine_plans(Incident& incident) {
+  if (!incident.diagnosis.library) return false;
+  const LibraryFault& fault = *incident.diagnosis.library;
+  const std::string problem = gpus::quarantine_plans(fault.keys);
+  incident.remedy = {.action = RemedyAction::kQuarantinePlan,
+                     .what = fmt::format("Binade's own kernels compute it instead of {}, on this machine from now on{}",
+                                         fault.library,
+                                         problem.empty() ? "" : ", in this process only (" + problem + ")"),
+                     .target = fmt::format("{}", fmt::join(fault.plans, "; ")),
                      .verified = true};
   return true;
 }

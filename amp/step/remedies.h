@@ -49,6 +49,7 @@ class Remedies {
   // apply_next() applies the first remedy that applies. The remedies below return false if they do not apply.
   Next apply_next(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
   bool set_fitting_scale(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
+  bool quarantine_plans(Incident& incident);
   bool promote_ops(Incident& incident);
   bool quarantine(Incident& incident, OngoingStep& ongoing);
   bool mend_averages(Incident& incident, const Attempt& attempt);

@@ -43,7 +43,10 @@ struct StepResult : StepStats {
   std::vector<Warning> warnings;         ///< of committed attempts only
   std::vector<StepMetric> metrics;       ///< of committed attempts only (amp/step/metrics.cpp)
   std::vector<ModuleHeadroom> headroom;  ///< set only in steps that keep_headroom_every() selects
-  bool last = false;                     ///< true if the next attempt is at another batch
+  bool verified = false;            ///< one micro-batch was computed twice, and compared (TrainerOptions::verify_every)
+  std::int64_t verified_total = 0;  ///< attempts of the run that were verified
+  std::int64_t corrupted_total = 0;  ///< attempts among them whose bits differed
+  bool last = false;                 ///< true if the next attempt is at another batch
   /// Submitted, not collected, or waiting for the next batch: finished() will return the result.
   bool in_flight = false;
   std::vector<StepResult> earlier;  ///< earlier attempts at the same batch, oldest first

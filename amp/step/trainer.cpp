@@ -15,6 +15,7 @@
 #include "binade/amp/step/spike_review.h"
 #include "binade/amp/step/step_graphs.h"
 #include "binade/amp/step/transaction.h"
+#include "binade/amp/step/verification.h"
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
 #include "binade/core/state_copy.h"
@@ -23,19 +24,6 @@ namespace binade::amp {
 namespace {
 
 constexpr std::size_t kKeptResults = 10000;
-
-TrainerOptions checked(TrainerOptions o) {
-  check<ArgumentError>(o.clip_norm >= 0 && o.clip_value >= 0 && o.clip_adaptive >= 0,
-                       "trainer: wanted clip bounds >= 0, got norm {}, value {} and adaptive {}", o.clip_norm,
-                       o.clip_value, o.clip_adaptive);
-  check<ArgumentError>((o.clip_norm > 0) + (o.clip_value > 0) + (o.clip_adaptive > 0) <= 1,
-                       "trainer: clip_norm, clip_value and clip_adaptive are alternatives; set one");
-  check<ArgumentError>(o.accumulate >= 1 && o.steps >= 0,
-                       "trainer: wanted accumulate >= 1 and steps >= 0, got {} and {}", o.accumulate, o.steps);
-  check<ArgumentError>(o.ahead >= 0 && o.ahead <= static_cast<std::int64_t>(StepGraphs::kMaxInFlight),
-                       "trainer: wanted 0 to {} steps ahead, got {}", StepGraphs::kMaxInFlight, o.ahead);
-  return o;
-}
 
 /// True for steps 50, 100, 200, …, in which a captured step is compared with an eager one. The host must read tensors
 /// in these steps anyway.
@@ -158,7 +146,8 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
     if (result.incident) {
       result.incident->drill = faults_->concerns(result.step);
       result.incident->headroom = telemetry_->by_module();
-      if (graphs_ && result.rolled_back()) graphs_->clear();
+      const bool has_other_kernels = result.incident->remedy.action == RemedyAction::kQuarantinePlan;
+      if (graphs_ && (result.rolled_back() || has_other_kernels)) graphs_->clear();
     }
     result.last = next != Next::kRetry;
     conclude(result);
@@ -180,9 +169,12 @@ Attempt Trainer::run_attempt(OngoingStep& ongoing) {
   ongoing.plan.policy = transaction_->policy();
   AttemptPlan plan = ongoing.plan;
   plan.first = transaction_->counters().attempts == 1;
+  const bool twice = ongoing.is_suspect || (plan.first && verifies(plan.step));
   const auto run = [&] {
     telemetry_->begin(probes);
-    return runner_->run(plan, ongoing.feed, options_.telemetry ? telemetry_.get() : nullptr);
+    TapeObserver* const observer = options_.telemetry ? telemetry_.get() : nullptr;
+    return twice ? run_twice(*runner_, transaction_->device(), plan, ongoing.feed, observer)
+                 : runner_->run(plan, ongoing.feed, observer);
   };
   backend.reset_peak();
   cost_.start = std::chrono::steady_clock::now();
@@ -197,6 +189,8 @@ Attempt Trainer::run_attempt(OngoingStep& ongoing) {
     attempt = run();
   }
   telemetry_->synchronize();
+  ongoing.is_suspect = attempt.mismatch.has_value();
+  if (twice) transaction_->count_verification(ongoing.is_suspect);
   return attempt;
 }
 
@@ -209,6 +203,7 @@ void Trainer::report(const Attempt& attempt, StepResult& result) const {
     result.forward_headroom = telemetry_->least(Direction::kForward);
     result.backward_headroom = telemetry_->least(Direction::kBackward);
   }
+  result.verified = attempt.verified;
   result.loss = attempt.loss;
   result.grad_norm = attempt.grad_norm;
   result.loss_scale = attempt.loss_scale;
@@ -286,6 +281,8 @@ void Trainer::conclude(StepResult& result) {
     result.notes.emplace_back(
         "steps are not captured: they have several optimizers, or a model that follows another one");
   result.skipped_total = transaction_->counters().total.skipped;
+  result.verified_total = transaction_->counters().total.verified;
+  result.corrupted_total = transaction_->counters().total.corrupted;
   finished_.push_back(result);
   if (finished_.size() > kKeptResults) finished_.pop_front();
 }
@@ -376,7 +373,8 @@ GraphStep Trainer::graph_step(const StepFeed& feed, const Attempt& attempt) cons
 std::optional<StepResult> Trainer::run_as_graph(const StepFeed& feed) {
   const std::int64_t number = transaction_->next_step();
   const bool compare = compares_with_eager(number);
-  if (!can_run_as_graph(feed) || (transaction_->warnings().reads_tensors(number) && !compare)) return std::nullopt;
+  const bool is_eager = transaction_->warnings().reads_tensors(number) || verifies(number);
+  if (!can_run_as_graph(feed) || (is_eager && !compare)) return std::nullopt;
   const Attempt attempt = attempt_at(feed, 0);
   GraphStep step = graph_step(feed, attempt);
   if (compare) {
@@ -424,9 +422,9 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
   const std::int64_t ahead = in_flight();
   const Attempt attempt = attempt_at(feed, ahead);
   const Warnings& warnings = transaction_->warnings();
-  if (!can_run_as_graph(feed) || compares_with_eager(attempt.step) || warnings.reads_tensors(attempt.step) ||
-      warnings.has_due_promotion(attempt.step) || !transaction_->scaler().stays_for(ahead) ||
-      !graphs_->submit(graph_step(feed, attempt)))
+  if (!can_run_as_graph(feed) || compares_with_eager(attempt.step) || verifies(attempt.step) ||
+      warnings.reads_tensors(attempt.step) || warnings.has_due_promotion(attempt.step) ||
+      !transaction_->scaler().stays_for(ahead) || !graphs_->submit(graph_step(feed, attempt)))
     return std::nullopt;
   if (ahead == 0) cost_.start = std::chrono::steady_clock::now();
   in_flight_.push_back(std::make_unique<Submitted>(Submitted{feed.copy(), attempt}));
@@ -574,6 +572,13 @@ void Trainer::promote(const std::string& target) {
 void Trainer::set_telemetry(bool on) {
   synchronize();
   options_.telemetry = on;
+}
+
+void Trainer::set_verify_every(std::int64_t steps) {
+  synchronize();
+  TrainerOptions changed = options_;
+  changed.verify_every = steps;
+  options_ = checked(std::move(changed));
 }
 
 void Trainer::set_repro_sink(ReproSink sink) { remedies_->set_repro_sink(std::move(sink)); }

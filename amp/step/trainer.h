@@ -197,6 +197,7 @@ class Trainer {
   FaultInjection& faults() { return *faults_; }
   [[deprecated("use faults()")]] FaultInjection& drill() { return faults(); }
   void set_telemetry(bool on);
+  void set_verify_every(std::int64_t steps);  ///< replaces TrainerOptions::verify_every
 
   /// Returns everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched,
   /// rng, data, progress. Tensors are copies.
@@ -240,6 +241,7 @@ class Trainer {
   std::optional<Telemetry> confirm_warnings(const OngoingStep& ongoing);
 
   // ---- captured steps
+  bool verifies(std::int64_t step) const { return options_.verify_every > 0 && step % options_.verify_every == 0; }
   bool can_run_as_graph(const StepFeed& feed) const;
   Attempt attempt_at(const StepFeed& feed, std::int64_t ahead) const;
   GraphStep graph_step(const StepFeed& feed, const Attempt& attempt) const;

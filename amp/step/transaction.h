@@ -109,14 +109,18 @@ class Transaction {
 
   /// Counters over the whole run, which rollbacks do not reset. Checkpoints hold them.
   struct Totals {
-    std::int64_t skipped = 0;  ///< aborted attempts
+    std::int64_t skipped = 0;    ///< aborted attempts
+    std::int64_t verified = 0;   ///< attempts of which one micro-batch was computed twice
+    std::int64_t corrupted = 0;  ///< attempts among them whose bits differed
 
     struct Entry {
       const char* name;  ///< name of the entry in a checkpoint
       std::int64_t Totals::*value;
       bool required;  ///< false: an older checkpoint may lack the entry; its value is then 0
     };
-    static constexpr Entry kEntries[] = {{"progress/skipped_total", &Totals::skipped, true}};
+    static constexpr Entry kEntries[] = {{"progress/skipped_total", &Totals::skipped, true},
+                                         {"progress/verified_total", &Totals::verified, false},
+                                         {"progress/corrupted_total", &Totals::corrupted, false}};
   };
   /// The counters of a run. Those of the current step are reset by its commit.
   struct Counters {
@@ -131,6 +135,11 @@ class Transaction {
 
   // ---- a step
 
+  /// Counts an attempt of which one micro-batch was computed twice. `corrupted`: its bits differed.
+  void count_verification(bool corrupted) {
+    ++counters_.total.verified;
+    if (corrupted) ++counters_.total.corrupted;
+  }
   /// Returns the number of the new attempt at the current step, from 1 on.
   std::int64_t begin_attempt() { return ++counters_.attempts; }
   /// Allocates the copies that update_before_verdict() needs for these optimizers.

@@ -30,6 +30,7 @@
   X(fill, FillArgs)                              \
   X(accumulate, AccumulateArgs)                  \
   X(observe, ObserveArgs)                        \
+  X(checksum, ChecksumArgs)                      \
   X(copy_all, CopyAllArgs)                       \
   X(box, BoxCopy)                                \
   X(permute, PermuteCopy)                        \

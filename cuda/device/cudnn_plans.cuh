@@ -52,6 +52,7 @@ class PlanCache {
   /// write all of its results, and not read them.
   template <class Use>
   bool with_plan(const Key& key, Use&& use) {
+    if (is_for_own_kernels([&] { return key.text(); })) return false;
     const std::lock_guard lock(cudnn_mutex());
     while (const std::optional<EnginePlan>& plan = plan_of(key, use)) {
       try {
@@ -66,6 +67,7 @@ class PlanCache {
   }
   /// Returns true if cuDNN has a plan for `key`.
   bool has_plan(const Key& key) {
+    if (is_for_own_kernels([&] { return key.text(); })) return false;
     const std::lock_guard lock(cudnn_mutex());
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second.has_value();
     if (!taken_over_.contains(key.text()) && plan_chooser().settings().timed) {

@@ -226,8 +226,9 @@ void run_gemm(const GemmArgs& g) {
     return run_activation_backward({g.derivative_of, g.out, g.derivative_at, g.c, g.c, g.m, g.n});
   }
   if (g.in != DType::u8) return own_gemm(g);
-  add_note_once("8-bit product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +
-                ": multiplied in bf16: the library has no form for it");
+  if (!plan_gate().is_active())
+    add_note_once("8-bit product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +
+                  ": multiplied in bf16: the library has no form for it");
   gemm_of_decoded(g, run_gemm);
 }
 

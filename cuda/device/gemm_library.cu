@@ -194,7 +194,8 @@ Library& library() {
 
 bool library_gemm(const GemmArgs& g) {
   const std::optional<PlanKey> key = plan_key(g);
-  return key && library().multiply(g, *key);
+  if (!key || is_for_own_kernels([&] { return PlanStore::key_of(plan_line(*key, {})); })) return false;
+  return library().multiply(g, *key);
 }
 
 std::string gemm_plans() { return library().text(); }

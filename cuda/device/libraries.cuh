@@ -3,12 +3,14 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "binade/core/kernels/attention.h"
 #include "binade/core/kernels/conv.h"
 #include "binade/core/kernels/gemm.h"
 #include "binade/cuda/api.h"
 #include "binade/cuda/device/plan_choice.h"
+#include "binade/cuda/device/plan_gate.h"
 
 namespace binade::cuda {
 
@@ -49,6 +51,10 @@ int use_library_plans(const std::string& text);
 void choose_library_plans(const PlanOptions& options);
 /// Returns the chooser of all libraries' plans.
 PlanChooser& plan_chooser();
+/// Returns true if Binade's own kernels must compute the key whose text `key_text()` returns. REQUIRES that the caller
+/// holds Context::mutex.
+template <class KeyText>
+bool is_for_own_kernels(KeyText&& key_text);
 /// Returns the calls that libraries could not compute, one line each, in the order in which they were first made.
 std::string library_notes();
 /// Adds a line to library_notes().
@@ -57,6 +63,10 @@ void add_note(const std::string& line);
 std::string device_title();
 /// Adds a note unless it exists. REQUIRES that the caller holds Context::mutex.
 void add_note_once(const std::string& line);
+template <class KeyText>
+bool is_for_own_kernels(KeyText&& key_text) {
+  return plan_gate().refuses(std::forward<KeyText>(key_text), &add_note_once);
+}
 
 /// Returns the text of one library: its title, then its lines in order, so that the same choices give the same text.
 /// Returns an empty text if there are no lines.

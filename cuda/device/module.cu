@@ -177,6 +177,7 @@ Status run(int kernel, const void* args, const Watch& watch) {
   return submitting([&] {
     context().amax_words = watch.words;
     context().observes_libraries = watch.libraries;
+    plan_gate().refuse_all(watch.own);
     kKernels[kernel].run(args);
   });
 }
@@ -194,6 +195,11 @@ Status text_of(const char** text) {
     t_kept = kText();
     *text = t_kept.c_str();
   });
+}
+
+std::string recorded_keys() {
+  const std::lock_guard lock(context().mutex);
+  return plan_gate().take_recorded();
 }
 
 }  // namespace
@@ -242,6 +248,8 @@ extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binad
     a.plans = &text_of<library_plans>;
     a.use_plans = [](const char* text, int* taken) { return guarded([&] { *taken = use_library_plans(text); }); };
     a.choose_plans = [](const PlanOptions* options) { return submitting([&] { choose_library_plans(*options); }); };
+    a.refuse_keys = [](const char* keys) { return submitting([&] { plan_gate().refuse(keys); }); };
+    a.recorded_keys = &text_of<recorded_keys>;
     a.notes = &text_of<library_notes>;
     a.allocate_pinned = &allocate_pinned;
     a.release_pinned = [](void* memory) {

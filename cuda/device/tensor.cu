@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "binade/core/one_rounding.h"
+#include "binade/cuda/device/fold.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
 
@@ -70,6 +71,14 @@ __global__ void convert_whole(OutputRows to, InputRows from, std::int64_t rows, 
   });
 }
 
+__global__ void add_checksum(ChecksumArgs a) {
+  std::uint64_t sum = 0;
+  each_index((a.bytes + 3) / 4,
+             [&](std::int64_t i) { sum += checksum_term(checksum_word(a.data, a.bytes, i), i, a.salt); });
+  sum = fold_block<Adding, 256>(sum);
+  if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(a.sum), static_cast<unsigned long long>(sum));
+}
+
 __global__ void observe_values(In x, std::int64_t count, std::uint32_t* words) {
   AmaxObserver amax(words, x.dtype);
   each_index(count, [&](std::int64_t i) { amax.add(load_at<float>(x, i)); });
@@ -114,6 +123,11 @@ void run_observe(const ObserveArgs& call) {
   if (call.count == 0) return;
   launch(observe_values, grid_for(ceil_div(call.count, 256)), 256, 0, In{call.values, call.dtype}, call.count,
          context().amax_words);
+}
+
+void run_checksum(const ChecksumArgs& call) {
+  if (call.bytes == 0) return;
+  launch(add_checksum, grid_for(ceil_div(ceil_div(call.bytes, 4), 256)), 256, 0, call);
 }
 
 void run_additive_mask(const AdditiveMaskArgs& call) {

@@ -32,6 +32,7 @@ std::string cost_of(const IncidentRecord& i) {
   if (i.action == "stop") costs.push_back("the run ended here");
   if (i.action == "skip-batch") costs.push_back("nothing was learned from this batch");
   if (i.action == "quarantine-sample") costs.push_back("this sample is not used again");
+  if (i.action == "quarantine-plan") costs.push_back("this operation is slower on this machine");
   if (i.action == "lower-scale") costs.push_back("gradients lose a binade of range at their small end");
   if (i.throughput_ratio > 0) costs.push_back(fmt::format("{:.2f} of the speed", i.throughput_ratio));
   if (i.memory_ratio > 0) costs.push_back(fmt::format("{:.2f} of the memory", i.memory_ratio));

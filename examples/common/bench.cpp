@@ -118,15 +118,16 @@ int serve_steps(const BenchSettings& s, Timer& timer, std::int64_t parameters) {
   return 0;
 }
 
-int measure_overhead(const BenchSettings& s, Timer& timer, amp::Trainer& trainer) {
-  const int pairs = static_cast<int>(s.overhead);
+/// Times pairs of steps, one after `set(true)` and one after `set(false)`, in random order.
+io::JsonObject measure_pairs(const BenchSettings& s, Timer& timer, int pairs, const std::function<void(bool)>& set,
+                             double& ratio) {
   for (int i = 0; i < kWarmUp; ++i) timer.milliseconds();
   const RandomStream order{1, RngPurpose::kData, 0, 0, 7};
   std::vector<double> on, off, ratios;
   for (int pair = 0; pair < pairs; ++pair) {
     const bool on_first = order.uniform(static_cast<std::uint64_t>(pair)) < 0.5;
     for (const bool watched : {on_first, !on_first}) {
-      trainer.set_telemetry(watched);
+      set(watched);
       (watched ? on : off).push_back(timer.milliseconds());
     }
     ratios.push_back(on.back() / off.back());
@@ -135,15 +136,31 @@ int measure_overhead(const BenchSettings& s, Timer& timer, amp::Trainer& trainer
   const auto half = static_cast<std::size_t>(pairs / 2);
   // Half of the 95 % interval of the median, in ranks: 1.96 sqrt(pairs / 4).
   const auto spread = static_cast<std::size_t>(0.98 * std::sqrt(static_cast<double>(pairs)));
-  say(io::JsonObject()
-          .add("workload", s.workload)
-          .add("precision", s.train.precision)
-          .add("pairs", pairs)
-          .add("on_ms", on[half])
-          .add("off_ms", off[half])
-          .add("ratio", ratios[half])
-          .add("low", ratios[half - std::min(half, spread)])
-          .add("high", ratios[std::min(ratios.size() - 1, half + spread)]));
+  ratio = ratios[half];
+  return io::JsonObject()
+      .add("workload", s.workload)
+      .add("precision", s.train.precision)
+      .add("pairs", pairs)
+      .add("on_ms", on[half])
+      .add("off_ms", off[half])
+      .add("ratio", ratio)
+      .add("low", ratios[half - std::min(half, spread)])
+      .add("high", ratios[std::min(ratios.size() - 1, half + spread)]);
+}
+
+int measure_overhead(const BenchSettings& s, Timer& timer, amp::Trainer& trainer) {
+  double ratio = 0;
+  say(measure_pairs(
+      s, timer, static_cast<int>(s.overhead), [&](bool on) { trainer.set_telemetry(on); }, ratio));
+  return 0;
+}
+
+int measure_verification(const BenchSettings& s, Timer& timer, amp::Trainer& trainer) {
+  constexpr double kShare = 0.005;
+  double ratio = 0;
+  io::JsonObject answer = measure_pairs(
+      s, timer, static_cast<int>(s.verification), [&](bool on) { trainer.set_verify_every(on ? 1 : 0); }, ratio);
+  say(answer.add("every", static_cast<std::int64_t>(std::ceil(std::max(0.0, ratio - 1) / kShare))));
   return 0;
 }
 
@@ -165,11 +182,15 @@ void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std
   table.add("steps", &s.steps, "steps timed", {.low = 1, .high = 1e6});
   table.add("overhead", &s.overhead, "pairs of steps with and without telemetry, to measure its cost",
             {.low = 0, .high = 1e6});
+  table.add("verification", &s.verification,
+            "pairs of steps with and without verification, to measure its cost (docs/silent-corruption.md)",
+            {.low = 0, .high = 1e6});
   table.add("interactive", &s.interactive, "wait for 'step N' on stdin", {.on_resume = OnResume::kNotASetting});
 }
 
 int run_bench(const BenchSettings& s, amp::Trainer& trainer, std::int64_t parameters, std::function<void()> step) {
   Timer timer(trainer, std::move(step));
+  if (s.verification > 0) return measure_verification(s, timer, trainer);
   return s.overhead > 0 ? measure_overhead(s, timer, trainer) : serve_steps(s, timer, parameters);
 }
 

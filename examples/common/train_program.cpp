@@ -124,6 +124,7 @@ amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& p
                         .accumulate = s.accumulate,
                         .steps = s.steps,
                         .state_hash = s.state_hash,
+                        .verify_every = s.verify_every,
                         .on_nan = on_nan_of(s.on_nan),
                         .inject = s.inject,
                         .record = s.record,

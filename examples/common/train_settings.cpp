@@ -58,6 +58,9 @@ void add_run(Settings& t, TrainSettings& s) {
         {.on_resume = kMayChange});
   t.add("forecast-memory", &s.forecast_memory,
         "predict the memory of a step before the first one, and stop if it does not fit", {.on_resume = kMayChange});
+  t.add("verify-every", &s.verify_every,
+        "every so many updates compute a micro-batch twice and compare all bits, to find silent corruption (0: never)",
+        {.on_resume = kMayChange, .low = 0, .high = kCount});
   t.add("on-nan", &s.on_nan, "after an incident: apply the cheapest remedy that works, skip the batch, or stop",
         {.choices = {"ladder", "skip", "stop"}});
   t.add("inject", &s.inject, "inject a fault: KIND@step=K[,key=value...], see docs/incidents.md",

@@ -39,7 +39,7 @@ struct TrainSettings {
   std::int64_t warmup = 0, schedule_steps = 0;
 
   std::string device = "auto";
-  std::int64_t checkpoint_every = 0, keep = 5, eval_every = 0, log_every = 10;
+  std::int64_t checkpoint_every = 0, keep = 5, eval_every = 0, log_every = 10, verify_every = 0;
   double checkpoint_minutes = 10;
   std::string save_failure = "continue";
   bool state_hash = false;

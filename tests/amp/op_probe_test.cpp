@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "binade/autograd/apply.h"
 #include "binade/autograd/functions.h"
 #include "binade/core/step_context.h"
@@ -76,6 +78,56 @@ struct OnlyF32 {
     if (gx.needs(0)) gx.set(0, gy[0]);
   }
 };
+
+/// y = x, but NaN in the first element if `is_wrong`, for any x; otherwise x / (sum of x, kept in the dtype of x).
+struct Share {
+  struct Params {
+    bool is_wrong = false;
+  };
+  static constexpr OpInfo info{.name = "share"};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+    std::vector<double> x = in[0].to_vector<double>();
+    double sum = 0;
+    for (const double v : x) sum = Tensor::scalar(sum + v, in[0].dtype()).item();
+    for (double& v : x) v = p.is_wrong ? v : (v / sum + sum / sum);
+    if (p.is_wrong) x[0] = std::nan("");
+    return {Tensor::from(x, in[0].shape()).to(ctx.store_dtype)};
+  }
+  static void backward(const OpContext&, std::span<const Tensor> gy, GradSink& gx, const Params&) {
+    if (gx.needs(0)) gx.set(0, gy[0]);
+  }
+};
+
+TEST(OpProbe, TellsAValueWithinTheOpThatExceedsItsDtype) {
+  const PolicyScope half(PrecisionPolicy{}.with("*", DType::f16));
+  const auto shares = [](std::vector<double> x) {
+    return forward([&] { return apply_one<Share>({}, {values(x, DType::f16)}); });
+  };
+  EXPECT_EQ(shares({40000, 40000}), ResultInDouble::kBeyondRange);
+  EXPECT_EQ(shares({30000, 30000}), ResultInDouble::kInRange);
+  EXPECT_EQ(shares({0, 0}), ResultInDouble::kSingular);
+}
+
+TEST(OpProbe, BoundsPartialSums) {
+  LastCall last;
+  const auto call_of = [&](std::vector<double> x, std::vector<double> w) {
+    const ObserverScope scope(last);
+    linear(Variable(values(std::move(x)).value().reshape({1, 2})),
+           Variable(values(std::move(w)).value().reshape({1, 2})));
+    return last.recorded;
+  };
+  const RecordedCall cancelling = call_of({1e20, 1e20}, {1e20, -1e20});
+  EXPECT_EQ(result_in_double(cancelling), ResultInDouble::kInRange);
+  EXPECT_FALSE(sums_are_in_range(cancelling)) << "in f32, 1e40 - 1e40 is inf - inf";
+  EXPECT_TRUE(sums_are_in_range(call_of({1e10, 1e10}, {1e10, -1e10})));
+}
+
+TEST(OpProbe, TellsAnOpThatIsWrongForAllOperands) {
+  EXPECT_EQ(forward([] {
+              return apply_one<Share>({.is_wrong = true}, {values({1, 2})});
+            }),
+            ResultInDouble::kNeverFinite);
+}
 
 TEST(OpProbe, KnowsNothingOfAnOpThatRefusesF64) {
   EXPECT_EQ(forward([] { return apply_one<OnlyF32>({}, {values({1})}); }), ResultInDouble::kUnknown);

@@ -17,7 +17,7 @@ namespace {
 struct Options {
   std::uint64_t seed = 0;
   std::int64_t scenarios = 400, silent = -1, clean_steps = 20000, steps_per_run = 400;
-  std::string models, only, out;
+  std::string models, only, out, ways = "plain";
   double seconds = 0;  // 0: no limit
 };
 
@@ -64,6 +64,15 @@ class Lab {
                            : (i == 0 ? o_.seed : derived(o_.seed, std::to_string(i)) >> 16);
   }
 
+  /// One of the ways that were asked for and that the model has.
+  std::string way_of(const ModelEntry& model, std::uint64_t seed) const {
+    std::vector<std::string> fitting;
+    for (const std::string& way : ways())
+      if (("," + o_.ways + ",").find("," + way + ",") != std::string::npos && (way != "tied" || model.name == "gpt"))
+        fitting.push_back(way);
+    Draw draw(derived(seed, "way"));
+    return fitting.empty() ? "plain" : draw.one_of(fitting);
+  }
   /// Every fault in every model that fits, shuffled, begun anew with other seeds until there are as many as asked for.
   void plant_faults() {
     const std::vector<Scenario> list = scenarios();
@@ -74,7 +83,8 @@ class Lab {
       const auto& [scenario, model] = plan[i % plan.size()];
       const std::uint64_t seed = seed_of(i);
       Draw precision(derived(seed, "precision"));
-      results_.trials.push_back(run_trial(*scenario, *model, precision.one_of(scenario->precisions), seed));
+      const std::string& chosen_precision = precision.one_of(scenario->precisions);
+      results_.trials.push_back(run_trial(*scenario, *model, chosen_precision, way_of(*model, seed), seed));
     }
   }
   void plant_silent_faults() {
@@ -121,6 +131,9 @@ int run(int argc, char** argv) {
   app.add_option("--scenarios", o.scenarios, "faults to plant");
   app.add_option("--silent", o.silent, "defects without a bad number to plant; left out: a sixth of --scenarios");
   app.add_option("--models", o.models, "only these, separated by commas");
+  app.add_option("--ways", o.ways,
+                 "how programs run their steps, drawn among these, separated by commas: plain, micro-batches, threads, "
+                 "recompute, phases, tied");
   app.add_option("--clean-steps", o.clean_steps, "steps of healthy trainings");
   app.add_option("--steps-per-run", o.steps_per_run, "steps of one healthy training");
   app.add_option("--only", o.only,

@@ -7,13 +7,19 @@ namespace binade::truth {
 
 namespace {
 
-std::unique_ptr<optim::Optimizer> optimizer_of(const SessionOptions& o, nn::Module& net, double lr) {
-  std::vector<optim::NamedParameter> trained;
+using Parameters = std::vector<optim::NamedParameter>;
+
+Parameters trained_parameters(const SessionOptions& o, nn::Module& net) {
+  Parameters trained;
   for (optim::NamedParameter& one : optim::parameters_of(net)) {
     const bool frozen = std::any_of(o.frozen.begin(), o.frozen.end(),
                                     [&](const std::string& prefix) { return one.name.starts_with(prefix); });
     if (!frozen) trained.push_back(std::move(one));
   }
+  return trained;
+}
+
+std::unique_ptr<optim::Optimizer> optimizer_of(const SessionOptions& o, Parameters trained, double lr) {
   if (o.sgd) return std::make_unique<optim::Sgd>(std::move(trained), optim::SgdOptions{.lr = lr});
   return std::make_unique<optim::AdamW>(std::move(trained), optim::AdamWOptions{.lr = lr});
 }
@@ -35,6 +41,11 @@ std::string bytes_of(const StateDict::Value& value) {
 
 }  // namespace
 
+const std::vector<std::string>& ways() {
+  static const std::vector<std::string> all{"plain", "micro-batches", "threads", "recompute", "phases", "tied"};
+  return all;
+}
+
 const amp::Incident* Outcome::incident() const {
   for (const amp::StepResult& r : attempts)
     if (r.incident) return &*r.incident;
@@ -42,18 +53,31 @@ const amp::Incident* Outcome::incident() const {
 }
 
 Session::Session(const SessionOptions& options)
-    : options_(options), entry_(model_named(options.model)), runtime_({.seed = options.seed, .threads = 1}) {
+    : options_(options),
+      entry_(model_named(options.model)),
+      runtime_({.seed = options.seed, .threads = options.way == "threads" ? 2 : 1}) {
   options_.task.seed = options.seed;
+  options_.task.tied = options.way == "tied";
   task_ = entry_.make(options_.task);
   if (nn::Module* outside = task_->outside()) nn::assign_paths(*outside, "outside");
-  optimizer_ = optimizer_of(options_, task_->net(), options.lr > 0 ? options.lr : entry_.lr);
+  const double lr = options.lr > 0 ? options.lr : entry_.lr;
+  Parameters trained = trained_parameters(options_, task_->net());
+  if (options.way == "phases") {
+    const auto half = trained.begin() + std::ssize(trained) / 2;
+    second_optimizer_ = optimizer_of(options_, Parameters(half, trained.end()), lr);
+    trained.erase(half, trained.end());
+  }
+  optimizer_ = optimizer_of(options_, std::move(trained), lr);
   amp::TrainerOptions trainer{.precision = policy()};
   trainer.loss_scale = options.loss_scale;
   trainer.schedule = options.schedule;
   trainer.clip_norm = options.clip_norm;
   trainer.on_nan = options.on_nan;
   if (options.ema) trainer.ema = optim::EmaOptions{.decay = 0.95};
-  trainer_ = std::make_unique<amp::Trainer>(runtime_, task_->net(), *optimizer_, trainer);
+  std::vector<amp::NamedOptimizer> optimizers{{.name = "first", .optimizer = *optimizer_}};
+  if (second_optimizer_) optimizers.push_back({.name = "second", .optimizer = *second_optimizer_});
+  trainer_ = second_optimizer_ ? std::make_unique<amp::Trainer>(runtime_, task_->net(), std::move(optimizers), trainer)
+                               : std::make_unique<amp::Trainer>(runtime_, task_->net(), *optimizer_, trainer);
   loader_ = std::make_unique<io::Loader<Batch>>(
       io::LoaderOptions{.batch = options.batch, .seed = options.seed, .samples = options.samples, .prefetch = 0},
       [this](const io::BatchOrigin& origin) {
@@ -78,6 +102,28 @@ Batch Session::held_out_batch() const {
   return task_->batch(origin);
 }
 
+Variable Session::loss(const Batch& batch) {
+  if (options_.way != "recompute") return task_->run(batch);
+  const Variable zero(Tensor::zeros({}), true);
+  return recompute([this, batch](const Variable& z) { return task_->run(batch) + 0.0 * z; }, zero);
+}
+
+void Session::take_step(const Batch& batch) {
+  const auto closure = [this](const Batch& b) { return loss(b); };
+  if (options_.way == "phases") {
+    trainer_->step(batch, amp::Phases(amp::phase(*optimizer_, closure), amp::phase(*second_optimizer_, closure)));
+    return;
+  }
+  if (options_.way != "micro-batches" || batch.samples() < 2) {
+    trainer_->step(batch, closure);
+    return;
+  }
+  std::vector<std::int64_t> first, second;
+  for (std::int64_t row = 0; row < batch.samples(); ++row)
+    (row < (batch.samples() + 1) / 2 ? first : second).push_back(row);
+  trainer_->step(amp::MicroBatches<Batch>{{batch.without(second), batch.without(first)}}, closure);
+}
+
 Outcome Session::step(const Batch& batch) {
   Outcome outcome;
   const auto fail = [&](const char* type, const std::exception& error) {
@@ -85,7 +131,7 @@ Outcome Session::step(const Batch& batch) {
     outcome.error = error.what();
   };
   try {
-    trainer_->step(batch, [this](const Batch& b) { return task_->run(b); });
+    take_step(batch);
   } catch (const NumericError& error) {
     fail("NumericError", error);
   } catch (const DataError& error) {

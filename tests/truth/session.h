@@ -12,8 +12,12 @@
 
 namespace binade::truth {
 
+/// The ways in which a program runs its steps: "plain", or in two "micro-batches", on two "threads", with the loss as
+/// one segment of "recompute", in two "phases" with an optimizer each, or with "tied" weights (the GPT only).
+const std::vector<std::string>& ways();
+
 struct SessionOptions {
-  std::string model{}, precision = "fp32";
+  std::string model{}, precision = "fp32", way = "plain";
   std::uint64_t seed = 0;
   TaskOptions task{};
   amp::OnNan on_nan = amp::OnNan::kRemedy;
@@ -71,11 +75,14 @@ class Session {
   std::map<std::string, std::string> state_bytes();
 
  private:
+  Variable loss(const Batch& batch);
+  void take_step(const Batch& batch);
+
   SessionOptions options_;
   const ModelEntry& entry_;
   Runtime runtime_;
   std::unique_ptr<Task> task_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::Optimizer> optimizer_, second_optimizer_;  // the second one only in phases
   std::unique_ptr<amp::Trainer> trainer_;
   std::unique_ptr<io::Loader<Batch>> loader_;
   std::set<std::int64_t> spoiled_;

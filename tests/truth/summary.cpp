@@ -132,8 +132,9 @@ std::string table_of(const Results& results) {
 std::string failures_of(const Results& results) {
   std::string text;
   for (const Record& r : results.trials) {
-    const std::string id = fmt::format("{} | {} | {} | {} | --seed {}", r.family, r.scenario, r.model, r.precision,
-                                       r.seed);
+    const std::string way = r.way == "plain" ? "" : " --ways " + r.way;
+    const std::string id = fmt::format("{} | {} | {} | {} | --seed {}{}", r.family, r.scenario, r.model, r.precision,
+                                       r.seed, way);
     if (!r.early_alarm.empty())
       text += fmt::format("EARLY  {}: {}\n", id, r.early_alarm);
     else if (!r.void_because.empty())
@@ -156,7 +157,7 @@ std::string json_lines(const Results& results) {
   std::string text;
   for (const Record& r : results.trials) {
     nlohmann::json j{{"kind", "fault"},          {"family", r.family}, {"scenario", r.scenario}, {"model", r.model},
-                     {"precision", r.precision}, {"seed", r.seed},     {"step", r.step}};
+                     {"precision", r.precision}, {"way", r.way},       {"seed", r.seed},         {"step", r.step}};
     if (!r.valid()) {
       j["void"] = r.void_because;
       j["early_alarm"] = r.early_alarm;

@@ -22,6 +22,7 @@ struct Tap {
 struct TaskOptions {
   std::uint64_t seed = 0;          ///< of the data set
   bool spare_layer = false;        ///< a layer that forward never calls, in models that have a place for it ("spare")
+  bool tied = false;               ///< the head of the GPT is the table of its tokens
   bool linear_recurrence = false;  ///< no tanh between the steps of a recurrent model
 };
 

@@ -30,8 +30,8 @@ struct Run {
 };
 
 SessionOptions options_of(const Scenario& scenario, const ModelEntry& model, const std::string& precision,
-                          std::uint64_t seed) {
-  SessionOptions options{.model = model.name, .precision = precision, .seed = seed};
+                          const std::string& way, std::uint64_t seed) {
+  SessionOptions options{.model = model.name, .precision = precision, .way = way, .seed = seed};
   Draw draw(derived(seed, "configure"));
   scenario.configure(options, draw);
   return options;
@@ -119,13 +119,18 @@ void recover(const Scenario& scenario, SessionOptions options, const Truth& trut
 
 }  // namespace
 
-Record run_trial(const Scenario& scenario, const ModelEntry& model, const std::string& precision, std::uint64_t seed) {
-  Record record{
-      .family = scenario.family, .scenario = scenario.name, .model = model.name, .precision = precision, .seed = seed};
+Record run_trial(const Scenario& scenario, const ModelEntry& model, const std::string& precision,
+                 const std::string& way, std::uint64_t seed) {
+  Record record{.family = scenario.family,
+                .scenario = scenario.name,
+                .model = model.name,
+                .precision = precision,
+                .way = way,
+                .seed = seed};
   Draw draw(derived(seed, "step"));
   const std::int64_t steps = scenario.from_the_start ? 0 : 6 + draw.below(12);
   record.step = steps + 1;
-  SessionOptions options = options_of(scenario, model, precision, seed);
+  SessionOptions options = options_of(scenario, model, precision, way, seed);
   options.on_nan = amp::OnNan::kStop;
   Truth truth;
   {

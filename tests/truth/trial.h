@@ -11,7 +11,7 @@ namespace binade::truth {
 
 /// What one planted fault was, what the report said, and which of its statements were right.
 struct Record {
-  std::string family{}, scenario{}, model{}, precision{};
+  std::string family{}, scenario{}, model{}, precision{}, way{};
   std::uint64_t seed = 0;
   std::int64_t step = 0;  ///< at which the fault was planted
 
@@ -41,7 +41,8 @@ struct Record {
   }
 };
 
-Record run_trial(const Scenario& scenario, const ModelEntry& model, const std::string& precision, std::uint64_t seed);
+Record run_trial(const Scenario& scenario, const ModelEntry& model, const std::string& precision,
+                 const std::string& way, std::uint64_t seed);
 
 /// A defect that makes no number bad: whether it was told, and by what.
 struct SilentRecord {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <string>
@@ -80,11 +81,31 @@ static void choose(const std::string& key, const char* what) {
   }
   g_plans.insert(*line);
 }
+/// BINADE_SIMT_LIES=TEXT: where a key contains TEXT, the first element of the result is not a number. Read at each
+/// call. BINADE_SIMT_TRUTH, read when the kernel runs, suspends this: so a captured kernel can begin to lie later.
+__global__ void spoil(void* result, DType dtype) {
+  if (std::getenv("BINADE_SIMT_TRUTH") != nullptr) return;
+  if (blockIdx.x == 0 && threadIdx.x == 0) store_at(result, dtype, 0, std::numeric_limits<float>::quiet_NaN());
+}
+static void lie(const std::string& key, void* result, DType dtype) {
+  const char* const of = std::getenv("BINADE_SIMT_LIES");
+  if (of == nullptr || key.find(of) == key.npos || result == nullptr) return;
+  launch(spoil, 1, 1, 0, result, dtype);
+}
 static const char* tf32_of(bool allowed, DType in) { return allowed && in == DType::f32 ? " tf32=1" : ""; }
-static void keep_conv(const char* pass, const ConvShape& s, bool tf32, DType in) {
-  choose(std::string("conv ") + pass + " " + std::to_string(s.channels) + " " + std::to_string(s.filters) +
-             tf32_of(tf32, in),
-         "a convolution of new sizes (run the step once before)");
+static std::string conv_key(const char* pass, const ConvShape& s, bool tf32, DType in) {
+  return std::string("conv ") + pass + " " + std::to_string(s.channels) + " " + std::to_string(s.filters) +
+         tf32_of(tf32, in);
+}
+static std::string conv_key(const ConvArgs& a) {
+  return conv_key(a.transposed ? "data-gradient" : "forward", a.shape, a.tf32, a.in);
+}
+static std::string conv_key(const ConvWeightArgs& a) { return conv_key("weight-gradient", a.shape, a.tf32, a.in); }
+template <class Call>
+static std::string keep_conv(const Call& call) {
+  const std::string key = conv_key(call);
+  choose(key, "a convolution of new sizes (run the step once before)");
+  return key;
 }
 
 /// A product times the activation derivative of a GELU in the tanh form, of sums in f32 as a library has them.
@@ -123,12 +144,14 @@ bool library_gemm(const GemmArgs& g) {
     note_own(key);
     return false;
   }
-  choose(key + tf32_of(g.tf32, g.in) + (codes ? g.a_format == Float8::e4m3 ? " e4m3" : " e5m2" : "") +
-             (!gelu           ? ""
-              : derivative_of ? " dgelu"
-                              : " gelu_aux") +
-             (g.low_bias ? " low_bias" : ""),
-         "a product of new sizes (run the step once before)");
+  const std::string form_key = key + tf32_of(g.tf32, g.in) +
+                               (codes ? g.a_format == Float8::e4m3 ? " e4m3" : " e5m2" : "") +
+                               (!gelu           ? ""
+                                : derivative_of ? " dgelu"
+                                                : " gelu_aux") +
+                               (g.low_bias ? " low_bias" : "");
+  if (is_for_own_kernels([&] { return form_key; })) return false;
+  choose(form_key, "a product of new sizes (run the step once before)");
   GemmArgs unseen = g;
   unseen.partial = true;
   if (codes)
@@ -137,31 +160,37 @@ bool library_gemm(const GemmArgs& g) {
     gemm_with_derivative(unseen);
   else
     own_gemm(unseen);
+  lie(form_key, g.c, g.out);
   return true;
 }
 /// It takes no channel slices, and no gradients of odd numbers of channels of halves.
 bool library_has_conv(const ConvArgs& a) {
   const std::int64_t x = a.transposed ? a.result_pitch : a.source_pitch,
                      y = a.transposed ? a.source_pitch : a.result_pitch;
-  return library_is_there() && a.in != DType::f64 && x == a.shape.channels && y == a.shape.filters;
+  return library_is_there() && a.in != DType::f64 && x == a.shape.channels && y == a.shape.filters &&
+         !is_for_own_kernels([&] { return conv_key(a); });
 }
 bool library_has_conv(const ConvWeightArgs& a) {
   const bool odd = (a.shape.channels | a.shape.filters) % 2 != 0;
   return library_is_there() && a.in != DType::f64 && a.x_pitch == a.shape.channels && a.gy_pitch == a.shape.filters &&
-         !(odd && is_half(a.in));
+         !(odd && is_half(a.in)) && !is_for_own_kernels([&] { return conv_key(a); });
 }
 bool library_conv(const ConvArgs& a) {
   if (!library_has_conv(a)) return false;
-  keep_conv(a.transposed ? "data-gradient" : "forward", a.shape, a.tf32, a.in);
+  const std::string key = keep_conv(a);
   own_conv(a, nullptr);
+  lie(key, a.result, a.out);
   return true;
 }
 bool library_conv_weight(const ConvWeightArgs& a) {
   if (!library_has_conv(a)) return false;
-  keep_conv("weight-gradient", a.shape, a.tf32, a.in);
+  const std::string key = keep_conv(a);
   own_conv_weight(a);
+  lie(key, a.gw, DType::f32);
   return true;
 }
+static void* result_of(const AttentionForward& f) { return f.y; }
+static void* result_of(const AttentionBackward& b) { return b.gk.data; }
 /// It takes what cuDNN takes on the device that it is made for.
 template <class Call>
 static bool attend(const Call& call) {
@@ -171,8 +200,10 @@ static bool attend(const Call& call) {
     note_own(key.text());
     return false;
   }
+  if (is_for_own_kernels([&] { return key.text(); })) return false;
   choose(key.text(), "attention of new sizes (run the step once before)");
   own_attention(call, nullptr);
+  lie(key.text(), result_of(call), call.args.dtype);
   return true;
 }
 bool library_attention(const AttentionForward& f) { return attend(f); }

@@ -49,11 +49,13 @@ struct GptTask : Task {
     nn::ModuleList<GptBlock> blocks;
     nn::LayerNorm norm;
     nn::Linear head;
-    explicit Net(Tap* tap)
+    bool tied;
+    Net(Tap* tap, bool is_tied)
         : tokens({.count = kVocabulary, .dim = 16}),
           positions({.count = kTokens, .dim = 16}),
           norm({.dim = 16}),
-          head({.in = 16, .out = kVocabulary, .bias = false}) {
+          head({.in = 16, .out = kVocabulary, .bias = false}),
+          tied(is_tied) {
       blocks.emplace_back(std::int64_t{16}, tap);
       blocks.emplace_back(std::int64_t{16}, nullptr);
     }
@@ -62,7 +64,7 @@ struct GptTask : Task {
       v("positions", positions);
       blocks.visit("blocks", v);
       v("norm", norm);
-      v("head", head);
+      if (!tied) v("head", head);
     }
     Variable operator()(const Variable& ids, const Variable& mask) {
       const nn::ModuleScope scope(*this);
@@ -70,10 +72,10 @@ struct GptTask : Task {
       for (std::size_t i = 0; i < at.size(); ++i) at[i] = static_cast<std::int32_t>(i);
       Variable h = tokens(ids) + positions(Tensor::from(at, {ids.dim(1)}));
       for (GptBlock& block : blocks) h = block(h, mask);
-      return head(norm(h));
+      return tied ? linear(norm(h), tokens.weight) : head(norm(h));
     }
   } model;
-  explicit GptTask(const TaskOptions& o) : Task(o), model(&inner) { inner_path = "blocks.0"; }
+  explicit GptTask(const TaskOptions& o) : Task(o), model(&inner, o.tied) { inner_path = "blocks.0"; }
   nn::Module& net() override { return model; }
   Batch batch(const io::BatchOrigin& origin) const override {
     BatchBuilder b(seed(), origin);

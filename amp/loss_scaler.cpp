@@ -118,7 +118,7 @@ void LossScaler::backward(const Variable& loss) {
                        "loss scaler: a measured scale wants a Trainer, which tries a backward before the first step; "
                        "use LossScaleOptions::dynamic() in a loop without one");
   {
-    const detail::ScaledBackward scaled(scale());
+    const ScaledBackward scaled(scale());
     binade::backward(loss, scale());
   }
   backward_at_ = scale();

@@ -323,7 +323,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   std::vector<std::shared_ptr<Node>> nodes = reachable_nodes(output.state()->node);
   for (const auto& node : nodes) node->check_not_released();
   claims.claim_all(nodes);
-  const detail::BackwardNotes notes(nodes);
+  const BackwardNotes notes(nodes);
   pending.count_readers(nodes);
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {

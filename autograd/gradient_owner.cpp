@@ -7,7 +7,7 @@
 #include "binade/autograd/node.h"
 #include "binade/core/per_thread.h"
 
-namespace binade::detail {
+namespace binade {
 namespace {
 
 constexpr std::size_t kKept = 8;
@@ -77,4 +77,4 @@ BackwardNotes::~BackwardNotes() {
   ended.push_back(*std::exchange(notes().current, std::nullopt));
 }
 
-}  // namespace binade::detail
+}  // namespace binade

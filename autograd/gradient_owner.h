@@ -7,7 +7,7 @@
 
 #include "binade/autograd/variable.h"
 
-namespace binade::detail {
+namespace binade {
 
 /// A leaf that a backward has computed a gradient for although no optimizer holds it, and the first op that reads it.
 struct UnheldLeaf {
@@ -58,4 +58,4 @@ class BackwardNotes : NonCopyable {
   bool outermost_;
 };
 
-}  // namespace binade::detail
+}  // namespace binade

@@ -7,7 +7,7 @@
 
 namespace binade::optim {
 
-std::string describe(const detail::UnheldLeaf& parameter, const std::string& name) {
+std::string describe(const UnheldLeaf& parameter, const std::string& name) {
   const std::shared_ptr<Variable::State> leaf = parameter.leaf.lock();
   std::string text = name.empty() ? "a parameter" : fmt::format("the parameter '{}'", name);
   if (leaf) text += fmt::format(" ({} {})", binade::name_of(leaf->value.dtype()), leaf->value.shape());
@@ -18,16 +18,16 @@ std::string describe(const detail::UnheldLeaf& parameter, const std::string& nam
 }
 
 void check_registration(std::span<Optimizer* const> optimizers) {
-  const std::vector<detail::UnheldGradients> backwards = detail::take_unheld_gradients();
+  const std::vector<UnheldGradients> backwards = take_unheld_gradients();
   if (backwards.empty()) return;
   std::set<const void*> held;
   for (const Optimizer* optimizer : optimizers)
     for (const FlatParameters::Slice& slice : optimizer->parameters().slices())
       held.insert(slice.variable.state().get());
-  for (const detail::UnheldGradients& one : backwards) {
+  for (const UnheldGradients& one : backwards) {
     if (!one.recomputed && std::ranges::none_of(one.others, [&](const void* leaf) { return held.contains(leaf); }))
       continue;  // the backward of another training
-    for (const detail::UnheldLeaf& parameter : one.parameters) {
+    for (const UnheldLeaf& parameter : one.parameters) {
       const std::shared_ptr<Variable::State> leaf = parameter.leaf.lock();
       if (leaf == nullptr || leaf->holders > 0 || !leaf->requires_grad || !leaf->grad_defined) continue;
       throw ArgumentError(fmt::format(

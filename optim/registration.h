@@ -10,7 +10,7 @@ namespace binade::optim {
 
 /// Returns "the parameter 'head.weight' (f32 (4, 8)), which 'linear' in head reads"; without a name if it has no path.
 /// `name`: its path, or an empty text.
-std::string describe(const detail::UnheldLeaf& parameter, const std::string& name);
+std::string describe(const UnheldLeaf& parameter, const std::string& name);
 
 /// For a hand-written loop, before its optimizers are stepped. Throws ArgumentError if a backward of this thread that
 /// computed gradients for one of these optimizers also reached an nn::Parameter that no optimizer holds: that parameter

@@ -78,7 +78,7 @@ std::string in_module(const std::string& path) { return path.empty() ? "" : fmt:
 
 std::unique_ptr<Registration::Watch> Registration::watch() const {
   if (done_) return nullptr;
-  detail::take_unheld_gradients();  // those of other backwards of this thread
+  take_unheld_gradients();  // those of other backwards of this thread
   return std::make_unique<Watch>();
 }
 
@@ -101,14 +101,14 @@ void Registration::check_phase(const Watch& watch, const std::vector<std::size_t
 }
 
 void Registration::check_parameters(const std::function<void()>& again) const {
-  const std::vector<detail::UnheldGradients> backwards = detail::take_unheld_gradients();
+  const std::vector<UnheldGradients> backwards = take_unheld_gradients();
   if (backwards.empty()) return;
   const std::set<const void*> frozen = frozen_parameters(transaction_);
   std::map<const void*, std::string> paths;
   for (const auto& [path, parameter] : nn::named_parameters(transaction_.model()))
     paths.emplace(parameter->state().get(), path);
-  for (const detail::UnheldGradients& one : backwards)
-    for (const detail::UnheldLeaf& parameter : one.parameters) {
+  for (const UnheldGradients& one : backwards)
+    for (const UnheldLeaf& parameter : one.parameters) {
       const std::shared_ptr<Variable::State> leaf = parameter.leaf.lock();
       if (leaf == nullptr || frozen.contains(leaf.get()) || !leaf->requires_grad) continue;
       const auto path = paths.find(leaf.get());
@@ -151,9 +151,9 @@ void Registration::passed(const Watch& watch, std::int64_t step) {
     return;
   }
   done_ = true;
-  for (const detail::UnheldLeaf& leaf : std::exchange(loose_, {})) {
+  for (const UnheldLeaf& leaf : std::exchange(loose_, {})) {
     const std::shared_ptr<Variable::State> state = leaf.leaf.lock();
-    const auto same = [&](const detail::UnheldLeaf& other) { return state && other.leaf.lock() == state; };
+    const auto same = [&](const UnheldLeaf& other) { return state && other.leaf.lock() == state; };
     if (std::ranges::none_of(watch.loose_.leaves(), same)) continue;
     warnings_.push_back(
         {.kind = WarningKind::kUntrainedParameters,

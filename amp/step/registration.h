@@ -27,7 +27,7 @@ class Registration {
   class Watch {
    private:
     friend class Registration;
-    detail::LooseLeaves loose_{};
+    LooseLeaves loose_{};
     nn::ModuleUse use_{};
   };
   /// Returns a watch if the step must be checked.
@@ -51,7 +51,7 @@ class Registration {
   const Transaction& transaction_;
   std::int64_t first_step_ = 0;  // the first step that passed; 0: none yet
   bool done_ = false;
-  std::vector<detail::UnheldLeaf> loose_;  // of the first step
+  std::vector<UnheldLeaf> loose_;  // of the first step
   std::vector<Warning> warnings_;
 };
 

@@ -62,7 +62,7 @@ struct Slash : optim::CustomOptimizer {
 
 template <class Optimizer>
 void one_step(amp::TrainerOptions options = {}) {
-  Runtime runtime({.threads = 1, .seed = 1});
+  Runtime runtime({.seed = 1, .threads = 1});
   Net net;
   Optimizer optimizer(net);
   amp::Trainer trainer(runtime, net, optimizer, std::move(options));

@@ -148,7 +148,7 @@ Subject checkpoints() {
            {"optimizer: the checkpoint was made with 'adam'", "'sgd'", "use the same optimizer"},
            [] {
              const StateDict state = state_after_a_step();
-             Runtime runtime({.threads = 1, .seed = 1});
+             Runtime runtime({.seed = 1, .threads = 1});
              Net net;
              optim::Sgd optimizer(net, {.lr = 0.1});
              amp::Trainer(runtime, net, optimizer).load_state(state);
@@ -157,7 +157,7 @@ Subject checkpoints() {
            {"trainer: the checkpoint was made with seed 1, this run has 2"},
            [] {
              const StateDict state = state_after_a_step();
-             Runtime runtime({.threads = 1, .seed = 2});
+             Runtime runtime({.seed = 2, .threads = 1});
              Net net;
              optim::Adam optimizer(net);
              amp::Trainer(runtime, net, optimizer).load_state(state);

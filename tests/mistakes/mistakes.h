@@ -91,7 +91,7 @@ auto loss_of(Model& model) {
 /// A runtime with one thread, a model, an optimizer and a trainer.
 template <class Model = Net>
 struct Training {
-  Runtime runtime{{.threads = 1, .seed = 1}};
+  Runtime runtime{{.seed = 1, .threads = 1}};
   Model model{};
   optim::Adam optimizer{model, {.lr = 1e-2}};
   amp::Trainer trainer;

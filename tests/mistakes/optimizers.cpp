@@ -5,7 +5,7 @@ namespace {
 
 /// A model, an optimizer and a loop without a Trainer.
 struct Loop {
-  Runtime runtime{{.threads = 1, .seed = 1}};
+  Runtime runtime{{.seed = 1, .threads = 1}};
   Net net{};
   optim::Adam optimizer{net, {.lr = 1e-2}};
   amp::LossScaler scaler{amp::LossScaleOptions::fixed(1024)};

@@ -119,7 +119,7 @@ struct Growing : nn::Module {
 /// A model with a head that a program wants to train alone.
 template <class MakeOptimizer>
 void train_part(MakeOptimizer&& make) {
-  const Runtime runtime_is_here({.threads = 1, .seed = 1});
+  const Runtime runtime_is_here({.seed = 1, .threads = 1});
   Net net;
   auto optimizer = make(net);
   amp::Trainer trainer(Runtime::current(), net, *optimizer);

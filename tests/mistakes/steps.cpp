@@ -6,7 +6,7 @@ namespace {
 using amp::Policy;
 
 struct Gan {
-  Runtime runtime{{.threads = 1, .seed = 1}};
+  Runtime runtime{{.seed = 1, .threads = 1}};
   Net maker{}, critic{};
   optim::Adam maker_optimizer{maker}, critic_optimizer{critic};
 };

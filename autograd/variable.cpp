@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "binade/autograd/low_buffer.h"
 #include "binade/autograd/node.h"
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"

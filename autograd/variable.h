@@ -9,14 +9,20 @@
 #include <vector>
 
 #include "binade/autograd/hooks.h"
-#include "binade/autograd/low_buffer.h"
 #include "binade/core/scope.h"
 #include "binade/core/tensor.h"
 
 namespace binade {
 
+class LowBuffer;
 class Node;
 class Variable;
+
+/// The position of the 16-bit copy of a parameter in a LowBuffer. `buffer` is null if the copy has its own storage.
+struct LowPlace {
+  std::shared_ptr<LowBuffer> buffer{};
+  std::int64_t begin = 0;  ///< position in the buffer, in elements
+};
 
 /// Receives a gradient in backward. Returns the gradient to use instead, of the same shape and dtype, or an undefined
 /// variable to keep it. Must not write into `gradient`.

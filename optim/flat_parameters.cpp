@@ -4,6 +4,7 @@
 #include <set>
 
 #include "binade/autograd/inference_mode.h"
+#include "binade/autograd/low_buffer.h"
 #include "binade/core/backend.h"
 #include "binade/core/error.h"
 

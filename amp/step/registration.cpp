@@ -76,6 +76,27 @@ std::string in_module(const std::string& path) { return path.empty() ? "" : fmt:
 
 }  // namespace
 
+void check_optimizers(nn::Module& model, const std::vector<optim::Optimizer*>& optimizers) {
+  std::set<const void*> named;
+  for (const auto& [path, parameter] : nn::named_parameters(model)) named.insert(parameter->state().get());
+  for (const optim::Optimizer* optimizer : optimizers) {
+    const std::vector<optim::FlatParameters::Slice>& slices = optimizer->parameters().slices();
+    const auto is_named = [&](const optim::FlatParameters::Slice& slice) {
+      return named.contains(slice.variable.state().get());
+    };
+    const auto other = std::ranges::find_if_not(slices, is_named);
+    if (other == slices.end()) continue;
+    check<ArgumentError>(std::ranges::any_of(slices, is_named),
+                         "trainer: the optimizer {} holds no parameter of the model, but {} of another one; make it of "
+                         "the model that the trainer gets",
+                         optimizer->kind(), other->name);
+    throw ArgumentError(fmt::format(
+        "trainer: the optimizer {} holds the parameter {}, which no visit() of the model names, so that no checkpoint "
+        "would hold it; name it in visit(), or list its model too",
+        optimizer->kind(), other->name));
+  }
+}
+
 std::unique_ptr<Registration::Watch> Registration::watch() const {
   if (done_) return nullptr;
   take_unheld_gradients();  // those of other backwards of this thread

@@ -9,12 +9,17 @@
 
 #include "binade/amp/warnings/warning.h"
 #include "binade/autograd/gradient_owner.h"
+#include "binade/nn/module.h"
 #include "binade/nn/module_use.h"
 #include "binade/optim/gradient_scan.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 
 class Transaction;
+
+/// Throws ArgumentError if an optimizer holds a parameter that no visit() of the model names.
+void check_optimizers(nn::Module& model, const std::vector<optim::Optimizer*>& optimizers);
 
 /// Checks in the first two steps of a trainer that visit() names all that a step uses, and that an optimizer holds all
 /// parameters that it computes gradients for (docs/decisions/0059). Later steps are not watched and cost nothing.

@@ -5,6 +5,7 @@
 
 #include "binade/amp/step/callback.h"
 #include "binade/amp/step/model_group.h"
+#include "binade/amp/step/registration.h"
 #include "binade/amp/verdict.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/state_copy.h"
@@ -145,29 +146,7 @@ void Transaction::add_optimizers(const Participants& participants) {
   for (const optim::FlatParameters::Slice* parameter : parameters_)
     check<ArgumentError>(held.insert(parameter->variable.state().get()).second,
                          "trainer: two optimizers hold the parameter {}; each parameter may have one", parameter->name);
-  check_optimizers();
-}
-
-/// Throws ArgumentError if an optimizer holds parameters that are not the model's.
-void Transaction::check_optimizers() const {
-  std::set<const void*> named;
-  for (const auto& [path, parameter] : nn::named_parameters(model_)) named.insert(parameter->state().get());
-  for (const optim::Optimizer* optimizer : optimizers_) {
-    const std::vector<optim::FlatParameters::Slice>& slices = optimizer->parameters().slices();
-    const auto is_named = [&](const optim::FlatParameters::Slice& slice) {
-      return named.contains(slice.variable.state().get());
-    };
-    const auto other = std::ranges::find_if_not(slices, is_named);
-    if (other == slices.end()) continue;
-    check<ArgumentError>(std::ranges::any_of(slices, is_named),
-                         "trainer: the optimizer {} holds no parameter of the model, but {} of another one; make it of "
-                         "the model that the trainer gets",
-                         optimizer->kind(), other->name);
-    throw ArgumentError(fmt::format(
-        "trainer: the optimizer {} holds the parameter {}, which no visit() of the model names, so that no checkpoint "
-        "would hold it; name it in visit(), or list its model too",
-        optimizer->kind(), other->name));
-  }
+  check_optimizers(model_, optimizers_);
 }
 
 std::vector<std::size_t> Transaction::indices_of(std::span<optim::Optimizer* const> optimizers) const {

@@ -212,7 +212,6 @@ class Transaction {
   };
 
   void add_optimizers(const Participants& participants);
-  void check_optimizers() const;
   void add_members();
   void add_optimizer_members(std::size_t optimizer);
   void sample_updates(std::int64_t step, std::span<const OptimizerUpdate> updates);

@@ -96,11 +96,11 @@ TEST_F(Registered, TwoTrainersMayShareANetworkThatOneOfThemTrains) {
   nn::Linear critic({.in = 2, .out = 2});
   optim::Adam maker_optimizer(maker), critic_optimizer(critic);
   Trainer makes(runtime, maker, maker_optimizer), judges(runtime, critic, critic_optimizer);
-  EXPECT_TRUE(makes.step(toy::batch(1), [&](const Batch& b) { return mse(critic(maker(b.x)), Variable(b.target)); })
-                  .committed);
-  EXPECT_TRUE(judges.step(toy::batch(1), [&](const Batch& b) {
-                      return mse(critic(maker(b.x).detach()), Variable(b.target));
-                    }).committed);
+  EXPECT_TRUE(
+      makes.step(toy::batch(1), [&](const Batch& b) { return mse(critic(maker(b.x)), Variable(b.target)); }).committed);
+  EXPECT_TRUE(
+      judges.step(toy::batch(1), [&](const Batch& b) { return mse(critic(maker(b.x).detach()), Variable(b.target)); })
+          .committed);
 }
 
 TEST_F(Registered, AModelThatIsListedWithoutAnOptimizerIsFrozen) {
@@ -120,7 +120,8 @@ TEST_F(Registered, PhasesMayReachTheParametersOfOtherPhases) {
   Trainer trainer(runtime, {{.name = "maker", .model = maker}, {.name = "critic", .model = critic}},
                   {{.name = "maker", .optimizer = maker_optimizer}, {.name = "critic", .optimizer = critic_optimizer}});
   const auto loss = [&](const Batch& b) { return mse(critic(maker(b.x)), Variable(b.target)); };
-  EXPECT_TRUE(trainer.step(toy::batch(1), Phases(phase(critic_optimizer, loss), phase(maker_optimizer, loss))).committed);
+  EXPECT_TRUE(
+      trainer.step(toy::batch(1), Phases(phase(critic_optimizer, loss), phase(maker_optimizer, loss))).committed);
   EXPECT_TRUE(maker.first.weight.grad().defined());
   EXPECT_FALSE(critic.weight.grad().defined());  // backward of the last phase wrote over it
 }
@@ -141,7 +142,8 @@ std::vector<float> reference(Pair& model, const std::vector<Batch>& batches) {
     model.second.weight.zero_grad();
     backward(loss_of(model)(b));
     const std::vector<float> g = model.second.weight.grad().to_vector<float>();
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(g[i]) / static_cast<double>(batches.size());
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] += static_cast<double>(g[i]) / static_cast<double>(batches.size());
   }
   for (auto& [name, parameter] : nn::named_parameters(model)) parameter->zero_grad();
   return {sum.begin(), sum.end()};

@@ -95,9 +95,8 @@ Subject autograd() {
            {"closure", "no history"},
            [] {
              Training<> t;
-             t.trainer.step(batch(), [&](const Batch& b) {
-               return nn::cross_entropy(Variable(t.model(b.x).value()), b.y);
-             });
+             t.trainer.step(batch(),
+                            [&](const Batch& b) { return nn::cross_entropy(Variable(t.model(b.x).value()), b.y); });
            }},
           {"the gradient is read before backward",
            {"undefined tensor", "no data"},
@@ -161,7 +160,7 @@ Subject second_derivatives() {
            }},
           {"the gradient of an input that the loss does not use",
            {"grad", "input 0", "allow_unused"},
-           [] { grad(sum(leaf({3})*2.0), leaf({3}, 2)); }},
+           [] { grad(sum(leaf({3}) * 2.0), leaf({3}, 2)); }},
           {"the gradient of an output with several elements",
            {"grad", "(3)", "grad_outputs"},
            [] {

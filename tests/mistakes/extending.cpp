@@ -56,7 +56,8 @@ struct Explodes : Rule<Explodes> {
   void update(optim::ParameterUpdate& u) const override { u.weight = u.weight / 0.0; }
 };
 struct Slash : optim::CustomOptimizer {
-  explicit Slash(Net& net) : CustomOptimizer(optim::parameters_of(net), {.kind = "slash", .lr = 0.1, .state = {"a/b"}}) {}
+  explicit Slash(Net& net)
+      : CustomOptimizer(optim::parameters_of(net), {.kind = "slash", .lr = 0.1, .state = {"a/b"}}) {}
   void update(optim::ParameterUpdate&) const override {}
 };
 
@@ -102,22 +103,16 @@ Subject extensions() {
            [] { backward(sum(apply_one<SavesNothing>({}, {leaf({3})}))); }},
           {"backward gives a gradient of another shape",
            {"copy_from", "(2, 3)", "(6)"},
-           [] { backward(sum(apply_one<WrongShape>({}, {leaf({2, 3})}))); }},
-          {"an op gets too few inputs",
-           {"two_inputs", "2", "1"},
-           [] { apply_one<TwoInputs>({}, {leaf({3})}); }},
-          {"an op gets an undefined input",
-           {"twice", "x"},
-           [] { apply_one<Twice>({}, {Variable()}); }},
+           [] {
+             backward(sum(apply_one<WrongShape>({}, {leaf({2, 3})})));
+           }},
+          {"an op gets too few inputs", {"two_inputs", "2", "1"}, [] { apply_one<TwoInputs>({}, {leaf({3})}); }},
+          {"an op gets an undefined input", {"twice", "x"}, [] { apply_one<Twice>({}, {Variable()}); }},
           {"an optimizer reads a state that it does not have",
            {"rule", "'momentun'", "momentum"},
            [] { one_step<Misspelled>(); }},
-          {"an optimizer returns a weight of another shape",
-           {"rule", "(8, 4)"},
-           [] { one_step<OtherShape>(); }},
-          {"an optimizer divides by 0",
-           {"incident", "weight", "update"},
-           [] { one_step<Explodes>(); }},
+          {"an optimizer returns a weight of another shape", {"rule", "(8, 4)"}, [] { one_step<OtherShape>(); }},
+          {"an optimizer divides by 0", {"incident", "weight", "update"}, [] { one_step<Explodes>(); }},
           {"the name of a state has a slash",
            {"slash", "'a/b'", "without a slash"},
            [] {
@@ -183,7 +178,9 @@ Subject threads() {
              });
              backward(sum(y));
            }},
-          {"gradients are read after a hook was removed with its variable", {"undefined", "variable"}, [] {
+          {"gradients are read after a hook was removed with its variable",
+           {"undefined", "variable"},
+           [] {
              Variable w;
              w.register_hook([](const Variable&) {});
            }},

@@ -34,7 +34,9 @@ Subject data() {
       {
           {"a batch size of 0", {"loader", "batch", "0"}, [] { loader({.batch = 0, .samples = 10}); }},
           {"a loader without the number of samples", {"loader", "samples", "0"}, [] { loader({.batch = 4}); }},
-          {"a batch larger than the data set", {"loader", "16", "10"}, [] {
+          {"a batch larger than the data set",
+           {"loader", "16", "10"},
+           [] {
              loader({.batch = 16, .samples = 10, .prefetch = 0}).next();
              throw Told("loader: a batch of 16 of 10 samples goes on with the next epoch");
            }},
@@ -65,11 +67,11 @@ Subject data() {
            }},
           {"a text file that is not there",
            {"FOLDER/none.txt", "none.txt"},
-           [] { io::read_text(new_folder() + "/none.txt"); }},
+           [] { io::read_text(temporary_folder() + "/none.txt"); }},
           {"a text file that is not UTF-8",
            {"UTF-8", "byte"},
            [] {
-             const std::string path = new_folder() + "/latin.txt";
+             const std::string path = temporary_folder() + "/latin.txt";
              write_file(path, "gr\xfc\xdf");
              io::check_utf8(io::read_text(path));
            }},
@@ -80,15 +82,19 @@ Subject data() {
           {"the name of a tokenizer with a typo", {"bite", "byte"}, [] { io::make_tokenizer("bite", "abc"); }},
           {"a text shorter than the context",
            {"65", "tokens"},
-           [] { io::training_batches(io::TokenSequence({1, 2, 3}, 5), {.context = 64}); }},
+           [] {
+             io::training_batches(io::TokenSequence({1, 2, 3}, 5), {.context = 64});
+           }},
           {"a token beyond the vocabulary in a token file",
            {"7", "5"},
-           [] { io::TokenSequence({1, 7}, 5); }},
-          {"a folder without images", {"FOLDER", "image"}, [] { io::read_image_folder(new_folder()); }},
+           [] {
+             io::TokenSequence({1, 7}, 5);
+           }},
+          {"a folder without images", {"FOLDER", "image"}, [] { io::read_image_folder(temporary_folder()); }},
           {"a PNG file that is none",
            {"broken.png", "PNG"},
            [] {
-             const std::string folder = new_folder();
+             const std::string folder = temporary_folder();
              std::filesystem::create_directories(folder + "/images");
              std::filesystem::create_directories(folder + "/masks");
              write_file(folder + "/images/broken.png", "not a png");
@@ -97,11 +103,18 @@ Subject data() {
            }},
           {"MNIST files that are not there",
            {"train-images-idx3-ubyte", "FOLDER"},
-           [] { io::read_labeled_images(new_folder(), "train"); }},
+           [] { io::read_labeled_images(temporary_folder(), "train"); }},
           {"a truncated MNIST file",
            {"images", "bytes"},
-           [] { io::decode_idx(std::string("\0\0\x08\x01\0\0\0\x09" "ab", 10), "images"); }},
-          {"a held-out share of 1.5", {"1.5", "fraction"}, [] {
+           [] {
+             io::decode_idx(std::string("\0\0\x08\x01\0\0\0\x09"
+                                        "ab",
+                                        10),
+                            "images");
+           }},
+          {"a held-out share of 1.5",
+           {"1.5", "fraction"},
+           [] {
              io::split_text(io::TokenSequence({1, 2, 3}, 5), 1.5);
            }},
           {"a row is left out that the batch does not have",
@@ -171,38 +184,36 @@ Subject checkpoints() {
            }},
           {"a checkpoint file that is not there",
            {"FOLDER/none.h5", "none.h5"},
-           [] { io::load_checkpoint(new_folder() + "/none.h5"); }},
+           [] { io::load_checkpoint(temporary_folder() + "/none.h5"); }},
           {"a file that is no checkpoint",
            {"weights.h5", "HDF5"},
            [] {
-             const std::string path = new_folder() + "/weights.h5";
+             const std::string path = temporary_folder() + "/weights.h5";
              write_file(path, std::string(4096, 'x'));
              io::load_checkpoint(path);
            }},
           {"an empty checkpoint file",
            {"empty.h5", "0 bytes"},
            [] {
-             const std::string path = new_folder() + "/empty.h5";
+             const std::string path = temporary_folder() + "/empty.h5";
              write_file(path, "");
              io::load_checkpoint(path);
            }},
           {"a PyTorch file is read as safetensors",
            {"model.pt", "safetensors"},
            [] {
-             const std::string path = new_folder() + "/model.pt";
+             const std::string path = temporary_folder() + "/model.pt";
              write_file(path, std::string("PK\x03\x04") + std::string(200, 'z'));
              io::read_safetensors(path);
            }},
           {"a truncated safetensors file",
            {"cut.safetensors", "header"},
            [] {
-             const std::string path = new_folder() + "/cut.safetensors";
+             const std::string path = temporary_folder() + "/cut.safetensors";
              write_file(path, std::string("\x40\0\0\0\0\0\0\0{", 9));
              io::read_safetensors(path);
            }},
-          {"an entry that the state does not have",
-           {"'lr'", "state"},
-           [] { StateDict().number("lr"); }},
+          {"an entry that the state does not have", {"'lr'", "state"}, [] { StateDict().number("lr"); }},
           {"an entry of another type",
            {"'lr'", "number"},
            [] {
@@ -238,7 +249,9 @@ Subject checkpoints() {
 }
 
 Subject runs() {
-  static const auto run_of = [](Training<>& t, amp::RunOptions options) { amp::TrainingRun(t.trainer, options).begin(); };
+  static const auto run_of = [](Training<>& t, amp::RunOptions options) {
+    amp::TrainingRun(t.trainer, options).begin();
+  };
   return {
       "Run folders",
       {
@@ -252,12 +265,12 @@ Subject runs() {
            {"run", "steps"},
            [] {
              Training<> t;
-             run_of(t, {.folder = new_folder() + "/run"});
+             run_of(t, {.folder = temporary_folder() + "/run"});
            }},
           {"a new run in the folder of another one",
            {"FOLDER", "resume"},
            [] {
-             const std::string folder = new_folder() + "/run";
+             const std::string folder = temporary_folder() + "/run";
              {
                Training<> t;
                run_of(t, {.folder = folder, .steps = 10});
@@ -269,13 +282,13 @@ Subject runs() {
            {"FOLDER", "no checkpoint"},
            [] {
              Training<> t;
-             amp::TrainingRun run(t.trainer, {.folder = new_folder() + "/run", .steps = 10});
+             amp::TrainingRun run(t.trainer, {.folder = temporary_folder() + "/run", .steps = 10});
              run.resume();
            }},
           {"a folder that is a file",
            {"FOLDER/run", "folder"},
            [] {
-             const std::string path = new_folder() + "/run";
+             const std::string path = temporary_folder() + "/run";
              write_file(path, "x");
              Training<> t;
              run_of(t, {.folder = path, .steps = 10});
@@ -283,9 +296,10 @@ Subject runs() {
           {"two processes train in one folder",
            {"FOLDER", "another"},
            [] {
-             const std::string folder = new_folder() + "/run";
+             const std::string folder = temporary_folder() + "/run";
              Training<> t;
-             amp::TrainingRun first(t.trainer, {.folder = folder, .steps = 10}), second(t.trainer, {.folder = folder, .steps = 10});
+             amp::TrainingRun first(t.trainer, {.folder = folder, .steps = 10}),
+                 second(t.trainer, {.folder = folder, .steps = 10});
              first.begin();
              second.resume_if_possible();
            }},
@@ -295,9 +309,12 @@ Subject runs() {
              Training<> t;
              io::Loader<Batch> batches({.batch = 8, .samples = 8, .prefetch = 0},
                                        [](const io::BatchOrigin&) { return batch(); });
-             amp::TrainingRun run(t.trainer, {.folder = new_folder() + "/run",
+             amp::TrainingRun run(t.trainer, {.folder = temporary_folder() + "/run",
                                               .steps = 1,
-                                              .evaluate = [] { return amp::Evaluation{.numbers = {{"val_loss", 1}}}; },
+                                              .evaluate =
+                                                  [] {
+                                                    return amp::Evaluation{.numbers = {{"val_loss", 1}}};
+                                                  },
                                               .score = "accuracy"});
              for (const auto& b : run.batches(batches)) run.step(b, loss_of(t.model));
            }},

@@ -20,9 +20,11 @@ std::vector<std::string>& folders() {
 }
 
 std::vector<Subject> subjects() {
-  return {registration(), shapes(),    images(),     dtypes(),         losses(),         data(),       modes(),
-          steps(),        numbers(),   policies(),   optimizers(),     schedules(),      loops(),      several_models(),
-          autograd(),     second_derivatives(),      extensions(),     checkpoints(),    runs(),       threads()};
+  return {registration(), shapes(),         images(),     dtypes(),
+          losses(),       data(),           modes(),      steps(),
+          numbers(),      policies(),       optimizers(), schedules(),
+          loops(),        several_models(), autograd(),   second_derivatives(),
+          extensions(),   checkpoints(),    runs(),       threads()};
 }
 
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
@@ -163,7 +165,8 @@ Tensor normal(const Shape& shape, std::uint64_t seed, double spread) {
 
 Tensor labels(const Shape& shape, std::int64_t classes) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(shape.numel()));
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % classes);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % classes);
   return Tensor::from(ids, shape);
 }
 
@@ -175,18 +178,15 @@ Batch batch() {
   return b;
 }
 
-std::string new_folder() {
-  const std::string folder = (std::filesystem::temp_directory_path() /
-                              fmt::format("mistakes-{}-{}", ::getpid(), folders().size()))
-                                 .string();
+std::string temporary_folder() {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / fmt::format("mistakes-{}-{}", ::getpid(), folders().size())).string();
   std::filesystem::create_directories(folder);
   folders().push_back(folder);
   return folder;
 }
 
-void write_file(const std::string& path, std::string_view content) {
-  std::ofstream(path, std::ios::binary) << content;
-}
+void write_file(const std::string& path, std::string_view content) { std::ofstream(path, std::ios::binary) << content; }
 
 }  // namespace binade::mistakes
 

@@ -60,7 +60,7 @@ Tensor labels(const Shape& shape, std::int64_t classes);
 /// A trained variable.
 Variable leaf(const Shape& shape, std::uint64_t seed = 1);
 /// A new folder, which is removed at the end of the process.
-std::string new_folder();
+std::string temporary_folder();
 void write_file(const std::string& path, std::string_view content);
 
 struct Batch {

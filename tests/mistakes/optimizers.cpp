@@ -189,37 +189,53 @@ Subject optimizers() {
   return {
       "Optimizers and groups",
       {
-          {"a negative learning rate", {"adam", "lr in [0", "-0.1"}, [] {
+          {"a negative learning rate",
+           {"adam", "lr in [0", "-0.1"},
+           [] {
              Net net;
              optim::Adam optimizer(net, {.lr = -0.1});
            }},
-          {"a learning rate that is NaN", {"sgd", "lr", "nan"}, [] {
+          {"a learning rate that is NaN",
+           {"sgd", "lr", "nan"},
+           [] {
              Net net;
              optim::Sgd optimizer(net, {.lr = std::nan("")});
            }},
-          {"beta2 of 1", {"adam", "beta2", "1)"}, [] {
+          {"beta2 of 1",
+           {"adam", "beta2", "1)"},
+           [] {
              Net net;
              optim::Adam optimizer(net, {.beta2 = 1});
            }},
-          {"a negative weight decay", {"adamw", "weight_decay", "-1"}, [] {
+          {"a negative weight decay",
+           {"adamw", "weight_decay", "-1"},
+           [] {
              Net net;
              optim::AdamW optimizer(net, {.weight_decay = -1});
            }},
-          {"an eps that 16-bit moments round to 0", {"adam", "eps", "rounds to 0 in f16", "f32 moments"}, [] {
+          {"an eps that 16-bit moments round to 0",
+           {"adam", "eps", "rounds to 0 in f16", "f32 moments"},
+           [] {
              Net net;
              optim::Adam optimizer(net, {.moment_dtype = DType::f16});
            }},
-          {"momentum above 1", {"sgd", "momentum", "1.5"}, [] {
+          {"momentum above 1",
+           {"sgd", "momentum", "1.5"},
+           [] {
              Net net;
              optim::Sgd optimizer(net, {.lr = 0.1, .momentum = 1.5});
            }},
-          {"Nesterov's momentum without momentum", {"sgd", "nesterov", "momentum"}, [] {
+          {"Nesterov's momentum without momentum",
+           {"sgd", "nesterov", "momentum"},
+           [] {
              Net net;
              optim::Sgd optimizer(net, {.lr = 0.1, .nesterov = true});
            }},
           {"two parameters with one name in a list",
            {"optimizer: two parameters are called 'w'"},
-           [] { optim::Adam optimizer({{.name = "w", .variable = leaf({3})}, {.name = "w", .variable = leaf({3})}}); }},
+           [] {
+             optim::Adam optimizer({{.name = "w", .variable = leaf({3})}, {.name = "w", .variable = leaf({3})}});
+           }},
           {"a computed variable as a parameter",
            {"optimizer", "'y'", "wants no gradient"},
            [] { optim::Adam optimizer({{.name = "y", .variable = leaf({3}) * 2.0}}); }},
@@ -236,9 +252,9 @@ Subject optimizers() {
            {"*.bias", "weight_decay", "decays"},
            [] { with_groups({{.match = "*.bias", .weight_decay = 0.1}}); }},
           {"a group without a match", {"group", "match"}, [] { with_groups({{.lr = 1e-2}}); }},
-          {"weight averages with a decay of 1", {"decay", "1"}, [] {
-             Training<>({.ema = optim::EmaOptions{.decay = 1}});
-           }},
+          {"weight averages with a decay of 1",
+           {"decay", "1"},
+           [] { Training<>({.ema = optim::EmaOptions{.decay = 1}}); }},
       },
   };
 }
@@ -262,7 +278,9 @@ Subject schedules() {
            }},
           {"milestones that do not ascend",
            {"multi_step", "ascend"},
-           [] { Schedule::multi_step(1e-3, {100, 50}); }},
+           [] {
+             Schedule::multi_step(1e-3, {100, 50});
+           }},
           {"a step schedule with a period of 0", {"step", "every", "0"}, [] { Schedule::step(1e-3, 0); }},
           {"a schedule function that returns NaN",
            {"schedule", "nan"},
@@ -276,13 +294,11 @@ Subject schedules() {
              Training<> t({.schedule = Schedule([](std::int64_t k) { return 1.0 / static_cast<double>(k - 1); })});
              t.step();
            }},
-          {"a name of a schedule with a typo",
-           {"cosin", "cosine", "plateau"},
-           [] { optim::schedule_kind("cosin"); }},
+          {"a name of a schedule with a typo", {"cosin", "cosine", "plateau"}, [] { optim::schedule_kind("cosin"); }},
           {"a decay phase longer than the run", {"wsd", "decay", "200"}, [] { Schedule::wsd(1e-3, 100, 200); }},
-          {"a cycle that rises for longer than it lasts", {"one_cycle", "rise", "1.5"}, [] {
-             Schedule::one_cycle(1e-3, 100, 1.5);
-           }},
+          {"a cycle that rises for longer than it lasts",
+           {"one_cycle", "rise", "1.5"},
+           [] { Schedule::one_cycle(1e-3, 100, 1.5); }},
           {"a learning rate of 0 for the whole run",
            {"warning `stagnation`", "learning rate of 0"},
            [] {

@@ -243,7 +243,8 @@ Subject registration() {
              Runtime runtime({.threads = 1});
              Net net;
              optim::Adam all(net), head(net.head);
-             amp::Trainer trainer(runtime, net, {{.name = "all", .optimizer = all}, {.name = "head", .optimizer = head}});
+             amp::Trainer trainer(runtime, net,
+                                  {{.name = "all", .optimizer = all}, {.name = "head", .optimizer = head}});
            }},
           {"a parameter is a plain Variable that no optimizer knows",
            {"warning `untrained parameters`", "'mul'", "(3)", "make it an nn::Parameter"},
@@ -263,8 +264,8 @@ Subject registration() {
              t.trainer.step(batch(), [&](const Batch& b) {
                const Variable y = t.model(b.x);
                return nn::cross_entropy(y, b.y) + nn::mse(features(concat({y, y.detach()}, 0).shape().rank() == 2
-                                                                      ? linear(y, Variable(normal({4, 3})))
-                                                                      : y),
+                                                                       ? linear(y, Variable(normal({4, 3})))
+                                                                       : y),
                                                           Variable(Tensor::zeros({8, 3})));
              });
            }},

@@ -21,38 +21,81 @@ Subject shapes() {
            }},
           {"tensors are added that do not broadcast",
            {"add", "(2, 3)", "(2, 4)"},
-           [] { Variable(normal({2, 3})) + Variable(normal({2, 4})); }},
+           [] {
+             Variable(normal({2, 3})) + Variable(normal({2, 4}));
+           }},
           {"a matrix is multiplied from the wrong side",
            {"matmul", "(2, 3)", "(4, 3)"},
-           [] { matmul(normal({2, 3}), normal({4, 3})); }},
-          {"a vector is passed to matmul", {"matmul", "(3)"}, [] { matmul(normal({3}), normal({3, 2})); }},
+           [] {
+             matmul(normal({2, 3}), normal({4, 3}));
+           }},
+          {"a vector is passed to matmul",
+           {"matmul", "(3)"},
+           [] {
+             matmul(normal({3}), normal({3, 2}));
+           }},
           {"values do not fill the shape",
            {"tensor: 3 values do not fill shape (2, 2)", "4"},
-           [] { Tensor::from(std::vector<float>{1, 2, 3}, Shape{2, 2}); }},
+           [] {
+             Tensor::from(std::vector<float>{1, 2, 3}, Shape{2, 2});
+           }},
           {"reshape to another number of elements",
            {"reshape", "6", "(4, 2)"},
-           [] { reshape(normal({2, 3}), {4, 2}); }},
-          {"reshape with two extents of -1", {"reshape", "-1"}, [] { reshape(normal({2, 3}), {-1, -1}); }},
+           [] {
+             reshape(normal({2, 3}), {4, 2});
+           }},
+          {"reshape with two extents of -1",
+           {"reshape", "-1"},
+           [] {
+             reshape(normal({2, 3}), {-1, -1});
+           }},
           {"a channel slice is reshaped",
            {"reshape", "channel slice", "contiguous_copy()"},
-           [] { normal({4, 6}).channel_slice(0, 3).reshape(Shape{12}); }},
-          {"permute names an axis twice", {"permute", "0", "2"}, [] { permute(normal({2, 3}), {0, 0}); }},
+           [] {
+             normal({4, 6}).channel_slice(0, 3).reshape(Shape{12});
+           }},
+          {"permute names an axis twice",
+           {"permute", "0", "2"},
+           [] {
+             permute(normal({2, 3}), {0, 0});
+           }},
           {"transpose of an axis that does not exist",
            {"permute", "axis", "3"},
-           [] { transpose(normal({2, 3}), 0, 3); }},
+           [] {
+             transpose(normal({2, 3}), 0, 3);
+           }},
           {"concat of tensors with other extents",
            {"concat", "(2, 3)", "(3, 3)"},
-           [] { concat({normal({2, 3}), normal({3, 3})}, 1); }},
+           [] {
+             concat({normal({2, 3}), normal({3, 3})}, 1);
+           }},
           {"concat of nothing", {"concat", "at least"}, [] { concat(std::span<const Variable>{}); }},
           {"slice beyond the end",
            {"slice", "(2, 3)", "1 to 9"},
-           [] { slice(normal({2, 3}), 1, 1, 9); }},
+           [] {
+             slice(normal({2, 3}), 1, 1, 9);
+           }},
           {"narrow of more rows than there are",
            {"narrow", "5", "(4, 2)"},
-           [] { normal({4, 2}).narrow(0, 5); }},
-          {"sum over an axis that does not exist", {"sum", "axis", "2"}, [] { sum(normal({2, 3}), {2}); }},
-          {"softmax over an axis that does not exist", {"softmax", "axis", "5"}, [] { softmax(normal({2, 3}), 5); }},
-          {"the mean over no elements", {"mean", "(0)"}, [] { mean(Tensor::zeros({0})).value(); throw Told("mean over shape (0) gives nan, as in PyTorch"); }},
+           [] {
+             normal({4, 2}).narrow(0, 5);
+           }},
+          {"sum over an axis that does not exist",
+           {"sum", "axis", "2"},
+           [] {
+             sum(normal({2, 3}), {2});
+           }},
+          {"softmax over an axis that does not exist",
+           {"softmax", "axis", "5"},
+           [] {
+             softmax(normal({2, 3}), 5);
+           }},
+          {"the mean over no elements",
+           {"mean", "(0)"},
+           [] {
+             mean(Tensor::zeros({0})).value();
+             throw Told("mean over shape (0) gives nan, as in PyTorch");
+           }},
           {"layer norm of another width",
            {"layer_norm", "4", "6"},
            [] {
@@ -77,18 +120,32 @@ Subject shapes() {
              nn::MultiHeadAttention a({.dim = 8, .heads = 2});
              a(normal({2, 5, 8}), Variable(normal({7, 7})));
            }},
-          {"an embedding gets a float", {"embedding", "f32", "i32"}, [] {
+          {"an embedding gets a float",
+           {"embedding", "f32", "i32"},
+           [] {
              nn::Embedding e({.count = 5, .dim = 2});
              e(normal({3}));
            }},
           {"item() of a tensor with several elements",
            {"item: wanted one element", "(2, 3)"},
-           [] { normal({2, 3}).item(); }},
-          {"at() beyond the end", {"at: element 6", "(2, 3)"}, [] { normal({2, 3}).at(6); }},
+           [] {
+             normal({2, 3}).item();
+           }},
+          {"at() beyond the end",
+           {"at: element 6", "(2, 3)"},
+           [] {
+             normal({2, 3}).at(6);
+           }},
           {"copy_from of another shape",
            {"copy_from", "(2, 3)", "(3, 2)"},
-           [] { normal({2, 3}).copy_from(normal({3, 2})); }},
-          {"a negative extent", {"shape", "-1"}, [] { Tensor::zeros({2, -1}); }},
+           [] {
+             normal({2, 3}).copy_from(normal({3, 2}));
+           }},
+          {"a negative extent",
+           {"shape", "-1"},
+           [] {
+             Tensor::zeros({2, -1});
+           }},
           {"an undefined tensor is read", {"undefined tensor", "no data"}, [] { Tensor().data<float>(); }},
           {"a layer with 0 features", {"Linear", "in", "0"}, [] { nn::Linear({.out = 3}); }},
           {"the arguments of a layer are exchanged in a Sequential",
@@ -138,12 +195,24 @@ Subject images() {
              nn::Conv2d conv({.in = 3, .out = 8, .stride = 0});
              conv(normal({1, 8, 8, 3}));
            }},
-          {"pooling of a tensor that is no image", {"max_pool2d", "(8, 8)"}, [] { max_pool2d(normal({8, 8})); }},
+          {"pooling of a tensor that is no image",
+           {"max_pool2d", "(8, 8)"},
+           [] {
+             max_pool2d(normal({8, 8}));
+           }},
           {"pooling with more padding than half of the kernel",
            {"max_pool2d", "padding"},
-           [] { max_pool2d(normal({1, 8, 8, 3}), {.kernel = 2, .padding = 2}); }},
-          {"upsampling by 0", {"upsample", "factor", "0"}, [] { upsample(normal({1, 4, 4, 3}), 0); }},
-          {"upsampling of a tensor that is no image", {"upsample", "(N, H, W, C)", "(4, 4)"}, [] {
+           [] {
+             max_pool2d(normal({1, 8, 8, 3}), {.kernel = 2, .padding = 2});
+           }},
+          {"upsampling by 0",
+           {"upsample", "factor", "0"},
+           [] {
+             upsample(normal({1, 4, 4, 3}), 0);
+           }},
+          {"upsampling of a tensor that is no image",
+           {"upsample", "(N, H, W, C)", "(4, 4)"},
+           [] {
              upsample(normal({4, 4}), 2);
            }},
           {"batch norm of another number of channels",
@@ -154,7 +223,9 @@ Subject images() {
            }},
           {"skip connections of an U-Net with an odd size",
            {"concat", "(1, 4, 4, 3)", "(1, 5, 5, 3)"},
-           [] { concat({upsample(normal({1, 2, 2, 3}), 2), normal({1, 5, 5, 3})}); }},
+           [] {
+             concat({upsample(normal({1, 2, 2, 3}), 2), normal({1, 5, 5, 3})});
+           }},
           {"a transposed convolution with more output padding than stride",
            {"output_padding", "2"},
            [] {
@@ -169,8 +240,12 @@ Subject dtypes() {
   return {
       "Element types and devices",
       {
-          {"an f32 tensor is read as i32", {"tensor: read as i32", "it is f32"}, [] { normal({2}).data<std::int32_t>(); }},
-          {"integers are added to floats", {"add", "i32", "f32"}, [] { Variable(labels({3}, 3)) + Variable(normal({3})); }},
+          {"an f32 tensor is read as i32",
+           {"tensor: read as i32", "it is f32"},
+           [] { normal({2}).data<std::int32_t>(); }},
+          {"integers are added to floats",
+           {"add", "i32", "f32"},
+           [] { Variable(labels({3}, 3)) + Variable(normal({3})); }},
           {"integers are passed to a layer",
            {"linear", "i32"},
            [] {
@@ -180,9 +255,9 @@ Subject dtypes() {
           {"a gradient of integers is wanted",
            {"a gradient wants a floating dtype", "i32"},
            [] { Variable(labels({3}, 3), true); }},
-          {"f32 and f64 are multiplied", {"mul", "f64", "f32"}, [] {
-             Variable(normal({3})) * Variable(normal({3}).to(DType::f64));
-           }},
+          {"f32 and f64 are multiplied",
+           {"mul", "f64", "f32"},
+           [] { Variable(normal({3})) * Variable(normal({3}).to(DType::f64)); }},
           {"an optimizer of f64 parameters",
            {"wanted parameter 'w' in f32", "got f64", "precision policy"},
            [] { optim::Adam optimizer({{.name = "w", .variable = Variable(normal({3}).to(DType::f64), true)}}); }},
@@ -193,10 +268,14 @@ Subject dtypes() {
              net.head.weight.mutable_value() = net.head.weight.value().to(DType::f16);
              optim::Adam optimizer(net);
            }},
-          {"integers as class probabilities", {"softmax", "i32"}, [] { softmax(labels({2, 3}, 3)); }},
-          {"a condition that is a float", {"where", "condition", "f32"}, [] {
-             where(normal({3}), normal({3}), normal({3}));
+          {"integers as class probabilities",
+           {"softmax", "i32"},
+           [] {
+             softmax(labels({2, 3}, 3));
            }},
+          {"a condition that is a float",
+           {"where", "condition", "f32"},
+           [] { where(normal({3}), normal({3}), normal({3})); }},
           {"a device that this machine does not have",
            {"cuda", "device"},
            [] { Runtime runtime({.device = Device::cuda(7)}); }},

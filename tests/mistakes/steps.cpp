@@ -41,16 +41,18 @@ Subject steps() {
           {"a negative clip bound", {"trainer", "clip bounds >= 0", "-1"}, [] { Training<>({.clip_norm = -1}); }},
           {"0 micro-batches per step", {"trainer", "accumulate >= 1", "0"}, [] { Training<>({.accumulate = 0}); }},
           {"more steps ahead than there may be", {"trainer", "steps ahead", "100"}, [] { Training<>({.ahead = 100}); }},
-          {"a loss scale of 0", {"loss scale", "initial scale", "0"}, [] {
-             Training<>({.loss_scale = amp::LossScaleOptions::fixed(0)});
-           }},
+          {"a loss scale of 0",
+           {"loss scale", "initial scale", "0"},
+           [] { Training<>({.loss_scale = amp::LossScaleOptions::fixed(0)}); }},
           {"a backoff factor above 1",
            {"loss scale", "backoff_factor in (0, 1)", "2"},
            [] { Training<>({.loss_scale = amp::LossScaleOptions{.backoff_factor = 2}}); }},
-          {"a loss scale with a typo", {"loss scale", "dynamic, off or a number", "'dinamic'"}, [] {
-             amp::LossScaleOptions::parse("dinamic");
-           }},
-          {"the closure throws", {"my own error"}, [] {
+          {"a loss scale with a typo",
+           {"loss scale", "dynamic, off or a number", "'dinamic'"},
+           [] { amp::LossScaleOptions::parse("dinamic"); }},
+          {"the closure throws",
+           {"my own error"},
+           [] {
              Training<> t;
              t.trainer.step(batch(), [&](const Batch&) -> Variable { throw DataError("my own error"); });
            }},
@@ -96,7 +98,9 @@ Subject steps() {
              Training<Unused> t;
              for (int i = 0; i < 110; ++i) tell(t.step());
            }},
-          {"dead ReLUs", {"warning `untrained parameters`", "first.weight", "dead ReLUs"}, [] {
+          {"dead ReLUs",
+           {"warning `untrained parameters`", "first.weight", "dead ReLUs"},
+           [] {
              Training<> t;
              t.model.first.bias.mutable_value().fill(-100);
              for (int i = 0; i < 110; ++i) tell(t.step());
@@ -186,16 +190,24 @@ Subject losses() {
            [] {
              nn::cross_entropy(leaf({3, 3}), Variable(Tensor::from(std::vector<std::int32_t>{1, 2, 3}, Shape{3})));
            }},
-          {"a negative label", {"cross_entropy", "-1", "ignore_index"}, [] {
+          {"a negative label",
+           {"cross_entropy", "-1", "ignore_index"},
+           [] {
              nn::cross_entropy(leaf({2, 3}), Variable(Tensor::from(std::vector<std::int32_t>{0, -1}, Shape{2})));
            }},
           {"labels as one-hot vectors",
            {"cross_entropy", "(2, 3)", "(2)"},
-           [] { nn::cross_entropy(leaf({2, 3}), Variable(labels({2, 3}, 3))); }},
+           [] {
+             nn::cross_entropy(leaf({2, 3}), Variable(labels({2, 3}, 3)));
+           }},
           {"labels as floats",
            {"cross_entropy", "targets", "f32"},
-           [] { nn::cross_entropy(leaf({2, 3}), Variable(normal({2}))); }},
-          {"more labels than predictions", {"cross_entropy", "(2, 3)", "(4)"}, [] {
+           [] {
+             nn::cross_entropy(leaf({2, 3}), Variable(normal({2})));
+           }},
+          {"more labels than predictions",
+           {"cross_entropy", "(2, 3)", "(4)"},
+           [] {
              nn::cross_entropy(leaf({2, 3}), Variable(labels({4}, 3)));
            }},
           {"all labels are ignored",
@@ -208,10 +220,14 @@ Subject losses() {
            }},
           {"label smoothing above 1",
            {"cross_entropy", "label_smoothing", "1.5"},
-           [] { nn::cross_entropy(leaf({2, 3}), Variable(labels({2}, 3)), {.label_smoothing = 1.5}); }},
+           [] {
+             nn::cross_entropy(leaf({2, 3}), Variable(labels({2}, 3)), {.label_smoothing = 1.5});
+           }},
           {"a regression target (N) for predictions (N, 1)",
            {"mse", "(4, 1)", "(4)"},
-           [] { nn::mse(leaf({4, 1}), Variable(normal({4}))); }},
+           [] {
+             nn::mse(leaf({4, 1}), Variable(normal({4})));
+           }},
           {"probabilities of `bce` beyond 1",
            {"bce", "1.5"},
            [] {
@@ -228,7 +244,9 @@ Subject losses() {
            }},
           {"dice of masks of another size",
            {"dice", "(2, 8, 8, 1)", "(2, 4, 4, 1)"},
-           [] { nn::dice(leaf({2, 8, 8, 1}), Variable(normal({2, 4, 4, 1}))); }},
+           [] {
+             nn::dice(leaf({2, 8, 8, 1}), Variable(normal({2, 4, 4, 1})));
+           }},
           {"a batch with a bad label in a step",
            {"incident", "cross_entropy", "sample"},
            [] {
@@ -278,9 +296,10 @@ Subject several_models() {
            {"depends on none of the 4 parameters", "(critic)"},
            [] {
              Gan g;
-             amp::Trainer trainer(
-                 g.runtime, {{.name = "maker", .model = g.maker}, {.name = "critic", .model = g.critic}},
-                 {{.name = "maker", .optimizer = g.maker_optimizer}, {.name = "critic", .optimizer = g.critic_optimizer}});
+             amp::Trainer trainer(g.runtime,
+                                  {{.name = "maker", .model = g.maker}, {.name = "critic", .model = g.critic}},
+                                  {{.name = "maker", .optimizer = g.maker_optimizer},
+                                   {.name = "critic", .optimizer = g.critic_optimizer}});
              trainer.step(batch(), amp::Phases(amp::phase(g.critic_optimizer, loss_of(g.maker))));
            }},
           {"a model is left out of the list of a trainer",

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "binade/amp/step/callback.h"
 #include "binade/autograd/functions/losses.h"
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/recompute.h"

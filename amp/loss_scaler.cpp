@@ -3,8 +3,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "binade/autograd/gradient_owner.h"
 #include "binade/core/state_counts.h"
 #include "binade/optim/clip.h"
+#include "binade/optim/registration.h"
 
 namespace binade::amp {
 
@@ -112,7 +114,13 @@ void LossScaler::backward(const Variable& loss) {
                        "loss scaler: gradients at scale {} wait for step(), and the scale is {} now; call step() or "
                        "zero_grad() before the scale is changed",
                        backward_at_.value_or(0), scale());
-  binade::backward(loss, scale());
+  check<ArgumentError>(!options_.measure,
+                       "loss scaler: a measured scale wants a Trainer, which tries a backward before the first step; "
+                       "use LossScaleOptions::dynamic() in a loop without one");
+  {
+    const ScaledBackward scaled(scale());
+    binade::backward(loss, scale());
+  }
   backward_at_ = scale();
 }
 
@@ -131,6 +139,7 @@ StepStats LossScaler::step(std::span<optim::Optimizer* const> optimizers, const 
                        "loss scaler: step() wants a backward() of this scaler since the step before, and there was "
                        "none; optimizers that share a loss go into one call: step({{&a, &b}})");
   const double loss_scale = *std::exchange(backward_at_, std::nullopt);
+  optim::check_registration(optimizers);
   std::vector<optim::GradientScan> scans;
   double sum_squares = 0;
   for (optim::Optimizer* optimizer : optimizers)

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "binade/autograd/apply.h"
+#include "binade/autograd/gradient_owner.h"
 #include "binade/autograd/inference_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/observer.h"
@@ -324,6 +325,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   std::vector<std::shared_ptr<Node>> nodes = reachable_nodes(output.state()->node);
   for (const auto& node : nodes) node->check_not_released();
   claims.claim_all(nodes);
+  const BackwardNotes notes(nodes);
   pending.count_readers(nodes);
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {

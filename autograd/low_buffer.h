@@ -35,10 +35,4 @@ class LowBuffer {
   Tensor flat_;
 };
 
-/// The position of the 16-bit copy of a parameter in a LowBuffer. `buffer` is null if the copy has its own storage.
-struct LowPlace {
-  std::shared_ptr<LowBuffer> buffer{};
-  std::int64_t begin = 0;  ///< position in the buffer, in elements
-};
-
 }  // namespace binade

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "binade/autograd/low_buffer.h"
 #include "binade/autograd/node.h"
 #include "binade/core/error.h"
+#include "binade/core/kernels/table.h"
 
 namespace binade {
 namespace {
@@ -25,10 +27,48 @@ const Tensor& Variable::value() const {
 bool Variable::requires_grad() const { return defined() && state_->requires_grad; }
 bool Variable::is_leaf() const { return defined() && state_->node == nullptr; }
 
-Tensor Variable::grad() const { return defined() && state_->grad_defined ? state_->grad : Tensor(); }
+void Variable::requires_grad(bool on) {
+  check<AutogradError>(is_leaf(),
+                       "requires_grad: wanted a parameter or another leaf, got {}; freeze what it was "
+                       "computed from, or use detach()",
+                       defined() ? "the result of an op" : "an undefined variable");
+  check<DTypeError>(!on || is_floating(dtype()), "variable: a gradient wants a floating dtype, got {}",
+                    name_of(dtype()));
+  if (on) state_->value = state_->value.with_counted_writes();
+  state_->requires_grad = on;
+  zero_grad();
+}
+
+Tensor Variable::grad() const {
+  if (!defined()) return {};
+  if (state_->grad_defined) return state_->grad;
+  return state_->ended_step.load(std::memory_order_acquire) == 0 ? Tensor() : state_->grad_of_ended_step();
+}
 
 void Variable::zero_grad() {
-  if (defined()) state_->grad_defined = false;
+  if (!defined()) return;
+  state_->grad_defined = false;
+  state_->loss_scale = 1;
+  state_->ended_step.store(0, std::memory_order_relaxed);
+}
+
+/// Threads may read the gradient at the same time: the first one multiplies it.
+Tensor Variable::State::grad_of_ended_step() {
+  const std::lock_guard lock(copies_mutex_);
+  const float factor = ended_step.load(std::memory_order_relaxed);
+  check<AutogradError>(factor != kCaptured,
+                       "grad: the gradient of {} cannot be read after a captured step (TrainerOptions::record), whose "
+                       "gradients stay on the device; train without record, or read StepResult::grad_norm",
+                       name.empty() ? "a variable" : name);
+  if (factor != 1 && grad.numel() > 0) {
+    std::vector<FlatBlock> blocks;
+    for (std::int64_t begin = 0; begin < grad.numel(); begin += kFlatBlock)
+      blocks.push_back({0, static_cast<std::int32_t>(std::min(kFlatBlock, grad.numel() - begin)), begin});
+    float* const values[] = {grad.mutable_data<float>()};
+    kernels(grad.device()).limit({blocks, values, factor, 0});
+  }
+  ended_step.store(1, std::memory_order_release);
+  return grad;
 }
 
 Variable Variable::detach() const { return Variable(value()); }

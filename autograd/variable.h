@@ -9,14 +9,20 @@
 #include <vector>
 
 #include "binade/autograd/hooks.h"
-#include "binade/autograd/low_buffer.h"
 #include "binade/core/scope.h"
 #include "binade/core/tensor.h"
 
 namespace binade {
 
+class LowBuffer;
 class Node;
 class Variable;
+
+/// The position of the 16-bit copy of a parameter in a LowBuffer. `buffer` is null if the copy has its own storage.
+struct LowPlace {
+  std::shared_ptr<LowBuffer> buffer{};
+  std::int64_t begin = 0;  ///< position in the buffer, in elements
+};
 
 /// Receives a gradient in backward. Returns the gradient to use instead, of the same shape and dtype, or an undefined
 /// variable to keep it. Must not write into `gradient`.
@@ -46,8 +52,14 @@ class Variable {
   Device device() const { return value().device(); }
 
   bool requires_grad() const;
+  /// Freezes a leaf (false), or trains it again. Backward computes no gradient for a frozen parameter, no optimizer
+  /// changes it, and optim::parameters_of() leaves it out. Throws AutogradError for a computed variable, DTypeError for
+  /// integers.
+  void requires_grad(bool on);
   bool is_leaf() const;
-  /// Returns the gradient of a leaf after backward(); undefined before the first one and after zero_grad().
+  /// Returns the gradient of a leaf after backward(); undefined before the first one and after zero_grad(). After a
+  /// committed step of a Trainer: the gradient of the mean loss, without the loss scale and not clipped by norm or
+  /// value, until the next step. Throws AutogradError after a captured step, which leaves none.
   Tensor grad() const;
   /// Discards the gradient. The next backward pass overwrites its storage.
   void zero_grad();
@@ -85,6 +97,14 @@ struct Variable::State {
   Tensor grad;                ///< gradient of a leaf (f32 for parameters); its storage survives zero_grad()
   bool grad_defined = false;  ///< true if `grad` has a value
   bool requires_grad = false;
+  bool parameter = false;        ///< true for an nn::Parameter: a gradient of it that no optimizer uses is a mistake
+  std::atomic<int> holders = 0;  ///< number of optimizers that hold it
+  /// Of a gradient that LossScaler::backward() computed: the loss scale that it includes; else 1.
+  double loss_scale = 1;
+  /// Not 0 if `grad` is that of a step that has ended, which grad() returns multiplied by this factor, although
+  /// grad_defined is false: the next backward overwrites it. kCaptured after a captured step.
+  std::atomic<float> ended_step = 0;
+  static constexpr float kCaptured = -1;
   bool activation =
       false;  ///< true for a leaf that recompute() makes of an activation: its gradient has the dtype of `value`
   std::shared_ptr<Node> node;            ///< the recorded op that computed the value; null for leaves
@@ -115,6 +135,13 @@ struct Variable::State {
   bool is_current_copy(const Tensor& tensor);
   /// Discards all copies. Call it after `value` was replaced by another tensor.
   void forget_copies();
+  /// Keeps the gradient for grad() only, which multiplies it by `factor` when it is first read.
+  void end_step(float factor) {
+    ended_step.store(grad_defined ? factor : 0, std::memory_order_relaxed);
+    grad_defined = false;
+  }
+  /// Returns grad() of a gradient that end_step() has kept.
+  Tensor grad_of_ended_step();
   /// Discards copies that no op has read since copies_written(): other copies and, if ops read only an other copy,
   /// `low`. The next read then makes that copy as `low`. No other thread may use the variable meanwhile.
   void forget_unread_copies();

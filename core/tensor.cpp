@@ -51,7 +51,7 @@ Device Tensor::device() const {
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   Tensor t;
   t.storage_ = std::make_shared<Storage>(static_cast<std::size_t>(shape.numel()) * size_of(dtype), device);
-  if (t_counts_writes) t.version_ = std::make_shared<std::uint64_t>(0);
+  if (t_counts_writes) t.version_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   t.shape_ = shape;
   t.pitch_ = shape.cols();
   t.dtype_ = dtype;
@@ -142,7 +142,7 @@ Tensor Tensor::view_at(std::int64_t begin, const Shape& shape) const {
 
 Tensor Tensor::with_own_version() const {
   Tensor t = *this;
-  if (defined()) t.version_ = std::make_shared<std::uint64_t>(0);
+  if (defined()) t.version_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   return t;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -35,7 +36,7 @@ class Tensor {
     check<ShapeError>(static_cast<std::int64_t>(values.size()) == shape.numel(),
                       "tensor: {} values do not fill shape {}", values.size(), shape);
     Tensor t = empty(shape, kDTypeOf<T>);
-    std::copy(values.begin(), values.end(), t.mutable_data<T>());
+    std::copy(values.begin(), values.end(), static_cast<T*>(t.mutable_raw()));
     return t;
   }
   template <class T>
@@ -59,7 +60,8 @@ class Tensor {
   bool shares_storage_with(const Tensor& other) const { return storage_ && storage_ == other.storage_; }
 
   /// Returns a typed pointer to the first element. Throws DTypeError unless T is the C++ type of the dtype.
-  /// mutable_data() does not raise the version; kernels use it for new outputs.
+  /// mutable_data() raises the version, because the caller will write: call it again for writes after a forward that
+  /// read the tensor. mutable_raw() does not; kernels use it for new outputs.
   template <class T>
   const T* data() const {
     check_readable_as(kDTypeOf<T>);
@@ -68,21 +70,22 @@ class Tensor {
   template <class T>
   T* mutable_data() {
     check_readable_as(kDTypeOf<T>);
+    bump_version();
     return static_cast<T*>(mutable_raw());
   }
   const void* raw() const;
   void* mutable_raw();
 
   /// Returns the number of in-place writes so far. Backward compares it to detect that a saved tensor was changed. All
-  /// views of a storage share it. 0 if writes are not counted.
-  std::uint64_t version() const { return version_ ? *version_ : 0; }
+  /// views of a storage share it, and threads may write different ones. 0 if writes are not counted.
+  std::uint64_t version() const { return version_ ? version_->load(std::memory_order_relaxed) : 0; }
   /// True if in-place writes are counted. Only a tensor that was made in an InferenceMode (autograd/inference_mode.h)
   /// does not count them; its clone() outside does.
   bool counts_writes() const { return version_ != nullptr; }
   /// Returns the tensor itself if it counts writes, else a view that does.
   Tensor with_counted_writes() const { return counts_writes() ? *this : with_own_version(); }
   void bump_version() {
-    if (version_) ++*version_;
+    if (version_) version_->fetch_add(1, std::memory_order_relaxed);
   }
 
   /// Returns a view with other extents and the same number of elements. Throws ShapeError unless the tensor is
@@ -126,7 +129,7 @@ class Tensor {
   Tensor converted(DType dtype) const;  // a contiguous copy
 
   std::shared_ptr<Storage> storage_;
-  std::shared_ptr<std::uint64_t> version_;
+  std::shared_ptr<std::atomic<std::uint64_t>> version_;
   Shape shape_{0};
   std::int64_t offset_ = 0;  // position of the first element in the storage, in elements
   std::int64_t pitch_ = 0;

@@ -7,6 +7,7 @@
 
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/error.h"
+#include "binade/nn/module_use.h"
 
 namespace binade::nn {
 
@@ -29,6 +30,7 @@ class Walk final : public Visitor {
   std::function<void(const std::string&, Parameter&)> on_parameter = [](const std::string&, Parameter&) {};
   std::function<void(const std::string&, Buffer&)> on_buffer = [](const std::string&, Buffer&) {};
   std::function<void(const std::string&, Module&)> on_module = [](const std::string&, Module&) {};
+  bool unnamed = false;  ///< in on_module: the module has an empty name, so that its path is that of its parent
 
   void operator()(const std::string& name, Parameter& parameter) override {
     if (parameter.defined()) on_parameter(join(prefix_, name), parameter);
@@ -39,6 +41,7 @@ class Walk final : public Visitor {
   void operator()(const std::string& name, Module& module) override {
     const std::string outer = prefix_;
     prefix_ = join(prefix_, name);
+    unnamed = name.empty();
     on_module(prefix_, module);
     module.visit(*this);
     prefix_ = outer;
@@ -122,6 +125,7 @@ Tensor& Buffer::writable() {
   if (InferenceMode::active())
     InferenceMode::refuse(where("an update of statistics or scales").to_string(), "call eval() on the model first");
   if (shadow_live_) return shadow_;
+  ModuleUse::note_write(*this);
   if (!TransactionScope::active()) {
     value_.bump_version();
     return value_;
@@ -190,6 +194,15 @@ Variable Module::forward_with_hooks(const Variable& input) {
   return y;
 }
 
+bool Module::training() const {
+  if (training_) ModuleUse::note_mode(*this);
+  return training_;
+}
+
+void Module::requires_grad(bool on) {
+  for (const auto& [name, parameter] : named_parameters(*this)) parameter->requires_grad(on);
+}
+
 void Module::train(bool on) {
   training_ = on;
   Walk walk("");
@@ -245,9 +258,21 @@ ModuleScope::~ModuleScope() { --module_depth; }
 void assign_paths(Module& root, const std::string& prefix) {
   const std::lock_guard lock(paths_mutex());
   std::set<const void*> seen;
+  std::map<std::string, const void*> members;
+  const auto check_name = [&](const std::string& path, const void* member) {
+    check<ArgumentError>(members.try_emplace(path, member).first->second == member,
+                         "{}: visit() gives the name '{}' to two members, so that a checkpoint could hold only one of "
+                         "them; give each its own name",
+                         root.kind(), path);
+  };
   Walk walk(prefix);
-  walk.on_module = [](const std::string& path, Module& module) { module.path_.set(path); };
-  walk.on_parameter = [&seen](const std::string& path, Parameter& parameter) {
+  walk.on_module = [&](const std::string& path, Module& module) {
+    if (!walk.unnamed) check_name(path, &module);
+    module.path_.set(path);
+  };
+  walk.on_buffer = [&](const std::string& path, Buffer& buffer) { check_name(path, &buffer); };
+  walk.on_parameter = [&](const std::string& path, Parameter& parameter) {
+    check_name(path, parameter.state().get());
     std::string& name = parameter.state()->name;
     if (seen.insert(parameter.state().get()).second && name != path) name = path;
   };

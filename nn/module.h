@@ -25,7 +25,9 @@ class Parameter : public Variable {
   Parameter() = default;
   /// Copies the value to the runtime's device if it is elsewhere.
   explicit Parameter(const Tensor& value)
-      : Variable(value.defined() ? value.to(Runtime::current_device()) : value, true) {}
+      : Variable(value.defined() ? value.to(Runtime::current_device()) : value, true) {
+    state()->parameter = true;
+  }
   Tensor& mutable_value() { return state()->value; }
   const std::string& name() const { return state()->name; }
 };
@@ -120,9 +122,11 @@ class Module {
   /// Type name for summaries and messages: "Linear", "Block".
   virtual std::string kind() const { return "Module"; }
 
-  bool training() const { return training_; }
+  bool training() const;
   void train(bool on = true);  ///< sets training or evaluation mode for this module and all submodules
   void eval() { train(false); }
+  /// Freezes all parameters of this module and its submodules (false), or trains them again (Variable::requires_grad).
+  void requires_grad(bool on);
 
   /// Returns the path that assign_paths() has given the module; empty before, and at the root.
   const std::string& path() const;
@@ -204,7 +208,8 @@ class ModuleScope : NonCopyable {
 };
 
 /// Gives every submodule, parameter and buffer of `root` its dotted path, which begins with `prefix`. Calling it again
-/// changes nothing. Threads may call it at the same time.
+/// changes nothing. Threads may call it at the same time. Throws ArgumentError if a visit() gives one name to two
+/// members.
 void assign_paths(Module& root, const std::string& prefix = "");
 
 /// Return all parameters, buffers or submodules of `root` with their paths, depth first in the order of visit(). Each

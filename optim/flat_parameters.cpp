@@ -4,6 +4,7 @@
 #include <set>
 
 #include "binade/autograd/inference_mode.h"
+#include "binade/autograd/low_buffer.h"
 #include "binade/core/backend.h"
 #include "binade/core/error.h"
 
@@ -47,6 +48,20 @@ std::vector<std::size_t> placing_of(const std::vector<FlatParameters::Slice>& sl
 
 }  // namespace
 
+class FlatParameters::Holding : NonCopyable {
+ public:
+  explicit Holding(const std::vector<Slice>& slices) {
+    for (const Slice& slice : slices) held_.push_back(slice.variable.state());
+    for (const auto& state : held_) ++state->holders;
+  }
+  ~Holding() {
+    for (const auto& state : held_) --state->holders;
+  }
+
+ private:
+  std::vector<std::shared_ptr<Variable::State>> held_;
+};
+
 FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
   InferenceMode::refuse("an optimizer", "make it outside");
   std::set<const void*> seen;
@@ -63,7 +78,10 @@ FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
       blocks_.push_back({slice, static_cast<std::int32_t>(std::min(kFlatBlock, count - begin)), begin});
     count_ += count;
   }
-  check<ArgumentError>(!slices_.empty(), "optimizer: got no parameters; pass a model, or a list of named variables");
+  check<ArgumentError>(
+      !slices_.empty(),
+      "optimizer: got no parameters; pass a model whose visit() names some that are not frozen, or a list of "
+      "named variables");
   placed_ = placing_of(slices_);
   for (const std::size_t i : placed_) {
     slices_[i].begin = flat_size_;
@@ -78,6 +96,7 @@ FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
     state.grad = gradient;
     if (state.name.empty()) state.name = slices_[i].name;
   }
+  holding_ = std::make_shared<const Holding>(slices_);
 }
 
 Tensor FlatParameters::allocate(DType dtype) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,14 +21,15 @@ struct NamedParameter {
 /// biases and the scales of norms, which have rank 1.
 inline bool decays_by_rank(const Variable& variable) { return variable.shape().rank() >= 2; }
 
-/// Returns all parameters of a model and its submodules. They are listed by `named_parameters(model)`, which
-/// argument-dependent lookup finds in the model's namespace, because optim/ must not include nn/.
+/// Returns all parameters of a model and its submodules that require a gradient. They are listed by
+/// `named_parameters(model)`, which argument-dependent lookup finds in the model's namespace, because optim/ must not
+/// include nn/.
 template <class Model>
 requires requires(Model& model) { named_parameters(model); }
 std::vector<NamedParameter> parameters_of(Model& model) {
   std::vector<NamedParameter> found;
   for (auto& [name, parameter] : named_parameters(model))
-    found.push_back({name, *parameter, decays_by_rank(*parameter)});
+    if (parameter->requires_grad()) found.push_back({name, *parameter, decays_by_rank(*parameter)});
   return found;
 }
 
@@ -101,7 +103,11 @@ class FlatParameters {
   /// Moves all values into new buffers: those of rank >= 2 in `weight_dtype`, the others in f32.
   void place_values(DType weight_dtype);
 
+  /// Counts the optimizer in Variable::State::holders of its parameters.
+  class Holding;
+
   std::vector<Slice> slices_;
+  std::shared_ptr<const Holding> holding_;
   std::vector<std::size_t> placed_;  // indices into slices_, in the order of the buffers
   std::vector<FlatBlock> blocks_;    // of all slices, at most kFlatBlock elements each
   std::int64_t count_ = 0;

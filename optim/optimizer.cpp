@@ -7,8 +7,10 @@
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
+#include "binade/core/precision.h"
 #include "binade/core/state_counts.h"
 #include "binade/core/step_context.h"
+#include "binade/optim/registration.h"
 
 namespace binade::optim {
 namespace {
@@ -127,7 +129,43 @@ void Optimizer::run(Pass& pass, bool write) {
 }
 
 void Optimizer::step(const StepInput& input) {
-  if (input.commit) write(prepared(input));
+  if (!input.commit) return;
+  InferenceMode::refuse("Optimizer::step", "end it before the step");
+  check_step(input);
+  write(prepared(input));
+}
+
+/// Throws the errors of step(), except those of the learning rate.
+void Optimizer::check_step(const StepInput& input) {
+  Optimizer* const self = this;
+  check_registration({&self, 1});
+  const GradientScan scan = scan_gradients(parameters_);
+  check<AutogradError>(scan.gradients > 0,
+                       "{}: step() found no gradient in any of its {} parameters; call backward(loss) before it, on a "
+                       "loss that depends on them, and zero_grad() only after it",
+                       kind_, parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const FlatParameters::Slice& slice = parameters_.slices()[i];
+    const double scale = parameters_.has_gradient(i) ? slice.variable.state()->loss_scale : 1;
+    check<AutogradError>(scale == 1 || input.inverse_scale != 1,
+                         "{}: the gradient of {} is multiplied by the loss scale {} of LossScaler::backward, and "
+                         "Optimizer::step does not divide by it; call scaler.step(optimizer) instead",
+                         kind_, slice.name, scale);
+    check<NumericError>(
+        scan.words[i] < 0x7f800000u,
+        "{}: the gradient of {} is {}; nothing was changed; leave the batch out (zero_grad()), or train "
+        "with amp::Trainer, which finds the cause",
+        kind_, slice.name, std::abs(magnitude_of(scan.words[i])));
+  }
+  const bool scaled = input.inverse_scale != 1 || !current_policy().dynamic_loss_scale;
+  check<AutogradError>(scaled,
+                       "{}: step() inside a PolicyScope of {}, which wants a loss scale: without one, small gradients "
+                       "become 0 in 16 bits; use amp::LossScaler for backward and step, or another policy",
+                       kind_, current_policy().name);
+  const UpdateProof proof = prove_finite(input, scan);
+  check<NumericError>(proof.finite,
+                      "{}: the update would bring {} to {}, beyond {}; nothing was changed; lower the learning rate",
+                      kind_, proof.parameter, proof.largest, proof.limit);
 }
 
 void Optimizer::step_together(std::span<Optimizer* const> optimizers, std::span<const StepInput> inputs) {

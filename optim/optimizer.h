@@ -79,10 +79,13 @@ class Optimizer {
   /// Call it after weights were written other than by an update: their known largest magnitudes are discarded.
   void weights_changed() { bounds_.forget(); }
 
-  /// Makes one update, or nothing if `input.commit` is false. REQUIRES: finite gradients (prove_finite()
-  /// checks the whole update). Throws ArgumentError if the learning rate is negative or not finite.
+  /// Makes one update, or nothing if `input.commit` is false. Proves first that it is finite (prove_finite()). Changes
+  /// nothing and throws: NumericError for a gradient or an update that is not finite; AutogradError if no parameter has
+  /// a gradient, under a policy with a loss scale that gradients lack, or if gradients include a loss scale
+  /// (LossScaler::backward) that the input does not divide by; ArgumentError if the learning rate is negative or not
+  /// finite, or if a parameter has no optimizer (check_registration()).
   void step(const StepInput& input);
-  /// Makes one update with the learning rate lr(). REQUIRES: gradients without a loss scale.
+  /// Makes one update with the learning rate lr().
   void step() { step({.lr = lr_}); }
   /// Makes one update of each optimizer, with inputs[i] for optimizers[i], or of none if an error occurs: allocations
   /// and checks that can fail on the host precede the first write. REQUIRES: no two optimizers share a parameter.
@@ -141,6 +144,7 @@ class Optimizer {
   /// Returns the input with its step number set; `ahead` updates precede it that are in flight.
   StepInput numbered(StepInput input, std::int64_t ahead = 0) const;
   UpdateArguments update_arguments() const;
+  void check_step(const StepInput& input);
   virtual Pass prepared(const StepInput& input);
   /// Called after an update was written, and for the state that a derived class adds to the moments.
   virtual void written() {}

@@ -83,6 +83,9 @@ class Schedule {
   /// that have observe() get every loss. Other kinds ignore it.
   void observe(double loss);
 
+  /// True for a plateau schedule that observe() was never called for.
+  bool waits_for_loss() const { return options_.kind == ScheduleKind::kPlateau && !rule_ && !observed(); }
+
   /// Forgets all observations.
   void restart();
 
@@ -96,6 +99,7 @@ class Schedule {
   void load_state(const StateDict& state);
 
  private:
+  bool observed() const { return best_ < std::numeric_limits<double>::infinity(); }
   Schedule(detail::ScheduleRulePointer rule, std::int64_t warmup);
 
   ScheduleOptions options_;

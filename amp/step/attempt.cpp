@@ -35,6 +35,7 @@ struct AttemptRunner::Phase {
   std::int64_t first_op = 0;                 // tape index of the phase's first op
   std::int64_t next_op = 0;                  // after the largest tape index so far
   std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
+  const Registration::Watch* watch = nullptr;
 };
 
 /// Scans the gradients of the phase's optimizers. Returns their scans as one, with a word for each parameter of all
@@ -72,14 +73,16 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
   attempt.loss_scale = plan.loss_scale;
   attempt.micro_batches = static_cast<int>(plan.micro_batches.size());
   const StepScopes scopes(plan.policy);
+  const std::unique_ptr<Registration::Watch> registered = registration_.watch();
   try {
-    Phase phase{.lr_factor = faults_.lr_factor()};
+    Phase phase{.lr_factor = faults_.lr_factor(), .watch = registered.get()};
     for (phase.number = 0; phase.number < static_cast<int>(feed.phases.size()) && attempt.commits(); ++phase.number) {
       if (phase.number > 0) transaction_.update_before_verdict(plan.step, attempt.phases.back().updates);
       run_phase(attempt, plan, feed, phase);
     }
     if (feed.phases.size() > 1 && attempt.commits()) attempt.scan.words = std::move(phase.words);
     if (attempt.commits()) judge_step(attempt, plan);
+    if (attempt.commits() && registered) registration_.passed(*registered, plan.step);
   } catch (...) {
     transaction_.roll_back();
     throw;
@@ -113,6 +116,10 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
   result.grad_norm = attempt.grad_norm;
   phase.words.resize(attempt.scan.words.size());
   std::ranges::transform(phase.words, attempt.scan.words, phase.words.begin(), std::ranges::max);
+  if (attempt.commits() && phase.watch != nullptr)
+    registration_.check_phase(*phase.watch, phase.optimizers, phase.scans, [&] {
+      feed.loss(phase.number, plan.micro_batches.front(), plan.left_out_of(plan.micro_batches.front()));
+    });
   if (attempt.commits()) judge_updates(attempt, phase);
 }
 

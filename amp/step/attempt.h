@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "binade/amp/step/plan.h"
+#include "binade/amp/step/registration.h"
 #include "binade/autograd/observer.h"
 #include "binade/core/kernels/step.h"
 
@@ -27,7 +28,7 @@ class AttemptRunner {
  public:
   /// The arguments must outlive the runner.
   AttemptRunner(Transaction& transaction, FaultInjection& faults, const TrainerOptions& options)
-      : transaction_(transaction), faults_(faults), options_(options) {}
+      : transaction_(transaction), faults_(faults), options_(options), registration_(transaction) {}
 
   /// Runs the step under `plan` and computes the verdict on the host. Keeps what it wrote for a
   /// commit. Each observer may be null. If the closure throws a DataError, the attempt is aborted; after any other
@@ -41,6 +42,7 @@ class AttemptRunner {
 
   /// Returns the input of the update of a captured step, which has one optimizer.
   optim::StepInput update_of(const Attempt& attempt) const;
+  Registration& registration() { return registration_; }
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
@@ -62,6 +64,7 @@ class AttemptRunner {
   Transaction& transaction_;
   FaultInjection& faults_;
   const TrainerOptions& options_;
+  Registration registration_;
   bool overrides_checked_ = false;
 };
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "binade/amp/step/batch_type.h"
 #include "binade/amp/step/participants.h"
 #include "binade/autograd/variable.h"
 #include "binade/core/error.h"
@@ -126,11 +127,6 @@ Variable loss_without(const Batch& batch, std::span<const std::int64_t> without,
   return closure(on_device(batch));
 }
 
-template <class Closure>
-constexpr bool kHasPhases = false;
-template <class... Closures>
-constexpr bool kHasPhases<Phases<Closures...>> = true;
-
 /// The copies that StepFeed::copy() makes.
 template <class Batch, class Closure>
 struct Copies {
@@ -150,6 +146,9 @@ std::string name_of(const Closure& closure) {
     return typeid(Closure).name();
 }
 
+template <class Batch, class Closure>
+StepFeed make_feed(std::span<const Batch> batches, Closure& closure);
+
 template <class Batch>
 const io::BatchOrigin* origin_of(const Batch& batch) {
   if constexpr (requires { static_cast<const io::BatchOrigin&>(batch.origin); })
@@ -160,8 +159,17 @@ const io::BatchOrigin* origin_of(const Batch& batch) {
 
 }  // namespace detail
 
+/// Fails to compile, with a text that says what is missing, if the types do not fit (amp/step/batch_type.h).
 template <class Batch, class Closure>
 StepFeed feed_of(std::span<const Batch> batches, Closure& closure) {
+  if constexpr (detail::kFitsStep<Batch, std::remove_cvref_t<Closure>>)
+    return detail::make_feed(batches, closure);
+  else
+    return {};
+}
+
+template <class Batch, class Closure>
+StepFeed detail::make_feed(std::span<const Batch> batches, Closure& closure) {
   StepFeed feed;
   constexpr bool kHasPhases = detail::kHasPhases<std::remove_cvref_t<Closure>>;
   if constexpr (kHasPhases)

@@ -229,6 +229,10 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                         .written = written,
                         .notes = result.notes});
   result.committed = true;
+  if (written.empty())
+    transaction_->keep_gradients(attempt.phases.back().updates);
+  else
+    transaction_->hide_gradients();
   faults_->after_commit(result.step, transaction_->optimizers());
   const LossScaler& scaler = transaction_->scaler();
   double lr = 0;
@@ -253,6 +257,7 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                            .stochastic = options_.precision.stochastic_rounding,
                            .promotes = options_.on_nan == OnNan::kRemedy};
   result.warnings = transaction_->find_warnings(step);
+  for (Warning& warning : runner_->registration().take_warnings()) result.warnings.push_back(std::move(warning));
   result.metrics = metrics_of({.step = step, .result = result, .warnings = transaction_->warnings()});
   for (Callback* callback : transaction_->callbacks()) callback->after_commit(result);
 }
@@ -274,7 +279,7 @@ void Trainer::measure_cost() {
 }
 
 void Trainer::conclude(StepResult& result) {
-  transaction_->discard_gradients();
+  if (!result.committed) transaction_->discard_gradients();
   if (graphs_)
     for (std::string& note : graphs_->take_notes()) result.notes.push_back(std::move(note));
   else if (options_.record && result.step == 1 && result.committed)

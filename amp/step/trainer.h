@@ -78,6 +78,7 @@ class Trainer {
   /// cursor of an earlier load_state(); throws DataError or CheckpointError if that cursor belongs to other data.
   template <class Loader>
   void attach(Loader& loader) {
+    if constexpr (!detail::LoaderType<Loader>::kFits) return;
     std::function<void(std::int64_t)> quarantine;
     if constexpr (requires { loader.quarantine(std::int64_t{}); })
       quarantine = [&loader](std::int64_t sample) { loader.quarantine(sample); };
@@ -100,7 +101,9 @@ class Trainer {
   /// returns that step's result and does not use its own batch. `closure(batch)` returns the mean loss over the batch,
   /// one element, from which backward computes the gradients for all optimizers; amp::Phases in place of the closure
   /// makes a step of several losses. Samples can be left out of a batch that has `origin` (io::BatchOrigin) and
-  /// `without(rows)`. Leaves no gradients in the model's parameters: they were multiplied by the loss scale.
+  /// `without(rows)`. Until the next step, Variable::grad() of a parameter
+  /// that the last phase trained is the gradient of the mean loss, without loss scale and before clip_norm or
+  /// clip_value.
   template <class Batch, class Closure>
   StepResult step(const Batch& batch, Closure&& closure) {
     return run_step(feed_of(std::span(&batch, 1), closure));

@@ -5,6 +5,7 @@
 
 #include "binade/amp/step/callback.h"
 #include "binade/amp/step/model_group.h"
+#include "binade/amp/step/registration.h"
 #include "binade/amp/verdict.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/state_copy.h"
@@ -145,6 +146,7 @@ void Transaction::add_optimizers(const Participants& participants) {
   for (const optim::FlatParameters::Slice* parameter : parameters_)
     check<ArgumentError>(held.insert(parameter->variable.state().get()).second,
                          "trainer: two optimizers hold the parameter {}; each parameter may have one", parameter->name);
+  check_optimizers(model_, optimizers_);
 }
 
 std::vector<std::size_t> Transaction::indices_of(std::span<optim::Optimizer* const> optimizers) const {
@@ -378,6 +380,35 @@ void Transaction::roll_back() {
   warnings_.discard_samples();
   for (const Member& member : members_)
     if (member.roll_back) member.roll_back();
+}
+
+std::vector<Warning> Transaction::find_warnings(const CommittedStep& step) {
+  constexpr std::int64_t kStepsWithoutScore = 1000;
+  std::vector<Warning> found = warnings_.after_commit(step);
+  if (step.step != (options_.steps > 0 ? (options_.steps + 1) / 2 : kStepsWithoutScore)) return found;
+  for (const OptimizerState& state : states_)
+    if (state.is_scheduled && state.schedule.waits_for_loss())
+      found.push_back({.kind = WarningKind::kUnusedSetting,
+                       .step = step.step,
+                       .direction = "optimizer",
+                       .what = fmt::format("has a plateau schedule that got no loss in {} steps, so that the learning "
+                                           "rate never drops",
+                                           step.step),
+                       .advice = "call trainer.observe(loss) after each evaluation, or use another schedule"});
+  return found;
+}
+
+void Transaction::keep_gradients(std::span<const OptimizerUpdate> updates) {
+  for (const OptimizerUpdate& update : updates)
+    for (const optim::FlatParameters::Slice& slice : optimizers_[update.optimizer]->parameters().slices())
+      slice.variable.state()->end_step(static_cast<float>(update.input.inverse_scale));
+  for (const auto& [name, parameter] : nn::named_parameters(model_))
+    if (parameter->state()->grad_defined) parameter->zero_grad();
+}
+
+void Transaction::hide_gradients() {
+  for (const optim::FlatParameters::Slice* slice : parameters_)
+    slice->variable.state()->ended_step.store(Variable::State::kCaptured, std::memory_order_relaxed);
 }
 
 void Transaction::discard_gradients() {

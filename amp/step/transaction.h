@@ -79,6 +79,7 @@ class Transaction {
 
   Device device() const { return runtime_.device(); }
   std::uint64_t seed() const { return runtime_.seed(); }
+  bool has_named_models() const { return group_ != nullptr; }
   nn::Module& model() const { return model_; }  ///< if there are several models, they are its submodules
   const std::vector<optim::Optimizer*>& optimizers() const { return optimizers_; }
   /// The parameters of all optimizers. Those of optimizer i begin at first_parameter(i).
@@ -149,11 +150,15 @@ class Transaction {
   /// Commits every member. If an error occurs before the first write, rolls back and rethrows.
   void commit(const Commit& step);
   /// Returns the early warnings of the committed step.
-  std::vector<Warning> find_warnings(const CommittedStep& step) { return warnings_.after_commit(step); }
+  std::vector<Warning> find_warnings(const CommittedStep& step);
   /// Queues verdict, update and commit on the device, as part of a captured step.
   void launch_commit(const StepAddresses& addresses);
   /// Discards gradients and uncommitted buffers, and undoes the updates of earlier phases.
   void roll_back();
+  /// Keeps the gradients of these updates until the next step, for Variable::grad(), and discards all others.
+  void keep_gradients(std::span<const OptimizerUpdate> updates);
+  /// Makes Variable::grad() refuse, because the step that was committed ran as a captured graph.
+  void hide_gradients();
   /// Discards the gradients of all parameters, also of those that no optimizer updates.
   void discard_gradients();
   void count_aborted() { ++counters_.total.skipped; }

@@ -18,6 +18,7 @@ enum class WarningKind : std::uint8_t {
   kSwallowedOverflow,    ///< an op stores infinities that a later op makes finite
   kUntrainedParameters,  ///< parameters get no gradient, or a gradient of exactly 0
   kEvaluationMismatch,   ///< running statistics of a batch norm do not describe the batches
+  kUnusedSetting,        ///< a setting has no effect
   kPole [[deprecated("use kSingularity")]] = kSingularity,
 };
 constexpr std::string_view name_of(WarningKind kind) {
@@ -32,6 +33,7 @@ constexpr std::string_view name_of(WarningKind kind) {
     case WarningKind::kSwallowedOverflow: return "swallowed overflow";
     case WarningKind::kUntrainedParameters: return "untrained parameters";
     case WarningKind::kEvaluationMismatch: return "evaluation differs";
+    case WarningKind::kUnusedSetting: return "unused setting";
   }
   return "";
 }

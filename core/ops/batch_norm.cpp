@@ -12,8 +12,9 @@ enum Input { kX, kWeight, kBias, kResidual, kRunningMean, kRunningVar };
 void check_statistics(const OpInfo& info, std::span<const Tensor> in, bool training) {
   const Shape& shape = in[kX].shape();
   if (training) {
-    check<ShapeError>(shape.rows() > 0 || shape.cols() == 0,
-                      "{}: wanted at least one value per channel when training, got x of shape {}; use eval()",
+    check<ShapeError>(shape.rows() > 1 || shape.cols() == 0,
+                      "{}: wanted more than one value per channel when training, got x of shape {}: a single value "
+                      "minus its mean is 0, whatever it is; use a larger batch, or eval()",
                       where(info.name), shape);
     return;
   }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "binade/core/cpu_backend.h"
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/kernels/elementwise_loops.h"
@@ -95,6 +97,20 @@ TEST(Tensor, WhatStandsApartAliasesAndHasAVersionOfItsOwn) {
   EXPECT_EQ(x.version(), before);
   EXPECT_GT(rows.version(), own);
   EXPECT_FALSE(Tensor().with_own_version().defined());
+}
+
+TEST(Tensor, MutableDataRaisesTheVersionOfAllViewsAlsoFromSeveralThreads) {
+  Tensor x = counting({4, 3});
+  const std::uint64_t before = x.version();
+  std::vector<std::thread> writers;
+  for (std::int64_t row = 0; row < 4; ++row)
+    writers.emplace_back([rows = x.narrow(row, 1)]() mutable {
+      for (int i = 0; i < 100; ++i) rows.mutable_data<float>()[0] = 1;
+    });
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(x.version(), before + 400);
+  x.mutable_raw();
+  EXPECT_EQ(x.version(), before + 400);
 }
 
 TEST(Tensor, ConvertsBetweenAllDTypes) {

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "binade/core/scope.h"
+
+namespace binade::nn {
+
+class Buffer;
+class Module;
+
+/// During its lifetime, collects the modules in training mode whose forward depends on that mode (dropout, batch norm),
+/// and the buffers that are written, on this thread. The Trainer compares them with those that visit() names.
+class ModuleUse : NonCopyable {
+ public:
+  struct Mode {
+    const Module* module = nullptr;  ///< may be destroyed
+    std::string kind{}, path{};      ///< path of the module that called it, if it has none of its own
+  };
+  struct Write {
+    const Buffer* buffer = nullptr;  ///< may be destroyed
+    std::string path{};              ///< path of the module that wrote it
+  };
+
+  ModuleUse();
+  ~ModuleUse();
+  const std::vector<Mode>& modes() const { return modes_; }
+  const std::vector<Write>& writes() const { return writes_; }
+
+  /// Called by Module::training() and Buffer::writable().
+  static void note_mode(const Module& module);
+  static void note_write(const Buffer& buffer);
+
+ private:
+  ModuleUse* outer_;
+  std::vector<Mode> modes_;
+  std::vector<Write> writes_;
+};
+
+}  // namespace binade::nn

@@ -1,0 +1,214 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "tests/mistakes/mistakes.h"
+
+/// mistakes [--only TEXT] [--verbose] [--markdown] [--check FILE]: makes every mistake and compares what Binade says
+/// with the words of the list. --markdown prints docs/mistakes.md; --check compares a file with it.
+namespace binade::mistakes {
+namespace {
+
+std::vector<std::string>& folders() {
+  static std::vector<std::string> made;
+  return made;
+}
+
+std::vector<Subject> subjects() {
+  return {registration(), shapes(),         images(),     dtypes(),
+          losses(),       data(),           modes(),      steps(),
+          numbers(),      policies(),       optimizers(), schedules(),
+          loops(),        several_models(), autograd(),   second_derivatives(),
+          extensions(),   checkpoints(),    runs(),       threads()};
+}
+
+std::string replaced(std::string text, std::string_view what, std::string_view with) {
+  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+/// Returns what Binade says, without what differs between machines: folders and places in this program.
+std::string answer(const Mistake& mistake) {
+  std::string text;
+  try {
+    mistake.make();
+    return "";
+  } catch (const Error& error) {
+    text = error.what();
+  } catch (const std::exception& error) {
+    return fmt::format("not an error of Binade: {}", error.what());
+  }
+  for (const std::string& folder : folders()) text = replaced(text, folder, "FOLDER");
+  for (std::size_t at = text.find(" (called in "); at != text.npos; at = text.find(" (called in ", at + 1)) {
+    const std::size_t file = text.find(".cpp:", at);
+    const std::size_t end = text.find("))", at);
+    if (file != text.npos && end != text.npos && file < end)
+      text.replace(at, end + 2 - at, " (called in main.cpp:42)");
+    else
+      text.erase(at, text.find(')', at) + 1 - at);
+  }
+  return text;
+}
+
+std::string missing_words(const Mistake& mistake, const std::string& said) {
+  std::string missing;
+  for (const std::string_view word : mistake.words)
+    if (said.find(word) == said.npos) missing += fmt::format("{}'{}'", missing.empty() ? "" : ", ", word);
+  return missing;
+}
+
+std::string page() {
+  std::string text = R"(# Typical mistakes
+
+This page lists typical mistakes, and what Binade says about each: search it for what you did, or for the words of an
+error. Each is a tiny program in `tests/mistakes`, whose test checks that Binade answers with the place (the op, the
+module, the member or the option) and the way out. The program writes this page:
+
+    build/tests/mistakes/mistakes --markdown > docs/mistakes.md
+
+The words are those of this version and may be improved at any time (docs/compatibility.md). `FOLDER` stands for a
+folder. Mistakes that the compiler reports are in [the last section](#mistakes-that-the-compiler-reports).
+
+)";
+  std::size_t count = 0;
+  for (const Subject& subject : subjects()) count += subject.mistakes.size();
+  text += fmt::format("There are {} mistakes:", count);
+  for (const Subject& subject : subjects()) {
+    std::string anchor;
+    for (const char c : subject.title)
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+        anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      else if (c == ' ')
+        anchor += '-';
+    text += fmt::format("\n- [{}](#{})", subject.title, anchor);
+  }
+  text += "\n";
+  for (const Subject& subject : subjects()) {
+    text += fmt::format("\n## {}\n\n| mistake | what Binade says |\n|---|---|\n", subject.title);
+    for (const Mistake& mistake : subject.mistakes)
+      text += fmt::format("| {} | {} |\n", mistake.name,
+                          replaced(replaced(replaced(answer(mistake), "|", "\\|"), "\n", " "), "<", "&lt;"));
+  }
+  return text + R"(
+## Mistakes that the compiler reports
+
+A batch type, a closure or a loader that does not fit does not compile. Instead of template errors, the compiler prints
+one of these texts (`amp/step/batch_type.h`; the test `batch_types` compiles one program for each):
+
+| mistake | text of the static assertion |
+|---|---|
+| the closure does not take the batch | Trainer::step: the closure must take the batch |
+| the closure returns no loss | Trainer::step: the closure must return the loss |
+| `origin` of a batch type is something else | batch type: its member \`origin\` must be an io::BatchOrigin |
+| `without` has other arguments | batch type: its member \`without\` must be |
+| `without` and no `origin` | batch type: \`without(rows)\` wants a member \`io::BatchOrigin origin\` |
+| `state` is something else | batch type: its member \`state\` must be |
+| `from_state` and no `state` | batch type: its member \`from_state\` must be |
+| `to` is something else | batch type: its member \`to\` must be |
+| a loader without a position | loader: it must have |
+)";
+}
+
+int check_page(const char* path) {
+  std::ifstream file(path);
+  std::ostringstream content;
+  content << file.rdbuf();
+  if (content.str() == page()) return 0;
+  std::cerr << path << " is not what `mistakes --markdown` prints; write it again\n";
+  return 1;
+}
+
+int run(std::string_view only, bool verbose) {
+  int count = 0, bad = 0;
+  for (const Subject& subject : subjects())
+    for (const Mistake& mistake : subject.mistakes) {
+      if (mistake.name.find(only) == mistake.name.npos && subject.title.find(only) == subject.title.npos) continue;
+      ++count;
+      const std::string said = answer(mistake), missing = missing_words(mistake, said);
+      const bool fails = !missing.empty() || said.empty() || mistake.words.size() < 2;
+      bad += fails ? 1 : 0;
+      if (fails)
+        std::cout << fmt::format("FAIL [{}] {}\n  says: {}\n  lacks: {}\n", subject.title, mistake.name,
+                                 said.empty() ? "nothing" : said, missing);
+      else if (verbose)
+        std::cout << fmt::format("ok [{}] {}\n  says: {}\n", subject.title, mistake.name, said);
+    }
+  std::cout << fmt::format("{} mistakes, {} without the words they need\n", count, bad);
+  return bad == 0 && count > 0 && (!only.empty() || count >= 150) ? 0 : 1;
+}
+
+}  // namespace
+
+void tell(const amp::StepResult& result) {
+  std::string text;
+  for (const amp::Warning& warning : result.warnings)
+    text += fmt::format("{}warning `{}`: {} {}; {}", text.empty() ? "" : " ", amp::name_of(warning.kind),
+                        amp::location_of(warning), warning.what, warning.advice);
+  for (const amp::Incident* incident : result.incidents())
+    text += fmt::format("{}incident: {}; {}; {}", text.empty() ? "" : " ", incident->what, amp::name_of(incident->diagnosis.cause),
+                        incident->remedy.what);
+  if (!text.empty()) throw Told(text);
+}
+
+Tensor normal(const Shape& shape, std::uint64_t seed, double spread) {
+  const RandomStream draws{seed, RngPurpose::kData};
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(spread * draws.normal(i));
+  return Tensor::from(values, shape);
+}
+
+Tensor labels(const Shape& shape, std::int64_t classes) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % classes);
+  return Tensor::from(ids, shape);
+}
+
+Variable leaf(const Shape& shape, std::uint64_t seed) { return Variable(normal(shape, seed), true); }
+
+Batch batch() {
+  Batch b{normal({8, 4}), labels({8}, 3), {}};
+  for (std::int64_t i = 0; i < 8; ++i) b.origin.samples.push_back(i);
+  return b;
+}
+
+std::string temporary_folder() {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / fmt::format("mistakes-{}-{}", ::getpid(), folders().size())).string();
+  std::filesystem::create_directories(folder);
+  folders().push_back(folder);
+  return folder;
+}
+
+void write_file(const std::string& path, std::string_view content) { std::ofstream(path, std::ios::binary) << content; }
+
+}  // namespace binade::mistakes
+
+int main(int count, char** words) {
+  using namespace binade::mistakes;
+  std::string_view only;
+  bool verbose = false;
+  int result = -1;
+  for (int i = 1; i < count && result < 0; ++i) {
+    const std::string_view word = words[i];
+    if (word == "--only" && i + 1 < count)
+      only = words[++i];
+    else if (word == "--verbose")
+      verbose = true;
+    else if (word == "--markdown")
+      result = (std::cout << page(), 0);
+    else if (word == "--check" && i + 1 < count)
+      result = check_page(words[++i]);
+    else
+      result = (std::cerr << "mistakes [--only TEXT] [--verbose] [--markdown] [--check FILE]\n", 20);
+  }
+  if (result < 0) result = run(only, verbose);
+  for (const std::string& folder : folders()) std::filesystem::remove_all(folder);
+  return result;
+}

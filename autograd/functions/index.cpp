@@ -149,15 +149,11 @@ Indexed indexed(const char* name, const Variable& x, const std::vector<Variable>
   std::vector<Tensor> tensors;
   for (const Variable& i : indices) tensors.push_back(i.defined() ? i.value() : Tensor());
   const Tensor positions = ops::linear_index(name, tensors, x.shape());
-  const auto axes = static_cast<int>(indices.size());
-  std::vector<std::int64_t> joined{1}, result = dims_of(positions.shape());
-  for (int d = 0; d < x.value().rank(); ++d) {
-    if (d < axes) {
-      joined[0] *= x.dim(d);
-    } else {
-      joined.push_back(x.dim(d));
-      result.push_back(x.dim(d));
-    }
+  const auto first = x.shape().dims().first(indices.size());
+  std::vector<std::int64_t> joined{Shape(first).numel()}, result = dims_of(positions.shape());
+  for (int d = static_cast<int>(indices.size()); d < x.value().rank(); ++d) {
+    joined.push_back(x.dim(d));
+    result.push_back(x.dim(d));
   }
   return {reshape(x, joined), positions.reshape(Shape{positions.numel()}), result};
 }
@@ -200,6 +196,8 @@ Variable masked_fill(const Variable& x, const Variable& mask, double value) {
 Variable embedding_bag(const Variable& weight, const Variable& indices, const Variable& offsets, BagMode mode,
                        const Variable& row_weights) {
   constexpr const char* kName = "embedding_bag";
+  check<ShapeError>(weight.value().rank() == 2, "{}: wanted a weight of shape (V, D), got {}", where(kName),
+                    weight.shape());
   const int rank = indices.value().rank();
   check<ShapeError>(rank == (offsets.defined() ? 1 : 2),
                     "{}: wanted indices (n) with offsets or indices (bags, m) without, got {} {} offsets", where(kName),

@@ -30,17 +30,14 @@ Variable repeated(const char* name, const Variable& x, int axis, std::int64_t ti
   if (times == 1) return x;
   const Shape& shape = x.shape();
   const std::int64_t extent = shape[axis];
-  check<ShapeError>(extent <= kMost || times <= 1, "{}: wanted an axis of at most {} positions, got {}", where(name),
-                    kMost, shape);
-  std::vector<std::int64_t> dims = dims_of(shape.with_dim(axis, 1));
-  dims[static_cast<std::size_t>(axis)] = extent * times;
-  const Shape result{std::span<const std::int64_t>(dims)};
-  if (shape.numel() == 0) return reshape(x, dims);
+  check<ShapeError>(times == 0 || extent <= kMost / times, "{}: wanted at most {} positions, got {} times {}",
+                    where(name), kMost, times, extent);
+  if (shape.numel() == 0) return reshape(x, dims_of(shape.with_dim(axis, extent * times)));
   const ops::AxisView v(shape, axis);
   const auto at = [&](std::int64_t r) {
     return together ? std::vector{v.outer, extent, r, v.inner} : std::vector{v.outer, r, extent, v.inner};
   };
-  return reshape(expand(reshape(x, at(1)), at(times)), dims);
+  return reshape(expand(reshape(x, at(1)), at(times)), dims_of(shape.with_dim(axis, extent * times)));
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ BINADE_HD std::int64_t count_before(const T* row, std::int64_t n, T value, bool 
 /// Returns which of `bins` equal parts of [low, high] x is in, or `bins`.
 BINADE_HD std::int64_t bin_of(double x, double low, double high, std::int64_t bins) {
   if (!(x >= low && x <= high)) return bins;
-  const auto bin = static_cast<std::int64_t>((x - low) / (high - low) * static_cast<double>(bins));
-  return bin < bins ? bin : bins - 1;
+  const double bin = (x - low) / (high - low) * static_cast<double>(bins);
+  return bin < static_cast<double>(bins) ? static_cast<std::int64_t>(bin) : bins - 1;
 }
 
 /// Calls f(T{}) with the C++ type of an element that sorting and searching accept. Returns false for other dtypes.

@@ -49,7 +49,9 @@ void gather_rows(const IndexGrid& g, const E* from, E* to) {
     for (std::int64_t r = begin; r < end; ++r) {
       E* y = to + r * g.inner;
       const E* x = from + o * g.extent * g.step;
-      if (g.by_row) {
+      if (g.by_row && g.inner == 1) {
+        *y = x[g.index[j]];
+      } else if (g.by_row) {
         std::memcpy(static_cast<void*>(y), x + g.index[j] * g.step, static_cast<std::size_t>(g.inner) * sizeof(E));
       } else if (g.partial) {
         for (std::int64_t i = 0; i < g.inner; ++i) y[i] = from[g.base(o, i) + g.index[r * g.inner + i] * g.step];
@@ -104,12 +106,24 @@ void for_each_term(const IndexGrid& g, const Columns& columns, F&& f) {
     for (std::int64_t k = 0; k < columns.count; ++k) f(j, k);
 }
 
+/// Combines whole rows of contiguous columns, for an index of rows.
+template <Scattering how, class T>
+void scatter_rows(const ScatterArgs& a, const Columns& c) {
+  const IndexGrid& g = a.grid;
+  for (std::int64_t j = 0; j < g.count; ++j) {
+    T* __restrict to = static_cast<T*>(a.into) + c.target(g, j, 0);
+    const T* __restrict from = static_cast<const T*>(a.source) + c.element(g, j, 0);
+    for (std::int64_t k = 0; k < c.count; ++k) to[k] = scatter_combined(how, to[k], from[k]);
+  }
+}
+
 template <Scattering how, class T>
 void scatter_columns(const ScatterArgs& a) {
   const IndexGrid& g = a.grid;
   const auto* source = static_cast<const T*>(a.source);
   auto* into = static_cast<T*>(a.into);
   for_each_columns(g, [&](const Columns& c) {
+    if (g.by_row && a.include_self && !a.one_source && how != Scattering::kMean) return scatter_rows<how, T>(a, c);
     if (!a.include_self)
       for_each_term(g, c, [&](std::int64_t j, std::int64_t k) { into[c.target(g, j, k)] = scatter_start<T>(how); });
     std::vector<std::int64_t> counts(how == Scattering::kMean ? static_cast<std::size_t>(g.extent * c.count) : 0);

@@ -4,16 +4,20 @@
 #include "binade/core/kernels/attention.h"
 #include "binade/core/kernels/channel_norm.h"
 #include "binade/core/kernels/conv.h"
+#include "binade/core/kernels/cumulate.h"
 #include "binade/core/kernels/elementwise.h"
 #include "binade/core/kernels/embedding.h"
 #include "binade/core/kernels/fp8.h"
 #include "binade/core/kernels/gemm.h"
+#include "binade/core/kernels/index.h"
 #include "binade/core/kernels/losses.h"
 #include "binade/core/kernels/move.h"
 #include "binade/core/kernels/norm.h"
 #include "binade/core/kernels/optimizer.h"
+#include "binade/core/kernels/order.h"
 #include "binade/core/kernels/pool.h"
 #include "binade/core/kernels/probe.h"
+#include "binade/core/kernels/rearrange.h"
 #include "binade/core/kernels/reduce.h"
 #include "binade/core/kernels/softmax.h"
 #include "binade/core/kernels/step.h"
@@ -34,6 +38,21 @@
   X(copy_all, CopyAllArgs)                       \
   X(box, BoxCopy)                                \
   X(permute, PermuteCopy)                        \
+  X(rearrange, RearrangeArgs)                    \
+  X(rearrange_sum, RearrangeSumArgs)             \
+  X(gather, GatherArgs)                          \
+  X(scatter, ScatterArgs)                        \
+  X(scatter_gradient, ScatterGradientArgs)       \
+  X(linear_index, LinearIndexArgs)               \
+  X(coordinates, CoordinatesArgs)                \
+  X(cumulate, CumulateArgs)                      \
+  X(cumulate_gradient, CumulateGradientArgs)     \
+  X(cumulative_extreme, CumulativeExtremeArgs)   \
+  X(sort, SortArgs)                              \
+  X(search, SearchArgs)                          \
+  X(flag, FlagArgs)                              \
+  X(compact, CompactArgs)                        \
+  X(bin, BinArgs)                                \
   X(unary, UnaryArgs)                            \
   X(binary, BinaryArgs)                          \
   X(where, WhereArgs)                            \

@@ -54,10 +54,20 @@ void copy_out(const Tensor& whole, int axis, std::int64_t begin, Tensor& part) {
   kernels(whole.device()).box(a);
 }
 
-int checked_axis(const OpInfo& info, int axis, int rank) {
-  check<ArgumentError>(axis >= -rank && axis < rank, "{}: wanted an axis in [{}, {}), got {}", where(info.name), -rank,
-                       rank, axis);
+int checked_axis(std::string_view op, int axis, int rank) {
+  check<ArgumentError>(axis >= -rank && axis < rank, "{}: wanted an axis in [{}, {}), got {}", where(op), -rank, rank,
+                       axis);
   return axis < 0 ? axis + rank : axis;
+}
+
+AxisView::AxisView(const Shape& shape, int axis) {
+  if (shape.numel() == 0) {
+    outer = extent = inner = 0;
+    return;
+  }
+  for (int d = 0; d < axis; ++d) outer *= shape[d];
+  if (shape.rank() > 0) extent = shape[axis];
+  for (int d = axis + 1; d < shape.rank(); ++d) inner *= shape[d];
 }
 
 }  // namespace binade::ops

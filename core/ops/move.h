@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "binade/core/ops/op.h"
 
@@ -21,6 +22,14 @@ void copy_into(Tensor& whole, int axis, std::int64_t begin, const Tensor& part);
 void copy_out(const Tensor& whole, int axis, std::int64_t begin, Tensor& part);
 
 /// Maps axis from [-rank, rank) to [0, rank). Throws ArgumentError if it is out of range.
-int checked_axis(const OpInfo& info, int axis, int rank);
+int checked_axis(std::string_view op, int axis, int rank);
+inline int checked_axis(const OpInfo& info, int axis, int rank) { return checked_axis(info.name, axis, rank); }
+
+/// A shape seen as (outer, extent, inner), where `extent` is that of one axis. All are 0 if there are no elements. A
+/// scalar is (1, 1, 1).
+struct AxisView {
+  std::int64_t outer = 1, extent = 1, inner = 1;
+  AxisView(const Shape& shape, int axis);
+};
 
 }  // namespace binade::ops

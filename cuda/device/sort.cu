@@ -102,9 +102,10 @@ void PositionSort::sort(std::uint32_t largest_key) {
     launch(count_digits, grid, kThreads, 0, keys_[sorted_index_].data(), count_, shift, starts_.data());
     launch(scan, 1, kScanThreads, 0, starts_.data(), tiles_ * kDigits);
     launch(scatter, grid, kThreads, 0, keys_[sorted_index_].data(),
-           shift == 0 ? nullptr : positions_[sorted_index_].data(), count_, shift, starts_.data(),
+           ordered_ ? positions_[sorted_index_].data() : nullptr, count_, shift, starts_.data(),
            keys_[1 - sorted_index_].data(), positions_[1 - sorted_index_].data());
     sorted_index_ = 1 - sorted_index_;
+    ordered_ = true;
     shift += kBits;
   } while (shift < 32 && largest_key >> shift != 0);
 }

@@ -5,25 +5,12 @@
 #include "binade/core/ops/permute.h"
 #include "binade/core/ops/reshape.h"
 #include "binade/core/ops/slice.h"
+#include "tests/conformance/positions.h"
 #include "tests/conformance/registry.h"
 
 // Ops that move values and change none: the reference is where each output element comes from.
 namespace binade::conformance {
 namespace {
-
-std::vector<std::int64_t> position_of(const Shape& shape, std::int64_t index) {
-  std::vector<std::int64_t> position(static_cast<std::size_t>(shape.rank()));
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    position[static_cast<std::size_t>(d)] = index % shape.dim(d);
-    index /= shape.dim(d);
-  }
-  return position;
-}
-std::int64_t index_of(const Shape& shape, const std::vector<std::int64_t>& position) {
-  std::int64_t index = 0;
-  for (int d = 0; d < shape.rank(); ++d) index = index * shape.dim(d) + position[static_cast<std::size_t>(d)];
-  return index;
-}
 
 void add_reshape(std::vector<Case>& cases, const ShapeClass& s) {
   const std::vector<std::int64_t> dims = s.shape.numel() == 0

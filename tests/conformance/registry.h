@@ -31,5 +31,10 @@ std::vector<Case> pool_cases();
 std::vector<Case> upsample_cases();
 std::vector<Case> movement_cases();
 std::vector<Case> embedding_cases();
+std::vector<Case> index_cases();
+std::vector<Case> scatter_cases();
+std::vector<Case> rearrange_cases();
+std::vector<Case> scan_cases();
+std::vector<Case> order_cases();
 
 }  // namespace binade::conformance

@@ -15,6 +15,7 @@ struct Call {
 };
 
 const std::vector<Call>& function_calls();  ///< autograd/functions/ and the operators
+const std::vector<Call>& movement_calls();  ///< those that index, scan, sort or rearrange
 const std::vector<Call>& module_calls();    ///< nn/: made with hostile options, then run
 const std::vector<Call>& tensor_calls();    ///< methods of Tensor and Shape
 

@@ -1,0 +1,57 @@
+#include "binade/autograd/functions/index.h"
+
+#include "binade/autograd/derivatives/formulas.h"
+#include "binade/autograd/derivatives/table.h"
+#include "binade/autograd/derivatives/transposed.h"
+#include "binade/core/ops/cumulate.h"
+#include "binade/core/ops/index.h"
+#include "binade/core/ops/rearrange.h"
+
+namespace binade::derivatives {
+namespace {
+
+Variables cumulate_gradient(const RecordedCall& call) {
+  if (call.params<ops::Cumulate>().how == Cumulation::kSum) return transposed<ops::Cumulate>(call);
+  call.refuse("use the logarithm and cumsum, whose derivative can be differentiated again");
+}
+
+/// Each contribution gets gy at its position, multiplied by a factor that the op's backward computes for gy = 1. The
+/// factors are constants, except those of products, which depend on the other factors.
+Variables scatter_gradients(const RecordedCall& call) {
+  const auto& p = call.params<ops::Scatter>();
+  if (p.how == Scattering::kProduct) call.refuse("use the logarithm and scatter_add");
+  const Tensor one = Tensor::full(call.gy().shape(), 1, call.gy().dtype(), call.gy().device());
+  const Tensors factors = call.backward_of({one});
+  const Variable gy = wide(call.gy());
+  Variables g(3);
+  if (call.needs(0)) g[0] = gy * factors[0];
+  if (!call.needs(2)) return g;
+  const Tensor& index = call.saved(0);
+  const Variable of_terms = p.by_row ? index_select(gy, p.axis, index) : gather(gy, p.axis, index);
+  if (call.described(2).shape == of_terms.shape())
+    g[2] = of_terms * factors[2];
+  else
+    call.refuse("give the source the shape of the index");
+  return g;
+}
+
+constexpr Entry kEntries[] = {
+    {&ops::Gather::info, [](const RecordedCall& c) { return transposed<ops::Gather>(c, {c.saved(0)}); }},
+    {&ops::IndexSelect::info, [](const RecordedCall& c) { return transposed<ops::IndexSelect>(c, {c.saved(0)}); }},
+    {&ops::Scatter::info, scatter_gradients},
+    {&ops::Rearrange::info,
+     [](const RecordedCall& c) {
+       ops::Rearrange::Params p = c.params<ops::Rearrange>();
+       p.adjoint = !p.adjoint;
+       p.fill = 0;
+       return Variables{apply_one<ops::Rearrange>(p, {c.gy()})};
+     }},
+    {&ops::Expand::info, [](const RecordedCall& c) { return transposed<ops::Expand>(c); }},
+    {&ops::Cumulate::info, cumulate_gradient},
+};
+
+}  // namespace
+
+std::span<const Entry> derivatives_of_index_ops() { return kEntries; }
+
+}  // namespace binade::derivatives

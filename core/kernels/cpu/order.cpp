@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "binade/core/error.h"
+#include "binade/core/kernels/cpu/kernels.h"
+#include "binade/core/kernels/order_key.h"
+#include "binade/core/parallel.h"
+
+namespace binade::cpu {
+namespace {
+
+constexpr std::int64_t kGrain = 1 << 14;  // elements
+
+/// A key and the position of its element. Positions make all items different, so that any sorting is stable.
+template <class K>
+struct Item {
+  K key;
+  K position;
+  friend bool operator<(const Item& a, const Item& b) {
+    return a.key < b.key || (a.key == b.key && a.position < b.position);
+  }
+};
+
+/// Sorts by key, digit by digit from the lowest up. Skips digits that are the same in all keys.
+template <class K>
+void radix_sort(std::vector<Item<K>>& items) {
+  constexpr int kBits = 11, kDigits = 1 << kBits, kPasses = (sizeof(K) * 8 + kBits - 1) / kBits;
+  std::vector<std::uint32_t> counts(static_cast<std::size_t>(kPasses) * kDigits);
+  const auto digit_of = [](K key, int pass) {
+    return static_cast<std::size_t>(key >> (pass * kBits)) & static_cast<std::size_t>(kDigits - 1);
+  };
+  for (const Item<K>& item : items)
+    for (int pass = 0; pass < kPasses; ++pass)
+      ++counts[static_cast<std::size_t>(pass) * kDigits + digit_of(item.key, pass)];
+  std::vector<Item<K>> other(items.size());
+  for (int pass = 0; pass < kPasses; ++pass) {
+    std::uint32_t* starts = counts.data() + static_cast<std::size_t>(pass) * kDigits;
+    if (starts[digit_of(items[0].key, pass)] == items.size()) continue;
+    std::exclusive_scan(starts, starts + kDigits, starts, 0u);
+    for (const Item<K>& item : items) other[starts[digit_of(item.key, pass)]++] = item;
+    items.swap(other);
+  }
+}
+
+template <class K, class T>
+Item<K> item_of(const T* x, std::int64_t i, bool descending) {
+  const K key = order_key(x[i]);
+  return {descending ? static_cast<K>(~key) : key, static_cast<K>(i)};
+}
+
+/// Leaves the k first of n items in sorted order. Items that come after k others are dropped as they are read.
+template <class K, class T>
+void select_first(std::vector<Item<K>>& items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(2 * k, 64));
+  const auto middle = static_cast<std::ptrdiff_t>(k - 1);
+  Item<K> last{};
+  bool bounded = false;
+  items.clear();
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Item<K> item = item_of<K>(x, i, descending);
+    if (bounded && !(item < last)) continue;
+    items.push_back(item);
+    if (items.size() < most) continue;
+    std::nth_element(items.begin(), items.begin() + middle, items.end());
+    items.resize(static_cast<std::size_t>(k));
+    last = items[static_cast<std::size_t>(middle)];
+    bounded = true;
+  }
+  std::nth_element(items.begin(), items.begin() + middle, items.end());
+  items.resize(static_cast<std::size_t>(k));
+  std::sort(items.begin(), items.end());
+}
+
+/// Returns the position of the last NaN or, if there is none, of the lower middle element.
+template <class K, class T>
+std::int64_t median_of(std::vector<Item<K>>& items, const T* x, std::int64_t n) {
+  if constexpr (std::is_floating_point_v<T>)
+    for (std::int64_t i = n; i-- > 0;)
+      if (x[i] != x[i]) return i;
+  items.resize(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) items[static_cast<std::size_t>(i)] = item_of<K>(x, i, false);
+  const auto middle = items.begin() + static_cast<std::ptrdiff_t>((n - 1) / 2);
+  std::nth_element(items.begin(), middle, items.end());
+  return static_cast<std::int64_t>(middle->position);
+}
+
+template <class K, class T>
+void sort_row(std::vector<Item<K>>& items, const T* x, const SortArgs& a, std::int64_t* index) {
+  constexpr std::int64_t kShort = 2048;  // for fewer elements the digits' counts take longer than a sort by comparison
+  if (a.median) {
+    *index = median_of<K>(items, x, a.n);
+    return;
+  }
+  if (a.k < a.n / 2) {
+    select_first(items, x, a.n, a.k, a.descending);
+  } else {
+    items.resize(static_cast<std::size_t>(a.n));
+    for (std::int64_t i = 0; i < a.n; ++i) items[static_cast<std::size_t>(i)] = item_of<K>(x, i, a.descending);
+    if (a.n <= kShort)
+      std::sort(items.begin(), items.end());
+    else
+      radix_sort(items);
+  }
+  for (std::int64_t i = 0; i < a.k; ++i)
+    index[i] = static_cast<std::int64_t>(items[static_cast<std::size_t>(i)].position);
+}
+
+template <class T>
+void search_typed(const SearchArgs& a) {
+  const auto* values = static_cast<const T*>(a.values.data);
+  parallel_for(a.rows * a.m, kGrain / 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      const T* row = static_cast<const T*>(a.sorted.data) + (a.one_row ? 0 : p / a.m * a.n);
+      a.to[p] = count_before(row, a.n, values[p], a.right);
+    }
+  });
+}
+
+}  // namespace
+
+void run_sort(const SortArgs& a) {
+  if (a.rows * a.k == 0) return;
+  check<ArgumentError>(a.n < std::int64_t{1} << 32, "sort: wanted at most 2^32 - 1 elements along the axis, got {}",
+                       a.n);
+  const bool known = with_ordered(a.x.dtype, [&]<class T>(T) {
+    using K = OrderKey<T>;
+    parallel_for(a.rows, std::max<std::int64_t>(1, kGrain / a.n), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<Item<K>> items;
+      for (std::int64_t r = begin; r < end; ++r)
+        sort_row<K>(items, static_cast<const T*>(a.x.data) + r * a.n, a, a.index + r * a.k);
+    });
+  });
+  if (!known) throw_not_floating(a.x.dtype, "sort");
+}
+
+void run_search(const SearchArgs& a) {
+  if (a.rows * a.m == 0) return;
+  if (!with_ordered(a.values.dtype, [&]<class T>(T) { search_typed<T>(a); }))
+    throw_not_floating(a.values.dtype, "searchsorted");
+}
+
+void run_flag(const FlagArgs& a) {
+  const bool known = with_ordered(a.x.dtype, [&]<class T>(T) {
+    const auto* x = static_cast<const T*>(a.x.data);
+    parallel_for(a.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t p = begin; p < end; ++p) a.flags[p] = a.changes ? p == 0 || x[p] != x[p - 1] : x[p] != T(0);
+    });
+  });
+  if (!known) throw_not_floating(a.x.dtype, "nonzero");
+}
+
+void run_compact(const CompactArgs& a) {
+  parallel_for(a.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      if (a.flags[p]) a.to[a.upto[p] - 1] = p;
+      if (a.group != nullptr) a.group[p] = a.upto[p] - 1;
+    }
+  });
+}
+
+void run_bin(const BinArgs& a) {
+  dispatch_float(a.x.dtype, "histc", [&]<class T>(TypeTag<T>) {
+    const auto* x = static_cast<const T*>(a.x.data);
+    parallel_for(a.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t p = begin; p < end; ++p)
+        a.to[p] = bin_of(static_cast<double>(load(x[p])), a.low, a.high, a.bins);
+    });
+  });
+}
+
+}  // namespace binade::cpu

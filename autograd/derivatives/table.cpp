@@ -8,8 +8,9 @@ namespace {
 const Entry* find(const OpInfo& op) {
   static const std::unordered_map<const OpInfo*, Entry> table = [] {
     std::unordered_map<const OpInfo*, Entry> entries;
-    for (const auto& family : {of_unary_ops(), of_binary_ops(), of_shape_ops(), of_reductions(), of_products(),
-                               of_convolutions(), of_norms(), of_image_ops(), of_losses(), of_attention()})
+    for (const auto& family :
+         {of_unary_ops(), of_binary_ops(), of_rare_ops(), of_shape_ops(), of_reductions(), of_products(),
+          of_convolutions(), of_norms(), of_image_ops(), of_losses(), of_attention()})
       for (const Entry& entry : family) entries.emplace(entry.op, entry);
     return entries;
   }();

@@ -15,6 +15,7 @@ struct Entry {
 
 std::span<const Entry> of_unary_ops();
 std::span<const Entry> of_binary_ops();
+std::span<const Entry> of_rare_ops();
 std::span<const Entry> of_shape_ops();
 std::span<const Entry> of_reductions();
 std::span<const Entry> of_products();

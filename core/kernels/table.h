@@ -14,6 +14,7 @@
 #include "binade/core/kernels/optimizer.h"
 #include "binade/core/kernels/pool.h"
 #include "binade/core/kernels/probe.h"
+#include "binade/core/kernels/random.h"
 #include "binade/core/kernels/reduce.h"
 #include "binade/core/kernels/softmax.h"
 #include "binade/core/kernels/step.h"
@@ -35,11 +36,17 @@
   X(permute, PermuteCopy)                        \
   X(unary, UnaryArgs)                            \
   X(binary, BinaryArgs)                          \
+  X(rare_unary, UnaryArgs)                       \
+  X(rare_binary, BinaryArgs)                     \
+  X(exact, ExactArgs)                            \
   X(where, WhereArgs)                            \
   X(reduce, ReduceArgs)                          \
   X(max_gradient, MaxGradientArgs)               \
+  X(fold, FoldArgs)                              \
+  X(product_gradient, ProductGradientArgs)       \
   X(softmax, SoftmaxArgs)                        \
   X(dropout, DropoutArgs)                        \
+  X(random, RandomArgs)                          \
   X(element_loss, ElementLossArgs)               \
   X(cross_entropy, CrossEntropyArgs)             \
   X(dice_sums, DiceSumsArgs)                     \

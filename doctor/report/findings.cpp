@@ -12,11 +12,13 @@ namespace binade::doctor::report {
 
 namespace {
 
-constexpr double kLowHeadroom = 2;        // headroom below which a module is reported, in binades
-constexpr double kOverfitRatio = 1.02;    // last validation loss divided by the best, above which it is reported
-constexpr double kSkipShare = 0.05;       // share of aborted attempts above which it is reported
-constexpr double kDivergedRatio = 1.5;    // ratio of the latest losses to the first, above which they are reported
-constexpr std::size_t kLatest = 3;        // number of latest losses that are compared with the first
+constexpr double kLowHeadroom = 2;      // headroom below which a module is reported, in binades
+constexpr double kOverfitRatio = 1.02;  // last validation loss divided by the best, above which it is reported
+constexpr double kSkipShare = 0.05;     // share of aborted attempts above which it is reported
+constexpr double kDivergedRatio = 1.5;  // ratio of the latest losses to the first, above which they are reported
+constexpr std::size_t kLatest = 3;      // number of latest losses that are compared with the first
+// The kind of event that a warning has in events.jsonl (decision 0051).
+constexpr std::string_view kWarningEvent = "sign";
 constexpr std::size_t kMostNamed = 4;     // largest number of warnings or modules in a finding
 constexpr std::size_t kMostFindings = 8;  // number of findings from which on incidents are not listed
 
@@ -63,7 +65,7 @@ void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
 void find_warnings(const RunHistory& history, std::vector<Markup>& findings) {
   std::vector<const EventRecord*> warnings;
   for (const EventRecord& event : history.events)
-    if (event.kind == "sign") warnings.push_back(&event);
+    if (event.kind == kWarningEvent) warnings.push_back(&event);
   const std::size_t first = warnings.size() > kMostNamed ? warnings.size() - kMostNamed : 0;
   if (first > 0)
     findings.push_back(element("b", text(counted(static_cast<std::ptrdiff_t>(first), "earlier warning") + ".")));

@@ -2,11 +2,14 @@
 #pragma once
 
 #include "binade/autograd/functions/attention.h"
+#include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/conv.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/embedding.h"
 #include "binade/autograd/functions/index.h"
 #include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/make.h"
+#include "binade/autograd/functions/math.h"
 #include "binade/autograd/functions/matmul.h"
 #include "binade/autograd/functions/norm.h"
 #include "binade/autograd/functions/order.h"

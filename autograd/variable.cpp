@@ -1,7 +1,9 @@
 #include "binade/autograd/variable.h"
 
 #include <algorithm>
+#include <ostream>
 
+#include "binade/autograd/functions/shape.h"
 #include "binade/autograd/low_buffer.h"
 #include "binade/autograd/node.h"
 #include "binade/core/error.h"
@@ -72,6 +74,18 @@ Tensor Variable::State::grad_of_ended_step() {
 }
 
 Variable Variable::detach() const { return Variable(value()); }
+
+Variable Variable::operator[](std::int64_t i) const {
+  const Shape& whole = shape();
+  check<ShapeError>(whole.rank() >= 1 && i >= -whole.dim(0) && i < whole.dim(0),
+                    "[]: wanted a position in dimension 0 of {}, got {}", whole, i);
+  const Variable row = narrow(*this, 0, i < 0 ? i + whole.dim(0) : i, 1);
+  return reshape(row, std::vector<std::int64_t>(whole.dims().begin() + 1, whole.dims().end()));
+}
+
+std::ostream& operator<<(std::ostream& out, const Variable& x) {
+  return out << (x.defined() ? x.value().to_string() : "undefined variable");
+}
 
 Tensor Variable::State::low_copy(DType dtype) {
   if (!value.counts_writes()) return value.to(dtype);  // whether a copy is up to date would be unknown

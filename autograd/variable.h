@@ -79,6 +79,10 @@ class Variable {
   /// Returns the value of a one-element variable. Throws ShapeError for others.
   double item() const { return value().item(); }
 
+  /// Returns x at position i of the first axis, without that axis: row i of a matrix. A negative i counts from the end.
+  /// Its gradient is 0 elsewhere. Throws ShapeError for a scalar or a position outside of the axis.
+  Variable operator[](std::int64_t i) const;
+
   struct State;
   /// The variable that has this state.
   explicit Variable(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -87,6 +91,9 @@ class Variable {
  private:
   std::shared_ptr<State> state_;
 };
+
+/// Prints the value (Tensor::to_string()).
+std::ostream& operator<<(std::ostream& out, const Variable& x);
 
 /// Returns the same value; its gradient passes through `hook`. Returns `x` itself if it has no gradient.
 Variable with_gradient_hook(const Variable& x, GradientHook hook);

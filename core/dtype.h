@@ -61,6 +61,16 @@ constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 /// f64, else f32.
 constexpr DType accumulate_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
+/// Returns the dtype in which an op of two operands stores its result: the later of the two in the order bool, u8, i32,
+/// i64, f16 and bf16, f32, f64; f32 for f16 with bf16. So a whole number beside a floating one takes its dtype. A
+/// scalar tensor counts like any other (decision 0065).
+constexpr DType promoted(DType a, DType b) {
+  constexpr int kRank[] = {5, 4, 4, 6, 3, 2, 1, 0};  // in the order of the enumerators
+  const int rank_a = kRank[static_cast<int>(a)], rank_b = kRank[static_cast<int>(b)];
+  if (a != b && rank_a == rank_b) return DType::f32;
+  return rank_a > rank_b ? a : b;
+}
+
 /// Range and precision of a floating dtype.
 struct DTypeRange {
   double largest{};          ///< largest finite value
@@ -105,6 +115,10 @@ constexpr BINADE_HD T store(Compute<T> x) {
   else
     return x;
 }
+
+/// A C++ number: an argument of a function beside a tensor.
+template <class T>
+concept Number = std::is_arithmetic_v<T>;
 
 /// Passes a type to a generic lambda as an argument.
 template <class T>

@@ -110,6 +110,14 @@ BINADE_HD float log1p(float x) {
 }
 BINADE_HD double log1p(double x) { return std::log1p(x); }
 
+/// Returns exp(x) - 1, with an error of 3 ulp, by the series of exp if |x| < 1/2.
+BINADE_HD float expm1(float x) {
+  const float near = x * horner(x, 1.0f / 40320, 1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f);
+  const float far = exp(x) - 1.0f;
+  return abs(x) < 0.5f ? near : far;
+}
+BINADE_HD double expm1(double x) { return std::expm1(x); }
+
 /// Returns the hyperbolic tangent, with an error of 2 ulp.
 BINADE_HD float tanh(float x) {
   const float a = abs(x);

@@ -15,11 +15,7 @@ PrecisionPolicy& active() {
 /// Returns the narrowest dtype that holds all values of `inputs`: f32 for f16 with bf16.
 DType widest(std::span<const DType> inputs) {
   DType result = inputs.front();
-  for (const DType d : inputs) {
-    if (d == result) continue;
-    if (d == DType::f64 || result == DType::f64) return DType::f64;
-    result = DType::f32;
-  }
+  for (const DType d : inputs) result = promoted(result, d);
   return result;
 }
 

@@ -23,7 +23,7 @@ BINADE_HD std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
 }
 
 /// The purpose that a random number is drawn for. Different purposes have different streams.
-enum class RngPurpose : std::uint32_t { kInit, kDropout, kAugment, kShuffle, kRounding, kSampling, kData };
+enum class RngPurpose : std::uint32_t { kInit, kDropout, kAugment, kShuffle, kRounding, kSampling, kData, kTensor };
 
 /// A stateless random sequence. Element i depends on (seed, purpose, step, micro_batch, index, i) alone, so that a
 /// resumed, replayed or recomputed step draws the same numbers. `index` is the tape index of the op that draws, or a

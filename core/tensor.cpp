@@ -1,6 +1,7 @@
 #include "binade/core/tensor.h"
 
 #include <algorithm>
+#include <ostream>
 
 #include "binade/core/backend.h"
 #include "binade/core/error.h"
@@ -31,8 +32,11 @@ class Storage : NonCopyable {
   Storage(std::size_t bytes, Device device) : bytes_(bytes), device_(device) {
     if (bytes_ > 0) data_ = backend_of(device_).allocate(bytes_, Stream{device_});
   }
+  /// Memory of someone else.
+  Storage(void* data, Device device, std::shared_ptr<const void> keep_alive)
+      : data_(data), device_(device), owned_(false), keep_alive_(std::move(keep_alive)) {}
   ~Storage() {
-    if (data_ != nullptr) backend_of(device_).release(data_, bytes_, Stream{device_});
+    if (data_ != nullptr && owned_) backend_of(device_).release(data_, bytes_, Stream{device_});
   }
   void* data() const { return data_; }
   Device device() const { return device_; }
@@ -41,6 +45,8 @@ class Storage : NonCopyable {
   void* data_ = nullptr;  // null if bytes_ is 0
   std::size_t bytes_ = 0;
   Device device_;
+  bool owned_ = true;
+  std::shared_ptr<const void> keep_alive_;
 };
 
 Device Tensor::device() const {
@@ -52,6 +58,22 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   Tensor t;
   t.storage_ = std::make_shared<Storage>(static_cast<std::size_t>(shape.numel()) * size_of(dtype), device);
   if (t_counts_writes) t.version_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  t.shape_ = shape;
+  t.pitch_ = shape.cols();
+  t.dtype_ = dtype;
+  return t;
+}
+
+Tensor Tensor::from_blob(void* data, const Shape& shape, DType dtype, Device device,
+                         std::shared_ptr<const void> keep_alive) {
+  check<ArgumentError>(data != nullptr || shape.numel() == 0, "from_blob: wanted {} elements, got a null address",
+                       shape.numel());
+  check<ArgumentError>(reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0,
+                       "from_blob: wanted an address that is a multiple of {} bytes for {}", size_of(dtype),
+                       name_of(dtype));
+  Tensor t;
+  t.storage_ = std::make_shared<Storage>(data, device, std::move(keep_alive));
+  if (t_counts_writes) t.version_ = std::make_shared<std::uint64_t>(0);
   t.shape_ = shape;
   t.pitch_ = shape.cols();
   t.dtype_ = dtype;
@@ -127,6 +149,15 @@ Tensor Tensor::narrow(std::int64_t begin, std::int64_t count) const {
   t.shape_ = shape_.with_dim(0, count);
   const std::int64_t rows_each = shape_.dim(0) > 0 ? shape_.rows() / shape_.dim(0) : 0;
   t.offset_ += begin * rows_each * pitch_;
+  return t;
+}
+
+Tensor Tensor::operator[](std::int64_t i) const {
+  check<ShapeError>(rank() >= 1 && i >= -shape_.dim(0) && i < shape_.dim(0),
+                    "[]: wanted a position in dimension 0 of {}, got {}", shape_, i);
+  Tensor t = narrow(i < 0 ? i + shape_.dim(0) : i, 1);
+  t.shape_ = Shape(shape_.dims().subspan(1));
+  if (rank() == 1) t.pitch_ = 1;
   return t;
 }
 
@@ -206,12 +237,34 @@ double Tensor::item() const {
 
 std::string Tensor::to_string(std::int64_t max_elements) const {
   if (!defined()) return "undefined tensor";
-  std::string text = fmt::format("{} {} {} [", name_of(dtype_), shape_, device());
+  std::string text = fmt::format("{} {} {} ", name_of(dtype_), shape_, device());
+  if (numel() == 0) return text + "[]";
   const Tensor host = to(Device::cpu());
-  for (std::int64_t i = 0; i < std::min(numel(), max_elements); ++i)
-    text += fmt::format("{}{:.6g}", i > 0 ? ", " : "", host.at(i));
-  return text + (numel() > max_elements ? ", …]" : "]");
+  /// Returns the number of dimensions whose first element has index i.
+  const auto starting_at = [&](std::int64_t i) {
+    int count = 0;
+    for (std::int64_t block = 1; count < rank(); ++count)
+      if (i % (block *= dim(-1 - count)) != 0) break;
+    return static_cast<std::size_t>(count);
+  };
+  std::size_t open = 0;
+  for (std::int64_t i = 0; i < numel(); ++i) {
+    if (i >= max_elements) {
+      text += (i > 0 ? ", …" : "…") + std::string(open, ']');
+      return text;
+    }
+    const std::size_t starts = starting_at(i);
+    text += (i > 0 ? ", " : "") + std::string(starts, '[');
+    open += starts;
+    text += dtype_ == DType::boolean ? (host.at(i) != 0 ? "true" : "false") : fmt::format("{:.6g}", host.at(i));
+    const std::size_t ends = starting_at(i + 1);
+    text += std::string(ends, ']');
+    open -= ends;
+  }
+  return text;
 }
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.to_string(); }
 
 detail::WriteCounting::WriteCounting(bool on) : ScopedValue(t_counts_writes, on) {}
 

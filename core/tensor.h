@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,6 +45,33 @@ class Tensor {
   static Tensor from(const std::vector<T>& values, const Shape& shape) {
     return from(std::span<const T>(values), shape);
   }
+  /// Returns a CPU tensor of the values between the braces: `Tensor::from({1.f, 2.f}, {2})`, `Tensor::from({1.f, 2.f})`
+  /// and `Tensor::from({{1, 2}, {3, 4}})`. Throws ShapeError if they do not fill the shape, or rows differ in length.
+  template <class T>
+  static Tensor from(std::initializer_list<T> values, const Shape& shape) {
+    return from(std::span<const T>(values.begin(), values.size()), shape);
+  }
+  template <class T>
+  static Tensor from(std::initializer_list<T> values) {
+    return from(values, Shape{static_cast<std::int64_t>(values.size())});
+  }
+  template <class T>
+  static Tensor from(std::initializer_list<std::initializer_list<T>> rows) {
+    const std::size_t columns = rows.size() == 0 ? 0 : rows.begin()->size();
+    Tensor t = empty(Shape{static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(columns)}, kDTypeOf<T>);
+    T* to = t.mutable_data<T>();
+    for (const std::initializer_list<T>& row : rows) {
+      check<ShapeError>(row.size() == columns, "tensor: a row of {} values follows rows of {}", row.size(), columns);
+      to = std::copy(row.begin(), row.end(), to);
+    }
+    return t;
+  }
+  /// Returns a contiguous tensor over memory that someone else owns, without a copy: shape.numel() elements at `data`
+  /// on `device`, aligned to their size. The memory must stay valid while any tensor or view shares the storage; a
+  /// tensor does not release it. `keep_alive`, if given, is held as long, so that its owner can be a shared_ptr.
+  /// In-place writes go to the memory. Throws ArgumentError for a null or misaligned address.
+  static Tensor from_blob(void* data, const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu(),
+                          std::shared_ptr<const void> keep_alive = nullptr);
   static Tensor scalar(double value, DType dtype = DType::f32, Device device = Device::cpu());
 
   bool defined() const { return storage_ != nullptr; }
@@ -99,6 +128,8 @@ class Tensor {
   Tensor joined_with(const Tensor& next) const;
   /// Returns a view of rows [begin, begin + count) of dimension 0.
   Tensor narrow(std::int64_t begin, std::int64_t count) const;
+  /// Returns a view at position i of dimension 0, without that dimension. A negative i counts from the end.
+  Tensor operator[](std::int64_t i) const;
   /// Returns a view with its own version count, for parts of a buffer that are written separately.
   Tensor with_own_version() const;
   [[deprecated("use with_own_version()")]] Tensor apart() const { return with_own_version(); }
@@ -122,7 +153,8 @@ class Tensor {
     return std::vector<T>(host.data<T>(), host.data<T>() + numel());
   }
 
-  std::string to_string(std::int64_t max_elements = 64) const;  ///< "f32 (2, 3) cpu [[…]]"
+  /// Returns dtype, shape, device and up to `max_elements` elements: "f32 (2, 2) cpu [[1, 2], [3, 4]]".
+  std::string to_string(std::int64_t max_elements = 64) const;
 
  private:
   void check_readable_as(DType wanted) const;
@@ -144,6 +176,9 @@ class WriteCounting : ScopedValue<bool> {
   explicit WriteCounting(bool on);
 };
 }  // namespace detail
+
+/// Prints to_string().
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 /// Adds `from` to `into` element by element, in float (double for f64), with one rounding to into's dtype. Both must
 /// have the same shape and device. Raises into's version.

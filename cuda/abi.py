@@ -31,7 +31,7 @@ def abi(root, replace=None):
     for path in FOLLOWED:
         take(path, True)
     take(NAMED, False)
-    for path in INCLUDE.findall(texts[NAMED]) + ["core/math.h"]:
+    for path in INCLUDE.findall(texts[NAMED]) + ["core/math.h", "core/special_math.h"]:
         take(path, False)
     if replace:
         before = texts["core/ops/lists.h"]

@@ -31,10 +31,12 @@ ValueRange rounded(const ValueRange& range, DType dtype) {
 
 std::optional<ScalarOp> scalar_op(const OpCall& call) {
   std::optional<ScalarOp> found;
-  ops::for_each_op(ops::UnaryOps{}, [&](auto tag) {
+  const auto find = [&](auto tag) {
     using Op = typename decltype(tag)::type;
     if (const typename Op::Params* p = call.params_of<Op>()) found = at_one_number<Op>(*p);
-  });
+  };
+  ops::for_each_op(ops::UnaryOps{}, find);
+  ops::for_each_op(ops::RareUnaryOps{}, find);
   return found;
 }
 

@@ -1,6 +1,7 @@
 #include "binade/core/ops/binary.h"
 
 #include "binade/autograd/derivatives/formulas.h"
+#include "binade/autograd/derivatives/operands.h"
 #include "binade/autograd/derivatives/table.h"
 
 namespace binade::derivatives {
@@ -8,22 +9,6 @@ namespace {
 
 const Shape& a_shape(const RecordedCall& call) { return call.described(0).shape; }
 const Shape& b_shape(const RecordedCall& call) { return call.described(1).shape; }
-
-/// The inputs a and b of a binary op. An input that no derivative with respect to a trained input reads is undefined,
-/// because forward has not saved it.
-struct Operands {
-  Variable a, b;
-
-  template <class Op>
-  static Operands of(const RecordedCall& call) {
-    const unsigned read = (call.described(0).needs_grad ? static_cast<unsigned>(Op::a_reads) : 0u) |
-                          (call.described(1).needs_grad ? static_cast<unsigned>(Op::b_reads) : 0u);
-    Operands operands;
-    if ((read & 1u) != 0) operands.a = wide(call.input(0, 0));
-    if ((read & 2u) != 0) operands.b = wide(call.input(1, (read & 1u) != 0 ? 1 : 0));
-    return operands;
-  }
-};
 
 Variables mul_gradients(const RecordedCall& call) {
   const Operands in = Operands::of<ops::Mul>(call);
@@ -53,7 +38,7 @@ Variables share_gradients(const RecordedCall& call) {
     const DType dtype = accumulate_dtype(call.gy().dtype());
     const Tensor one = Tensor::full(shape, 1, dtype, call.gy().device());
     Tensor share = Tensor::empty(shape, dtype, call.gy().device());
-    ops::detail::binary_backward(ops::position_in<Op>(ops::BinaryOps{}), i, in.a.value(), in.b.value(), one, share,
+    ops::detail::binary_backward(ops::listed_binary<Op>(), i, in.a.value(), in.b.value(), one, share,
                                  OpParams(call.params<Op>()));
     g[static_cast<std::size_t>(i)] = sum_to(wide(call.gy()) * share, call.described(i).shape);
   }

@@ -30,7 +30,7 @@ struct ConstantSlope {
 
  private:
   static Tensor multiplied(const Tensor& saved, const Tensor& gy, Tensor gx, const Params& p) {
-    ops::detail::unary_backward(ops::position_in<Op>(ops::UnaryOps{}), saved, gy, gx, OpParams(p));
+    ops::detail::unary_backward(ops::listed_unary<Op>(), saved, gy, gx, OpParams(p));
     return gx;
   }
 };

@@ -1,6 +1,8 @@
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/autograd/derivatives/transposed.h"
+#include "binade/core/ops/fold.h"
+#include "binade/core/ops/formulas.h"
 
 namespace binade::derivatives {
 namespace {
@@ -20,17 +22,42 @@ Variables log_softmax_gradient(const RecordedCall& call) {
   return {gy - exp(y) * sum_along(gy, axis)};
 }
 
-/// Each maximum gets its share of gy. The shares are constants, which the op's backward computes for gy = 1.
-Variables max_gradient(const RecordedCall& call) {
-  const Shape kept = ops::keepdim_shape(call.described(0).shape, call.params<ops::Max>().axes, ops::Max::info.name);
+/// Each element gets its share of gy. The shares are constants, which the op's backward computes for gy = 1.
+template <class Op>
+Variables share_gradient(const RecordedCall& call, const std::vector<int>& axes) {
+  const Shape kept = ops::keepdim_shape(call.described(0).shape, axes, Op::info.name);
   const Tensor one = Tensor::full(call.gy().shape(), 1, call.gy().dtype(), call.gy().device());
-  return {wide(shaped(call.gy(), kept)) * call.backward_of({one}).front()};
+  const std::size_t outputs = std::is_same_v<typename Op::Params, ops::AlongParams> ? 2 : 1;
+  Tensors ones(outputs);
+  ones[0] = one;
+  return {wide(shaped(call.gy(), kept)) * call.backward_of(ones).front()};
+}
+template <class Op>
+Variables extremum_gradient(const RecordedCall& call) {
+  return share_gradient<Op>(call, call.params<Op>().axes);
+}
+template <class Op>
+Variables along_gradient(const RecordedCall& call) {
+  if (call.described(0).shape.rank() == 0) return {call.gy()};
+  return share_gradient<Op>(call, {call.params<Op>().axis});
+}
+
+Variables norm_gradient(const RecordedCall& call) {
+  const auto& p = call.params<ops::Norm>();
+  const Shape kept = ops::keepdim_shape(call.described(0).shape, p.axes, ops::Norm::info.name);
+  const Variable y = shaped(wide(call.output(0, 1)), kept);
+  return {wide(shaped(call.gy(), kept)) * apply_one<ops::NormSlope>({p.p}, {wide(call.input(0, 0)), y})};
 }
 
 constexpr Entry kEntries[] = {
     {&ops::Sum::info, [](const RecordedCall& c) { return transposed<ops::Sum>(c); }},
     {&ops::Mean::info, [](const RecordedCall& c) { return transposed<ops::Mean>(c); }},
-    {&ops::Max::info, max_gradient},
+    {&ops::Max::info, extremum_gradient<ops::Max>},
+    {&ops::Min::info, extremum_gradient<ops::Min>},
+    {&ops::MaxAlong::info, along_gradient<ops::MaxAlong>},
+    {&ops::MinAlong::info, along_gradient<ops::MinAlong>},
+    {&ops::Prod::info, nullptr, "for positive x use exp(sum(log(x)))"},
+    {&ops::Norm::info, norm_gradient},
     {&ops::Softmax::info, softmax_gradient},
     {&ops::LogSoftmax::info, log_softmax_gradient},
 };

@@ -15,6 +15,7 @@ struct Entry {
 
 std::span<const Entry> derivatives_of_unary_ops();
 std::span<const Entry> derivatives_of_binary_ops();
+std::span<const Entry> derivatives_of_rare_ops();
 std::span<const Entry> derivatives_of_shape_ops();
 std::span<const Entry> derivatives_of_reductions();
 std::span<const Entry> derivatives_of_products();

@@ -1,5 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <concepts>
+#include <optional>
+#include <type_traits>
+
 #include "binade/autograd/apply.h"
 #include "binade/core/ops/cast.h"
 #include "binade/core/ops/dropout.h"
@@ -10,6 +15,15 @@
 /// named like the function.
 namespace binade {
 
+namespace detail {
+/// Returns `value` as a scalar tensor of `dtype` on x's device.
+Variable scalar_beside(const Variable& x, std::int64_t value, DType dtype);
+/// Returns a whole number as a scalar that keeps the dtype of x, which has whole numbers: x's own, i64 for bool.
+Variable whole_beside(const Variable& x, std::int64_t value);
+/// clamp() of whole numbers, to the whole numbers between the bounds.
+Variable whole_clamp(const Variable& x, double low, double high);
+}  // namespace detail
+
 inline Variable relu(const Variable& x) { return apply_one<ops::Relu>({}, {x}); }
 inline Variable gelu(const Variable& x) { return apply_one<ops::Gelu>({}, {x}); }
 inline Variable gelu_tanh(const Variable& x) { return apply_one<ops::GeluTanh>({}, {x}); }
@@ -19,12 +33,40 @@ inline Variable tanh(const Variable& x) { return apply_one<ops::Tanh>({}, {x}); 
 inline Variable erf(const Variable& x) { return apply_one<ops::Erf>({}, {x}); }
 inline Variable exp(const Variable& x) { return apply_one<ops::Exp>({}, {x}); }
 inline Variable log(const Variable& x) { return apply_one<ops::Log>({}, {x}); }
-inline Variable softplus(const Variable& x) { return apply_one<ops::Softplus>({}, {x}); }
+/// Returns log(1 + exp(beta x)) / beta, or x where beta x > threshold.
+inline Variable softplus(const Variable& x, double beta = 1, double threshold = 20) {
+  if (beta == 1 && threshold >= 20) return apply_one<ops::Softplus>({}, {x});
+  return apply_one<ops::SoftplusBeta>({beta, threshold}, {x});
+}
 inline Variable sqrt(const Variable& x) { return apply_one<ops::Sqrt>({}, {x}); }
 inline Variable pow(const Variable& x, double exponent) { return apply_one<ops::Pow>({exponent}, {x}); }
 inline Variable square(const Variable& x) { return apply_one<ops::Square>({}, {x}); }
-inline Variable clamp(const Variable& x, double low, double high) { return apply_one<ops::Clamp>({low, high}, {x}); }
+inline Variable clamp(const Variable& x, double low, double high) {
+  return is_floating(x.dtype()) ? apply_one<ops::Clamp>({low, high}, {x}) : detail::whole_clamp(x, low, high);
+}
 inline Variable abs(const Variable& x) { return apply_one<ops::Abs>({}, {x}); }
+
+/// Activations; see core/ops/unary.h and core/ops/activations.h.
+inline Variable leaky_relu(const Variable& x, double slope = 0.01) { return apply_one<ops::LeakyRelu>({slope}, {x}); }
+inline Variable elu(const Variable& x, double alpha = 1) { return apply_one<ops::Elu>({alpha}, {x}); }
+inline Variable selu(const Variable& x) { return apply_one<ops::Selu>({}, {x}); }
+inline Variable celu(const Variable& x, double alpha = 1) { return apply_one<ops::Celu>({alpha}, {x}); }
+inline Variable hardswish(const Variable& x) { return apply_one<ops::Hardswish>({}, {x}); }
+inline Variable hardsigmoid(const Variable& x) { return apply_one<ops::Hardsigmoid>({}, {x}); }
+inline Variable hardtanh(const Variable& x, double low = -1, double high = 1) {
+  return apply_one<ops::Hardtanh>({low, high}, {x});
+}
+inline Variable relu6(const Variable& x) { return hardtanh(x, 0, 6); }
+inline Variable mish(const Variable& x) { return apply_one<ops::Mish>({}, {x}); }
+inline Variable logsigmoid(const Variable& x) { return apply_one<ops::Logsigmoid>({}, {x}); }
+inline Variable hardshrink(const Variable& x, double lambda = 0.5) { return apply_one<ops::Hardshrink>({lambda}, {x}); }
+inline Variable softshrink(const Variable& x, double lambda = 0.5) { return apply_one<ops::Softshrink>({lambda}, {x}); }
+inline Variable tanhshrink(const Variable& x) { return apply_one<ops::Tanhshrink>({}, {x}); }
+inline Variable threshold(const Variable& x, double threshold, double value) {
+  return apply_one<ops::Threshold>({threshold, value}, {x});
+}
+/// Returns x where x > 0, else weight x; the weight broadcasts: one slope, or one per channel.
+inline Variable prelu(const Variable& x, const Variable& weight) { return apply_one<ops::Prelu>({}, {x, weight}); }
 
 inline Variable maximum(const Variable& a, const Variable& b) { return apply_one<ops::Maximum>({}, {a, b}); }
 inline Variable minimum(const Variable& a, const Variable& b) { return apply_one<ops::Minimum>({}, {a, b}); }
@@ -52,5 +94,57 @@ inline Variable operator*(const Variable& x, double s) { return apply_one<ops::M
 inline Variable operator*(double s, const Variable& x) { return apply_one<ops::MulScalar>({s}, {x}); }
 inline Variable operator/(const Variable& x, double s) { return apply_one<ops::DivScalar>({s}, {x}); }
 inline Variable operator/(double s, const Variable& x) { return apply_one<ops::ScalarDiv>({s}, {x}); }
+
+/// Whole numbers and a whole number stay whole (torch's rule); a quotient, or a floating number, makes them f32.
+template <std::integral S>
+Variable operator+(const Variable& x, S s) {
+  return is_floating(x.dtype()) ? x + static_cast<double>(s)
+                                : x + detail::whole_beside(x, static_cast<std::int64_t>(s));
+}
+template <std::integral S>
+Variable operator+(S s, const Variable& x) {
+  return x + s;
+}
+template <std::integral S>
+Variable operator-(const Variable& x, S s) {
+  return is_floating(x.dtype()) ? x - static_cast<double>(s)
+                                : x - detail::whole_beside(x, static_cast<std::int64_t>(s));
+}
+template <std::integral S>
+Variable operator-(S s, const Variable& x) {
+  return is_floating(x.dtype()) ? static_cast<double>(s) - x
+                                : detail::whole_beside(x, static_cast<std::int64_t>(s)) - x;
+}
+template <std::integral S>
+Variable operator*(const Variable& x, S s) {
+  return is_floating(x.dtype()) ? x * static_cast<double>(s)
+                                : x * detail::whole_beside(x, static_cast<std::int64_t>(s));
+}
+template <std::integral S>
+Variable operator*(S s, const Variable& x) {
+  return x * s;
+}
+
+/// x = x + y, and so on: the variable refers to the result, and other copies of the old variable keep the old value.
+inline Variable& operator+=(Variable& x, const Variable& y) { return x = x + y; }
+inline Variable& operator-=(Variable& x, const Variable& y) { return x = x - y; }
+inline Variable& operator*=(Variable& x, const Variable& y) { return x = x * y; }
+inline Variable& operator/=(Variable& x, const Variable& y) { return x = x / y; }
+template <Number S>
+Variable& operator+=(Variable& x, S s) {
+  return x = x + s;
+}
+template <Number S>
+Variable& operator-=(Variable& x, S s) {
+  return x = x - s;
+}
+template <Number S>
+Variable& operator*=(Variable& x, S s) {
+  return x = x * s;
+}
+template <Number S>
+Variable& operator/=(Variable& x, S s) {
+  return x = x / s;
+}
 
 }  // namespace binade

@@ -43,7 +43,7 @@ struct Walk {
 
 /// The Params of an op, as bytes.
 struct OpParams {
-  alignas(8) unsigned char bytes[16] = {};
+  alignas(8) unsigned char bytes[24] = {};
 
   OpParams() = default;
   template <class Params>
@@ -62,7 +62,7 @@ struct OpParams {
 
 /// A unary op, or its derivative times gy.
 struct UnaryArgs {
-  int op = 0;  ///< position in ops::UnaryOps
+  int op = 0;  ///< position in ops::UnaryOps, or of a rare op in ops::RareUnaryOps
   bool backward = false;
   Walk walk{};
   In in[2]{};  ///< forward: x; backward: the tensor that the op saved (gy if it saves none), and gy
@@ -72,12 +72,21 @@ struct UnaryArgs {
 
 /// A binary op, or the gradient of one of its inputs.
 struct BinaryArgs {
-  int op = 0;         ///< position in ops::BinaryOps
+  int op = 0;         ///< position in ops::BinaryOps, or of a rare op in ops::RareBinaryOps
   int direction = 0;  ///< 0: forward; 1, 2: gradient of the first or second input, in the result's shape
   Walk walk{};
   In in[3]{};  ///< a, b, gy
   Out out{};
   OpParams params{};
+};
+
+/// An op of whole numbers, bits, comparisons or truth values (core/ops/exact.h).
+struct ExactArgs {
+  int op = 0;          ///< position in ops::ExactOps
+  bool whole = false;  ///< true: computed in i64, no operand is floating; false: in double, and the result is bool
+  Walk walk{};
+  In in[2]{};  ///< a, b; a twice if the op has one operand
+  Out out{};   ///< i64, i32, u8 or bool
 };
 
 /// out = condition ? a : b

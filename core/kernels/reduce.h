@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "binade/core/host_device.h"
 #include "binade/core/kernels/elementwise.h"
 
 namespace binade {
@@ -27,6 +29,66 @@ struct MaxGradientArgs {
   Walk walk{};
   In in[3]{};  ///< x, y, g
   Out out{};
+};
+
+enum class FoldKind { kSum, kProduct, kMax, kMin };
+
+/// y (outer, inner) = the sum, product, largest or smallest element of x (outer, count, inner) over the middle
+/// dimension; both contiguous. Whole numbers are folded in i64, with wrapped sums and products, others in double
+/// (decision 0065). kMax and kMin take NaN before all numbers, and of equal elements the first. count = 0 gives 0 for
+/// kSum and 1 for kProduct. kSum is for whole numbers: ReduceArgs has the sum of others.
+struct FoldArgs {
+  FoldKind kind = FoldKind::kSum;
+  In x{};
+  Out y{};                        ///< no data: only the positions are wanted
+  std::int64_t* index = nullptr;  ///< receives the position of the element that kMax or kMin took; may be null
+  std::int64_t outer = 1, count = 0, inner = 1;
+};
+
+/// gx = gy times the product of the other elements of x's line, so that a zero is no division by zero; x and gx are
+/// (outer, count, inner), gy is (outer, inner); contiguous.
+struct ProductGradientArgs {
+  In x{}, gy{};
+  Out gx{};
+  std::int64_t outer = 1, count = 0, inner = 1;
+};
+
+/// Returns the product of all elements of a line but x, given the product of those that are not 0 and the number of
+/// zeros.
+BINADE_HD double product_of_others(double product, double x, std::int64_t zeros) {
+  if (zeros > 1 || (zeros == 1 && x != 0)) return 0 * product;
+  return x == 0 ? product : product / x;
+}
+
+/// How the elements of two partial folds are combined, for every device.
+template <FoldKind kKind>
+struct Folding {
+  template <class C>
+  struct Best {
+    C value{};
+    std::int64_t index = -1;  ///< -1: no element
+  };
+  /// Returns the fold of `a` and `b`, whose elements follow those of a.
+  template <class C>
+  BINADE_HD static Best<C> combine(const Best<C>& a, const Best<C>& b) {
+    if (a.index < 0) return b;
+    if (b.index < 0) return a;
+    if constexpr (kKind == FoldKind::kSum || kKind == FoldKind::kProduct) {
+      if constexpr (std::is_same_v<C, std::int64_t>) {
+        const auto x = static_cast<std::uint64_t>(a.value), y = static_cast<std::uint64_t>(b.value);
+        return {static_cast<C>(kKind == FoldKind::kSum ? x + y : x * y), a.index};
+      } else {
+        return {kKind == FoldKind::kSum ? a.value + b.value : a.value * b.value, a.index};
+      }
+    } else {
+      const bool better = kKind == FoldKind::kMax ? b.value > a.value : b.value < a.value;
+      return a.value == a.value && (better || b.value != b.value) ? b : a;
+    }
+  }
+  template <class C>
+  BINADE_HD static C value_of(const Best<C>& best) {
+    return best.index < 0 ? C(kKind == FoldKind::kProduct ? 1 : 0) : best.value;
+  }
 };
 
 namespace cpu {

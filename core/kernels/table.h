@@ -17,6 +17,7 @@
 #include "binade/core/kernels/order.h"
 #include "binade/core/kernels/pool.h"
 #include "binade/core/kernels/probe.h"
+#include "binade/core/kernels/random.h"
 #include "binade/core/kernels/rearrange.h"
 #include "binade/core/kernels/reduce.h"
 #include "binade/core/kernels/softmax.h"
@@ -55,11 +56,17 @@
   X(bin, BinArgs)                                \
   X(unary, UnaryArgs)                            \
   X(binary, BinaryArgs)                          \
+  X(rare_unary, UnaryArgs)                       \
+  X(rare_binary, BinaryArgs)                     \
+  X(exact, ExactArgs)                            \
   X(where, WhereArgs)                            \
   X(reduce, ReduceArgs)                          \
   X(max_gradient, MaxGradientArgs)               \
+  X(fold, FoldArgs)                              \
+  X(product_gradient, ProductGradientArgs)       \
   X(softmax, SoftmaxArgs)                        \
   X(dropout, DropoutArgs)                        \
+  X(random, RandomArgs)                          \
   X(element_loss, ElementLossArgs)               \
   X(cross_entropy, CrossEntropyArgs)             \
   X(dice_sums, DiceSumsArgs)                     \

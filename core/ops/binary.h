@@ -6,7 +6,8 @@
 /// Elementwise ops of two inputs a and b with result y; ga, gb and gy are the gradients of the loss with respect to
 /// them. Inputs broadcast as in NumPy: shapes are aligned at the right, and an extent of 1 repeats. Each op reads and
 /// stores the wider of the two input dtypes (f32 for f16 with bf16), computes in float (double for f64) and rounds
-/// once. The gradient of a broadcast input is summed in f32 over the repeated dimensions.
+/// once. The gradient of a broadcast input is summed in f32 over the repeated dimensions. Two whole inputs give the
+/// wider dtype of both, exactly and wrapped around; their quotient is f32. promoted() (core/dtype.h) has the rule.
 namespace binade::ops {
 
 /// y = a + b.
@@ -14,6 +15,7 @@ struct Add : Binary<Add> {
   static constexpr OpInfo info = detail::binary_info(
       OpInfo{.name = "add", .range = ranges::sum, .carries_masks = true, .mask_inputs = 0b11});
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
+  using Exact = exact::Add;
   static constexpr bool passes_gradient = true;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a + b; }
   BINADE_HD static auto gradient_a(auto, auto, auto gy, const Params&) { return gy; }
@@ -25,6 +27,7 @@ struct Sub : Binary<Sub> {
   static constexpr OpInfo info = detail::binary_info(
       OpInfo{.name = "sub", .range = ranges::difference, .carries_masks = true, .mask_inputs = 0b11});
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
+  using Exact = exact::Sub;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a - b; }
   BINADE_HD static auto gradient_a(auto, auto, auto gy, const Params&) { return gy; }
   BINADE_HD static auto gradient_b(auto, auto, auto gy, const Params&) { return -gy; }
@@ -35,6 +38,7 @@ struct Mul : Binary<Mul> {
   static constexpr OpInfo info = detail::binary_info(
       OpInfo{.name = "mul", .range = ranges::product, .carries_masks = true, .mask_inputs = 0b11});
   static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kA;
+  using Exact = exact::Mul;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a * b; }
   BINADE_HD static auto gradient_a(auto, auto b, auto gy, const Params&) { return gy * b; }
   BINADE_HD static auto gradient_b(auto a, auto, auto gy, const Params&) { return gy * a; }
@@ -63,6 +67,7 @@ struct Maximum : Binary<Maximum> {
   static constexpr OpInfo info = detail::binary_info(
       OpInfo{.name = "maximum", .range = ranges::maximum, .carries_masks = true, .mask_inputs = 0b11});
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
+  using Exact = exact::Maximum;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return math::maximum(a, b); }
   BINADE_HD static auto gradient_a(auto a, auto b, auto gy, const Params&) { return share_of(gy, a < b, a == b); }
   BINADE_HD static auto gradient_b(auto a, auto b, auto gy, const Params&) { return share_of(gy, b < a, a == b); }
@@ -73,6 +78,7 @@ struct Minimum : Binary<Minimum> {
   static constexpr OpInfo info = detail::binary_info(
       OpInfo{.name = "minimum", .range = ranges::minimum, .carries_masks = true, .mask_inputs = 0b11});
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
+  using Exact = exact::Minimum;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return math::minimum(a, b); }
   BINADE_HD static auto gradient_a(auto a, auto b, auto gy, const Params&) { return share_of(gy, a > b, a == b); }
   BINADE_HD static auto gradient_b(auto a, auto b, auto gy, const Params&) { return share_of(gy, b > a, a == b); }

@@ -1,5 +1,7 @@
 #include "binade/core/ops/elementwise.h"
 
+#include <array>
+
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
 #include "binade/core/ops/broadcast_plan.h"
@@ -27,37 +29,73 @@ void sink_broadcast(const OpContext& ctx, GradSink& gx, int i, const Tensor& g) 
     sum_to(g, destination);
 }
 
-void unary(int op, const Tensor& x, Tensor& y, const OpParams& p) {
-  kernels(y.device())
-      .unary({.op = op, .walk = broadcast_walk(y.shape(), {&x, &y}), .in = {input(x)}, .out = output(y), .params = p});
+void unary(Listed op, const Tensor& x, Tensor& y, const OpParams& p) {
+  const KernelTable& table = kernels(y.device());
+  (op.rare ? table.rare_unary : table.unary)({.op = op.position,
+                                              .walk = broadcast_walk(y.shape(), {&x, &y}),
+                                              .in = {input(x)},
+                                              .out = output(y),
+                                              .params = p});
 }
-void unary_backward(int op, const Tensor& saved, const Tensor& gy, Tensor& gx, const OpParams& p) {
-  kernels(gx.device())
-      .unary({.op = op,
-              .backward = true,
-              .walk = broadcast_walk(gx.shape(), {&saved, &gy, &gx}),
-              .in = {input(saved), input(gy)},
-              .out = output(gx),
-              .params = p});
+void unary_backward(Listed op, const Tensor& saved, const Tensor& gy, Tensor& gx, const OpParams& p) {
+  const KernelTable& table = kernels(gx.device());
+  (op.rare ? table.rare_unary : table.unary)({.op = op.position,
+                                              .backward = true,
+                                              .walk = broadcast_walk(gx.shape(), {&saved, &gy, &gx}),
+                                              .in = {input(saved), input(gy)},
+                                              .out = output(gx),
+                                              .params = p});
 }
 
-void binary(int op, const Tensor& a, const Tensor& b, Tensor& y, const OpParams& p) {
-  kernels(y.device())
-      .binary({.op = op,
-               .walk = broadcast_walk(y.shape(), {&a, &b, &y}),
-               .in = {input(a), input(b)},
-               .out = output(y),
-               .params = p});
+void binary(Listed op, const Tensor& a, const Tensor& b, Tensor& y, const OpParams& p) {
+  const KernelTable& table = kernels(y.device());
+  (op.rare ? table.rare_binary : table.binary)({.op = op.position,
+                                                .walk = broadcast_walk(y.shape(), {&a, &b, &y}),
+                                                .in = {input(a), input(b)},
+                                                .out = output(y),
+                                                .params = p});
 }
-void binary_backward(int op, int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g,
+void binary_backward(Listed op, int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g,
                      const OpParams& p) {
-  kernels(g.device())
-      .binary({.op = op,
-               .direction = which + 1,
-               .walk = broadcast_walk(g.shape(), {&a, &b, &gy, &g}),
-               .in = {input(a), input(b), input(gy)},
-               .out = output(g),
-               .params = p});
+  const KernelTable& table = kernels(g.device());
+  (op.rare ? table.rare_binary : table.binary)({.op = op.position,
+                                                .direction = which + 1,
+                                                .walk = broadcast_walk(g.shape(), {&a, &b, &gy, &g}),
+                                                .in = {input(a), input(b), input(gy)},
+                                                .out = output(g),
+                                                .params = p});
+}
+
+Tensor exact(const OpInfo& info, int op, std::span<const Tensor> in, DType result) {
+  const Tensor &a = in.front(), &b = in.back();
+  const Shape shape = broadcast(a.shape(), b.shape(), info.name);
+  Tensor y = Tensor::empty(shape, result, a.device());
+  kernels(y.device())
+      .exact({.op = op,
+              .whole = !is_floating(a.dtype()) && !is_floating(b.dtype()),
+              .walk = broadcast_walk(shape, {&a, &b, &y}),
+              .in = {input(a), input(b)},
+              .out = output(y)});
+  return y;
+}
+
+void check_divisor(const OpInfo& info, const Tensor& divisor) {
+  if (divisor.numel() == 0) return;
+  const Tensor any[] = {divisor.contiguous_copy()};
+  Tensor smallest = Tensor::empty(Shape{}, DType::boolean, divisor.device());
+  const Tensor flags = exact(info, position_in<exact::NotEqual>(ExactOps{}),
+                             std::array{any[0], Tensor::zeros(Shape{}, divisor.dtype(), divisor.device())},
+                             DType::boolean);
+  kernels(divisor.device())
+      .fold({.kind = FoldKind::kMin, .x = input(flags), .y = output(smallest), .count = flags.numel()});
+  check<ArgumentError>(smallest.item() != 0,
+                       "{}: wanted divisors other than 0, got a 0 in {} {}; divide as f32 to get inf",
+                       binade::where(info.name), name_of(divisor.dtype()), divisor.shape());
+}
+
+void refuse_bool(const OpInfo& info) {
+  throw DTypeError(fmt::format("{}: wanted numbers, got bool; use logical_xor or logical_not, or cast to i32 first",
+                               binade::where(info.name)));
 }
 
 }  // namespace detail

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "binade/core/kernels/elementwise.h"
+#include "binade/core/ops/exact.h"
 #include "binade/core/ops/lists.h"
 #include "binade/core/ops/op.h"
 #include "binade/core/step_context.h"
@@ -21,6 +22,9 @@ struct NoParams {};
 /// Numerics of an op whose result is exact except for one rounding to the stored dtype.
 inline constexpr Numerics kRoundedOnce{.ulp_f32 = 0.5, .ulp_half = 0.5};
 
+/// Error bound, in ulp, of a result that is computed in double and rounded once.
+inline constexpr double kUlpFromDouble = 0.51;
+
 namespace detail {
 
 /// Returns `info` with the fields that all unary ops share.
@@ -28,6 +32,11 @@ constexpr OpInfo unary_info(OpInfo info) {
   info.inputs = "x";
   info.observed = Observed::kByKernels;
   return info;
+}
+/// Returns `info` with the fields that all rare unary ops share.
+constexpr OpInfo rare_info(OpInfo info) {
+  info.numerics.ulp_f32 = info.numerics.ulp_half = kUlpFromDouble;
+  return unary_info(info);
 }
 /// Returns `info` with the fields that all binary ops share.
 constexpr OpInfo binary_info(OpInfo info) {
@@ -38,15 +47,31 @@ constexpr OpInfo binary_info(OpInfo info) {
   return info;
 }
 
-/// Run the kernel of the op at position `op` of UnaryOps: y = value(x), and gx = gradient(saved, gy), where `saved` is
-/// gy if the op saves nothing. Inputs may be channel slices; results are contiguous.
-void unary(int op, const Tensor& x, Tensor& y, const OpParams& p);
-void unary_backward(int op, const Tensor& saved, const Tensor& gy, Tensor& gx, const OpParams& p);
-/// Run the kernel of the op at position `op` of BinaryOps. a and b broadcast to y. g, of y's shape, is the gradient of
-/// input `which` before it is summed to that input's shape.
-void binary(int op, const Tensor& a, const Tensor& b, Tensor& y, const OpParams& p = {});
-void binary_backward(int op, int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g,
+/// Run the kernel of a unary op: y = value(x), and gx = gradient(saved, gy), where `saved` is gy if the op saves
+/// nothing. Inputs may be channel slices; results are contiguous.
+void unary(Listed op, const Tensor& x, Tensor& y, const OpParams& p);
+void unary_backward(Listed op, const Tensor& saved, const Tensor& gy, Tensor& gx, const OpParams& p);
+/// Run the kernel of a binary op. a and b broadcast to y. g, of y's shape, is the gradient of input `which` before it
+/// is summed to that input's shape.
+void binary(Listed op, const Tensor& a, const Tensor& b, Tensor& y, const OpParams& p = {});
+void binary_backward(Listed op, int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g,
                      const OpParams& p);
+/// Returns the formula at position `op` of ExactOps for one or two inputs that broadcast, stored as `result`.
+Tensor exact(const OpInfo& info, int op, std::span<const Tensor> in, DType result);
+/// Throws ArgumentError if a whole divisor is 0. On a GPU this waits for the device.
+void check_divisor(const OpInfo& info, const Tensor& divisor);
+/// Throws DTypeError: bool has no difference, negative or shift.
+[[noreturn]] void refuse_bool(const OpInfo& info);
+
+/// Returns the formula Exact for whole inputs, in the wider dtype of them.
+template <class Exact>
+Tensor whole(const OpInfo& info, std::span<const Tensor> in) {
+  const DType result = promoted(in.front().dtype(), in.back().dtype());
+  if constexpr (requires { Exact::refuses_bool; })
+    if (result == DType::boolean) refuse_bool(info);
+  if constexpr (requires { Exact::divides; }) check_divisor(info, in.back());
+  return exact(info, position_in<Exact>(ExactOps{}), in, result);
+}
 
 /// Throws DTypeError unless all of `in` are floating.
 void check_floating(const OpInfo& info, std::span<const Tensor> in);
@@ -65,16 +90,20 @@ void sink_broadcast(const OpContext& ctx, GradSink& gx, int i, const Tensor& g);
 ///   Params                        optional: options
 ///   check_params(p)               optional: throws ArgumentError
 ///   passes_gradient = true        optional: gx is gy, and gradient() is not called
+///   Exact                         optional: the formula for whole numbers (exact.h); without it they give f32
 ///
 /// All dtypes, channel slices and devices are supported without further code.
 template <class Op>
 struct Unary {
   using Params = NoParams;
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
-    detail::check_floating(Op::info, in);
     if constexpr (requires { Op::check_params(p); }) Op::check_params(p);
+    if (!is_floating(in[0].dtype())) {
+      if constexpr (requires { typename Op::Exact; }) return {detail::whole<typename Op::Exact>(Op::info, in)};
+      ctx.store_dtype = DType::f32;
+    }
     Tensor y = Tensor::empty(in[0].shape(), ctx.store_dtype, in[0].device());
-    detail::unary(position_in<Op>(UnaryOps{}), in[0], y, OpParams(p));
+    detail::unary(listed_unary<Op>(), in[0], y, OpParams(p));
     if (Op::saves == Saves::kInput) ctx.save(in[0]);
     if (Op::saves == Saves::kOutput) ctx.save(y);
     return {y};
@@ -85,7 +114,7 @@ struct Unary {
     if constexpr (requires { Op::passes_gradient; }) return detail::sink_broadcast(ctx, gx, 0, gy[0]);
     Tensor destination = gx.destination(0);
     const Tensor& saved = Op::saves == Saves::kNothing ? gy[0] : ctx.saved(0, Op::info.name);
-    detail::unary_backward(position_in<Op>(UnaryOps{}), saved, gy[0], destination, OpParams(p));
+    detail::unary_backward(listed_unary<Op>(), saved, gy[0], destination, OpParams(p));
   }
 };
 
@@ -96,13 +125,19 @@ struct Unary {
 ///   a_reads, b_reads              the inputs that gradient_a and gradient_b read (Reads); only these are saved
 ///   Params                        optional: options
 ///   passes_gradient = true        optional: both gradients are gy
+///   Exact                         optional: the formula for two whole inputs (exact.h); without it they give f32
+///
+/// A whole input beside a floating one is read in the dtype in which the op computes, and has no gradient.
 template <class Op>
 struct Binary {
   using Params = NoParams;
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
-    detail::check_floating(Op::info, in);
+    if (!is_floating(in[0].dtype()) && !is_floating(in[1].dtype())) {
+      if constexpr (requires { typename Op::Exact; }) return {detail::whole<typename Op::Exact>(Op::info, in)};
+      ctx.store_dtype = DType::f32;
+    }
     Tensor y = Tensor::empty(broadcast(in[0].shape(), in[1].shape(), Op::info.name), ctx.store_dtype, in[0].device());
-    detail::binary(position_in<Op>(BinaryOps{}), in[0], in[1], y, OpParams(p));
+    detail::binary(listed_binary<Op>(), in[0], in[1], y, OpParams(p));
     const unsigned reads = reads_of(ctx);
     if (reads & 1u) ctx.save(in[0]);
     if (reads & 2u) ctx.save(in[1]);
@@ -122,10 +157,10 @@ struct Binary {
       const OpContext::Input& input = ctx.inputs[static_cast<std::size_t>(i)];
       if (input.shape == gy[0].shape()) {
         Tensor destination = gx.destination(i);
-        detail::binary_backward(position_in<Op>(BinaryOps{}), i, a, b, gy[0], destination, OpParams(p));
+        detail::binary_backward(listed_binary<Op>(), i, a, b, gy[0], destination, OpParams(p));
       } else {
         Tensor full = Tensor::empty(gy[0].shape(), accumulate_dtype(input.dtype), gy[0].device());
-        detail::binary_backward(position_in<Op>(BinaryOps{}), i, a, b, gy[0], full, OpParams(p));
+        detail::binary_backward(listed_binary<Op>(), i, a, b, gy[0], full, OpParams(p));
         detail::sink_broadcast(ctx, gx, i, full);
       }
     }

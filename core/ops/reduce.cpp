@@ -2,8 +2,9 @@
 
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
+#include "binade/core/ops/binary.h"
 #include "binade/core/ops/broadcast_plan.h"
-#include "binade/core/ops/elementwise.h"
+#include "binade/core/ops/fold.h"
 
 namespace binade::ops {
 namespace {
@@ -51,19 +52,7 @@ void max_gradient(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx)
 }
 
 /// y = a / b.
-void divide(const Tensor& a, const Tensor& b, Tensor& y) { detail::binary(position_in<Div>(BinaryOps{}), a, b, y); }
-
-/// Returns the shape of the op's result: `kept`, which has extent 1 at the reduced axes, if p.keepdim, else x's shape
-/// without these axes.
-Shape visible_shape(const Shape& x, const Shape& kept, const ReduceParams& p) {
-  if (p.keepdim) return kept;
-  std::vector<std::int64_t> dims;
-  std::vector<bool> reduced(static_cast<std::size_t>(x.rank()), p.axes.empty());
-  for (const int axis : p.axes) reduced[static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis)] = true;
-  for (int d = 0; d < x.rank(); ++d)
-    if (!reduced[static_cast<std::size_t>(d)]) dims.push_back(x.dim(d));
-  return Shape(std::span<const std::int64_t>(dims));
-}
+void divide(const Tensor& a, const Tensor& b, Tensor& y) { detail::binary(listed_binary<Div>(), a, b, y); }
 
 double count_of(const Shape& x, const Shape& kept) {
   double count = 1;
@@ -74,6 +63,7 @@ double count_of(const Shape& x, const Shape& kept) {
 
 Tensors sum_forward(const OpInfo& info, const OpContext& ctx, std::span<const Tensor> in, const ReduceParams& p,
                     bool mean) {
+  if (!mean && !is_floating(in[0].dtype())) return {detail::sum_of_whole(info, in[0], p)};
   detail::check_floating(info, in);
   const Shape kept = keepdim_shape(in[0].shape(), p.axes, info.name);
   Tensor y = Tensor::empty(kept, ctx.store_dtype, in[0].device());
@@ -93,6 +83,16 @@ void sum_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, Gr
 
 }  // namespace
 
+Shape visible_shape(const Shape& x, const Shape& kept, const ReduceParams& p) {
+  if (p.keepdim) return kept;
+  std::vector<std::int64_t> dims;
+  std::vector<bool> reduced(static_cast<std::size_t>(x.rank()), p.axes.empty());
+  for (const int axis : p.axes) reduced[static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis)] = true;
+  for (int d = 0; d < x.rank(); ++d)
+    if (!reduced[static_cast<std::size_t>(d)]) dims.push_back(x.dim(d));
+  return Shape(std::span<const std::int64_t>(dims));
+}
+
 Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_view op) {
   std::vector<std::int64_t> dims(x.dims().begin(), x.dims().end());
   std::vector<bool> seen(dims.size(), false);
@@ -107,6 +107,8 @@ Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_vi
     if (axes.empty() || seen[d]) dims[d] = 1;
   return Shape(std::span<const std::int64_t>(dims));
 }
+
+void sum_to_kept(const Tensor& x, Tensor& y) { sum(x, y, 1); }
 
 void sum_to(const Tensor& x, Tensor& y) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank() - y.rank()), 1);
@@ -130,7 +132,7 @@ void Mean::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& 
 }
 
 Tensors Max::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  detail::check_floating(info, in);
+  if (!is_floating(in[0].dtype())) return {detail::largest_of_whole(info, in[0], p)};
   const Shape& shape = in[0].shape();
   const Shape kept = keepdim_shape(shape, p.axes, info.name);
   check<ShapeError>(shape.numel() > 0 || kept.numel() == 0, "{}: nothing to take the largest of in {}",
@@ -143,16 +145,17 @@ Tensors Max::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p
 }
 
 void Max::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params&) {
-  if (!gx.needs(0)) return;
-  const Tensor& x = ctx.saved(0, info.name);
-  const Tensor& y = ctx.saved(1, info.name);
+  if (gx.needs(0)) share_among_equal(ctx.saved(0, info.name), ctx.saved(1, info.name), gy[0], gx);
+}
+
+void share_among_equal(const Tensor& x, const Tensor& y, const Tensor& gy, GradSink& gx) {
   const DType dtype = accumulate_dtype(x.dtype());
   Tensor equals = Tensor::empty(x.shape(), dtype, x.device());
   max_gradient(x, y, Tensor::scalar(1, dtype, x.device()), equals);
   Tensor count = Tensor::empty(y.shape(), dtype, x.device());
   sum(equals, count, 1);
   Tensor share = Tensor::empty(y.shape(), dtype, x.device());
-  divide(gy[0].reshape(y.shape()), count, share);
+  divide(gy.reshape(y.shape()), count, share);
   Tensor destination = gx.destination(0);
   max_gradient(x, y, share, destination);
 }

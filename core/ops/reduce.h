@@ -14,8 +14,8 @@ struct ReduceParams {
   bool keepdim = false;     ///< true: reduced axes stay with extent 1
 };
 
-/// y = sum of x over `axes`; 0 if x has no elements. gx = gy, repeated along `axes`. Saves nothing. Throws ShapeError
-/// for an axis that x does not have, ArgumentError for a repeated one.
+/// y = sum of x over `axes`; 0 if x has no elements. Whole numbers and truth values give i64. gx = gy, repeated along
+/// `axes`. Saves nothing. Throws ShapeError for an axis that x does not have, ArgumentError for a repeated one.
 struct Sum {
   using Params = ReduceParams;
   static constexpr OpInfo info{.name = "sum",
@@ -57,6 +57,15 @@ struct Max {
 /// Returns x's shape with extent 1 at every axis in `axes`, or at all axes if `axes` is empty. Throws ShapeError for an
 /// axis that x does not have and ArgumentError for a repeated one, with the name `op`.
 Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_view op);
+
+/// Returns the shape of a reduction's result: `kept`, which has extent 1 at the reduced axes, if p.keepdim, else x's
+/// shape without these axes.
+Shape visible_shape(const Shape& x, const Shape& kept, const ReduceParams& p);
+/// Sums x to y, which has the rank of x and extent 1 where x is reduced.
+void sum_to_kept(const Tensor& x, Tensor& y);
+/// Stores the gradient of an extremum y, with extent 1 at the reduced axes: gy, divided equally among the elements of x
+/// that equal y.
+void share_among_equal(const Tensor& x, const Tensor& y, const Tensor& gy, GradSink& gx);
 
 /// Sums x to the shape of y, over the dimensions in which y would be repeated if it were broadcast to x: for x (4, 3,
 /// 5) and y (3, 1) these are dimensions 0 and 2. Adds in f32 (f64 for f64) in an order that depends on the shapes

@@ -12,6 +12,7 @@ namespace binade::ops {
 struct Relu : Unary<Relu> {
   static constexpr OpInfo info = detail::unary_info(OpInfo{.name = "relu", .numerics = kRoundedOnce});
   static constexpr Saves saves = Saves::kOutput;
+  using Exact = exact::Relu;
   BINADE_HD static auto value(auto x, const Params&) { return x <= 0 ? 0 : x; }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return y <= 0 ? 0 : gy; }
 };
@@ -145,6 +146,7 @@ struct Square : Unary<Square> {
              .precision = PrecisionClass::kFull,
              .numerics = {.safe_low = -0x1p63, .safe_high = 0x1p63, .ulp_f32 = 0.5, .ulp_half = 0.5}});
   static constexpr Saves saves = Saves::kInput;
+  using Exact = exact::Square;
   BINADE_HD static auto value(auto x, const Params&) { return x * x; }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * (2 * x); }
 };
@@ -178,6 +180,7 @@ struct Neg : Unary<Neg> {
   static constexpr OpInfo info = detail::unary_info(
       OpInfo{.name = "neg", .numerics = kRoundedOnce, .carries_masks = true});
   static constexpr Saves saves = Saves::kNothing;
+  using Exact = exact::Neg;
   BINADE_HD static auto value(auto x, const Params&) { return -x; }
   BINADE_HD static auto gradient(auto, auto gy, const Params&) { return -gy; }
 };
@@ -186,10 +189,98 @@ struct Neg : Unary<Neg> {
 struct Abs : Unary<Abs> {
   static constexpr OpInfo info = detail::unary_info(OpInfo{.name = "abs", .numerics = kRoundedOnce});
   static constexpr Saves saves = Saves::kInput;
+  using Exact = exact::Abs;
   BINADE_HD static auto value(auto x, const Params&) { return math::abs(x); }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) {
     const auto signed_gy = x < 0 ? -gy : gy;
     return x == 0 ? 0 : signed_gy;
+  }
+};
+
+/// y = x for x > 0, else slope x. gx = gy, or slope gy. Throws ArgumentError if the slope is not finite.
+struct LeakyRelu : Unary<LeakyRelu> {
+  struct Params {
+    double slope = 0.01;
+  };
+  static constexpr OpInfo info = detail::unary_info(OpInfo{.name = "leaky_relu", .numerics = {.ulp_f32 = 1}});
+  static constexpr Saves saves = Saves::kInput;
+  static void check_params(const Params& p) {
+    check<ArgumentError>(p.slope - p.slope == 0, "{}: wanted a finite slope, got {}", where(info.name), p.slope);
+  }
+  template <class C>
+  BINADE_HD static C value(C x, const Params& p) {
+    const C below = C(p.slope) * x;
+    return x > 0 ? x : below;
+  }
+  template <class C>
+  BINADE_HD static C gradient(C x, C gy, const Params& p) {
+    const C below = C(p.slope) * gy;
+    return x > 0 ? gy : below;
+  }
+};
+
+/// y = x for x > 0, else alpha (exp(x) - 1) (Clevert et al., 2016). gx = gy, or gy alpha exp(x). Throws ArgumentError
+/// if alpha is not finite.
+struct Elu : Unary<Elu> {
+  struct Params {
+    double alpha = 1;
+  };
+  static constexpr OpInfo info = detail::unary_info(OpInfo{.name = "elu", .numerics = {.ulp_f32 = 4}});
+  static constexpr Saves saves = Saves::kInput;
+  static void check_params(const Params& p) {
+    check<ArgumentError>(p.alpha - p.alpha == 0, "{}: wanted a finite alpha, got {}", where(info.name), p.alpha);
+  }
+  template <class C>
+  BINADE_HD static C value(C x, const Params& p) {
+    const C below = C(p.alpha) * math::expm1(x > 0 ? C(0) : x);
+    return x > 0 ? x : below;
+  }
+  template <class C>
+  BINADE_HD static C gradient(C x, C gy, const Params& p) {
+    const C below = gy * (C(p.alpha) * math::exp(x > 0 ? C(0) : x));
+    return x > 0 ? gy : below;
+  }
+};
+
+/// y = x min(max(x + 3, 0), 6) / 6 (Howard et al., 2019). gx = gy (2 x + 3) / 6 for -3 < x < 3, gy above, 0 below.
+struct Hardswish : Unary<Hardswish> {
+  static constexpr OpInfo info = detail::unary_info(OpInfo{.name = "hardswish", .numerics = {.ulp_f32 = 3}});
+  static constexpr Saves saves = Saves::kInput;
+  template <class C>
+  BINADE_HD static C value(C x, const Params&) {
+    return x * (math::clamp(x + 3, C(0), C(6)) / 6);
+  }
+  template <class C>
+  BINADE_HD static C gradient(C x, C gy, const Params&) {
+    const C between = gy * ((2 * x + 3) / 6);
+    const C above = x < 3 ? between : gy;
+    return x <= -3 ? C(0) : above;
+  }
+};
+
+/// y = x tanh(log(1 + exp(x))) (Misra, 2020), computed as x n / (n + 2) with n = e (e + 2), e = exp(x). gx = gy (t + x
+/// s (1 - t^2)), t = n / (n + 2), s = sigmoid(x). The error is up to 64 ulp if exp(x) is subnormal.
+struct Mish : Unary<Mish> {
+  static constexpr OpInfo info = detail::unary_info(OpInfo{.name = "mish", .numerics = {.ulp_f32 = 64}});
+  static constexpr Saves saves = Saves::kInput;
+  /// tanh(log(1 + exp(x))). For x > 20 it is 1 in float; in double the limit is 40.
+  template <class C>
+  BINADE_HD static C factor(C x) {
+    const C e = math::exp(math::minimum(x, C(40)));
+    const C n = e * (e + 2);
+    return n / (n + 2);
+  }
+  template <class C>
+  BINADE_HD static C value(C x, const Params&) {
+    return x * factor(x);
+  }
+  template <class C>
+  BINADE_HD static C gradient(C x, C gy, const Params&) {
+    const C held = math::clamp(x, C(-800), C(800));
+    const C e = math::exp(math::minimum(held, C(40)));
+    const C n = e * (e + 2), d = n + 2;
+    // 1 - t^2 = 4 (n + 1) / (n + 2)^2, and n + 1 = (e + 1)^2, so s (1 - t^2) = 4 e (e + 1) / (n + 2)^2
+    return gy * (n / d + held * (4 * (e / d) * ((e + 1) / d)));
   }
 };
 

@@ -20,7 +20,7 @@ class AmaxObserver {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
     largest_ = magnitude > largest_ ? magnitude : largest_;
   }
-  __device__ void add(double) {}
+  __device__ void add(double x) { add(static_cast<float>(x)); }
 
   /// Adds this thread's maximum to `words`. Every thread of the block must call publish(), at the same place, after its
   /// last value.

@@ -17,6 +17,8 @@ constexpr double kOverfitRatio = 1.02;    // last validation loss / best one, ab
 constexpr double kSkipShare = 0.05;       // share of aborted attempts among all, above which it is reported
 constexpr double kDivergedRatio = 1.5;    // latest losses / first loss, above which divergence is reported
 constexpr std::size_t kLatest = 3;        // number of latest losses that are compared with the first
+// The kind of event that a warning has in events.jsonl (decision 0051).
+constexpr std::string_view kWarningEvent = "sign";
 constexpr std::size_t kMostNamed = 4;     // largest number of warnings or modules in a finding
 constexpr std::size_t kMostFindings = 8;  // incidents are listed only while there are fewer findings
 
@@ -63,7 +65,7 @@ void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
 void find_warnings(const RunHistory& history, std::vector<Markup>& findings) {
   std::vector<const EventRecord*> warnings;
   for (const EventRecord& event : history.events)
-    if (event.kind == "sign") warnings.push_back(&event);
+    if (event.kind == kWarningEvent) warnings.push_back(&event);
   const std::size_t first = warnings.size() > kMostNamed ? warnings.size() - kMostNamed : 0;
   if (first > 0)
     findings.push_back(element("b", text(counted(static_cast<std::ptrdiff_t>(first), "earlier warning") + ".")));

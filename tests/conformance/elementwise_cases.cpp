@@ -1,5 +1,5 @@
 #include "binade/autograd/functions/elementwise.h"
-#include "tests/conformance/reference.h"
+#include "tests/conformance/rare_reference.h"
 #include "tests/conformance/registry.h"
 
 namespace binade::conformance {
@@ -23,6 +23,17 @@ std::string numbered(const char* name, std::size_t set) {
 }
 
 template <class Op>
+constexpr bool nan_must_show() {
+  if constexpr (requires { Sampling<Op>::nan_must_show; }) return Sampling<Op>::nan_must_show;
+  return true;
+}
+template <class Op>
+constexpr bool poison() {
+  if constexpr (requires { Sampling<Op>::poison; }) return Sampling<Op>::poison;
+  return true;
+}
+
+template <class Op>
 void add_unary(std::vector<Case>& cases) {
   const auto sets = Sampling<Op>::params();
   for (std::size_t s = 0; s < sets.size(); ++s)
@@ -39,7 +50,9 @@ void add_unary(std::vector<Case>& cases) {
                                y.values.push_back(
                                    static_cast<double>(Reference<Op>::value(params, static_cast<Real>(x))));
                              return y;
-                           }});
+                           },
+                       .poison = poison<Op>(),
+                       .nan_must_show = nan_must_show<Op>()});
     }
 }
 
@@ -87,7 +100,9 @@ void add_binary(std::vector<Case>& cases) {
                                  Reference<Op>::value({}, static_cast<Real>(in[0][source_index(in[0].shape, shape, i)]),
                                                       static_cast<Real>(in[1][source_index(in[1].shape, shape, i)]))));
                            return y;
-                         }});
+                         },
+                     .poison = poison<Op>(),
+                     .nan_must_show = nan_must_show<Op>()});
 }
 
 Tensor condition_for(const Shape& shape) {
@@ -100,12 +115,14 @@ Tensor condition_for(const Shape& shape) {
 std::vector<Case> unary_cases() {
   std::vector<Case> cases;
   ops::for_each_op(ops::UnaryOps{}, [&]<class Op>(ops::OpTag<Op>) { add_unary<Op>(cases); });
+  ops::for_each_op(ops::RareUnaryOps{}, [&]<class Op>(ops::OpTag<Op>) { add_unary<Op>(cases); });
   return cases;
 }
 
 std::vector<Case> binary_cases() {
   std::vector<Case> cases;
   ops::for_each_op(ops::BinaryOps{}, [&]<class Op>(ops::OpTag<Op>) { add_binary<Op>(cases); });
+  ops::for_each_op(ops::RareBinaryOps{}, [&]<class Op>(ops::OpTag<Op>) { add_binary<Op>(cases); });
   return cases;
 }
 

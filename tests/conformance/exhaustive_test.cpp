@@ -6,7 +6,7 @@
 #include "binade/core/precision.h"
 #include "tests/conformance/bound.h"
 #include "tests/conformance/levels.h"
-#include "tests/conformance/reference.h"
+#include "tests/conformance/rare_reference.h"
 
 // Every unary op over all 65,536 values of f16 and bf16, against the long double reference rounded once.
 namespace binade::conformance {
@@ -87,6 +87,7 @@ struct OpNames {
   }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Unary, EveryHalf, Types<ops::UnaryOps>::type, OpNames);
+INSTANTIATE_TYPED_TEST_SUITE_P(RareUnary, EveryHalf, Types<ops::RareUnaryOps>::type, OpNames);
 
 }  // namespace
 }  // namespace binade::conformance

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <cmath>
 #include <limits>
 
@@ -7,14 +9,14 @@
 namespace binade::conformance {
 namespace {
 
-struct Axes {
+struct Reduced {
   const char* name;
   ShapeClass x;
   std::vector<int> axes;
   bool keepdim = false;
 };
-const std::vector<Axes>& reductions() {
-  static const std::vector<Axes> all = {
+const std::vector<Reduced>& reductions() {
+  static const std::vector<Reduced> all = {
       {"scalar", {"", Shape{}}, {}},
       {"one_element", {"", {1}}, {0}},
       {"ones", {"", {1, 1, 1}}, {1}},
@@ -90,6 +92,90 @@ Expected largest(const Array& x, const std::vector<int>& axes) {
   return y;
 }
 
+Expected smallest(Array x, const std::vector<int>& axes) {
+  for (double& value : x.values) value = -value;
+  Expected y = largest(x, axes);
+  for (double& value : y.values) value = -value;
+  return y;
+}
+
+Expected products(const Array& x, const std::vector<int>& axes) {
+  const std::vector<std::int64_t> targets = targets_of(x.shape, axes);
+  Expected y{std::vector<double>(results_of(targets), 1.0), {}, {}};
+  for (std::size_t i = 0; i < targets.size(); ++i) y.values[static_cast<std::size_t>(targets[i])] *= x.values[i];
+  return y;
+}
+
+Expected norms(const Array& x, double p, const std::vector<int>& axes) {
+  const std::vector<std::int64_t> targets = targets_of(x.shape, axes);
+  const std::size_t n = results_of(targets);
+  Expected y{std::vector<double>(n, 0.0), std::vector<double>(n, 0.0), {}};
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    y.values[static_cast<std::size_t>(targets[i])] += std::pow(std::abs(x.values[i]), p);
+    y.terms[static_cast<std::size_t>(targets[i])] += 1;
+  }
+  for (double& value : y.values) value = std::pow(value, 1 / p);
+  y.magnitude = y.values;  // a relative error of the sum is at most one of its root
+  return y;
+}
+
+/// The positions of the first largest elements along `axis`: of any NaN, the first.
+Expected positions(const Array& x, int axis) {
+  const int d = axis < 0 ? axis + x.shape.rank() : axis;
+  std::int64_t inner = 1;
+  for (int i = d + 1; i < x.shape.rank(); ++i) inner *= x.shape.dim(i);
+  const std::int64_t n = x.shape.dim(d);
+  Expected y;
+  for (std::int64_t line = 0; line < x.shape.numel() / n; ++line) {
+    const std::int64_t first = line / inner * n * inner + line % inner;
+    std::int64_t best = 0;
+    for (std::int64_t j = 1; j < n; ++j) {
+      const double value = x[first + j * inner], most = x[first + best * inner];
+      if (!std::isnan(most) && (value > most || std::isnan(value))) best = j;
+    }
+    y.values.push_back(static_cast<double>(best));
+  }
+  return y;
+}
+
+void add_folds(std::vector<Case>& cases, const Reduced& r) {
+  cases.push_back({.info = &ops::Min::info,
+                   .name = r.name,
+                   .inputs = {random(r.x, 4)},
+                   .run = [r](const std::vector<Variable>& x) { return min(x[0], r.axes, r.keepdim); },
+                   .reference = [r](const std::vector<Array>& in) { return smallest(in[0], r.axes); }});
+  for (const double p : {1.0, 2.0, 3.5})
+    cases.push_back({.info = &ops::Norm::info,
+                     .name = fmt::format("{}_of_{}_tenths", r.name, std::lround(10 * p)),
+                     .inputs = {random(r.x, 5)},
+                     .run = [r, p](const std::vector<Variable>& x) { return norm(x[0], p, r.axes, r.keepdim); },
+                     .reference = [r, p](const std::vector<Array>& in) { return norms(in[0], p, r.axes); }});
+  if (r.x.shape.numel() < 5000)  // a longer product leaves the range of f16
+    cases.push_back({.info = &ops::Prod::info,
+                     .name = r.name,
+                     .inputs = {random(r.x, 6, 0.5, 1.5)},
+                     .run = [r](const std::vector<Variable>& x) { return prod(x[0], r.axes, r.keepdim); },
+                     .reference = [r](const std::vector<Array>& in) { return products(in[0], r.axes); }});
+  if (r.axes.size() != 1) return;
+  cases.push_back({.info = &ops::MaxAlong::info,
+                   .name = r.name,
+                   .inputs = {random(r.x, 7)},
+                   .run = [r](const std::vector<Variable>& x) { return max(x[0], r.axes[0], r.keepdim).values; },
+                   .reference = [r](const std::vector<Array>& in) { return largest(in[0], r.axes); }});
+  cases.push_back({.info = &ops::MinAlong::info,
+                   .name = r.name,
+                   .inputs = {random(r.x, 8)},
+                   .run = [r](const std::vector<Variable>& x) { return min(x[0], r.axes[0], r.keepdim).values; },
+                   .reference = [r](const std::vector<Array>& in) { return smallest(in[0], r.axes); }});
+  cases.push_back({.info = &ops::ArgMax::info,
+                   .name = r.name,
+                   .inputs = {random(r.x, 9)},
+                   .run = [r](const std::vector<Variable>& x) { return argmax(x[0], r.axes[0], r.keepdim); },
+                   .reference = [r](const std::vector<Array>& in) { return positions(in[0], r.axes[0]); },
+                   .differentiable = false,
+                   .nan_must_show = false});
+}
+
 Expected softmax_reference(const Array& x, int axis, bool log) {
   Expected y{std::vector<double>(x.values.size()), {}, {}};
   const int d = x.shape.rank() == 0 ? 0 : (axis < 0 ? axis + x.shape.rank() : axis);
@@ -131,7 +217,7 @@ Expected softmax_reference(const Array& x, int axis, bool log) {
 
 std::vector<Case> reduce_cases() {
   std::vector<Case> cases;
-  for (const Axes& r : reductions()) {
+  for (const Reduced& r : reductions()) {
     cases.push_back({.info = &ops::Sum::info,
                      .name = r.name,
                      .inputs = {random(r.x, 1)},
@@ -148,6 +234,7 @@ std::vector<Case> reduce_cases() {
                      .run = [r](const std::vector<Variable>& x) { return max(x[0], r.axes, r.keepdim); },
                      .reference = [r](const std::vector<Array>& in) { return largest(in[0], r.axes); }});
   }
+  for (const Reduced& r : reductions()) add_folds(cases, r);
   // Nothing to add: 0, and 0 / 0 for the mean.
   cases.push_back({.info = &ops::Sum::info,
                    .name = "empty",

@@ -14,9 +14,10 @@ struct Call {
   std::vector<Variable> (*call)(Arguments&);
 };
 
-const std::vector<Call>& function_calls();  ///< autograd/functions/ and the operators
-const std::vector<Call>& movement_calls();  ///< those that index, scan, sort or rearrange
-const std::vector<Call>& module_calls();    ///< nn/: made with hostile options, then run
-const std::vector<Call>& tensor_calls();    ///< methods of Tensor and Shape
+const std::vector<Call>& elementwise_calls();  ///< autograd/functions/{elementwise,math,comparison}.h, the operators
+const std::vector<Call>& function_calls();     ///< the other headers of autograd/functions/
+const std::vector<Call>& movement_calls();     ///< functions that index, scan, sort or rearrange
+const std::vector<Call>& module_calls();       ///< nn/: made with hostile options, then run
+const std::vector<Call>& tensor_calls();       ///< methods of Tensor and Shape
 
 }  // namespace binade::fuzz

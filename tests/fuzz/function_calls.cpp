@@ -9,13 +9,6 @@ namespace {
 using A = Arguments&;
 using Out = std::vector<Variable>;
 
-/// Two operands that broadcast.
-std::pair<Variable, Variable> pair(A a) {
-  const auto one = [&](std::int64_t e) { return a.draws().one_in(4) ? 1 : e; };
-  Variable x = a.tensor({one(a.b), one(a.t), one(a.d)});
-  return {x, a.draws().one_in(3) ? a.tensor({one(a.d)}) : a.tensor({one(a.b), one(a.t), one(a.d)})};
-}
-
 Reduction reduction(A a) { return static_cast<Reduction>(a.draws().below(4)); }
 
 std::vector<int> axes(A a) {
@@ -85,64 +78,11 @@ Out pack(AddNormResult r) { return {r.h, r.y}; }
 
 const std::vector<Call>& function_calls() {
   static const std::vector<Call> all{
-      {"relu", [](A a) -> Out { return {relu(a.any())}; }},
-      {"gelu", [](A a) -> Out { return {gelu(a.any())}; }},
-      {"gelu_tanh", [](A a) -> Out { return {gelu_tanh(a.any())}; }},
-      {"silu", [](A a) -> Out { return {silu(a.any())}; }},
-      {"sigmoid", [](A a) -> Out { return {sigmoid(a.any())}; }},
-      {"tanh", [](A a) -> Out { return {tanh(a.any())}; }},
-      {"erf", [](A a) -> Out { return {erf(a.any())}; }},
-      {"exp", [](A a) -> Out { return {exp(a.any())}; }},
-      {"log", [](A a) -> Out { return {log(a.any())}; }},
-      {"softplus", [](A a) -> Out { return {softplus(a.any())}; }},
-      {"sqrt", [](A a) -> Out { return {sqrt(a.any())}; }},
-      {"pow", [](A a) -> Out { return {pow(a.any(), a.real(2))}; }},
-      {"square", [](A a) -> Out { return {square(a.any())}; }},
-      {"clamp", [](A a) -> Out { return {clamp(a.any(), a.real(-1), a.real(1))}; }},
-      {"abs", [](A a) -> Out { return {abs(a.any())}; }},
-      {"neg", [](A a) -> Out { return {-a.any()}; }},
-      {"add_scalar", [](A a) -> Out { return {a.any() + a.real(2)}; }},
-      {"mul_scalar", [](A a) -> Out { return {a.any() * a.real(2)}; }},
-      {"div_scalar", [](A a) -> Out { return {a.any() / a.real(2)}; }},
-      {"scalar_sub", [](A a) -> Out { return {a.real(2) - a.any()}; }},
-      {"scalar_div", [](A a) -> Out { return {a.real(2) / a.any()}; }},
-      {"add",
+      {"reductions of whole numbers",
        [](A a) -> Out {
-         const auto [x, y] = pair(a);
-         return {x + y};
+         const Variable x = a.flag() ? a.indices({a.t, a.d}, 300) : a.mask({a.t, a.d});
+         return {sum(x, a.axis(2)), prod(x, axes(a)), max(x, axes(a)), min(x, axes(a)), argmax(x)};
        }},
-      {"sub",
-       [](A a) -> Out {
-         const auto [x, y] = pair(a);
-         return {x - y};
-       }},
-      {"mul",
-       [](A a) -> Out {
-         const auto [x, y] = pair(a);
-         return {x * y};
-       }},
-      {"div",
-       [](A a) -> Out {
-         const auto [x, y] = pair(a);
-         return {x / y};
-       }},
-      {"maximum",
-       [](A a) -> Out {
-         const auto [x, y] = pair(a);
-         return {maximum(x, y)};
-       }},
-      {"minimum",
-       [](A a) -> Out {
-         const auto [x, y] = pair(a);
-         return {minimum(x, y)};
-       }},
-      {"where",
-       [](A a) -> Out {
-         const auto [x, y] = pair(a);
-         return {where(a.mask({a.b, a.t, a.d}), x, y)};
-       }},
-      {"cast", [](A a) -> Out { return {cast(a.any(), a.dtype())}; }},
-      {"dropout", [](A a) -> Out { return {dropout(a.any(), a.real(0.5))}; }},
       {"sum",
        [](A a) -> Out {
          return {sum(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
@@ -154,6 +94,82 @@ const std::vector<Call>& function_calls() {
       {"max",
        [](A a) -> Out {
          return {max(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
+       }},
+      {"prod",
+       [](A a) -> Out {
+         return {prod(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
+       }},
+      {"min",
+       [](A a) -> Out {
+         return {min(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
+       }},
+      {"any",
+       [](A a) -> Out {
+         return {any(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
+       }},
+      {"all",
+       [](A a) -> Out {
+         return {all(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
+       }},
+      {"max_along",
+       [](A a) -> Out {
+         const auto [values, indices] = max(a.tensor({a.b, a.t, a.d}), a.axis(3), a.flag());
+         return {values, indices};
+       }},
+      {"min_along",
+       [](A a) -> Out {
+         const auto [values, indices] = min(a.tensor({a.b, a.t, a.d}), a.axis(3), a.flag());
+         return {values, indices};
+       }},
+      {"argmax",
+       [](A a) -> Out {
+         const Variable x = a.tensor({a.b, a.t, a.d});
+         return {a.flag() ? argmax(x) : argmax(x, a.axis(3), a.flag())};
+       }},
+      {"argmin",
+       [](A a) -> Out {
+         const Variable x = a.tensor({a.b, a.t, a.d});
+         return {a.flag() ? argmin(x) : argmin(x, a.axis(3), a.flag())};
+       }},
+      {"norm",
+       [](A a) -> Out {
+         return {norm(a.tensor({a.b, a.t, a.d}), a.real(2), axes(a), a.flag())};
+       }},
+      {"logsumexp",
+       [](A a) -> Out {
+         return {logsumexp(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
+       }},
+      {"var",
+       [](A a) -> Out {
+         return {var(a.tensor({a.b, a.t, a.d}), axes(a), a.real(1), a.flag())};
+       }},
+      {"stddev",
+       [](A a) -> Out {
+         return {stddev(a.tensor({a.b, a.t, a.d}), axes(a), a.real(1), a.flag())};
+       }},
+      {"count_nonzero",
+       [](A a) -> Out {
+         return {count_nonzero(a.tensor({a.b, a.t, a.d}), axes(a))};
+       }},
+      {"tril",
+       [](A a) -> Out {
+         return {tril(a.tensor({a.b, a.t, a.d}), a.number(0))};
+       }},
+      {"triu",
+       [](A a) -> Out {
+         return {triu(a.tensor({a.b, a.t, a.d}), a.number(0))};
+       }},
+      {"diag",
+       [](A a) -> Out {
+         return {diag(a.flag() ? a.tensor({a.d}) : a.tensor({a.t, a.d}), a.number(0))};
+       }},
+      {"one_hot",
+       [](A a) -> Out {
+         return {one_hot(a.indices({a.b, a.t}, 4), a.number(4))};
+       }},
+      {"meshgrid",
+       [](A a) -> Out {
+         return meshgrid({a.tensor({a.b}), a.tensor({a.t})});
        }},
       {"softmax",
        [](A a) -> Out {

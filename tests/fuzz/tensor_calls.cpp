@@ -1,3 +1,6 @@
+#include <memory>
+
+#include "binade/core/make.h"
 #include "tests/fuzz/calls.h"
 
 namespace binade::fuzz {
@@ -20,6 +23,40 @@ const std::vector<Call>& tensor_calls() {
       {"Tensor::zeros", [](A a) -> Out { return {Tensor::zeros(shape(a), a.dtype())}; }},
       {"Tensor::full", [](A a) -> Out { return {Tensor::full(shape(a), a.real(1), a.dtype())}; }},
       {"Tensor::from", [](A a) -> Out { return {Tensor::from(std::vector<float>(6), shape(a))}; }},
+      {"Tensor::from_blob",
+       [](A a) -> Out {
+         const auto memory = std::make_shared<std::vector<float>>(64);
+         const Shape wanted = shape(a);
+         check<ArgumentError>(wanted.numel() <= 64, "the memory is too small");
+         return {
+             Tensor::from_blob(memory->data() + (a.flag() ? 0 : 1), wanted, DType::f32, Device::cpu(), memory).clone()};
+       }},
+      {"Tensor::[]", [](A a) -> Out { return {some(a)[a.number(0)]}; }},
+      {"arange",
+       [](A a) -> Out {
+         if (a.flag()) return {arange(a.number(0), a.number(9), a.number(2), a.dtype())};
+         return {arange(a.real(0), a.real(2), a.real(0.25), a.dtype())};
+       }},
+      {"linspace", [](A a) -> Out { return {linspace(a.real(0), a.real(1), a.number(5), a.dtype())}; }},
+      {"eye", [](A a) -> Out { return {eye(a.number(3), a.number(4), a.dtype())}; }},
+      {"rand", [](A a) -> Out { return {rand(shape(a), a.dtype())}; }},
+      {"randn", [](A a) -> Out { return {randn(shape(a), a.dtype())}; }},
+      {"normal of numbers", [](A a) -> Out { return {normal(a.real(0), a.real(1), shape(a), a.dtype())}; }},
+      {"randint", [](A a) -> Out { return {randint(a.number(0), a.number(9), shape(a), a.dtype())}; }},
+      {"randperm", [](A a) -> Out { return {randperm(a.number(a.d))}; }},
+      {"bernoulli", [](A a) -> Out { return {bernoulli(some(a))}; }},
+      {"multinomial",
+       [](A a) -> Out {
+         return {multinomial(rand(Shape{a.t, a.d}), a.number(1), a.flag())};
+       }},
+      {"full_like",
+       [](A a) -> Out {
+         return {full_like(some(a), a.real(1)), zeros_like(some(a)), ones_like(some(a))};
+       }},
+      {"rand_like",
+       [](A a) -> Out {
+         return {rand_like(some(a)), randn_like(some(a))};
+       }},
       {"Tensor::scalar", [](A a) -> Out { return {Tensor::scalar(a.real(1), a.dtype())}; }},
       {"Tensor::reshape", [](A a) -> Out { return {some(a).reshape(shape(a))}; }},
       {"Tensor::channel_slice", [](A a) -> Out { return {some(a).channel_slice(a.number(0), a.number(1))}; }},

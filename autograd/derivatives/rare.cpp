@@ -1,0 +1,177 @@
+#include "binade/autograd/derivatives/constant_slope.h"
+#include "binade/autograd/derivatives/formulas.h"
+#include "binade/autograd/derivatives/operands.h"
+#include "binade/autograd/derivatives/table.h"
+#include "binade/autograd/functions/comparison.h"
+#include "binade/autograd/functions/math.h"
+
+/// Derivatives of the ops in core/ops/math_functions.h, rounding.h, activations.h and rare_binary.h, and of the
+/// activations of unary.h that are built from them.
+namespace binade::derivatives {
+namespace {
+
+using Call = const RecordedCall&;
+
+Variable gy(Call call) { return wide(call.gy()); }
+Variable x(Call call) { return wide(call.input(0, 0)); }
+Variable y(Call call) { return wide(call.output(0, 0)); }
+
+Variable zero_beside(const Variable& v) { return Tensor::zeros(Shape{}, v.dtype(), v.device()); }
+/// Returns v where the condition holds, else 0.
+Variable only_where(const Variable& condition, const Variable& v) { return where(condition, v, zero_beside(v)); }
+/// The negative part of x, so that exp() of the elements that are not taken cannot overflow.
+Variable not_above_zero(const Variable& v) { return minimum(v, zero_beside(v)); }
+
+template <class Op>
+Variables constant_slope(Call call) {
+  return {apply_one<ConstantSlope<Op>>(call.params<Op>(), {call.gy(), call.saved(0)})};
+}
+Variables no_slope(Call) { return Variables(1); }
+
+Variables elu_gradient(Call c) {
+  return {where(x(c) > 0, gy(c), gy(c) * exp(not_above_zero(x(c))) * c.params<ops::Elu>().alpha)};
+}
+Variables selu_gradient(Call c) {
+  using Selu = ops::Selu;
+  return {where(x(c) > 0, gy(c), gy(c) * exp(not_above_zero(x(c))) * Selu::kAlpha) * Selu::kScale};
+}
+Variables celu_gradient(Call c) {
+  return {where(x(c) > 0, gy(c), gy(c) * exp(not_above_zero(x(c)) / c.params<ops::Celu>().alpha))};
+}
+Variables hardswish_gradient(Call c) {
+  const Variable between = gy(c) * ((x(c) * 2.0 + 3.0) / 6.0);
+  return {where(x(c) >= 3, gy(c), only_where(x(c) > -3, between))};
+}
+Variables mish_gradient(Call c) {
+  const Variable t = tanh(softplus(x(c)));
+  return {gy(c) * (t + x(c) * sigmoid(x(c)) * (1.0 - square(t)))};
+}
+Variables softplus_beta_gradient(Call c) {
+  const auto& p = c.params<ops::SoftplusBeta>();
+  const Variable scaled = x(c) * p.beta;
+  return {where(scaled > p.threshold, gy(c), gy(c) * sigmoid(scaled))};
+}
+
+Variables atan2_gradients(Call call) {
+  const Operands in = Operands::of<ops::Atan2>(call);
+  const Variable square_sum = square(in.a) + square(in.b);
+  return {sum_to(gy(call) * in.b / square_sum, call.described(0).shape),
+          sum_to(-gy(call) * in.a / square_sum, call.described(1).shape)};
+}
+Variables tensor_pow_gradients(Call call) {
+  const Operands in = Operands::of<ops::TensorPow>(call);
+  return {sum_to(only_where(in.b != 0, gy(call) * in.b * pow(in.a, in.b - 1.0)), call.described(0).shape),
+          sum_to(only_where(logical_not(logical_and(in.a == 0, in.b >= 0)), gy(call) * pow(in.a, in.b) * log(in.a)),
+                 call.described(1).shape)};
+}
+/// gradient of a is gy; that of b is -gy times the quotient, rounded.
+template <class Op>
+Variables remainder_gradients(Call call) {
+  Variables g(2);
+  if (call.needs(0)) g[0] = sum_to(call.gy(), call.described(0).shape);
+  if (!call.needs(1)) return g;
+  const Operands in = Operands::of<Op>(call);
+  const bool truncates = std::is_same_v<Op, ops::Fmod>;
+  g[1] = sum_to(-gy(call) * (truncates ? trunc(in.a / in.b) : floor_divide(in.a, in.b)), call.described(1).shape);
+  return g;
+}
+Variables hypot_gradients(Call call) {
+  const Operands in = Operands::of<ops::Hypot>(call);
+  const Variable radius = hypot(in.a, in.b);
+  return {sum_to(only_where(in.a != 0, gy(call) * (in.a / radius)), call.described(0).shape),
+          sum_to(only_where(in.b != 0, gy(call) * (in.b / radius)), call.described(1).shape)};
+}
+Variables copysign_gradients(Call call) {
+  if (!call.needs(0)) return Variables(2);
+  const Operands in = Operands::of<ops::Copysign>(call);
+  const Variable one = Tensor::scalar(1, in.b.dtype(), in.b.device());
+  return {sum_to(gy(call) * (sign(in.a) * copysign(one, in.b)), call.described(0).shape), {}};
+}
+Variables logaddexp_gradients(Call call) {
+  const Operands in = Operands::of<ops::LogAddExp>(call);
+  return {sum_to(gy(call) * sigmoid(in.a - in.b), call.described(0).shape),
+          sum_to(gy(call) * sigmoid(in.b - in.a), call.described(1).shape)};
+}
+Variables xlogy_gradients(Call call) {
+  const Operands in = Operands::of<ops::Xlogy>(call);
+  return {sum_to(only_where(logical_or(in.a != 0, in.b > 0), gy(call) * log(in.b)), call.described(0).shape),
+          sum_to(only_where(in.a != 0, gy(call) * in.a / in.b), call.described(1).shape)};
+}
+Variables prelu_gradients(Call call) {
+  const Operands in = Operands::of<ops::Prelu>(call);
+  const Variable above = in.a > 0;
+  return {sum_to(where(above, gy(call), gy(call) * in.b), call.described(0).shape),
+          sum_to(where(above, zero_beside(gy(call)), gy(call) * in.a), call.described(1).shape)};
+}
+Variables norm_slope_gradients(Call call) {
+  const Operands in = Operands::of<ops::NormSlope>(call);
+  const double p = call.params<ops::NormSlope>().p;
+  if (p == 1) return Variables(2);
+  const Variable share = abs(in.a) / in.b;
+  const Variable value = apply_one<ops::NormSlope>({p}, {in.a, in.b});
+  const Variable of_a = p == 2 ? gy(call) / in.b : gy(call) * pow(share, p - 2) / in.b * (p - 1);
+  return {sum_to(only_where(in.b != 0, of_a), call.described(0).shape),
+          sum_to(only_where(in.b != 0, -gy(call) * value / in.b * (p - 1)), call.described(1).shape)};
+}
+
+constexpr Entry kEntries[] = {
+    {&ops::Sin::info, [](Call c) -> Variables { return {gy(c) * cos(x(c))}; }},
+    {&ops::Cos::info, [](Call c) -> Variables { return {-gy(c) * sin(x(c))}; }},
+    {&ops::Tan::info, [](Call c) -> Variables { return {gy(c) * (square(y(c)) + 1.0)}; }},
+    {&ops::Asin::info, [](Call c) -> Variables { return {gy(c) * rsqrt(1.0 - square(x(c)))}; }},
+    {&ops::Acos::info, [](Call c) -> Variables { return {-gy(c) * rsqrt(1.0 - square(x(c)))}; }},
+    {&ops::Atan::info, [](Call c) -> Variables { return {gy(c) / (square(x(c)) + 1.0)}; }},
+    {&ops::Sinh::info, [](Call c) -> Variables { return {gy(c) * cosh(x(c))}; }},
+    {&ops::Cosh::info, [](Call c) -> Variables { return {gy(c) * sinh(x(c))}; }},
+    {&ops::Asinh::info, [](Call c) -> Variables { return {gy(c) * rsqrt(square(x(c)) + 1.0)}; }},
+    {&ops::Acosh::info, [](Call c) -> Variables { return {gy(c) * rsqrt(square(x(c)) - 1.0)}; }},
+    {&ops::Atanh::info, [](Call c) -> Variables { return {gy(c) / (1.0 - square(x(c)))}; }},
+    {&ops::Log1p::info, [](Call c) -> Variables { return {gy(c) / (x(c) + 1.0)}; }},
+    {&ops::Expm1::info, [](Call c) -> Variables { return {gy(c) * exp(x(c))}; }},
+    {&ops::Log2::info, [](Call c) -> Variables { return {gy(c) / (x(c) * math::kLn2)}; }},
+    {&ops::Log10::info, [](Call c) -> Variables { return {gy(c) / (x(c) * 2.30258509299404568402)}; }},
+    {&ops::Exp2::info, [](Call c) -> Variables { return {gy(c) * y(c) * math::kLn2}; }},
+    {&ops::Rsqrt::info, [](Call c) -> Variables { return {gy(c) * pow(y(c), 3.0) * -0.5}; }},
+    {&ops::Erfinv::info,
+     [](Call c) -> Variables { return {gy(c) * exp(square(y(c))) * 0.88622692545275801365}; }},  // sqrt(pi) / 2
+    {&ops::Lgamma::info, [](Call c) -> Variables { return {gy(c) * digamma(x(c))}; }},
+    {&ops::Digamma::info, nullptr, "there is no function for the derivative of trigamma"},
+    {&ops::Sign::info, no_slope},
+    {&ops::Floor::info, no_slope},
+    {&ops::Ceil::info, no_slope},
+    {&ops::Trunc::info, no_slope},
+    {&ops::Round::info, no_slope},
+    {&ops::Frac::info, [](Call c) -> Variables { return {c.gy()}; }},
+    {&ops::NanToNum::info, constant_slope<ops::NanToNum>},
+    {&ops::LeakyRelu::info, constant_slope<ops::LeakyRelu>},
+    {&ops::Elu::info, elu_gradient},
+    {&ops::Hardswish::info, hardswish_gradient},
+    {&ops::Mish::info, mish_gradient},
+    {&ops::Selu::info, selu_gradient},
+    {&ops::Celu::info, celu_gradient},
+    {&ops::SoftplusBeta::info, softplus_beta_gradient},
+    {&ops::Hardsigmoid::info, constant_slope<ops::Hardsigmoid>},
+    {&ops::Hardtanh::info, constant_slope<ops::Hardtanh>},
+    {&ops::Logsigmoid::info, [](Call c) -> Variables { return {gy(c) * sigmoid(-x(c))}; }},
+    {&ops::Hardshrink::info, constant_slope<ops::Hardshrink>},
+    {&ops::Softshrink::info, constant_slope<ops::Softshrink>},
+    {&ops::Tanhshrink::info, [](Call c) -> Variables { return {gy(c) * square(tanh(x(c)))}; }},
+    {&ops::Threshold::info, constant_slope<ops::Threshold>},
+    {&ops::Atan2::info, atan2_gradients},
+    {&ops::TensorPow::info, tensor_pow_gradients},
+    {&ops::Fmod::info, remainder_gradients<ops::Fmod>},
+    {&ops::Remainder::info, remainder_gradients<ops::Remainder>},
+    {&ops::FloorDivide::info, [](Call) { return Variables(2); }},
+    {&ops::Hypot::info, hypot_gradients},
+    {&ops::Copysign::info, copysign_gradients},
+    {&ops::LogAddExp::info, logaddexp_gradients},
+    {&ops::Xlogy::info, xlogy_gradients},
+    {&ops::Prelu::info, prelu_gradients},
+    {&ops::NormSlope::info, norm_slope_gradients},
+};
+
+}  // namespace
+
+std::span<const Entry> derivatives_of_rare_ops() { return kEntries; }
+
+}  // namespace binade::derivatives

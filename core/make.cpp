@@ -1,0 +1,192 @@
+#include "binade/core/make.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "binade/core/kernels/random.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
+#include "binade/core/step_context.h"
+
+namespace binade {
+namespace {
+
+/// Returns the random stream of the next random tensor.
+RandomStream next_stream() { return random_stream(RngPurpose::kTensor, step_context().tape_index++); }
+
+bool finite(double x) { return x - x == 0; }
+
+/// Returns `count` elements value(i), of type T, as `dtype` on `device`.
+template <class T, class F>
+Tensor made(std::int64_t count, DType dtype, Device device, F&& value) {
+  Tensor t = Tensor::empty(Shape{count}, kDTypeOf<T>);
+  T* to = t.mutable_data<T>();
+  for (std::int64_t i = 0; i < count; ++i) to[i] = value(i);
+  return t.to(dtype).to(device);
+}
+
+Tensor drawn(std::string_view function, RandomArgs args, const Shape& shape, DType dtype, Device device) {
+  if (args.distribution != Distribution::kBelow)
+    check<DTypeError>(is_floating(dtype), "{}: wanted a floating dtype, got {}", function, name_of(dtype));
+  Tensor y = Tensor::empty(shape, dtype, device);
+  args.stream = next_stream();
+  args.out = output(y);
+  args.count = y.numel();
+  if (args.count > 0) kernels(device).random(args);
+  return y;
+}
+
+/// A captured step would repeat numbers that the host has drawn: reading from the device refuses the capture.
+void refuse_capture(Device device) {
+  if (device.type != DeviceType::kCpu) static_cast<void>(Tensor::scalar(0, DType::f32, device).item());
+}
+
+/// Returns word pair i of the stream as a number in [0, 1), a multiple of 2^-53.
+double uniform53(const RandomStream& stream, std::uint64_t i) {
+  const std::uint64_t word = std::uint64_t{stream.word(2 * i)} << 32 | stream.word(2 * i + 1);
+  return static_cast<double>(word >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+Tensor arange_of(double begin, double end, double step, DType dtype, Device device) {
+  check<ArgumentError>(finite(begin) && finite(end) && finite(step) && step != 0,
+                       "arange: wanted finite bounds and a step other than 0, got {} to {} by {}", begin, end, step);
+  const double count = std::max(0.0, std::ceil((end - begin) / step));
+  check<ShapeError>(count < 0x1p62, "arange: {} to {} by {} has too many elements", begin, end, step);
+  static_cast<void>(Shape{static_cast<std::int64_t>(count)});
+  return made<double>(static_cast<std::int64_t>(count), dtype, device,
+                      [&](std::int64_t i) { return begin + static_cast<double>(i) * step; });
+}
+
+Tensor arange_of(std::int64_t begin, std::int64_t end, std::int64_t step, DType dtype, Device device) {
+  check<ArgumentError>(step != 0, "arange: wanted a step other than 0, got {} to {} by 0", begin, end);
+  // Unsigned, because the distance of two whole numbers may not fit in 64 bits with a sign.
+  const bool empty = step > 0 ? begin >= end : begin <= end;
+  const auto first = static_cast<std::uint64_t>(begin), last = static_cast<std::uint64_t>(end);
+  const std::uint64_t distance = step > 0 ? last - first : first - last;
+  const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : -static_cast<std::uint64_t>(step);
+  const std::uint64_t count = empty ? 0 : (distance - 1) / stride + 1;
+  check<ShapeError>(count <= std::uint64_t{1} << 62, "arange: {} to {} by {} has too many elements", begin, end, step);
+  return made<std::int64_t>(static_cast<std::int64_t>(count), dtype, device, [&](std::int64_t i) {
+    return static_cast<std::int64_t>(first + static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
+  });
+}
+
+Tensor linspace(double begin, double end, std::int64_t count, DType dtype, Device device) {
+  check<ArgumentError>(finite(begin) && finite(end), "linspace: wanted finite bounds, got {} and {}", begin, end);
+  check<ArgumentError>(count >= 0, "linspace: wanted 0 or more numbers, got {}", count);
+  const double step = count > 1 ? (end - begin) / static_cast<double>(count - 1) : 0;
+  return made<double>(count, dtype, device, [&](std::int64_t i) {  // from the nearer end, so that both ends are exact
+    return i < (count + 1) / 2 ? begin + static_cast<double>(i) * step
+                               : end - static_cast<double>(count - 1 - i) * step;
+  });
+}
+
+Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype, Device device) {
+  const Shape shape{rows, columns < 0 ? rows : columns};
+  Tensor t = Tensor::zeros(shape, DType::u8);
+  for (std::int64_t i = 0; i < std::min(rows, shape.cols()); ++i)
+    t.mutable_data<std::uint8_t>()[i * shape.cols() + i] = 1;
+  return t.to(dtype).to(device);
+}
+
+Tensor zeros_like(const Tensor& x) { return Tensor::zeros(x.shape(), x.dtype(), x.device()); }
+Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
+Tensor full_like(const Tensor& x, double value) { return Tensor::full(x.shape(), value, x.dtype(), x.device()); }
+Tensor rand_like(const Tensor& x) { return rand(x.shape(), x.dtype(), x.device()); }
+Tensor randn_like(const Tensor& x) { return randn(x.shape(), x.dtype(), x.device()); }
+
+Tensor rand(const Shape& shape, DType dtype, Device device) {
+  return drawn("rand", {.distribution = Distribution::kUniform}, shape, dtype, device);
+}
+
+Tensor randn(const Shape& shape, DType dtype, Device device) {
+  return drawn("randn", {.distribution = Distribution::kNormal}, shape, dtype, device);
+}
+
+Tensor normal(double mean, double deviation, const Shape& shape, DType dtype, Device device) {
+  check<ArgumentError>(finite(mean) && finite(deviation) && deviation >= 0,
+                       "normal: wanted a finite mean and a deviation of 0 or more, got {} and {}", mean, deviation);
+  return drawn("normal", {.distribution = Distribution::kNormal, .a = mean, .b = deviation}, shape, dtype, device);
+}
+
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Device device) {
+  check<ArgumentError>(low < high, "randint: wanted low < high, got {} and {}", low, high);
+  const double least = static_cast<double>(low), most = static_cast<double>(high) - 1;
+  const auto holds = [&](double from, double to) { return from <= least && most <= to; };
+  const bool fits = dtype == DType::i64       ? true
+                    : dtype == DType::i32     ? holds(-0x1p31, 0x1p31 - 1)
+                    : dtype == DType::u8      ? holds(0, 255)
+                    : dtype == DType::boolean ? holds(0, 1)
+                                              : holds(-range_of(dtype).largest, range_of(dtype).largest);
+  check<ArgumentError>(fits, "randint: {} does not hold the numbers from {} to {}", name_of(dtype), low, high - 1);
+  return drawn("randint",
+               {.distribution = Distribution::kBelow,
+                .low = low,
+                .range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low)},
+               shape, dtype, device);
+}
+
+Tensor randperm(std::int64_t n, Device device) {
+  check<ArgumentError>(n >= 0, "randperm: wanted 0 or more numbers, got {}", n);
+  refuse_capture(device);
+  Tensor order = arange(std::int64_t{0}, n);
+  const RandomStream stream = next_stream();
+  std::int64_t* to = order.mutable_data<std::int64_t>();
+  for (std::int64_t i = n - 1; i > 0; --i) {
+    const auto j = static_cast<std::int64_t>(uniform53(stream, static_cast<std::uint64_t>(i)) *
+                                             static_cast<double>(i + 1));
+    std::swap(to[i], to[j]);
+  }
+  return order.to(device);
+}
+
+Tensor bernoulli(const Tensor& p) {
+  check<DTypeError>(is_floating(p.dtype()), "bernoulli: wanted floating probabilities, got {}", name_of(p.dtype()));
+  const Tensor dense = p.contiguous_copy();
+  return drawn("bernoulli", {.distribution = Distribution::kBernoulli, .p = input(dense)}, p.shape(), p.dtype(),
+               p.device());
+}
+
+Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement) {
+  check<ShapeError>(weights.defined() && (weights.rank() == 1 || weights.rank() == 2),
+                    "multinomial: wanted weights (n) or (rows, n), got {}", weights.shape());
+  check<ArgumentError>(count >= 0, "multinomial: wanted 0 or more draws, got {}", count);
+  const std::int64_t rows = weights.rank() == 1 ? 1 : weights.dim(0), n = weights.dim(-1);
+  const Shape shape = weights.rank() == 1 ? Shape{count} : Shape{rows, count};
+  Tensor drawn_positions = Tensor::empty(shape, DType::i64);
+  refuse_capture(weights.device());
+  const std::vector<double> all = weights.to_vector<double>();
+  const RandomStream stream = next_stream();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::vector<double> left(all.begin() + r * n, all.begin() + (r + 1) * n);
+    std::int64_t positive = 0;
+    for (const double w : left) {
+      check<ArgumentError>(w >= 0 && finite(w), "multinomial: wanted finite weights of 0 or more, got {} in row {}", w,
+                           r);
+      positive += w > 0;
+    }
+    check<ArgumentError>(count == 0 || positive >= (replacement ? 1 : count),
+                         "multinomial: row {} has {} positive weights for {} draws{}", r, positive, count,
+                         replacement ? "" : " without replacement");
+    std::vector<double> sums(left.size());
+    std::inclusive_scan(left.begin(), left.end(), sums.begin());
+    for (std::int64_t k = 0; k < count; ++k) {
+      const double at = uniform53(stream, static_cast<std::uint64_t>(r * count + k)) * sums.back();
+      auto found = static_cast<std::size_t>(std::ranges::upper_bound(sums, at) - sums.begin());
+      // Rounding may give the total itself, and the last weights may be 0.
+      if (found == left.size()) found = left.size() - 1;
+      while (left[found] == 0) --found;
+      drawn_positions.mutable_data<std::int64_t>()[r * count + k] = static_cast<std::int64_t>(found);
+      if (replacement) continue;
+      left[found] = 0;
+      std::inclusive_scan(left.begin(), left.end(), sums.begin());
+    }
+  }
+  return drawn_positions.to(weights.device());
+}
+
+}  // namespace binade

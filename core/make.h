@@ -1,0 +1,63 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "binade/core/tensor.h"
+
+/// Tensors made of numbers: ranges, identities, random numbers. Random numbers depend on the seed of the thread's
+/// Runtime, the step, the micro-batch and the position of the call among the ops and random tensors of the step, so
+/// that a resumed, replayed or recomputed step draws the same ones. Every device draws the same bits. Outside of a
+/// step, the numbers depend on how many ops and random tensors the thread has made before.
+namespace binade {
+
+/// Returns begin, begin + step, … below `end` (above it for a negative step). Element i is begin + i step, computed in
+/// f64 (i64 for whole numbers) and rounded once. Throws ArgumentError for a step of 0 or bounds that are not finite.
+Tensor arange_of(double begin, double end, double step, DType dtype, Device device);
+Tensor arange_of(std::int64_t begin, std::int64_t end, std::int64_t step, DType dtype, Device device);
+/// Whole arguments give i64, others f32, unless a dtype is given.
+template <Number T>
+Tensor arange(T begin, T end, T step = 1, DType dtype = std::is_integral_v<T> ? DType::i64 : DType::f32,
+              Device device = Device::cpu()) {
+  using Wide = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+  return arange_of(static_cast<Wide>(begin), static_cast<Wide>(end), static_cast<Wide>(step), dtype, device);
+}
+template <Number T>
+Tensor arange(T end) {
+  return arange(T(0), end);
+}
+/// Returns `count` numbers from `begin` to `end`, both included, at equal distances. One number is `begin`.
+Tensor linspace(double begin, double end, std::int64_t count, DType dtype = DType::f32, Device device = Device::cpu());
+/// Returns ones on the diagonal of a matrix of zeros; `columns` < 0: as many as rows.
+Tensor eye(std::int64_t rows, std::int64_t columns = -1, DType dtype = DType::f32, Device device = Device::cpu());
+
+/// Return a tensor with x's shape, dtype and device.
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, double value);
+Tensor rand_like(const Tensor& x);
+Tensor randn_like(const Tensor& x);
+
+/// Uniform numbers in [0, 1), multiples of 2^-24, rounded to `dtype` (a half may round to 1). Throws DTypeError unless
+/// it is floating.
+Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
+/// Standard normal numbers, by Box-Muller from 32-bit words: at most 6.7 in magnitude.
+Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
+/// Normal numbers with this mean and standard deviation. Throws ArgumentError if the latter is negative.
+Tensor normal(double mean, double deviation, const Shape& shape, DType dtype = DType::f32,
+              Device device = Device::cpu());
+/// Uniform whole numbers in [low, high), of any dtype that holds them. Throws ArgumentError unless low < high.
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64,
+               Device device = Device::cpu());
+/// A random order of 0 … n - 1 (i64). Drawn on the host, so a step that calls it for a GPU is not captured in a graph.
+Tensor randperm(std::int64_t n, Device device = Device::cpu());
+/// 1 with probability p[i], else 0, in the shape and dtype of p (floating). Probabilities below 0 count as 0, above 1
+/// as 1, NaN as 0.
+Tensor bernoulli(const Tensor& p);
+/// Draws `count` positions (i64) from each row of weights, (n) or (rows, n), with probabilities in proportion to the
+/// weights. Without replacement no position is drawn twice. Drawn on the host. Throws ArgumentError for weights that
+/// are negative, not finite or all 0, and if a row has fewer than `count` positive weights to draw without replacement.
+Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement = false);
+
+}  // namespace binade

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <optional>
+
+#include "binade/core/ops/reduce.h"
+
+/// Reductions that are folds of single elements (core/kernels/reduce.h): products, extrema with positions, truth
+/// values. Negative axes count from the end. A NaN counts as larger and as smaller than every number; of equal elements
+/// the first is taken. Each op throws ShapeError for an axis that x does not have and, unless said otherwise, where
+/// there are no elements to take from.
+namespace binade::ops {
+
+/// y = product of x over `axes`, all if empty; 1 if x has no elements. Whole numbers give i64, wrapped around. Computed
+/// in double. gx = gy times the product of the other elements, so that a 0 has a gradient. Saves x.
+struct Prod {
+  using Params = ReduceParams;
+  static constexpr OpInfo info{.name = "prod",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kFull,
+                               .numerics = {.ulp_f32 = 0.51, .ulp_half = 0.51},
+                               .family = OpFamily::kReduction};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+/// y = smallest element over `axes`, all if empty. Otherwise like Max.
+struct Min {
+  using Params = ReduceParams;
+  static constexpr OpInfo info{.name = "min",
+                               .inputs = "x",
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kMoves,
+                               .range = ranges::within};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+struct AlongParams {
+  int axis = -1;
+  bool keepdim = false;
+};
+
+/// The largest or smallest elements along one axis, and their positions (i64). The gradient goes to the element at the
+/// position. Saves the positions.
+struct MaxAlong {
+  using Params = AlongParams;
+  static constexpr OpInfo info{.name = "max_along",
+                               .inputs = "x",
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kMoves,
+                               .range = ranges::largest};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+struct MinAlong {
+  using Params = AlongParams;
+  static constexpr OpInfo info{.name = "min_along",
+                               .inputs = "x",
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kMoves,
+                               .range = ranges::within};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+/// Positions (i64) of the largest or smallest elements along an axis, or in row-major order of all of x without one.
+struct ArgParams {
+  std::optional<int> axis{};
+  bool keepdim = false;
+};
+struct ArgMax {
+  using Params = ArgParams;
+  static constexpr OpInfo info{
+      .name = "argmax", .inputs = "x", .policy_inputs = 0, .differentiable = false, .observed = Observed::kMoves};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) {}
+};
+struct ArgMin {
+  using Params = ArgParams;
+  static constexpr OpInfo info{
+      .name = "argmin", .inputs = "x", .policy_inputs = 0, .differentiable = false, .observed = Observed::kMoves};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) {}
+};
+
+/// True if any or all elements over `axes` (all axes if empty) are not 0; NaN is not 0. Without elements `any` gives
+/// false and `all` gives true.
+struct Any {
+  using Params = ReduceParams;
+  static constexpr OpInfo info{.name = "any",
+                               .inputs = "x",
+                               .policy_inputs = 0,
+                               .differentiable = false,
+                               .observed = Observed::kMoves,
+                               .range = ranges::probability};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) {}
+};
+struct All {
+  using Params = ReduceParams;
+  static constexpr OpInfo info{.name = "all",
+                               .inputs = "x",
+                               .policy_inputs = 0,
+                               .differentiable = false,
+                               .observed = Observed::kMoves,
+                               .range = ranges::probability};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) {}
+};
+
+/// y = (sum of |x|^p over `axes`)^(1 / p), all axes if empty, for a finite p other than 0; summed in f32 (f64 for f64),
+/// in which |x|^p may overflow. gx = gy sign(x) (|x| / y)^(p - 1), 0 where y = 0. Saves x and y. Throws ArgumentError
+/// for another p.
+struct Norm {
+  struct Params {
+    double p = 2;
+    std::vector<int> axes{};
+    bool keepdim = false;
+  };
+  static constexpr OpInfo info{.name = "norm",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kFull,
+                               .numerics = {.safe_low = -0x1p60, .safe_high = 0x1p60, .ulp_f32 = 4},
+                               .singularities = {{.input = 0, .at = 0, .derivative_only = true}},
+                               .range = ranges::not_negative};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+namespace detail {
+/// Returns the sum of whole numbers over the axes of `p`, as i64.
+Tensor sum_of_whole(const OpInfo& info, const Tensor& x, const ReduceParams& p);
+/// Returns the largest element of whole numbers over the axes of `p`, in their dtype.
+Tensor largest_of_whole(const OpInfo& info, const Tensor& x, const ReduceParams& p);
+}  // namespace detail
+
+}  // namespace binade::ops

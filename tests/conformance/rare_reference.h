@@ -1,0 +1,370 @@
+#pragma once
+
+#include "tests/conformance/reference.h"
+
+/// What the rare ops and the activations should give (reference.h).
+namespace binade::conformance {
+
+template <class Op>
+struct From {
+  static std::vector<typename Op::Params> params() { return {{}}; }
+};
+/// Samples in [Low, High] quarters.
+template <class Op, int kLow, int kHigh>
+struct Quarters : From<Op> {
+  static constexpr double low = kLow / 4.0, high = kHigh / 4.0;
+};
+
+template <>
+struct Reference<ops::Sin> {
+  static Real value(ops::NoParams, Real x) { return std::sin(x); }
+};
+template <>
+struct Reference<ops::Cos> {
+  static Real value(ops::NoParams, Real x) { return std::cos(x); }
+};
+template <>
+struct Reference<ops::Tan> {
+  static Real value(ops::NoParams, Real x) { return std::tan(x); }
+};
+template <>
+struct Sampling<ops::Tan> : Quarters<ops::Tan, -5, 5> {};
+template <>
+struct Reference<ops::Asin> {
+  static Real value(ops::NoParams, Real x) { return std::asin(x); }
+};
+template <>
+struct Sampling<ops::Asin> : Quarters<ops::Asin, -3, 3> {};
+template <>
+struct Reference<ops::Acos> {
+  static Real value(ops::NoParams, Real x) { return std::acos(x); }
+};
+template <>
+struct Sampling<ops::Acos> : Quarters<ops::Acos, -3, 3> {};
+template <>
+struct Reference<ops::Atan> {
+  static Real value(ops::NoParams, Real x) { return std::atan(x); }
+};
+template <>
+struct Reference<ops::Sinh> {
+  static Real value(ops::NoParams, Real x) { return std::sinh(x); }
+};
+template <>
+struct Reference<ops::Cosh> {
+  static Real value(ops::NoParams, Real x) { return std::cosh(x); }
+};
+template <>
+struct Reference<ops::Asinh> {
+  static Real value(ops::NoParams, Real x) { return std::asinh(x); }
+};
+template <>
+struct Reference<ops::Acosh> {
+  static Real value(ops::NoParams, Real x) { return std::acosh(x); }
+};
+template <>
+struct Sampling<ops::Acosh> : Quarters<ops::Acosh, 5, 16> {};
+template <>
+struct Reference<ops::Atanh> {
+  static Real value(ops::NoParams, Real x) { return std::atanh(x); }
+};
+template <>
+struct Sampling<ops::Atanh> : Quarters<ops::Atanh, -3, 3> {};
+template <>
+struct Reference<ops::Log1p> {
+  static Real value(ops::NoParams, Real x) { return std::log1p(x); }
+};
+template <>
+struct Sampling<ops::Log1p> : Quarters<ops::Log1p, -2, 16> {};
+template <>
+struct Reference<ops::Expm1> {
+  static Real value(ops::NoParams, Real x) { return std::expm1(x); }
+};
+template <>
+struct Reference<ops::Log2> {
+  static Real value(ops::NoParams, Real x) { return std::log2(x); }
+};
+template <>
+struct Sampling<ops::Log2> : Quarters<ops::Log2, 1, 16> {};
+template <>
+struct Reference<ops::Log10> {
+  static Real value(ops::NoParams, Real x) { return std::log10(x); }
+};
+template <>
+struct Sampling<ops::Log10> : Quarters<ops::Log10, 1, 16> {};
+template <>
+struct Reference<ops::Exp2> {
+  static Real value(ops::NoParams, Real x) { return std::exp2(x); }
+};
+template <>
+struct Reference<ops::Rsqrt> {
+  static Real value(ops::NoParams, Real x) { return 1 / std::sqrt(x); }
+};
+template <>
+struct Sampling<ops::Rsqrt> : Quarters<ops::Rsqrt, 1, 16> {};
+/// By bisection.
+template <>
+struct Reference<ops::Erfinv> {
+  static Real value(ops::NoParams, Real x) {
+    const Real a = std::fabs(x);
+    if (!(a < 1)) return a == 1 ? std::copysign(std::numeric_limits<Real>::infinity(), x) : std::nanl("");
+    Real low = 0, high = 16;
+    for (int i = 0; i < 100; ++i) {
+      const Real middle = (low + high) / 2;
+      (a < 0.5L ? std::erf(middle) < a : std::erfc(middle) > 1 - a) ? low = middle : high = middle;
+    }
+    return std::copysign(low, x);
+  }
+};
+template <>
+struct Sampling<ops::Erfinv> : Quarters<ops::Erfinv, -3, 3> {};
+template <>
+struct Reference<ops::Lgamma> {
+  static Real value(ops::NoParams, Real x) { return std::lgamma(x); }
+};
+template <>
+struct Sampling<ops::Lgamma> : Quarters<ops::Lgamma, 1, 16> {};
+/// Moves x above 60, where four terms of the series suffice.
+template <>
+struct Reference<ops::Digamma> {
+  static Real value(ops::NoParams, Real x) {
+    constexpr Real kPi = 3.14159265358979323846264338327950288L;
+    if (x == 0) return -std::copysign(std::numeric_limits<Real>::infinity(), x);
+    if (x < 0 && x == std::floor(x)) return std::nanl("");
+    if (x < 0) return value({}, 1 - x) - kPi / std::tan(kPi * (x - std::floor(x)));
+    Real y = 0;
+    for (; x < 60; ++x) y -= 1 / x;
+    const Real s = 1 / (x * x);
+    return y + std::log(x) - 1 / (2 * x) - s / 12 + s * s / 120 - s * s * s / 252 + s * s * s * s / 240;
+  }
+};
+template <>
+struct Sampling<ops::Digamma> : Quarters<ops::Digamma, 2, 16> {};
+
+template <>
+struct Reference<ops::Sign> {
+  static Real value(ops::NoParams, Real x) { return x != x ? x : static_cast<Real>((x > 0) - (x < 0)); }
+};
+template <>
+struct Reference<ops::Floor> {
+  static Real value(ops::NoParams, Real x) { return std::floor(x); }
+};
+template <>
+struct Reference<ops::Ceil> {
+  static Real value(ops::NoParams, Real x) { return std::ceil(x); }
+};
+template <>
+struct Reference<ops::Trunc> {
+  static Real value(ops::NoParams, Real x) { return x < 0 ? std::ceil(x) : std::floor(x); }
+};
+/// Half to even.
+template <>
+struct Reference<ops::Round> {
+  static Real value(ops::NoParams, Real x) {
+    const Real down = std::floor(x), rest = x - down;
+    if (rest != 0.5L) return rest < 0.5L ? down : rest == rest ? down + 1 : x;
+    return std::fmod(down, 2.0L) == 0 ? down : down + 1;
+  }
+};
+template <>
+struct Reference<ops::Frac> {
+  static Real value(ops::NoParams, Real x) { return x - (x < 0 ? std::ceil(x) : std::floor(x)); }
+};
+template <>
+struct Reference<ops::NanToNum> {
+  static Real value(const ops::NanToNum::Params& p, Real x) {
+    return std::isnan(x) ? p.nan : std::isinf(x) ? (x > 0 ? p.posinf : p.neginf) : x;
+  }
+};
+template <>
+struct Sampling<ops::NanToNum> {
+  static std::vector<ops::NanToNum::Params> params() { return {{0.5, 100, -96}}; }
+  static constexpr double low = -2, high = 2;
+  static constexpr bool nan_must_show = false;
+};
+
+template <>
+struct Reference<ops::LeakyRelu> {
+  static Real value(const ops::LeakyRelu::Params& p, Real x) { return x > 0 ? x : static_cast<Real>(p.slope) * x; }
+};
+template <>
+struct Sampling<ops::LeakyRelu> {
+  static std::vector<ops::LeakyRelu::Params> params() { return {{}, {0.25}}; }
+  static constexpr double low = -2, high = 2;
+};
+template <>
+struct Reference<ops::Elu> {
+  static Real value(const ops::Elu::Params& p, Real x) { return x > 0 ? x : p.alpha * std::expm1(x); }
+};
+template <>
+struct Sampling<ops::Elu> {
+  static std::vector<ops::Elu::Params> params() { return {{}, {0.75}}; }
+  static constexpr double low = -2, high = 2;
+};
+template <>
+struct Reference<ops::Hardswish> {
+  static Real value(ops::NoParams, Real x) { return x * (std::min(std::max(x + 3, 0.0L), 6.0L) / 6); }
+};
+template <>
+struct Sampling<ops::Hardswish> : Quarters<ops::Hardswish, -17, 17> {};
+template <>
+struct Reference<ops::Mish> {
+  static Real value(ops::NoParams, Real x) {
+    return x * std::tanh(x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)));
+  }
+};
+template <>
+struct Reference<ops::Selu> {
+  static Real value(ops::NoParams, Real x) {
+    return 1.0507009873554804934193349852946L * (x > 0 ? x : 1.6732632423543772848170429916717L * std::expm1(x));
+  }
+};
+template <>
+struct Reference<ops::Celu> {
+  static Real value(const ops::Celu::Params& p, Real x) { return x > 0 ? x : p.alpha * std::expm1(x / p.alpha); }
+};
+template <>
+struct Sampling<ops::Celu> {
+  static std::vector<ops::Celu::Params> params() { return {{}, {0.75}}; }
+  static constexpr double low = -2, high = 2;
+};
+template <>
+struct Reference<ops::SoftplusBeta> {
+  static Real value(const ops::SoftplusBeta::Params& p, Real x) {
+    const Real z = p.beta * x;
+    if (z > p.threshold) return x;
+    return (z > 0 ? z + std::log1p(std::exp(-z)) : std::log1p(std::exp(z))) / p.beta;
+  }
+};
+template <>
+struct Sampling<ops::SoftplusBeta> {
+  static std::vector<ops::SoftplusBeta::Params> params() { return {{2, 1.3}, {-1.5, 20}}; }
+  static constexpr double low = -2, high = 2;
+};
+template <>
+struct Reference<ops::Hardsigmoid> {
+  static Real value(ops::NoParams, Real x) { return x != x ? x : x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6; }
+};
+template <>
+struct Sampling<ops::Hardsigmoid> : Quarters<ops::Hardsigmoid, -17, 17> {};
+template <>
+struct Reference<ops::Hardtanh> {
+  static Real value(const ops::Hardtanh::Params& p, Real x) { return x < p.low ? p.low : x > p.high ? p.high : x; }
+};
+template <>
+struct Sampling<ops::Hardtanh> {
+  static std::vector<ops::Hardtanh::Params> params() { return {{}, {0, 6}}; }
+  static constexpr double low = -2, high = 2;
+};
+template <>
+struct Reference<ops::Logsigmoid> {
+  static Real value(ops::NoParams, Real x) { return x < 0 ? x - std::log1p(std::exp(x)) : -std::log1p(std::exp(-x)); }
+};
+template <>
+struct Reference<ops::Hardshrink> {
+  static Real value(const ops::Hardshrink::Params& p, Real x) { return std::fabs(x) <= p.lambda ? 0 : x; }
+};
+template <>
+struct Reference<ops::Softshrink> {
+  static Real value(const ops::Softshrink::Params& p, Real x) {
+    if (x != x) return x;
+    return x > p.lambda ? x - p.lambda : x < -p.lambda ? x + p.lambda : 0;
+  }
+};
+template <>
+struct Reference<ops::Tanhshrink> {
+  static Real value(ops::NoParams, Real x) {
+    // The terms of the series, where the difference would have no digits left in the reference either.
+    if (std::fabs(x) < 1e-3L) return x * x * x / 3 - 2 * x * x * x * x * x / 15;
+    return x - std::tanh(x);
+  }
+};
+template <>
+struct Reference<ops::Threshold> {
+  static Real value(const ops::Threshold::Params& p, Real x) { return x <= p.threshold ? p.value : x; }
+};
+template <>
+struct Sampling<ops::Threshold> {
+  static std::vector<ops::Threshold::Params> params() { return {{0.25, -1}}; }
+  static constexpr double low = -2, high = 2;
+};
+
+template <>
+struct Reference<ops::Atan2> {
+  static Real value(ops::NoParams, Real a, Real b) { return std::atan2(a, b); }
+};
+template <>
+struct Reference<ops::TensorPow> {
+  static Real value(ops::NoParams, Real a, Real b) { return a != a || b != b ? std::nanl("") : std::pow(a, b); }
+};
+template <>
+struct Sampling<ops::TensorPow> : Quarters<ops::TensorPow, 1, 8> {};
+template <>
+struct Reference<ops::Fmod> {
+  static Real value(ops::NoParams, Real a, Real b) { return std::fmod(a, b); }
+};
+template <>
+struct Sampling<ops::Fmod> : Quarters<ops::Fmod, 1, 8> {};
+/// Of operands with one sign, as the samples are; tests/conformance/whole_test.cpp has the others.
+template <>
+struct Reference<ops::Remainder> {
+  static Real value(ops::NoParams, Real a, Real b) {
+    const Real r = std::fmod(a, b);
+    return r < 0 ? r + b : b < 0 && r > 0 ? r + b : r;
+  }
+};
+template <>
+struct Sampling<ops::Remainder> : Quarters<ops::Remainder, 1, 8> {};
+template <>
+struct Reference<ops::FloorDivide> {
+  static Real value(ops::NoParams, Real a, Real b) {
+    if (b == 0) return a / b;
+    return (a - Reference<ops::Remainder>::value({}, a, b)) / b;
+  }
+};
+template <>
+struct Sampling<ops::FloorDivide> : Quarters<ops::FloorDivide, 1, 8> {};
+template <>
+struct Reference<ops::Hypot> {
+  static Real value(ops::NoParams, Real a, Real b) { return std::sqrt(a * a + b * b); }
+};
+template <>
+struct Reference<ops::Copysign> {
+  static Real value(ops::NoParams, Real a, Real b) { return std::copysign(a, b); }
+};
+template <>
+struct Sampling<ops::Copysign> : Quarters<ops::Copysign, -8, 8> {
+  static constexpr bool poison = false;  // a conversion may lose a NaN's sign
+};
+template <>
+struct Reference<ops::LogAddExp> {
+  static Real value(ops::NoParams, Real a, Real b) {
+    if (a == b) return a + std::log(2.0L);
+    return (a > b || a != a ? a : b) + std::log1p(std::exp(-std::fabs(a - b)));
+  }
+};
+template <>
+struct Reference<ops::Xlogy> {
+  static Real value(ops::NoParams, Real a, Real b) { return a == 0 && b == b ? 0 : a * std::log(b); }
+};
+template <>
+struct Sampling<ops::Xlogy> : Quarters<ops::Xlogy, 1, 8> {};
+template <>
+struct Reference<ops::Prelu> {
+  static Real value(ops::NoParams, Real a, Real b) { return a > 0 ? a : a * b; }
+};
+template <>
+struct Sampling<ops::Prelu> : Quarters<ops::Prelu, -8, 8> {
+  static constexpr bool nan_must_show = false;
+};
+template <>
+struct Reference<ops::NormSlope> {
+  static Real value(const ops::NormSlope::Params& p, Real a, Real b) {
+    if (b == 0) return 0;
+    if (p.p == 2) return a / b;
+    return std::copysign(std::pow(std::fabs(a) / b, static_cast<Real>(p.p) - 1), a);
+  }
+};
+template <>
+struct Sampling<ops::NormSlope> : Quarters<ops::NormSlope, 1, 8> {};
+
+}  // namespace binade::conformance

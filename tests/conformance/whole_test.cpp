@@ -1,0 +1,254 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "binade/autograd/functions.h"
+#include "binade/core/make.h"
+#include "tests/tested_device.h"
+
+/// Whole numbers, truth values, comparisons and promotion, against C++'s own arithmetic.
+namespace binade::conformance {
+namespace {
+
+using Whole = std::int64_t;
+constexpr DType kWholeTypes[] = {DType::i64, DType::i32, DType::u8, DType::boolean};
+
+/// The interesting numbers of a dtype.
+std::vector<Whole> numbers_of(DType dtype) {
+  switch (dtype) {
+    case DType::boolean: return {0, 1};
+    case DType::u8: return {0, 1, 2, 3, 7, 100, 128, 254, 255};
+    case DType::i32:
+      return {0,
+              1,
+              -1,
+              2,
+              -2,
+              3,
+              -3,
+              7,
+              -7,
+              16,
+              33,
+              123456789,
+              std::numeric_limits<std::int32_t>::min(),
+              std::numeric_limits<std::int32_t>::max()};
+    default:
+      return {0,
+              1,
+              -1,
+              2,
+              -3,
+              7,
+              -7,
+              63,
+              64,
+              (Whole{1} << 53) + 1,
+              -(Whole{1} << 53) - 1,
+              std::numeric_limits<Whole>::min(),
+              std::numeric_limits<Whole>::max()};
+  }
+}
+Tensor tensor_of(const std::vector<Whole>& values, Shape shape, DType dtype) {
+  return Tensor::from(values, shape).to(dtype).to(tested_device());
+}
+/// A whole number as a dtype stores it.
+Whole stored(Whole x, DType dtype) {
+  switch (dtype) {
+    case DType::boolean: return x != 0;
+    case DType::u8: return static_cast<std::uint8_t>(x);
+    case DType::i32: return static_cast<std::int32_t>(x);
+    default: return x;
+  }
+}
+Whole wrapped(__int128 x) { return static_cast<Whole>(static_cast<unsigned __int128>(x)); }
+
+/// Calls `f` for all pairs of numbers of all pairs of dtypes and compares with `expected` in the wider dtype, or in
+/// bool.
+void check_pairs(const std::string& name, const std::function<Variable(const Variable&, const Variable&)>& f,
+                 const std::function<Whole(Whole, Whole)>& expected, bool gives_bool, bool skips_zero = false,
+                 bool takes_bool = true) {
+  for (const DType ta : kWholeTypes)
+    for (const DType tb : kWholeTypes) {
+      const DType result = promoted(ta, tb);
+      if (!takes_bool && result == DType::boolean) {
+        EXPECT_THROW(f(tensor_of({1}, {1}, ta), tensor_of({1}, {1}, tb)), DTypeError) << name;
+        continue;
+      }
+      const std::vector<Whole> as = numbers_of(ta);
+      std::vector<Whole> bs;
+      for (const Whole b : numbers_of(tb))
+        if (b != 0 || !skips_zero) bs.push_back(b);
+      const auto rows = static_cast<Whole>(as.size()), columns = static_cast<Whole>(bs.size());
+      const Variable y = f(tensor_of(as, {rows, 1}, ta), tensor_of(bs, {columns}, tb));
+      ASSERT_EQ(y.dtype(), gives_bool ? DType::boolean : result) << name;
+      ASSERT_EQ(y.shape(), (Shape{rows, columns}));
+      const std::vector<Whole> got = y.value().to_vector<Whole>();
+      for (std::size_t i = 0; i < as.size(); ++i)
+        for (std::size_t j = 0; j < bs.size(); ++j)
+          ASSERT_EQ(got[i * bs.size() + j], stored(expected(as[i], bs[j]), y.dtype()))
+              << name << " of " << as[i] << " and " << bs[j] << ", " << name_of(ta) << " and " << name_of(tb);
+    }
+}
+
+TEST(WholeNumbers, SumsDifferencesAndProductsWrapAround) {
+  check_pairs(
+      "add", std::plus<>{}, [](__int128 a, __int128 b) { return wrapped(a + b); }, false);
+  check_pairs(
+      "sub", std::minus<>{}, [](__int128 a, __int128 b) { return wrapped(a - b); }, false, false, false);
+  check_pairs(
+      "mul", std::multiplies<>{}, [](__int128 a, __int128 b) { return wrapped(a * b); }, false);
+}
+
+TEST(WholeNumbers, DivisionIsThatOfPythonAndOfC) {
+  const auto floored = [](__int128 a, __int128 b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); };
+  check_pairs(
+      "floor_divide", floor_divide, [&](__int128 a, __int128 b) { return wrapped(floored(a, b)); }, false, true);
+  check_pairs(
+      "remainder", remainder, [&](__int128 a, __int128 b) { return wrapped(a - floored(a, b) * b); }, false, true);
+  check_pairs(
+      "fmod", fmod, [](__int128 a, __int128 b) { return wrapped(a % b); }, false, true);
+  const Tensor x = tensor_of({6, 7}, {2}, DType::i32), zero = tensor_of({2, 0}, {2}, DType::i32);
+  EXPECT_THROW(floor_divide(x, zero), ArgumentError);
+  EXPECT_THROW(remainder(x, zero), ArgumentError);
+  EXPECT_THROW(fmod(x, zero), ArgumentError);
+  const Variable quotient = x / zero;  // torch's true division
+  EXPECT_EQ(quotient.dtype(), DType::f32);
+  EXPECT_EQ(quotient.value().to_vector<double>(), (std::vector<double>{3, HUGE_VAL}));
+}
+
+TEST(WholeNumbers, ExtremaAndBits) {
+  check_pairs(
+      "maximum", maximum, [](Whole a, Whole b) { return std::max(a, b); }, false);
+  check_pairs(
+      "minimum", minimum, [](Whole a, Whole b) { return std::min(a, b); }, false);
+  check_pairs(
+      "and", bitwise_and, [](Whole a, Whole b) { return a & b; }, false);
+  check_pairs(
+      "or", bitwise_or, [](Whole a, Whole b) { return a | b; }, false);
+  check_pairs(
+      "xor", bitwise_xor, [](Whole a, Whole b) { return a ^ b; }, false);
+  check_pairs(
+      "left", bitwise_left_shift,
+      [](Whole a, Whole b) { return b < 0 || b > 63 ? 0 : wrapped(static_cast<__int128>(a) << b); }, false, false,
+      false);
+  check_pairs(
+      "right", bitwise_right_shift, [](Whole a, Whole b) { return b < 0 || b > 63 ? (a < 0 ? -1 : 0) : a >> b; }, false,
+      false, false);
+}
+
+TEST(WholeNumbers, ComparisonsAndLogicAreExact) {
+  check_pairs("eq", eq, std::equal_to<Whole>{}, true);
+  check_pairs("ne", ne, std::not_equal_to<Whole>{}, true);
+  check_pairs("lt", lt, std::less<Whole>{}, true);
+  check_pairs("le", le, std::less_equal<Whole>{}, true);
+  check_pairs("gt", gt, std::greater<Whole>{}, true);
+  check_pairs("ge", ge, std::greater_equal<Whole>{}, true);
+  check_pairs(
+      "and", logical_and, [](Whole a, Whole b) { return a != 0 && b != 0; }, true);
+  check_pairs(
+      "or", logical_or, [](Whole a, Whole b) { return a != 0 || b != 0; }, true);
+  check_pairs(
+      "xor", logical_xor, [](Whole a, Whole b) { return (a != 0) != (b != 0); }, true);
+}
+
+TEST(WholeNumbers, FunctionsOfOneNumber) {
+  for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
+    const std::vector<Whole> xs = numbers_of(dtype);
+    const Variable x = tensor_of(xs, {static_cast<Whole>(xs.size())}, dtype);
+    const auto check = [&](const Variable& y, const std::function<Whole(Whole)>& expected) {
+      ASSERT_EQ(y.dtype(), dtype);
+      const std::vector<Whole> got = y.value().to_vector<Whole>();
+      for (std::size_t i = 0; i < xs.size(); ++i) EXPECT_EQ(got[i], stored(expected(xs[i]), dtype)) << xs[i];
+    };
+    check(-x, [](__int128 a) { return wrapped(-a); });
+    check(abs(x), [](__int128 a) { return wrapped(a < 0 ? -a : a); });
+    check(sign(x), [](Whole a) { return (a > 0) - (a < 0); });
+    check(relu(x), [](Whole a) { return std::max<Whole>(a, 0); });
+    check(square(x), [](__int128 a) { return wrapped(a * a); });
+    check(~x, [](Whole a) { return ~a; });
+    check(floor(x), [](Whole a) { return a; });
+    check(clamp(x, -1.5, 2.5), [](Whole a) { return std::clamp<Whole>(a, -1, 2); });
+    EXPECT_EQ(exp(x).dtype(), DType::f32);
+  }
+  EXPECT_THROW(-Variable(tensor_of({1}, {1}, DType::boolean)), DTypeError);
+  EXPECT_THROW(bitwise_and(tensor_of({1}, {1}, DType::i32), Tensor::zeros({1}).to(tested_device())), DTypeError);
+}
+
+TEST(WholeNumbers, ScalarsFollowTorchsRule) {
+  const Variable x = tensor_of({1, 2, 250}, {3}, DType::u8);
+  EXPECT_EQ((x + 10).value().to_vector<Whole>(), (std::vector<Whole>{11, 12, 4}));
+  EXPECT_EQ((x + 10).dtype(), DType::u8);
+  EXPECT_EQ((3 - x).dtype(), DType::u8);
+  EXPECT_EQ((x * 2.5).dtype(), DType::f32);
+  EXPECT_EQ((x * 2.5).value().to_vector<double>(), (std::vector<double>{2.5, 5, 625}));
+  EXPECT_EQ((x / 2).value().to_vector<double>(), (std::vector<double>{0.5, 1, 125}));
+  EXPECT_EQ(((x == 1) + 1).dtype(), DType::i64);
+  EXPECT_EQ((x < 300).value().to_vector<Whole>(), (std::vector<Whole>{1, 1, 1}));
+  EXPECT_EQ((x > 1.5).value().to_vector<Whole>(), (std::vector<Whole>{0, 1, 1}));
+  EXPECT_EQ((2 >= x).value().to_vector<Whole>(), (std::vector<Whole>{1, 1, 0}));
+  const Variable f = Tensor::from({0.1f, 0.5f}).to(tested_device());
+  EXPECT_EQ((f == 0.1).value().to_vector<Whole>(), (std::vector<Whole>{1, 0})) << "a number is rounded to f32 first";
+}
+
+TEST(Promotion, TakesTheLaterOfTwoDTypes) {
+  const DType order[] = {DType::boolean, DType::u8, DType::i32, DType::i64, DType::f16, DType::f32, DType::f64};
+  for (std::size_t i = 0; i < std::size(order); ++i)
+    for (std::size_t j = 0; j < std::size(order); ++j) {
+      EXPECT_EQ(promoted(order[i], order[j]), order[std::max(i, j)]);
+      const auto ones = [](DType dtype) { return Variable(Tensor::full({2}, 1, dtype, tested_device())); };
+      EXPECT_EQ((ones(order[i]) * ones(order[j])).dtype(), order[std::max(i, j)]);
+    }
+  EXPECT_EQ(promoted(DType::f16, DType::bf16), DType::f32);
+  EXPECT_EQ(promoted(DType::bf16, DType::i64), DType::bf16);
+}
+
+TEST(Promotion, WholeNumbersBesideFloatingOnesHaveNoGradient) {
+  const Variable x(Tensor::from({1.5f, 2.5f}).to(tested_device()), true);
+  const Variable n = tensor_of({3, 4}, {2}, DType::i64);
+  const Variable y = n * x + n;
+  EXPECT_EQ(y.dtype(), DType::f32);
+  backward(sum(y));
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{3, 4}));
+}
+
+TEST(Comparisons, FollowIeeeForNanAndInfinity) {
+  const double nan = std::nan(""), infinity = HUGE_VAL;
+  const std::vector<double> xs{nan, -infinity, -1, -0.0, 0, 1, infinity};
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+    const Variable a = Tensor::from(xs, {7, 1}).to(dtype).to(tested_device());
+    const Variable b = Tensor::from(xs, {7}).to(dtype).to(tested_device());
+    const auto check = [&](const Variable& y, auto expected) {
+      const std::vector<Whole> got = y.value().to_vector<Whole>();
+      for (std::size_t i = 0; i < 7; ++i)
+        for (std::size_t j = 0; j < 7; ++j) EXPECT_EQ(got[7 * i + j], expected(xs[i], xs[j])) << xs[i] << ", " << xs[j];
+    };
+    check(a == b, std::equal_to<double>{});
+    check(a != b, std::not_equal_to<double>{});
+    check(a < b, std::less<double>{});
+    check(a <= b, std::less_equal<double>{});
+    check(a > b, std::greater<double>{});
+    check(a >= b, std::greater_equal<double>{});
+    EXPECT_EQ(isnan(b).value().to_vector<Whole>(), (std::vector<Whole>{1, 0, 0, 0, 0, 0, 0}));
+    EXPECT_EQ(isinf(b).value().to_vector<Whole>(), (std::vector<Whole>{0, 1, 0, 0, 0, 0, 1}));
+    EXPECT_EQ(isfinite(b).value().to_vector<Whole>(), (std::vector<Whole>{0, 0, 1, 1, 1, 1, 0}));
+    EXPECT_EQ(logical_not(b).value().to_vector<Whole>(), (std::vector<Whole>{0, 0, 0, 1, 1, 0, 0}));
+  }
+}
+
+TEST(FloatingDivision, HasTheSignsOfPythonAndOfC) {
+  const std::vector<double> as{7, -7, 7, -7, 0, 6, -6, 5.5}, bs{3, 3, -3, -3, 3, -3, 3, HUGE_VAL};
+  const Variable a = Tensor::from(as, {8}).to(tested_device()), b = Tensor::from(bs, {8}).to(tested_device());
+  EXPECT_EQ(remainder(a, b).value().to_vector<double>(), (std::vector<double>{1, 2, -2, -1, 0, 0, 0, 5.5}));
+  EXPECT_EQ(floor_divide(a, b).value().to_vector<double>(), (std::vector<double>{2, -3, -3, 2, 0, -2, -2, 0}));
+  EXPECT_EQ(fmod(a, b).value().to_vector<double>(), (std::vector<double>{1, -1, 1, -1, 0, 0, 0, 5.5}));
+}
+
+}  // namespace
+}  // namespace binade::conformance

@@ -7,7 +7,6 @@
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
-#include "binade/core/precision.h"
 #include "binade/core/state_counts.h"
 #include "binade/core/step_context.h"
 #include "binade/optim/registration.h"
@@ -157,11 +156,6 @@ void Optimizer::check_step(const StepInput& input) {
         "with amp::Trainer, which finds the cause",
         kind_, slice.name, std::abs(magnitude_of(scan.words[i])));
   }
-  const bool scaled = input.inverse_scale != 1 || !current_policy().dynamic_loss_scale;
-  check<AutogradError>(scaled,
-                       "{}: step() inside a PolicyScope of {}, which wants a loss scale: without one, small gradients "
-                       "become 0 in 16 bits; use amp::LossScaler for backward and step, or another policy",
-                       kind_, current_policy().name);
   const UpdateProof proof = prove_finite(input, scan);
   check<NumericError>(proof.finite,
                       "{}: the update would bring {} to {}, beyond {}; nothing was changed; lower the learning rate",

@@ -81,9 +81,9 @@ class Optimizer {
 
   /// Makes one update, or nothing if `input.commit` is false. Proves first that it is finite (prove_finite()). Changes
   /// nothing and throws: NumericError for a gradient or an update that is not finite; AutogradError if no parameter has
-  /// a gradient, under a policy with a loss scale that gradients lack, or if gradients include a loss scale
-  /// (LossScaler::backward) that the input does not divide by; ArgumentError if the learning rate is negative or not
-  /// finite, or if a parameter has no optimizer (check_registration()).
+  /// a gradient, or if gradients include a loss scale (LossScaler::backward) that the input does not divide by;
+  /// ArgumentError if the learning rate is negative or not finite, or if a parameter has no optimizer
+  /// (check_registration()).
   void step(const StepInput& input);
   /// Makes one update with the learning rate lr().
   void step() { step({.lr = lr_}); }

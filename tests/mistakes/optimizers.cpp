@@ -87,14 +87,6 @@ Subject loops() {
              loop.scaler.backward(loop.loss());
              stepped(loop);
            }},
-          {"a loop in fp16 without a loss scale",
-           {"adam", "PolicyScope of fp16", "amp::LossScaler"},
-           [] {
-             Loop loop;
-             const PolicyScope policy(amp::Policy::fp16());
-             backward(loop.loss());
-             stepped(loop);
-           }},
           {"`backward(loss)` and then `scaler.step(optimizer)`",
            {"loss scaler: step() wants a backward() of this scaler"},
            [] {

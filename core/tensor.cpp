@@ -73,7 +73,7 @@ Tensor Tensor::from_blob(void* data, const Shape& shape, DType dtype, Device dev
                        name_of(dtype));
   Tensor t;
   t.storage_ = std::make_shared<Storage>(data, device, std::move(keep_alive));
-  if (t_counts_writes) t.version_ = std::make_shared<std::uint64_t>(0);
+  if (t_counts_writes) t.version_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   t.shape_ = shape;
   t.pitch_ = shape.cols();
   t.dtype_ = dtype;

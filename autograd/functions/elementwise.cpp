@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "binade/autograd/functions/comparison.h"
+
 namespace binade {
 namespace detail {
 
@@ -20,6 +22,13 @@ Variable whole_beside(const Variable& x, std::int64_t value) {
     default: break;
   }
   return scalar_beside(x, value, dtype);
+}
+
+Variable whole_where(const Variable& condition, const Variable& a, const Variable& b) {
+  const Variable taken = condition != 0;
+  if (a.dtype() == DType::boolean && b.dtype() == DType::boolean)
+    return logical_or(logical_and(taken, a), logical_and(logical_not(taken), b));
+  return b + (a - b) * cast(taken, promoted(a.dtype(), b.dtype()));  // exact, because both sums wrap around alike
 }
 
 Variable whole_clamp(const Variable& x, double low, double high) {

@@ -20,6 +20,8 @@ namespace detail {
 Variable scalar_beside(const Variable& x, std::int64_t value, DType dtype);
 /// Returns a whole number as a scalar that keeps the dtype of x, which has whole numbers: x's own, i64 for bool.
 Variable whole_beside(const Variable& x, std::int64_t value);
+/// where() of two operands of whole numbers or truth values, exact, in the wider dtype of both.
+Variable whole_where(const Variable& condition, const Variable& a, const Variable& b);
 /// clamp() of whole numbers, to the whole numbers between the bounds.
 Variable whole_clamp(const Variable& x, double low, double high);
 }  // namespace detail
@@ -72,6 +74,7 @@ inline Variable maximum(const Variable& a, const Variable& b) { return apply_one
 inline Variable minimum(const Variable& a, const Variable& b) { return apply_one<ops::Minimum>({}, {a, b}); }
 /// Returns a where `condition` (u8 or bool) is true, else b.
 inline Variable where(const Variable& condition, const Variable& a, const Variable& b) {
+  if (!is_floating(a.dtype()) && !is_floating(b.dtype())) return detail::whole_where(condition, a, b);
   return apply_one<ops::Where>({}, {condition, a, b});
 }
 

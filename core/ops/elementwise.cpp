@@ -114,7 +114,9 @@ void select(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& y
 Tensors Where::forward(OpContext& ctx, std::span<const Tensor> in, const Params&) {
   check<DTypeError>(size_of(in[0].dtype()) == 1, "{}: wanted a bool or u8 condition, got {}", binade::where(info.name),
                     name_of(in[0].dtype()));
-  detail::check_floating(info, in.subspan(1));
+  check<DTypeError>(is_floating(in[1].dtype()) || is_floating(in[2].dtype()),
+                    "{}: wanted a floating operand, got {} and {}", binade::where(info.name), name_of(in[1].dtype()),
+                    name_of(in[2].dtype()));
   Tensor y = Tensor::empty(broadcast(broadcast(in[0].shape(), in[1].shape(), info.name), in[2].shape(), info.name),
                            ctx.store_dtype, in[1].device());
   select(in[0], in[1], in[2], y);

@@ -181,6 +181,21 @@ TEST(WholeNumbers, FunctionsOfOneNumber) {
   EXPECT_THROW(bitwise_and(tensor_of({1}, {1}, DType::i32), Tensor::zeros({1}).to(tested_device())), DTypeError);
 }
 
+TEST(WholeNumbers, WhereSelectsExactly) {
+  const Variable condition = tensor_of({1, 0}, {2}, DType::boolean);
+  const Whole far = std::numeric_limits<Whole>::min();
+  EXPECT_EQ(where(condition, tensor_of({far, 1}, {2}, DType::i64), tensor_of({5, far}, {2}, DType::i64))
+                .value()
+                .to_vector<Whole>(),
+            (std::vector<Whole>{far, far}));
+  EXPECT_EQ(where(condition, tensor_of({0, 1}, {2}, DType::boolean), tensor_of({0, 1}, {2}, DType::boolean)).dtype(),
+            DType::boolean);
+  EXPECT_EQ(where(condition, tensor_of({200, 1}, {2}, DType::u8), tensor_of({3, 250}, {2}, DType::u8))
+                .value()
+                .to_vector<Whole>(),
+            (std::vector<Whole>{200, 250}));
+}
+
 TEST(WholeNumbers, ScalarsFollowTorchsRule) {
   const Variable x = tensor_of({1, 2, 250}, {3}, DType::u8);
   EXPECT_EQ((x + 10).value().to_vector<Whole>(), (std::vector<Whole>{11, 12, 4}));

@@ -14,6 +14,7 @@ import sys
 import torch
 
 import golden_optim
+import golden_functions
 import golden_ops
 import golden_second
 import golden_traces
@@ -26,7 +27,7 @@ VERSION = f"PyTorch {torch.__version__}"
 
 def main(wanted):
     if "ops" in wanted:
-        for family, write in golden_ops.FAMILIES.items():
+        for family, write in {**golden_ops.FAMILIES, "functions": golden_functions.functions}.items():
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))
             file.write()

@@ -48,7 +48,7 @@ TEST(GoldenOps, ElementwiseMatchesPyTorch) {
                               });
 }
 
-Function reduction(Variable (*f)(const Variable&, std::vector<int>, bool)) {
+Function reduction(Variable (*f)(const Variable&, Axes, bool)) {
   return [f](const Case& c, const Inputs& in) -> Outputs {
     const std::vector<std::int64_t> axes = c.integers("axes");
     return {{"y", f(in["x"], std::vector<int>(axes.begin(), axes.end()), c.flag("keep"))}};

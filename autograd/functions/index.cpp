@@ -41,19 +41,10 @@ Variable scattered(const char* name, const Variable& x, int axis, const Variable
       {.axis = axis, .how = how, .include_self = include_self, .by_row = by_row, .name = name}, {x, index, source});
 }
 
-/// A scalar of the dtype of x. `value` must be one that an integer dtype holds.
+/// Returns a scalar of the dtype of x, on its device.
 Variable scalar_like(const char* name, const Variable& x, double value) {
-  const DType dtype = x.dtype();
-  if (!is_floating(dtype)) {
-    const bool fits = dtype == DType::boolean ? value == 0 || value == 1
-                      : dtype == DType::u8    ? value >= 0 && value <= 255
-                      : dtype == DType::i32   ? value >= -2147483648.0 && value <= 2147483647.0
-                                              : value >= -0x1p63 && value < 0x1p63;
-    check<ArgumentError>(fits && (dtype == DType::boolean ||
-                                  value == static_cast<double>(static_cast<std::int64_t>(value))),
-                         "{}: wanted a value that {} holds, got {}", where(name), name_of(dtype), value);
-  }
-  return Tensor::scalar(value, dtype, x.device());
+  ops::check_fits(name, value, x.dtype());
+  return Tensor::scalar(value, x.dtype(), x.device());
 }
 
 Variable flat(const Variable& x) { return reshape(x, {x.value().numel()}); }

@@ -24,7 +24,6 @@ struct Gather {
                                .inputs = "x, index",
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0.5},
                                .policy_inputs = 0b1,
-                               .family = OpFamily::kLookup,
                                .observed = Observed::kMoves,
                                .range = ranges::within};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
@@ -38,7 +37,6 @@ struct IndexSelect {
                                .inputs = "x, index",
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0.5},
                                .policy_inputs = 0b1,
-                               .family = OpFamily::kLookup,
                                .observed = Observed::kMoves,
                                .range = ranges::within};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);

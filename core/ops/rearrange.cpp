@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "binade/core/backend.h"
@@ -91,6 +92,19 @@ void run(const Tensor& from, int axis, const Rearrange::Params& p, bool adjoint,
 
 }  // namespace
 
+void check_fits(std::string_view op, double value, DType dtype) {
+  if (is_floating(dtype)) return;
+  const double low = dtype == DType::i64   ? -0x1p63
+                     : dtype == DType::i32 ? -0x1p31
+                                           : 0,
+               end = dtype == DType::i64   ? 0x1p63
+                     : dtype == DType::i32 ? 0x1p31
+                     : dtype == DType::u8  ? 256
+                                           : 2;
+  check<ArgumentError>(value >= low && value < end && value == std::floor(value),
+                       "{}: wanted a value that {} holds, got {}", where(op), name_of(dtype), value);
+}
+
 Tensors Rearrange::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   const int axis = checked_axis(p.name, p.axis, in[0].rank());
   check<DTypeError>(!p.adjoint || is_floating(in[0].dtype()) || is_injective(p),
@@ -99,6 +113,7 @@ Tensors Rearrange::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   check<ShapeError>(in[0].dim(axis) == (p.adjoint ? p.count : p.map.extent),
                     "{}: wanted {} positions along axis {}, got {}", where(p.name), p.adjoint ? p.count : p.map.extent,
                     axis, in[0].shape());
+  check_fits(p.name, p.fill, in[0].dtype());
   const Tensor x = in[0].to(ctx.store_dtype).contiguous_copy();
   Tensor y = Tensor::empty(x.shape().with_dim(axis, p.adjoint ? p.map.extent : p.count), x.dtype(), x.device());
   run(x, axis, p, p.adjoint, y);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "binade/core/kernels/rearrange.h"
@@ -43,5 +44,8 @@ struct Expand {
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
+
+/// Throws ArgumentError with the name `op` unless an integer or bool dtype holds `value`. Floating dtypes round it.
+void check_fits(std::string_view op, double value, DType dtype);
 
 }  // namespace binade::ops

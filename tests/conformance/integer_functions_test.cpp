@@ -169,6 +169,12 @@ TEST(Indices, OutOfRangeAreNamed) {
           return scatter_add(x, 0, there({0}, {1, 1}, DType::i64), whole({1}));
         }),
         "scatter_add: wanted a source of the tensor's dtype f32, got i64");
+  holds(words([&] {
+          return pad(whole({1}), {1, 0}, PadMode::kConstant, 1.5);
+        }),
+        "pad: wanted a value that i64 holds, got 1.5");
+  holds(words([&] { return masked_fill(whole({1}, DType::u8), whole({1}, DType::boolean), 256); }),
+        "masked_fill: wanted a value that u8 holds, got 256");
 }
 
 TEST(Parts, AreCutAndJoined) {

@@ -60,7 +60,7 @@ Subject autograd() {
              backward(loss);
            }},
           {"backward twice through one graph",
-           {"mul", "released", "retain_graph"},
+           {"mul", "backward ran twice", "run forward again"},
            [] {
              const Variable loss = sum(leaf({3}) * leaf({3}));
              backward(loss);
@@ -182,7 +182,7 @@ Subject second_derivatives() {
              grad(sum(square(y)), x, {.create_graph = true});
            }},
           {"grad twice without create_graph or retain_graph",
-           {"released", "retain_graph"},
+           {"backward ran twice", "retain_graph"},
            [] {
              const Variable x = leaf({3}), y = sum(square(x));
              grad(y, x);

@@ -273,7 +273,7 @@ Subject schedules() {
       "Learning-rate schedules",
       {
           {"a cosine schedule without its length", {"cosine", "steps", "0"}, [] { Schedule::cosine(1e-3, 0); }},
-          {"a warm-up longer than the run", {"warmup", "steps"}, [] { Schedule::cosine(1e-3, 100, 0, 200); }},
+          {"a negative warm-up", {"schedule", "warmup >= 0", "-5"}, [] { Schedule::constant(1e-3, -5); }},
           {"a lowest rate above the highest", {"min_lr", "lr"}, [] { Schedule::linear(1e-3, 100, 1e-2); }},
           {"a plateau schedule that drops by a factor above 1",
            {"plateau", "factor", "2"},

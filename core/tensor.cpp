@@ -100,8 +100,11 @@ const void* Tensor::raw() const {
 }
 
 void Tensor::check_readable_as(DType wanted) const {
-  check<DTypeError>(defined() && dtype_ == wanted, "tensor: read as {}, but it is {}", name_of(wanted),
-                    defined() ? name_of(dtype_) : "undefined");
+  check<ArgumentError>(defined(),
+                       "tensor: read as {}, but it is undefined; assign it first (a gradient exists after backward)",
+                       name_of(wanted));
+  check<DTypeError>(dtype_ == wanted, "tensor: read as {}, but it is {}; convert it with to(DType::{})",
+                    name_of(wanted), name_of(dtype_), name_of(wanted));
 }
 
 void* Tensor::mutable_raw() { return const_cast<void*>(raw()); }

@@ -69,7 +69,8 @@ FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& parameter : parameters) {
     check_parameter(parameter);
     if (!seen.insert(parameter.variable.state().get()).second) continue;  // a tied parameter is stored once
-    check<ArgumentError>(names.insert(parameter.name).second, "optimizer: two parameters are called '{}'",
+    check<ArgumentError>(names.insert(parameter.name).second,
+                         "optimizer: two parameters are called '{}'; give each its own name, in visit() or in the list",
                          parameter.name);
     const std::int64_t count = parameter.variable.value().numel();
     slices_.push_back({parameter.name, parameter.variable, parameter.decays, 0, count, {}});

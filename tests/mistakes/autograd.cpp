@@ -60,7 +60,7 @@ Subject autograd() {
              backward(loss);
            }},
           {"backward twice through one graph",
-           {"mul", "released", "retain_graph"},
+           {"mul", "backward ran twice", "run forward again"},
            [] {
              const Variable loss = sum(leaf({3}) * leaf({3}));
              backward(loss);
@@ -92,14 +92,14 @@ Subject autograd() {
            }},
           {"a detached loss", {"backward", "no history"}, [] { backward(sum(leaf({3})).detach()); }},
           {"a loss from the values of a prediction",
-           {"closure", "no history"},
+           {"backward", "no history", "no parameter led to it"},
            [] {
              Training<> t;
              t.trainer.step(batch(),
                             [&](const Batch& b) { return nn::cross_entropy(Variable(t.model(b.x).value()), b.y); });
            }},
           {"the gradient is read before backward",
-           {"undefined tensor", "no data"},
+           {"tensor: read as f32", "undefined", "after backward"},
            [] { leaf({3}).grad().data<float>(); }},
           {"a cotangent of another shape",
            {"backward", "cotangent", "(3)", "(2)"},
@@ -133,7 +133,7 @@ Subject second_derivatives() {
       "Second derivatives",
       {
           {"a penalty on a gradient without create_graph",
-           {"no history", "NoGradGuard"},
+           {"backward", "no history", "create_graph"},
            [] {
              const Variable x = leaf({3});
              const Variable slope = grad(sum(square(x)), x);
@@ -182,7 +182,7 @@ Subject second_derivatives() {
              grad(sum(square(y)), x, {.create_graph = true});
            }},
           {"grad twice without create_graph or retain_graph",
-           {"released", "retain_graph"},
+           {"backward ran twice", "retain_graph"},
            [] {
              const Variable x = leaf({3}), y = sum(square(x));
              grad(y, x);

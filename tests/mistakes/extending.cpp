@@ -106,10 +106,12 @@ Subject extensions() {
            [] {
              backward(sum(apply_one<WrongShape>({}, {leaf({2, 3})})));
            }},
-          {"an op gets too few inputs", {"two_inputs", "2", "1"}, [] { apply_one<TwoInputs>({}, {leaf({3})}); }},
+          {"an op gets too few inputs",
+           {"two_inputs", "(x, y)", "got 1 of them"},
+           [] { apply_one<TwoInputs>({}, {leaf({3})}); }},
           {"an op gets an undefined input", {"twice", "x"}, [] { apply_one<Twice>({}, {Variable()}); }},
           {"an optimizer reads a state that it does not have",
-           {"rule", "'momentun'", "momentum"},
+           {"'momentun'", "list it in the settings"},
            [] { one_step<Misspelled>(); }},
           {"an optimizer returns a weight of another shape", {"rule", "(8, 4)"}, [] { one_step<OtherShape>(); }},
           {"an optimizer divides by 0", {"incident", "weight", "update"}, [] { one_step<Explodes>(); }},
@@ -136,7 +138,7 @@ Subject extensions() {
              t.step();
            }},
           {"a hook throws",
-           {"from my hook"},
+           {"from my", "hook"},
            [] {
              Training<> t;
              const HookHandle hook = t.model.head.register_forward_hook(
@@ -159,7 +161,7 @@ Subject threads() {
            }},
           {"no runtime", {"Runtime", "none"}, [] { Runtime::current(); }},
           {"a thread that does not know which of two runtimes to use",
-           {"RuntimeScope", "several"},
+           {"the process has 2", "open a binade::RuntimeScope"},
            [] {
              Runtime mine({.threads = 1});
              in_thread([] {
@@ -178,8 +180,8 @@ Subject threads() {
              });
              backward(sum(y));
            }},
-          {"gradients are read after a hook was removed with its variable",
-           {"undefined", "variable"},
+          {"a hook on an undefined variable",
+           {"register_hook", "no gradient"},
            [] {
              Variable w;
              w.register_hook([](const Variable&) {});

@@ -33,13 +33,7 @@ Subject data() {
       "Data and loaders",
       {
           {"a batch size of 0", {"loader", "batch", "0"}, [] { loader({.batch = 0, .samples = 10}); }},
-          {"a loader without the number of samples", {"loader", "samples", "0"}, [] { loader({.batch = 4}); }},
-          {"a batch larger than the data set",
-           {"loader", "16", "10"},
-           [] {
-             loader({.batch = 16, .samples = 10, .prefetch = 0}).next();
-             throw Told("loader: a batch of 16 of 10 samples goes on with the next epoch");
-           }},
+          {"a loader without the number of samples", {"loader", "at least one sample"}, [] { loader({.batch = 4}); }},
           {"the function of a loader throws",
            {"no such image"},
            [] {
@@ -86,7 +80,7 @@ Subject data() {
              io::training_batches(io::TokenSequence({1, 2, 3}, 5), {.context = 64});
            }},
           {"a token beyond the vocabulary in a token file",
-           {"7", "5"},
+           {"tokens: wanted 0 to 4", "got 7 at index 1"},
            [] {
              io::TokenSequence({1, 7}, 5);
            }},
@@ -222,7 +216,7 @@ Subject checkpoints() {
              state.number("lr");
            }},
           {"an entry is put twice",
-           {"'lr'", "twice"},
+           {"'lr'", "is there already", "unique"},
            [] {
              StateDict state;
              state.put("lr", 0.1);

@@ -151,8 +151,8 @@ void tell(const amp::StepResult& result) {
     text += fmt::format("{}warning `{}`: {} {}; {}", text.empty() ? "" : " ", amp::name_of(warning.kind),
                         amp::location_of(warning), warning.what, warning.advice);
   for (const amp::Incident* incident : result.incidents())
-    text += fmt::format("{}incident: {}; {}; {}", text.empty() ? "" : " ", incident->what, amp::name_of(incident->diagnosis.cause),
-                        incident->remedy.what);
+    text += fmt::format("{}incident: {}; {}; {}", text.empty() ? "" : " ", incident->what,
+                        amp::name_of(incident->diagnosis.cause), incident->remedy.what);
   if (!text.empty()) throw Told(text);
 }
 

@@ -240,7 +240,7 @@ Subject optimizers() {
            {"optimizer", "'y'", "wants no gradient"},
            [] { optim::Adam optimizer({{.name = "y", .variable = leaf({3}) * 2.0}}); }},
           {"a group that matches nothing",
-           {"group 'heda.*'", "head.weight"},
+           {"adamw: group 'heda.*' selects no parameter", "head"},
            [] { with_groups({{.match = "heda.*", .lr = 1e-2}}); }},
           {"a group with a learning rate and a factor",
            {"group", "lr", "lr_factor"},
@@ -265,7 +265,7 @@ Subject schedules() {
       "Learning-rate schedules",
       {
           {"a cosine schedule without its length", {"cosine", "steps", "0"}, [] { Schedule::cosine(1e-3, 0); }},
-          {"a warm-up longer than the run", {"warmup", "steps"}, [] { Schedule::cosine(1e-3, 100, 0, 200); }},
+          {"a negative warm-up", {"schedule", "warmup >= 0", "-5"}, [] { Schedule::constant(1e-3, -5); }},
           {"a lowest rate above the highest", {"min_lr", "lr"}, [] { Schedule::linear(1e-3, 100, 1e-2); }},
           {"a plateau schedule that drops by a factor above 1",
            {"plateau", "factor", "2"},
@@ -277,7 +277,7 @@ Subject schedules() {
              for (int i = 0; i < 6; ++i) tell(t.step());
            }},
           {"milestones that do not ascend",
-           {"multi_step", "ascend"},
+           {"multi-step", "ascending order"},
            [] {
              Schedule::multi_step(1e-3, {100, 50});
            }},
@@ -297,7 +297,7 @@ Subject schedules() {
           {"a name of a schedule with a typo", {"cosin", "cosine", "plateau"}, [] { optim::schedule_kind("cosin"); }},
           {"a decay phase longer than the run", {"wsd", "decay", "200"}, [] { Schedule::wsd(1e-3, 100, 200); }},
           {"a cycle that rises for longer than it lasts",
-           {"one_cycle", "rise", "1.5"},
+           {"one-cycle", "rise in (0, 1)", "1.5"},
            [] { Schedule::one_cycle(1e-3, 100, 1.5); }},
           {"a learning rate of 0 for the whole run",
            {"warning `stagnation`", "learning rate of 0"},

@@ -133,7 +133,7 @@ Subject registration() {
       "Registration",
       {
           {"a layer is a member, but `visit` does not name it",
-           {"'linear'", "registration.cpp", "no visit() of the model names it", "name its module in visit()"},
+           {"'linear'", "called in main.cpp:42", "no visit() of the model names it", "name its module in visit()"},
            [] { Training<Pair>().step(); }},
           {"a parameter is a member, but `visit` does not name it",
            {"'mul'", "(3)", "no visit() of the model names it", "requires_grad(false)"},
@@ -161,10 +161,10 @@ Subject registration() {
              t.trainer.step(batch(), [&](const Batch& b) { return nn::cross_entropy(extra(t.model(b.x)), b.y); });
            }},
           {"two layers have one name in `visit`",
-           {"'layer'", "two members", "give each its own name"},
+           {"two parameters are called 'layer.weight'", "give each its own name"},
            [] { Training<SameName>().step(); }},
           {"two parameters have one name in `visit`",
-           {"'weight'", "two", "called"},
+           {"two parameters are called 'weight'", "give each its own name"},
            [] { Training<SameParameterName>().step(); }},
           {"two buffers have one name in `visit`",
            {"'seen'", "two members", "give each its own name"},
@@ -200,13 +200,13 @@ Subject registration() {
              amp::Trainer trainer(runtime, net, optimizer);
            }},
           {"the optimizer also holds a parameter that is not the model's",
-           {"'temperature'", "no visit() of the model names", "name it in visit()"},
+           {"parameter temperature", "no visit() of the model names", "name it in visit()"},
            [] {
              Runtime runtime({.threads = 1});
              Net net;
              nn::Parameter temperature(Tensor::full({1}, 1));
              std::vector<optim::NamedParameter> list = optim::parameters_of(net);
-             list.push_back({"'temperature'", temperature});
+             list.push_back({"temperature", temperature});
              optim::Adam optimizer(list);
              amp::Trainer trainer(runtime, net, optimizer);
            }},

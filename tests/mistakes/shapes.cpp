@@ -69,7 +69,7 @@ Subject shapes() {
            [] {
              concat({normal({2, 3}), normal({3, 3})}, 1);
            }},
-          {"concat of nothing", {"concat", "at least"}, [] { concat(std::span<const Variable>{}); }},
+          {"concat of nothing", {"concat", "got 0 of them"}, [] { concat(std::span<const Variable>{}); }},
           {"slice beyond the end",
            {"slice", "(2, 3)", "1 to 9"},
            [] {
@@ -90,12 +90,6 @@ Subject shapes() {
            [] {
              softmax(normal({2, 3}), 5);
            }},
-          {"the mean over no elements",
-           {"mean", "(0)"},
-           [] {
-             mean(Tensor::zeros({0})).value();
-             throw Told("mean over shape (0) gives nan, as in PyTorch");
-           }},
           {"layer norm of another width",
            {"layer_norm", "4", "6"},
            [] {
@@ -109,7 +103,7 @@ Subject shapes() {
            {"MultiHeadAttention", "heads", "10"},
            [] { nn::MultiHeadAttention({.dim = 10, .heads = 3}); }},
           {"attention of another width",
-           {"16", "8"},
+           {"projections", "(2, 5, 8)", "(16, 16)"},
            [] {
              nn::MultiHeadAttention a({.dim = 16, .heads = 2});
              a(normal({2, 5, 8}));
@@ -146,7 +140,9 @@ Subject shapes() {
            [] {
              Tensor::zeros({2, -1});
            }},
-          {"an undefined tensor is read", {"undefined tensor", "no data"}, [] { Tensor().data<float>(); }},
+          {"an undefined tensor is read",
+           {"tensor: read as f32", "undefined", "assign"},
+           [] { Tensor().data<float>(); }},
           {"a layer with 0 features", {"Linear", "in", "0"}, [] { nn::Linear({.out = 3}); }},
           {"the arguments of a layer are exchanged in a Sequential",
            {"linear [1]", "4", "8"},
@@ -163,7 +159,7 @@ Subject images() {
       "Images",
       {
           {"images in PyTorch's order (N, C, H, W)",
-           {"conv2d", "(2, 3, 16, 16)", "(N, H, W, C)"},
+           {"conv2d", "(2, 3, 16, 16)", "channels are the last dimension"},
            [] {
              nn::Conv2d conv({.in = 3, .out = 8});
              conv(normal({2, 3, 16, 16}));
@@ -175,13 +171,13 @@ Subject images() {
              conv(normal({16, 16, 3}));
            }},
           {"grey images for a layer with 3 channels",
-           {"conv2d", "1", "3"},
+           {"conv2d", "C = 3", "(2, 16, 16, 1)"},
            [] {
              nn::Conv2d conv({.in = 3, .out = 8});
              conv(normal({2, 16, 16, 1}));
            }},
           {"a kernel larger than the image",
-           {"conv2d", "7", "(1, 4, 4, 3)"},
+           {"conv2d", "7", "larger than the image"},
            [] {
              nn::Conv2d conv({.in = 3, .out = 8, .kernel = 7});
              conv(normal({1, 4, 4, 3}));
@@ -255,9 +251,6 @@ Subject dtypes() {
           {"a gradient of integers is wanted",
            {"a gradient wants a floating dtype", "i32"},
            [] { Variable(labels({3}, 3), true); }},
-          {"f32 and f64 are multiplied",
-           {"mul", "f64", "f32"},
-           [] { Variable(normal({3})) * Variable(normal({3}).to(DType::f64)); }},
           {"an optimizer of f64 parameters",
            {"wanted parameter 'w' in f32", "got f64", "precision policy"},
            [] { optim::Adam optimizer({{.name = "w", .variable = Variable(normal({3}).to(DType::f64), true)}}); }},

@@ -50,11 +50,11 @@ Subject steps() {
           {"a loss scale with a typo",
            {"loss scale", "dynamic, off or a number", "'dinamic'"},
            [] { amp::LossScaleOptions::parse("dinamic"); }},
-          {"the closure throws",
-           {"my own error"},
+          {"the closure throws a DataError",
+           {"incident", "my own error", "skipped"},
            [] {
              Training<> t;
-             t.trainer.step(batch(), [&](const Batch&) -> Variable { throw DataError("my own error"); });
+             tell(t.trainer.step(batch(), [&](const Batch&) -> Variable { throw DataError("my own error"); }));
            }},
           {"two callbacks with one name",
            {"trainer: two callbacks are called 'mine'"},
@@ -196,7 +196,7 @@ Subject losses() {
              nn::cross_entropy(leaf({2, 3}), Variable(Tensor::from(std::vector<std::int32_t>{0, -1}, Shape{2})));
            }},
           {"labels as one-hot vectors",
-           {"cross_entropy", "(2, 3)", "(2)"},
+           {"cross_entropy", "targets (...)", "(2, 3)"},
            [] {
              nn::cross_entropy(leaf({2, 3}), Variable(labels({2, 3}, 3)));
            }},
@@ -227,13 +227,6 @@ Subject losses() {
            {"mse", "(4, 1)", "(4)"},
            [] {
              nn::mse(leaf({4, 1}), Variable(normal({4})));
-           }},
-          {"probabilities of `bce` beyond 1",
-           {"bce", "1.5"},
-           [] {
-             const Variable p(Tensor::full({3}, 1.5), true);
-             nn::bce(p, Variable(Tensor::zeros({3}))).value();
-             backward(nn::bce(p, Variable(Tensor::zeros({3}))));
            }},
           {"a huber delta of 0", {"huber", "delta", "0"}, [] { nn::huber(leaf({3}), Variable(normal({3})), 0); }},
           {"a token beyond the vocabulary",
@@ -303,7 +296,7 @@ Subject several_models() {
              trainer.step(batch(), amp::Phases(amp::phase(g.critic_optimizer, loss_of(g.maker))));
            }},
           {"a model is left out of the list of a trainer",
-           {"critic", "trainer", "make it of the model that the trainer gets"},
+           {"adam", "no parameter of the model", "make it of the model that the trainer gets"},
            [] {
              Gan g;
              amp::Trainer trainer(g.runtime, {{.name = "maker", .model = g.maker}},
@@ -346,7 +339,7 @@ Subject policies() {
            {"warning `silent underflow`", "loss scale"},
            [] {
              Training<> t({.precision = Policy::fp16(), .loss_scale = amp::LossScaleOptions::off()});
-             for (int i = 0; i < 40; ++i)
+             for (int i = 0; i < 210; ++i)
                tell(t.trainer.step(batch(), [&](const Batch& b) { return loss_of(t.model)(b) * 1e-5; }));
            }},
       },

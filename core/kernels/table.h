@@ -3,6 +3,7 @@
 #include "binade/core/device.h"
 #include "binade/core/kernels/attention.h"
 #include "binade/core/kernels/channel_norm.h"
+#include "binade/core/kernels/checksum.h"
 #include "binade/core/kernels/conv.h"
 #include "binade/core/kernels/cumulate.h"
 #include "binade/core/kernels/elementwise.h"

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -127,16 +126,6 @@ void run_observe(const ObserveArgs& a) {
   const In all{a.values, a.dtype};
   parallel_for(a.count, kGrain,
                [&](std::int64_t begin, std::int64_t end) { level().elementwise->observe(all.at(begin), end - begin); });
-}
-
-void run_checksum(const ChecksumArgs& a) {
-  std::atomic<std::uint64_t> sum{0};
-  parallel_for((a.bytes + 3) / 4, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    std::uint64_t part = 0;
-    for (std::int64_t i = begin; i < end; ++i) part += checksum_term(checksum_word(a.data, a.bytes, i), i, a.salt);
-    sum += part;  // in any order: addition modulo 2^64 has none
-  });
-  *a.sum += sum;
 }
 
 void run_copy_all(const CopyAllArgs& a) {

@@ -79,7 +79,7 @@ void add_precision(Settings& t, TrainSettings& s) {
 
 void add_optimizer(Settings& t, TrainSettings& s) {
   t.add("optimizer", &s.optimizer, "update rule of the weights",
-        {.on_resume = kIncompatible, .choices = {"sgd", "adam", "adamw", "lion"}});
+        {.on_resume = kIncompatible, .choices = optimizer_names()});
   t.add("lr", &s.lr, "peak learning rate", {.low = 0, .high = 1e6});
   t.add("min-lr", &s.min_lr, "last learning rate of the schedule", {.low = 0, .high = 1e6});
   t.add("warmup", &s.warmup, "updates of linear warm-up", {.low = 0, .high = kCount});
@@ -88,10 +88,10 @@ void add_optimizer(Settings& t, TrainSettings& s) {
   t.add("schedule-steps", &s.schedule_steps,
         "update at which the schedule reaches --min-lr (default: --steps of the first start)",
         {.low = 0, .high = kCount});
-  t.add("beta1", &s.beta1, "Adam, Lion", {.low = 0, .high = 1});
-  t.add("beta2", &s.beta2, "Adam, Lion", {.low = 0, .high = 1});
-  t.add("eps", &s.eps, "Adam", {.low = 0, .high = 1});
-  t.add("momentum", &s.momentum, "SGD", {.low = 0, .high = 1});
+  t.add("beta1", &s.beta1, "Adam and its variants, Lion, LAMB", {.low = 0, .high = 1});
+  t.add("beta2", &s.beta2, "Adam and its variants, Lion, LAMB", {.low = 0, .high = 1});
+  t.add("eps", &s.eps, "Adam and its variants, RMSprop, Adagrad", {.low = 0, .high = 1});
+  t.add("momentum", &s.momentum, "SGD, RMSprop", {.low = 0, .high = 1});
   t.add("weight-decay", &s.weight_decay, "weight decay of matrices and filters", {.low = 0, .high = 1e6});
   t.add("clip", &s.clip, "gradient clipping bound (0: none)", {.low = 0, .high = 1e9});
   t.add("clip-mode", &s.clip_mode, "quantity that --clip bounds", {.choices = {"norm", "value", "adaptive"}});

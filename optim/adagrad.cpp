@@ -69,7 +69,8 @@ UpdateFacts Adadelta::facts_of(std::size_t parameter_class) const {
   return {.stated = false,
           .beta2 = o.rho,
           .eps = std::sqrt(o.eps),
-          .divides_by_root = true, .root_moment = 1,
+          .divides_by_root = true,
+          .root_moment = 1,
           .moment_dtype = o.moment_dtype};
 }
 

@@ -39,7 +39,8 @@ UpdateFacts Rmsprop::facts_of(std::size_t parameter_class) const {
   return {.beta1 = o.momentum,
           .beta2 = o.alpha,
           .eps = o.eps,
-          .divides_by_root = true, .root_moment = 1,
+          .divides_by_root = true,
+          .root_moment = 1,
           .unit_steps = true,
           .moment_dtype = o.moment_dtype};
 }

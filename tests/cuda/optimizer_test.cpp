@@ -133,7 +133,8 @@ void expect_same_words(std::uint32_t got, std::uint32_t want, const std::string&
 TEST(GpuOptimizer, UpdatesAsTheCpuDoes) {
   const Generic generic;
   for (const Kind& kind :
-       {Kind{.name = "sgd", .rule = rules::Sgd{}}, Kind{.name = "momentum", .rule = rules::Momentum{}, .low = true},
+       {Kind{.name = "sgd", .rule = rules::Sgd{}},
+        Kind{.name = "momentum", .rule = rules::Momentum{}, .low = true},
         Kind{.name = "momentum in bf16", .rule = rules::Momentum{}, .moment = DType::bf16},
         Kind{.name = "adam", .rule = rules::Adam{}, .low = true},
         Kind{.name = "adam, halves", .rule = rules::Adam{}, .value = DType::bf16, .moment = DType::bf16},
@@ -141,7 +142,8 @@ TEST(GpuOptimizer, UpdatesAsTheCpuDoes) {
         Kind{.name = "lion, stochastic f16", .rule = rules::Lion{}, .value = DType::f16, .stochastic = true},
         Kind{.name = "amsgrad", .rule = rules::AmsGrad{}, .low = true},
         Kind{.name = "amsgrad in bf16", .rule = rules::AmsGrad{}, .moment = DType::bf16},
-        Kind{.name = "nadam", .rule = rules::NAdam{}}, Kind{.name = "adamax", .rule = rules::Adamax{}},
+        Kind{.name = "nadam", .rule = rules::NAdam{}},
+        Kind{.name = "adamax", .rule = rules::Adamax{}},
         Kind{.name = "schedule-free", .rule = rules::ScheduleFree{}, .low = true},
         Kind{.name = "rmsprop", .rule = rules::Rmsprop<false, false>{}, .root_of_first = true},
         Kind{.name = "rmsprop with momentum", .rule = rules::Rmsprop<false, true>{}, .root_of_first = true},
@@ -149,7 +151,8 @@ TEST(GpuOptimizer, UpdatesAsTheCpuDoes) {
         Kind{.name = "rmsprop, both", .rule = rules::Rmsprop<true, true>{}, .low = true, .root_of_first = true},
         Kind{.name = "adagrad", .rule = rules::Adagrad{}, .root_of_first = true},
         Kind{.name = "adadelta", .rule = rules::Adadelta{}, .root_of_first = true},
-        Kind{.name = "rprop", .rule = rules::Rprop{}}, Kind{.name = "asgd", .rule = rules::Asgd{}}})
+        Kind{.name = "rprop", .rule = rules::Rprop{}},
+        Kind{.name = "asgd", .rule = rules::Asgd{}}})
     for (const bool write : {false, true}) {
       const std::string what = std::string(kind.name) + (write ? "" : ", dry");
       const After got = update(kind, test_device(), write), want = update(kind, Device::cpu(), write);

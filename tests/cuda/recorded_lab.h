@@ -99,8 +99,8 @@ struct Training {
     else if (setting.rule == "amsgrad")
       optimizer = std::make_unique<optim::AdamW>(net, optim::AdamWOptions{.lr = 1e-2, .amsgrad = true});
     else if (setting.rule == "schedule_free")
-      optimizer = std::make_unique<optim::ScheduleFreeAdamW>(
-          net, optim::ScheduleFreeAdamWOptions{.lr = 2e-2, .warmup = 6});
+      optimizer = std::make_unique<optim::ScheduleFreeAdamW>(net,
+                                                             optim::ScheduleFreeAdamWOptions{.lr = 2e-2, .warmup = 6});
     else if (setting.rule == "nadam")
       optimizer = std::make_unique<optim::NAdam>(net, optim::NAdamOptions{.lr = 1e-2});
     else if (setting.rule == "rprop")

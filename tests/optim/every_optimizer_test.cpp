@@ -139,7 +139,8 @@ TEST(EveryOptimizer, BoundsHoldForTheLargestGradientTheyAllow) {
           size = 1e-3;
         }
         std::vector<float> g = toy::numbers(512, 1000 * seed + static_cast<std::uint32_t>(t));
-        for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(g[i] < 0 ? -size : i % 3 == 0 ? size : size * g[i]);
+        for (std::size_t i = 0; i < g.size(); ++i)
+          g[i] = static_cast<float>(g[i] < 0 ? -size : i % 3 == 0 ? size : size * g[i]);
         toy::set_gradient(weight, g);
         optimizer->step({.lr = lr});
         for (const float w : weight.value().to_vector<float>()) ASSERT_LE(std::abs(w), kLargest) << seed << " " << t;
@@ -307,8 +308,7 @@ TEST(EveryOptimizer, NamesABadOption) {
   EXPECT_EQ(error_of([&] { RAdam(p(), {.eps = 2}); }), "radam: wanted eps in [0, 1], got 2");
   EXPECT_EQ(error_of([&] { Rprop(p(), {.eta_minus = 1.5}); }),
             "rprop: wanted 0 < eta_minus < 1 < eta_plus, got 1.5 and 1.2");
-  EXPECT_EQ(error_of([&] { Rprop(p(), {.step_min = 60}); }),
-            "rprop: wanted 0 < step_min <= step_max, got 60 and 50");
+  EXPECT_EQ(error_of([&] { Rprop(p(), {.step_min = 60}); }), "rprop: wanted 0 < step_min <= step_max, got 60 and 50");
   EXPECT_EQ(error_of([&] { Asgd(p(), {.lambd = -1}); }), "asgd: wanted lambd in [0, 1000000], got -1");
   EXPECT_EQ(error_of([&] { ScheduleFreeAdamW(p(), {.beta1 = 0}); }),
             "schedule_free_adamw: wanted beta1 in [0.001, 1), got 0");
@@ -374,7 +374,8 @@ TEST(AveragedWeightsTest, AreTheWeightsBeforeTheFirstUpdate) {
 TEST(MuonTest, NamesAndModulesSayWhatStepsByAdamW) {
   const Runtime runtime;
   std::vector<NamedParameter> list;
-  for (const char* name : {"tokens.weight", "blocks.0.up.weight", "blocks.0.up.bias", "lm_head.weight", "embedding.table"})
+  for (const char* name :
+       {"tokens.weight", "blocks.0.up.weight", "blocks.0.up.bias", "lm_head.weight", "embedding.table"})
     list.push_back({name, toy::variable(std::string_view(name).ends_with("bias") ? Shape{4} : Shape{4, 6}, 1)});
   const Muon muon(list);
   EXPECT_FALSE(muon.by_adamw("blocks.0.up.weight"));

@@ -64,9 +64,8 @@ TEST(LbfgsTest, AStepThatFailsLeavesNoTrace) {
   const double x = valley.x.value().item(), y = valley.y.value().item();
   const std::int64_t iterations = optimizer.iterations();
   int calls = 0;
-  const std::string text = error_of<NumericError>([&] {
-    optimizer.step([&] { return ++calls < 3 ? valley.loss() : valley.loss() * std::nan(""); });
-  });
+  const std::string text = error_of<NumericError>(
+      [&] { optimizer.step([&] { return ++calls < 3 ? valley.loss() : valley.loss() * std::nan(""); }); });
   EXPECT_NE(text.find("not finite"), std::string::npos) << text;
   EXPECT_NE(text.find("strong_wolfe"), std::string::npos) << text;
   EXPECT_THROW(optimizer.step([&]() -> Variable {

@@ -15,7 +15,8 @@
 #include "tests/golden/golden_file.h"
 #include "tests/optim/every_optimizer.h"
 
-// Optimizers and schedules beside PyTorch's, and the packages and formulas that tests/golden/golden_optimizers.py names.
+// Optimizers and schedules beside PyTorch's, and the packages and formulas that tests/golden/golden_optimizers.py
+// names.
 namespace binade::optim {
 namespace {
 
@@ -40,8 +41,7 @@ std::unique_ptr<Optimizer> make(const Case& c, const std::vector<NamedParameter>
   if (op == "adagrad_maximize")
     return std::make_unique<Adagrad>(p, AdagradOptions{.lr = 0.05, .weight_decay = decay, .maximize = true});
   if (op == "adam_amsgrad")
-    return std::make_unique<Adam>(p,
-                                  AdamOptions{.lr = 0.01, .beta2 = 0.7, .weight_decay = decay, .amsgrad = true});
+    return std::make_unique<Adam>(p, AdamOptions{.lr = 0.01, .beta2 = 0.7, .weight_decay = decay, .amsgrad = true});
   if (op == "adamw_amsgrad")
     return std::make_unique<AdamW>(
         p, AdamWOptions{.lr = 0.01, .beta2 = 0.7, .weight_decay = decay, .amsgrad = true, .maximize = true});
@@ -51,13 +51,10 @@ std::unique_ptr<Optimizer> make(const Case& c, const std::vector<NamedParameter>
     return std::make_unique<NAdam>(
         p, NAdamOptions{.lr = 0.01, .beta2 = 0.98, .weight_decay = decay, .momentum_decay = 0.01});
   if (op == "nadam_decoupled")
-    return std::make_unique<NAdam>(p,
-                                   NAdamOptions{.lr = 0.01, .weight_decay = decay, .decoupled_weight_decay = true});
-  if (op == "radam")
-    return std::make_unique<RAdam>(p, RAdamOptions{.lr = 0.01, .beta2 = 0.98, .weight_decay = decay});
+    return std::make_unique<NAdam>(p, NAdamOptions{.lr = 0.01, .weight_decay = decay, .decoupled_weight_decay = true});
+  if (op == "radam") return std::make_unique<RAdam>(p, RAdamOptions{.lr = 0.01, .beta2 = 0.98, .weight_decay = decay});
   if (op == "radam_decoupled")
-    return std::make_unique<RAdam>(p,
-                                   RAdamOptions{.lr = 0.01, .weight_decay = decay, .decoupled_weight_decay = true});
+    return std::make_unique<RAdam>(p, RAdamOptions{.lr = 0.01, .weight_decay = decay, .decoupled_weight_decay = true});
   if (op == "rmsprop")
     return std::make_unique<Rmsprop>(p, RmspropOptions{.lr = 0.01,
                                                        .alpha = 0.9,
@@ -69,8 +66,8 @@ std::unique_ptr<Optimizer> make(const Case& c, const std::vector<NamedParameter>
     return std::make_unique<Rprop>(
         p, RpropOptions{.lr = 0.02, .eta_minus = 0.6, .eta_plus = 1.3, .step_min = 1e-3, .step_max = 0.05});
   if (op == "asgd")
-    return std::make_unique<Asgd>(
-        p, AsgdOptions{.lr = 0.05, .lambd = 0.02, .alpha = 0.6, .t0 = 6, .weight_decay = decay});
+    return std::make_unique<Asgd>(p,
+                                  AsgdOptions{.lr = 0.05, .lambd = 0.02, .alpha = 0.6, .t0 = 6, .weight_decay = decay});
   if (op == "adafactor")
     return std::make_unique<Adafactor>(p, AdafactorOptions{.lr = 0.05, .eps1 = 1e-7, .weight_decay = decay});
   if (op == "adafactor_d")
@@ -96,20 +93,16 @@ std::unique_ptr<Optimizer> make(const Case& c, const std::vector<NamedParameter>
     return std::make_unique<ScheduleFreeAdamW>(
         p, ScheduleFreeAdamWOptions{.lr = 0.02, .beta1 = 0.85, .beta2 = 0.98, .weight_decay = decay, .warmup = 5});
   if (op == "schedule_free_r")
-    return std::make_unique<ScheduleFreeAdamW>(
-        p, ScheduleFreeAdamWOptions{.lr = 0.02, .r = 1.5, .weight_lr_power = 1});
-  if (op == "lamb")
-    return std::make_unique<Lamb>(p, LambOptions{.lr = 0.02, .beta2 = 0.98, .weight_decay = decay});
-  if (op == "lars")
-    return std::make_unique<Lars>(p, LarsOptions{.lr = 0.5, .trust = 0.02, .weight_decay = decay});
+    return std::make_unique<ScheduleFreeAdamW>(p, ScheduleFreeAdamWOptions{.lr = 0.02, .r = 1.5, .weight_lr_power = 1});
+  if (op == "lamb") return std::make_unique<Lamb>(p, LambOptions{.lr = 0.02, .beta2 = 0.98, .weight_decay = decay});
+  if (op == "lars") return std::make_unique<Lars>(p, LarsOptions{.lr = 0.5, .trust = 0.02, .weight_decay = decay});
   return nullptr;
 }
 
 void expect_after(const Case& c, const std::string& role, const std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& p : parameters)
-    ASSERT_EQ(golden::difference(p.variable.value(), c.array(role + p.name),
-                                 c.op.starts_with("muon") ? kMuon : kUpdates),
-              "")
+    ASSERT_EQ(
+        golden::difference(p.variable.value(), c.array(role + p.name), c.op.starts_with("muon") ? kMuon : kUpdates), "")
         << c.name << " " << role << p.name;
 }
 
@@ -155,11 +148,10 @@ TEST(Torch, LbfgsMatchesOverFiveCalls) {
     SCOPED_TRACE(c.name);
     const Variable x(c.array("in.x").tensor(DType::f32)), y(c.array("in.y").tensor(DType::f32));
     const Variable w(c.array("init.w").tensor(DType::f32), true), bias(c.array("init.c").tensor(DType::f32), true);
-    Lbfgs optimizer(std::vector<NamedParameter>{{"w", w}, {"c", bias}},
-                    {.lr = c.number("lr"),
-                     .max_iter = c.integer("max_iter"),
-                     .history_size = c.integer("history_size"),
-                     .strong_wolfe = c.flag("strong_wolfe")});
+    Lbfgs optimizer(std::vector<NamedParameter>{{"w", w}, {"c", bias}}, {.lr = c.number("lr"),
+                                                                         .max_iter = c.integer("max_iter"),
+                                                                         .history_size = c.integer("history_size"),
+                                                                         .strong_wolfe = c.flag("strong_wolfe")});
     for (int call = 1; call <= 5; ++call) {
       const double loss = optimizer.step([&] {
         const Variable error = tanh(linear(x, w, bias)) - y;

@@ -81,6 +81,7 @@
 #include "binade/optim/lbfgs.h"
 #include "binade/optim/lion.h"
 #include "binade/optim/muon.h"
+#include "binade/optim/qk_clip.h"
 #include "binade/optim/rmsprop.h"
 #include "binade/optim/rprop.h"
 #include "binade/optim/schedule.h"

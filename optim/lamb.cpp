@@ -8,7 +8,13 @@
 namespace binade::optim {
 namespace {
 
-double norm(const Variable& x) { return std::sqrt(sum(x * x).value().on_host().item()); }
+/// Returns the norm, whose squares may be beyond the range of f32.
+double norm(const Variable& x) {
+  const double most = max(abs(x)).value().on_host().item();
+  if (!(most > 0)) return most;
+  const Variable scaled = x * (1 / most);
+  return most * std::sqrt(sum(scaled * scaled).value().on_host().item());
+}
 
 }  // namespace
 

@@ -96,7 +96,11 @@ UpdateFacts Muon::facts_of(std::size_t parameter_class) const {
 Variable Muon::orthogonal(Variable x, const MuonOptions& o) const {
   const bool tall = x.dim(0) > x.dim(1);
   if (tall) x = transpose(x, 0, 1);
-  x = x / clamp(sqrt(sum(x * x)), o.smallest_norm, std::numeric_limits<double>::infinity());
+  // x / max(|x|, smallest_norm), computed so that no square overflows.
+  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  const Variable most = clamp(max(abs(x)), 1e-37, kNoLimit);
+  x = x / most;
+  x = x / maximum(sqrt(sum(x * x)), o.smallest_norm / most);
   // Products read 16-bit operands and accumulate in f32; the sums between them stay in f32.
   const PolicyScope scope(PrecisionPolicy{.name = "muon", .low = products_});
   for (std::int64_t i = 0; i < o.iterations; ++i) {
@@ -110,17 +114,32 @@ Variable Muon::orthogonal(Variable x, const MuonOptions& o) const {
 void Muon::update(ParameterUpdate& u) const {
   const MuonOptions& o = options_[u.target.parameter_class];
   const bool by_adamw = u.states.size() == 2;
-  const double lr = by_adamw ? (o.lr > 0 ? u.target.lr * (o.adamw_lr / o.lr) : u.target.lr) : u.target.lr;
+  const double lr = by_adamw && o.lr > 0 ? u.target.lr * (o.adamw_lr / o.lr) : u.target.lr;
   if (u.target.decays) u.weight = u.weight * (1 - lr * o.weight_decay);
-  if (by_adamw) {
-    Variable &m = u.state("average"), &v = u.state("square_average");
-    const auto t = static_cast<double>(u.target.t);
-    m = m + (1 - o.beta1) * (u.gradient - m);
-    v = o.beta2 * v + (1 - o.beta2) * (u.gradient * u.gradient);
-    const Variable root = sqrt(v) * (1 / std::sqrt(1 - std::pow(o.beta2, t))) + o.eps;
-    u.weight = u.weight - (lr / (1 - std::pow(o.beta1, t))) * (m / root);
-    return;
+  if (by_adamw)
+    step_by_adamw(u, o, lr);
+  else
+    step_by_muon(u, o);
+  if (clips_.empty()) return;
+  const auto slice = std::ranges::find(parameters().slices(), u.name, &FlatParameters::Slice::name);
+  for (const std::unique_ptr<QkClip>& clip : clips_) {
+    const Tensor factors = clip->factors_of(slice->variable.state().get());
+    if (!factors.defined()) continue;
+    const bool is_vector = u.weight.shape().rank() == 1;
+    u.weight = u.weight * Variable(is_vector ? factors : factors.reshape({factors.numel(), 1}));
   }
+}
+
+void Muon::step_by_adamw(ParameterUpdate& u, const MuonOptions& o, double lr) const {
+  Variable &m = u.state("average"), &v = u.state("square_average");
+  const auto t = static_cast<double>(u.target.t);
+  m = m + (1 - o.beta1) * (u.gradient - m);
+  v = o.beta2 * v + (1 - o.beta2) * (u.gradient * u.gradient);
+  const Variable root = sqrt(v) * (1 / std::sqrt(1 - std::pow(o.beta2, t))) + o.eps;
+  u.weight = u.weight - (lr / (1 - std::pow(o.beta1, t))) * (m / root);
+}
+
+void Muon::step_by_muon(ParameterUpdate& u, const MuonOptions& o) const {
   Variable& m = u.state("momentum");
   m = m + (1 - o.momentum) * (u.gradient - m);
   const Variable next = o.nesterov ? u.gradient + o.momentum * (m - u.gradient) : m;
@@ -129,7 +148,7 @@ void Muon::update(ParameterUpdate& u) const {
   const double scale = o.scale == MuonScale::kShape ? std::sqrt(std::max(1.0, r / c)) : 0.2 * std::sqrt(std::max(r, c));
   const Variable step = orthogonal(reshape(next, {rows, columns}), o);
   const std::span<const std::int64_t> dims = u.weight.shape().dims();
-  u.weight = u.weight - (lr * scale) * reshape(step, {dims.begin(), dims.end()});
+  u.weight = u.weight - (u.target.lr * scale) * reshape(step, {dims.begin(), dims.end()});
 }
 
 }  // namespace binade::optim

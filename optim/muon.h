@@ -4,6 +4,7 @@
 #include <set>
 
 #include "binade/optim/custom_optimizer.h"
+#include "binade/optim/qk_clip.h"
 
 namespace binade::optim {
 
@@ -60,6 +61,18 @@ class Muon final : public CustomOptimizer {
   /// True if the parameter of this name steps by AdamW.
   bool by_adamw(const std::string& name) const { return by_adamw_.contains(name); }
 
+  /// Holds the logits of an attention (nn::MultiHeadAttention) below `limit` (MuonClip, see QkClip). The attention must
+  /// live when the optimizer is made and while it makes updates.
+  template <class Attention>
+  void clip_logits(Attention& attention, double limit = 100) {
+    const auto& o = attention.options();
+    clips_.push_back(QkClip::watching(
+        attention.query, attention.key,
+        {.query = o.heads, .key = o.kv_heads > 0 ? o.kv_heads : o.heads, .causal = o.causal, .limit = limit}));
+  }
+  /// Returns the clips, in the order of the calls of clip_logits().
+  const std::vector<std::unique_ptr<QkClip>>& clips() const { return clips_; }
+
  protected:
   void update(ParameterUpdate& u) const override;
 
@@ -80,10 +93,13 @@ class Muon final : public CustomOptimizer {
     return tables;
   }
   Variable orthogonal(Variable x, const MuonOptions& options) const;
+  void step_by_adamw(ParameterUpdate& u, const MuonOptions& options, double lr) const;
+  void step_by_muon(ParameterUpdate& u, const MuonOptions& options) const;
 
   std::vector<MuonOptions> options_;  // one per class of groups()
   Names by_adamw_;
   DType products_;
+  std::vector<std::unique_ptr<QkClip>> clips_;
 };
 
 }  // namespace binade::optim

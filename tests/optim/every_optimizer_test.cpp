@@ -9,6 +9,7 @@
 #include "binade/autograd/functions/reduce.h"
 #include "binade/core/error.h"
 #include "binade/core/kernels/dispatch.h"
+#include "binade/nn/attention.h"
 #include "binade/optim/averaged_weights.h"
 #include "binade/optim/device_updates.h"
 #include "tests/error_text.h"
@@ -100,8 +101,8 @@ TEST(EveryOptimizer, RefusesAnUpdateThatIsNotFiniteAndLeavesNoTrace) {
     toy::set_gradient(parameters[2].variable, std::vector<float>(130 * 65, 3e38f));
     const StepInput input{.lr = 50};
     const UpdateProof proof = optimizer->prove_finite(input, scan_gradients(optimizer->parameters()));
-    // Adamax takes no square: its step stays near the rate.
-    EXPECT_EQ(proof.finite, m.name == "adamax") << proof.largest;
+    // These divide by a norm or by a magnitude, and store no square: their steps stay near the rate.
+    EXPECT_EQ(proof.finite, m.name == "adamax" || m.name == "muon" || m.name == "lars") << proof.largest;
     if (!proof.finite) {
       EXPECT_EQ(proof.parameter, "p2.weight");
     }
@@ -244,7 +245,7 @@ TEST(EveryOptimizer, WorksWithALossScaleByHand) {
     const Runtime runtime;
     std::vector<NamedParameter> parameters = toy::parameters(), twins = toy::parameters();
     const std::unique_ptr<Optimizer> scaled = m.make(parameters, false), plain = m.make(twins, false);
-    amp::LossScaler scaler({.init_scale = 1024});
+    amp::LossScaler scaler({.init_scale = 1048576});
     const auto loss = [](const std::vector<NamedParameter>& list, double factor) {
       Variable total;
       for (const NamedParameter& p : list) {
@@ -262,7 +263,7 @@ TEST(EveryOptimizer, WorksWithALossScaleByHand) {
     }
     EXPECT_EQ(weights(parameters), weights(twins)) << "a power of two changes no bit";
     const std::vector<std::vector<float>> before = weights(parameters);
-    scaler.backward(loss(parameters, 1e36));
+    scaler.backward(loss(parameters, 3e34));
     EXPECT_FALSE(scaler.step(*scaled).committed);
     EXPECT_EQ(weights(parameters), before);
     EXPECT_EQ(scaled->updates(), 3);
@@ -397,6 +398,38 @@ TEST(MuonTest, ProductsIn16BitsGiveNearlyTheSameSteps) {
     largest = std::max<double>(largest, std::abs(weights(a)[2][i] - weights(b)[2][i]));
   EXPECT_GT(largest, 0);
   EXPECT_LT(largest, 5e-3);
+}
+
+/// Heads above the limit come down to it, the others stay; also if query heads share a key head.
+TEST(MuonTest, QkClipHoldsLogitsBelowTheirLimit) {
+  constexpr double kLimit = 3;
+  for (const std::int64_t key_heads : {4, 2}) {
+    const Runtime runtime;
+    nn::MultiHeadAttention attention({.dim = 16, .heads = 4, .kv_heads = key_heads, .causal = true});
+    // The rows of the first query head are large, so that its logits are.
+    Tensor weight = attention.query.weight.state()->value;
+    for (std::int64_t i = 0; i < 4 * 16; ++i) weight.mutable_data<float>()[i] *= 40;
+    weight.bump_version();
+    Muon muon(attention, {.lr = 1e-7, .weight_decay = 0, .products = DType::f32, .adamw_lr = 1e-7});
+    muon.clip_logits(attention, kLimit);
+    const Variable x(Tensor::from(toy::numbers(2 * 6 * 16, 1, 2), Shape{2, 6, 16}));
+    const auto logits = [&] {
+      attention(x);
+      return muon.clips()[0]->largest();
+    };
+    const std::vector<double> before = logits();
+    ASSERT_GT(before[0], 2 * kLimit);
+    for (std::size_t h = 1; h < 4; ++h) ASSERT_LT(before[h], kLimit);
+    backward(sum(attention(x)));
+    muon.step();
+    const std::vector<double> after = logits();
+    EXPECT_NEAR(after[0], kLimit, 1e-4);
+    for (std::size_t h = 1; h < 4; ++h) EXPECT_NEAR(after[h], before[h], 1e-4) << h;
+    attention.eval();
+    attention(Variable(Tensor::full({1, 2, 16}, 100)));
+    EXPECT_EQ(muon.clips()[0]->largest(), after) << "evaluations do not count";
+    EXPECT_EQ(error_of([&] { muon.clip_logits(attention, -1); }), "qk-clip: wanted a limit > 0, got -1");
+  }
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ struct AdamOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
+  bool amsgrad = false;   ///< divides by the root of the largest v so far, which costs a third state per weight
+  bool maximize = false;  ///< follows the negative gradient
 };
 
 /// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", ICLR 2015) and AdamW (Loshchilov & Hutter,
@@ -21,6 +23,7 @@ struct AdamOptions {
 ///   Adam:  g += weight_decay w.   AdamW: w *= 1 - lr weight_decay.
 ///   m += (1 - beta1)(g - m);  v = beta2 v + (1 - beta2) g^2;
 ///   w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps).
+/// With amsgrad (Reddi et al., "On the convergence of Adam and beyond", ICLR 2018), the largest v so far replaces v.
 class AdamBase : public Optimizer {
  public:
   const AdamOptions& options() const { return options_.front(); }
@@ -55,6 +58,8 @@ struct AdamWOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};
   std::vector<ParameterGroup> groups{};
+  bool amsgrad = false;
+  bool maximize = false;
 };
 
 class AdamW final : public AdamBase {
@@ -64,5 +69,19 @@ class AdamW final : public AdamBase {
   requires requires(Model& model) { parameters_of(model); }
   explicit AdamW(Model& model, const AdamWOptions& options = {}) : AdamW(parameters_of(model), options) {}
 };
+
+namespace detail {
+
+/// Settings that Adam and its variants share.
+struct AdamSettings {
+  double beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
+  bool decoupled = false;
+};
+UpdateNumbers adam_numbers(const AdamSettings& settings, const UpdateTarget& target);
+/// Returns the bounds after an update whose step is `factor` times Adam's.
+Magnitudes adam_bound(const AdamSettings& settings, const Magnitudes& now, double gradient, const UpdateTarget& target,
+                      double factor = 1);
+
+}  // namespace detail
 
 }  // namespace binade::optim

@@ -82,7 +82,8 @@ CustomOptimizer::CustomOptimizer(std::vector<NamedParameter> parameters, const C
                                         .rule = rules::Assign{},
                                         .lr = settings.lr,
                                         .decays = settings.decays,
-                                        .groups = settings.groups}),
+                                        .groups = settings.groups,
+                                        .maximize = settings.maximize}),
       states_(parameters_.size()),
       largest_states_(parameters_.size(), 0) {
   static constexpr std::string_view kReservedNames[] = {"kind",   "updates",   "parameter_updates",
@@ -128,6 +129,7 @@ Optimizer::Pass CustomOptimizer::prepared(const StepInput& given) {
     pass.slices[i].gradient = parameters_.view(staged_values_, i).data<float>();
     pass.slices[i].gradient_factor = 1;
     pass.slices[i].clip_value = 0;
+    pass.slices[i].numbers.direction = 1;
     pass.largest[i].moment1 = largest_states_[i];
   }
   return pass;
@@ -152,7 +154,8 @@ void CustomOptimizer::stage_parameter(std::size_t i, const StepInput& input) {
   Tensor gradient = state.grad.clone();
   float* const values[] = {gradient.mutable_data<float>()};
   kernels(parameters_.device())
-      .limit({blocks_of(gradient.numel()), values, static_cast<float>(input.inverse_scale * input.clip_factor),
+      .limit({blocks_of(gradient.numel()), values,
+              static_cast<float>(input.inverse_scale * input.clip_factor * (maximize_ ? -1 : 1)),
               static_cast<float>(input.clip_value)});
   u.weight = old;
   u.gradient = gradient;

@@ -76,6 +76,7 @@ class CustomOptimizer : public Optimizer {
     StateList state{};
     DecayFilter decays{};
     std::vector<ParameterGroup> groups{};
+    bool maximize = false;  ///< true: ParameterUpdate::gradient is the negative gradient
   };
 
   /// Throws ArgumentError for a state name that is empty, has a slash or is the name of another entry of a checkpoint.

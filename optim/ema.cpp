@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
@@ -119,26 +118,6 @@ void Ema::load_state(const StateDict& state) {
   updates_ = read_count(state, "updates");
   for (std::size_t i = 0; i < parameters_->size(); ++i)
     average(i).copy_from(state.tensor("average/" + parameters_->slices()[i].name));
-}
-
-Ema::Scope::Scope(Ema& ema) : ema_(ema) {
-  for (std::size_t i = 0; i < ema.parameters_->size(); ++i) {
-    Variable::State& state = *ema.parameters_->slices()[i].variable.state();
-    kept_.push_back({state.value, state.low, state.low_version, std::exchange(state.low_place, {})});
-    state.forget_copies();
-    state.value = ema.average(i);
-  }
-}
-
-Ema::Scope::~Scope() {
-  for (std::size_t i = 0; i < kept_.size(); ++i) {
-    Variable::State& state = *ema_.parameters_->slices()[i].variable.state();
-    state.forget_copies();
-    state.value = kept_[i].value;
-    state.low = kept_[i].low;
-    state.low_version = kept_[i].low_version;
-    state.low_place = kept_[i].low_place;
-  }
 }
 
 }  // namespace binade::optim

@@ -4,6 +4,7 @@
 
 #include "binade/core/kernels/step.h"
 #include "binade/core/state_dict.h"
+#include "binade/optim/averaged_weights.h"
 #include "binade/optim/ema_options.h"
 #include "binade/optim/flat_parameters.h"
 
@@ -36,6 +37,7 @@ class Ema {
   /// average in `saved`, a state() from n updates ago: the value that n updates with the weight w would give. If
   /// `saved` is null or its a is not finite, the average becomes w.
   void mend(const StateDict* saved);
+  FlatParameters& parameters() const { return *parameters_; }
   /// Returns all averages as one tensor.
   const Tensor& values() const { return averages_; }
   /// Returns the average of parameter `slice`, an index into FlatParameters::slices().
@@ -47,24 +49,9 @@ class Ema {
   void check_state(const StateDict& state) const;
   void load_state(const StateDict& state);
 
-  /// During the lifetime of the object, the values of the model's parameters are the averages, for evaluation and
-  /// export. 16-bit copies are made again from them.
-  class Scope {
-   public:
-    explicit Scope(Ema& ema);
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    /// State of one parameter, which the destructor restores.
-    struct Kept {
-      Tensor value{}, low{};
-      std::uint64_t low_version = 0;
-      LowPlace low_place{};
-    };
-    Ema& ema_;
-    std::vector<Kept> kept_;
+  /// During the lifetime of the object, the values of the model's parameters are the averages.
+  struct Scope : AveragedWeights {
+    explicit Scope(Ema& ema) : AveragedWeights(*ema.parameters_, ema.averages_) {}
   };
 
  private:

@@ -11,7 +11,8 @@ Lion::Lion(std::vector<NamedParameter> parameters, const LionOptions& options)
                                         .lr = options.lr,
                                         .moment_dtype = options.moment_dtype,
                                         .decays = options.decays,
-                                        .groups = options.groups}),
+                                        .groups = options.groups,
+                                        .maximize = options.maximize}),
       options_(groups().options_of(options)) {
   for (const LionOptions& o : options_) {
     detail::check_option("lion", "beta1", o.beta1, 0, 1, true);

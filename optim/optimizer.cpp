@@ -33,7 +33,8 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, const Settings& set
               [this](const Magnitudes& before, double gradient, std::size_t slice, const StepInput& input) {
                 return bound(before, gradient, target_of(slice, input, 0));
               }),
-      updates_per_parameter_(parameters_.size(), 0) {
+      updates_per_parameter_(parameters_.size(), 0),
+      maximize_(settings.maximize) {
   detail::check_option(kind_, "lr", lr_, 0, 1e6);
   check<DTypeError>(moment_dtype_ == DType::f32 || is_half(moment_dtype_),
                     "{}: wanted moments in f32, f16 or bf16, got {}", kind_, name_of(moment_dtype_));
@@ -82,9 +83,13 @@ std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input, std::s
     slice.moment_dtype = moment_dtype_;
     if (!moments_.empty()) slice.moment1 = parameters_.view(moments_[0], i).mutable_raw();
     if (moments_.size() > 1) slice.moment2 = parameters_.view(moments_[1], i).mutable_raw();
+    if (moments_.size() > 2) slice.moment3 = parameters_.view(moments_[2], i).mutable_raw();
     slice.gradient_factor = static_cast<float>(input.inverse_scale * input.clip_factor);
     slice.clip_value = static_cast<float>(input.clip_value);
-    slice.numbers = numbers(target_of(i, input, updates_per_parameter_[i] + ahead + 1));
+    const std::int64_t t = updates_per_parameter_[i] + ahead + 1;
+    slice.numbers = numbers(target_of(i, input, t));
+    slice.numbers.direction = maximize_ ? -1.0f : 1.0f;
+    slice.numbers.first = t == 1;
   }
   return slices;
 }
@@ -226,7 +231,37 @@ StateDict Optimizer::state() const {
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       state.put(fmt::format("moment{}/{}", m + 1, parameters_.slices()[i].name), parameters_.view(moments_[m], i));
   put_own_state(state);
+  if (averages_weights()) {
+    const Tensor averages = averaged_weights();
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      state.put("ema/average/" + parameters_.slices()[i].name, parameters_.view(averages, i));
+  }
   return state;
+}
+
+Tensor Optimizer::averaged_weights() const {
+  Tensor averages = moments_.front().clone();
+  std::vector<float*> to;
+  std::vector<const void*> values;
+  std::vector<DType> dtypes;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& value = parameters_.slices()[i].variable.value();
+    // Before its first update a parameter has no average.
+    if (updates_per_parameter_[i] == 0) parameters_.view(averages, i).copy_from(value);
+    to.push_back(parameters_.view(averages, i).mutable_data<float>());
+    values.push_back(value.raw());
+    dtypes.push_back(value.dtype());
+  }
+  for (std::size_t index = 0; index < groups_.classes(); ++index) {
+    std::vector<FlatBlock> blocks;
+    for (const FlatBlock& block : parameters_.blocks()) {
+      const auto slice = static_cast<std::size_t>(block.slice);
+      if (groups_.class_of(slice) == index && updates_per_parameter_[slice] > 0) blocks.push_back(block);
+    }
+    const auto share = static_cast<float>(average_share(index).value_or(0));
+    if (share != 0 && !blocks.empty()) kernels(parameters_.device()).average({blocks, to, values, dtypes, share});
+  }
+  return averages;
 }
 
 void Optimizer::check_state(const StateDict& state) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,7 +33,8 @@ struct UpdateFacts {
   double beta1 = 0, beta2 = 0;
   double eps = 0;
   double decoupled_decay = 0;    ///< each update multiplies weights by 1 - lr decoupled_decay
-  bool divides_by_root = false;  ///< true if an update divides by sqrt(second moment) + eps
+  bool divides_by_root = false;  ///< true if an update divides by sqrt(mean of squares) + eps
+  int root_moment = 2;           ///< number of the moment that is this mean
   bool unit_steps = false;       ///< true if a weight changes by about the learning rate, however small the gradient is
   DType moment_dtype = DType::f32;
 
@@ -56,13 +58,18 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  const std::string& kind() const { return kind_; }  ///< "sgd", "adam", "adamw", "lion"
+  const std::string& kind() const { return kind_; }  ///< name in checkpoints and messages: "sgd", "adamw"
   UpdateFacts facts() const { return facts_of(0); }
   /// Returns the facts about the parameters of a class of groups().
   virtual UpdateFacts facts_of(std::size_t /*parameter_class*/) const { return {}; }
   const ParameterGroups& groups() const { return groups_; }
   /// Returns the learning rate of parameter `slice` in an update.
   double lr_of(std::size_t slice, const StepInput& input) const;
+  /// True if the optimizer keeps averages of the weights that a model is evaluated and used with. The Trainer's
+  /// evaluations and checkpoints have these averages; a loop without a Trainer opens an AveragedWeights scope.
+  bool averages_weights() const { return average_share(0).has_value(); }
+  /// Returns the averages as one f32 tensor with the layout of parameters(). REQUIRES: averages_weights().
+  Tensor averaged_weights() const;
   /// Passes a validation loss to the schedules of groups.
   void observe(double loss) { groups_.observe(loss); }
   FlatParameters& parameters() { return parameters_; }
@@ -100,7 +107,8 @@ class Optimizer {
   UpdateProof prove_finite(const StepInput& input, const GradientScan& scan);
 
   /// Returns the entries "kind", "updates", "parameter_updates", those of groups() and, for each parameter and moment
-  /// of the rule, "moment1/NAME" and "moment2/NAME". The tensors are views of the moments, not copies.
+  /// of the rule, "moment1/NAME" to "moment3/NAME". The tensors are views of the moments, not copies. If
+  /// averages_weights(), adds their copies as "ema/average/NAME", which load_state() ignores.
   StateDict state() const;
   /// Returns how the groups differ from those of `saved`, a result of state().
   std::vector<std::string> changes_since(const StateDict& saved) const { return groups_.changes_since(saved); }
@@ -116,6 +124,7 @@ class Optimizer {
     DType moment_dtype = DType::f32;
     DecayFilter decays{};
     std::vector<ParameterGroup> groups{};
+    bool maximize = false;  ///< true: updates follow the negative gradient
   };
   using Magnitudes = optim::Magnitudes;
 
@@ -126,6 +135,8 @@ class Optimizer {
   /// Returns upper bounds of a parameter's magnitudes after one update, given those before it and the largest unscaled,
   /// clipped gradient; infinity if there is no bound. A larger gradient must not give smaller bounds.
   virtual Magnitudes bound(const Magnitudes& now, double gradient, const UpdateTarget& target) const = 0;
+  /// For an optimizer that averages weights: the number a in average = moment1 + a (weight - moment1).
+  virtual std::optional<double> average_share(std::size_t /*parameter_class*/) const { return std::nullopt; }
 
  private:
   friend class CustomOptimizer;
@@ -162,10 +173,11 @@ class Optimizer {
   ParameterGroups groups_;
   FlatParameters parameters_;
   UpdateBounds bounds_;
-  std::vector<Tensor> moments_;                      // one flat buffer for each moment of the rule (0 to 2)
+  std::vector<Tensor> moments_;                      // one flat buffer for each moment of the rule (0 to 3)
   std::vector<std::int64_t> updates_per_parameter_;  // number of updates of each parameter
   std::vector<bool> had_gradient_;                   // per parameter: it had a gradient in the last update
   std::int64_t updates_ = 0;
+  bool maximize_ = false;
   bool stochastic_ = false;  // 16-bit weights without masters are rounded stochastically
 };
 

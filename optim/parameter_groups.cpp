@@ -53,6 +53,8 @@ std::string settings_of(const ParameterGroup& g) {
   add("beta1", g.beta1);
   add("beta2", g.beta2);
   add("eps", g.eps);
+  add("alpha", g.alpha);
+  add("rho", g.rho);
   return settings.empty() ? "no setting" : fmt::format("{}", fmt::join(settings, ", "));
 }
 

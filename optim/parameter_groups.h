@@ -68,6 +68,7 @@ struct ParameterGroup {
   std::optional<double> momentum{}, dampening{};
   std::optional<bool> nesterov{};
   std::optional<double> beta1{}, beta2{}, eps{};
+  std::optional<double> alpha{}, rho{};
 };
 
 /// Finds the groups of each parameter of an optimizer. Parameters with the same groups form a *class*, with an index;
@@ -135,6 +136,8 @@ class ParameterGroups {
     set(group.beta1, "beta1", [](auto& o) -> decltype((o.beta1)) { return o.beta1; });
     set(group.beta2, "beta2", [](auto& o) -> decltype((o.beta2)) { return o.beta2; });
     set(group.eps, "eps", [](auto& o) -> decltype((o.eps)) { return o.eps; });
+    set(group.alpha, "alpha", [](auto& o) -> decltype((o.alpha)) { return o.alpha; });
+    set(group.rho, "rho", [](auto& o) -> decltype((o.rho)) { return o.rho; });
   }
 
   std::string kind_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "binade/core/error.h"
 #include "binade/core/state_counts.h"
@@ -41,6 +42,70 @@ struct Rule {
 };
 template <class F>
 Rule(std::string, double, F) -> Rule<F>;
+
+/// The product of factors of updates 2 to k, which continues from the last one computed.
+struct Product {
+  double lr;
+  std::function<double(std::int64_t)> factor;
+  mutable std::int64_t last = 1;
+  mutable double product = 1;
+
+  std::string kind() const { return "multiplicative"; }
+  double peak_lr() const { return lr; }
+  double operator()(std::int64_t k) const {
+    if (last > k) last = 1, product = 1;
+    while (last < k) product *= factor(++last);
+    return lr * product;
+  }
+};
+
+/// Schedules that make one, with their states.
+struct Parts {
+  std::vector<Schedule> parts;
+
+  void observe(double loss) {
+    for (Schedule& part : parts) part.observe(loss);
+  }
+  StateDict state() const {
+    StateDict state;
+    for (std::size_t i = 0; i < parts.size(); ++i) state.merge(fmt::format("{}", i), parts[i].state());
+    return state;
+  }
+  void load_state(const StateDict& state) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const StateDict one = state.section(fmt::format("{}", i));
+      check<CheckpointError>(!one.empty(), "schedule: the checkpoint has no state of part {} of {}", i, parts.size());
+      parts[i].load_state(one);
+    }
+  }
+};
+
+struct Sequence : Parts {
+  std::vector<std::int64_t> milestones;
+
+  std::string kind() const { return "sequential"; }
+  double peak_lr() const { return std::ranges::max(parts, {}, highest).options().lr; }
+  double operator()(std::int64_t k) const {
+    const auto passed = std::ranges::upper_bound(milestones, k - 1) - milestones.begin();
+    const std::int64_t begin = passed > 0 ? milestones[static_cast<std::size_t>(passed - 1)] : 0;
+    return parts[static_cast<std::size_t>(passed)].lr(k - begin);
+  }
+  static double highest(const Schedule& part) { return part.options().lr; }
+};
+
+struct Chain : Parts {
+  std::string kind() const { return "chained"; }
+  double peak_lr() const {
+    double lr = 1;
+    for (const Schedule& part : parts) lr *= part.options().lr;
+    return lr;
+  }
+  double operator()(std::int64_t k) const {
+    double lr = 1;
+    for (const Schedule& part : parts) lr *= part.lr(k);
+    return lr;
+  }
+};
 
 }  // namespace
 
@@ -175,6 +240,103 @@ Schedule Schedule::lambda(double lr, std::function<double(std::int64_t k)> facto
   for (std::int64_t k = 1; k <= kUpdates; ++k) highest = std::max(highest, factor(k));
   return Schedule(Rule("lambda", lr * highest, [lr, f = std::move(factor)](std::int64_t k) { return lr * f(k); }),
                   warmup);
+}
+
+Schedule Schedule::multiplicative(double lr, std::function<double(std::int64_t k)> factor, std::int64_t warmup) {
+  check_lr("multiplicative", lr);
+  check<ArgumentError>(factor != nullptr, "schedule: multiplicative wants a function");
+  return Schedule(Product{.lr = lr, .factor = std::move(factor)}, warmup);
+}
+
+Schedule Schedule::polynomial(double lr, std::int64_t steps, double power, double min_lr, std::int64_t warmup) {
+  check_lr("polynomial", lr);
+  check_min_lr("polynomial", lr, min_lr);
+  check<ArgumentError>(steps > 0 && power > 0 && power <= 100,
+                       "schedule: polynomial wants steps > 0 and power in (0, 100], got {} and {}", steps, power);
+  return Schedule(Rule("polynomial", lr,
+                       [=](std::int64_t k) {
+                         const double left = 1 - static_cast<double>(k - 1) / static_cast<double>(steps);
+                         return min_lr + (lr - min_lr) * std::pow(std::max(left, 0.0), power);
+                       }),
+                  warmup);
+}
+
+Schedule Schedule::constant_then(double lr, double factor, std::int64_t steps, std::int64_t warmup) {
+  check_lr("constant-then", lr);
+  check_factor("constant-then", factor);
+  check<ArgumentError>(steps >= 0, "schedule: constant-then wants steps >= 0, got {}", steps);
+  return Schedule(Rule("constant-then", lr, [=](std::int64_t k) { return k <= steps ? lr * factor : lr; }), warmup);
+}
+
+Schedule Schedule::ramp(double lr, double begin, double end, std::int64_t steps, std::int64_t warmup) {
+  check_lr("ramp", lr);
+  check<ArgumentError>(begin >= 0 && end >= 0 && std::max(begin, end) <= 1e6 && steps > 0,
+                       "schedule: ramp wants begin and end in [0, 1e6] and steps > 0, got {}, {} and {}", begin, end,
+                       steps);
+  return Schedule(Rule("ramp", lr * std::max(begin, end),
+                       [=](std::int64_t k) {
+                         const double share = static_cast<double>(k - 1) / static_cast<double>(steps);
+                         return lr * (begin + (end - begin) * std::min(share, 1.0));
+                       }),
+                  warmup);
+}
+
+Schedule Schedule::cyclic(double lr, double min_lr, std::int64_t up, std::int64_t down, Cycle cycle, double gamma,
+                          std::int64_t warmup) {
+  check_lr("cyclic", lr);
+  check_min_lr("cyclic", lr, min_lr);
+  check<ArgumentError>(up > 0 && down >= 0, "schedule: cyclic wants up > 0 and down >= 0, got {} and {}", up, down);
+  check_factor("cyclic", gamma);
+  if (down == 0) down = up;
+  return Schedule(Rule("cyclic", lr,
+                       [=](std::int64_t k) {
+                         const std::int64_t number = (k - 1) / (up + down), at = (k - 1) % (up + down);
+                         double height = at <= up ? static_cast<double>(at) / static_cast<double>(up)
+                                                  : static_cast<double>(up + down - at) / static_cast<double>(down);
+                         if (cycle == Cycle::kTriangular2)
+                           height = std::ldexp(height, -static_cast<int>(std::min<std::int64_t>(number, 2000)));
+                         if (cycle == Cycle::kExpRange) height *= std::pow(gamma, static_cast<double>(k - 1));
+                         return min_lr + (lr - min_lr) * height;
+                       }),
+                  warmup);
+}
+
+Schedule Schedule::inverse_sqrt(double lr, std::int64_t warmup) {
+  check_lr("inverse-sqrt", lr);
+  check<ArgumentError>(warmup > 0, "schedule: inverse-sqrt wants warmup > 0, got {}", warmup);
+  return Schedule(Rule("inverse-sqrt", lr, [=](std::int64_t k) {
+    const double share = static_cast<double>(k) / static_cast<double>(warmup);
+    return lr * std::min(share, 1 / std::sqrt(share));
+  }));
+}
+
+Schedule Schedule::sequential(std::vector<Schedule> parts, std::vector<std::int64_t> milestones, std::int64_t warmup) {
+  check<ArgumentError>(
+      !parts.empty() && milestones.size() + 1 == parts.size() &&
+          std::ranges::is_sorted(milestones, std::ranges::less_equal{}) &&
+          (milestones.empty() || milestones.front() > 0),
+      "schedule: sequential wants at least one part, and one milestone fewer, in ascending order from 1; "
+      "got {} parts and {} milestones",
+      parts.size(), milestones.size());
+  return Schedule(Sequence{{std::move(parts)}, std::move(milestones)}, warmup);
+}
+
+Schedule Schedule::chained(std::vector<Schedule> parts, std::int64_t warmup) {
+  check<ArgumentError>(!parts.empty(), "schedule: chained wants at least one part");
+  return Schedule(Chain{{std::move(parts)}}, warmup);
+}
+
+Schedule Schedule::with_warmup(std::int64_t updates) const {
+  check<ArgumentError>(updates >= 0, "schedule: wanted a warm-up of >= 0 updates, got {}", updates);
+  check<ArgumentError>(options_.warmup == 0, "schedule: '{}' has a warm-up of {} updates already", kind_,
+                       options_.warmup);
+  const bool ends = !rule_ && options_.kind != ScheduleKind::kConstant && options_.kind != ScheduleKind::kPlateau;
+  check<ArgumentError>(!ends || updates < options_.steps,
+                       "schedule: wanted a warm-up shorter than the {} steps of '{}', got {}", options_.steps, kind_,
+                       updates);
+  Schedule warm = *this;
+  warm.options_.warmup = updates;
+  return warm;
 }
 
 double Schedule::lr(std::int64_t k) const {

@@ -72,6 +72,39 @@ class Schedule {
   static Schedule wsd(double lr, std::int64_t steps, std::int64_t decay, double min_lr = 0, std::int64_t warmup = 0);
   /// lr factor(k): LambdaLR.
   static Schedule lambda(double lr, std::function<double(std::int64_t k)> factor, std::int64_t warmup = 0);
+  /// lr factor(2) … factor(k): MultiplicativeLR, whose function gets k - 1.
+  static Schedule multiplicative(double lr, std::function<double(std::int64_t k)> factor, std::int64_t warmup = 0);
+  /// min_lr + (lr - min_lr)(1 - (k - 1) / steps)^power, at least min_lr: PolynomialLR, where min_lr is 0.
+  static Schedule polynomial(double lr, std::int64_t steps, double power = 1, double min_lr = 0,
+                             std::int64_t warmup = 0);
+  /// lr factor in the first `steps` updates, then lr: ConstantLR.
+  static Schedule constant_then(double lr, double factor = 1.0 / 3, std::int64_t steps = 5, std::int64_t warmup = 0);
+  /// From lr begin in the first update linearly to lr end in update steps + 1, then lr end: LinearLR.
+  static Schedule ramp(double lr, double begin = 1.0 / 3, double end = 1, std::int64_t steps = 5,
+                       std::int64_t warmup = 0);
+  /// Shape of the cycles of cyclic().
+  enum class Cycle : std::uint8_t {
+    kTriangular,   ///< all cycles reach lr
+    kTriangular2,  ///< each cycle is half as high as the one before
+    kExpRange,     ///< update k is gamma^(k - 1) times as high
+  };
+  /// CyclicLR: linearly from min_lr to lr in `up` updates, and back in `down` (0: as many as up), again and again.
+  static Schedule cyclic(double lr, double min_lr, std::int64_t up = 2000, std::int64_t down = 0,
+                         Cycle cycle = Cycle::kTriangular, double gamma = 1, std::int64_t warmup = 0);
+  /// lr min(k / warmup, sqrt(warmup / k)): rises linearly to lr, then falls with the square root of k. Vaswani et al.,
+  /// "Attention is all you need", 2017, where lr = (model width x warmup)^(-1/2).
+  static Schedule inverse_sqrt(double lr, std::int64_t warmup);
+  /// One schedule after the other: part i + 1 begins anew after update milestones[i]: SequentialLR. Milestones ascend,
+  /// one fewer than parts. observe() passes losses to all parts.
+  static Schedule sequential(std::vector<Schedule> parts, std::vector<std::int64_t> milestones,
+                             std::int64_t warmup = 0);
+  /// The product of the rates: ChainedScheduler, if one part has the learning rate and the others have the rate 1.
+  static Schedule chained(std::vector<Schedule> parts, std::int64_t warmup = 0);
+
+  /// Returns a copy whose rate rises linearly in the first `updates` updates and then follows the schedule from its
+  /// begin. Linear and cosine still reach min_lr at their update `steps`. Throws ArgumentError if the schedule has a
+  /// warm-up already.
+  Schedule with_warmup(std::int64_t updates) const;
 
   /// Returns the options. Those of a schedule with a rule have only `lr`, the highest rate, and `warmup`.
   const ScheduleOptions& options() const { return options_; }

@@ -21,7 +21,8 @@ Sgd::Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options)
                                         .lr = options.lr,
                                         .moment_dtype = options.moment_dtype,
                                         .decays = options.decays,
-                                        .groups = options.groups}),
+                                        .groups = options.groups,
+                                        .maximize = options.maximize}),
       options_(groups().options_of(options)) {
   for (const SgdOptions& o : options_) {
     detail::check_option("sgd", "momentum", o.momentum, 0, 1, true);

@@ -1,5 +1,7 @@
 #include "binade/amp/incident/damage.h"
 
+#include <fmt/format.h>
+
 #include "binade/amp/text.h"
 
 namespace binade::amp {
@@ -42,12 +44,15 @@ std::optional<FirstBad> negative_in(const Tensor& tensor, const std::string& wha
 
 std::optional<FirstBad> damage_in_moments(const optim::Optimizer& optimizer, std::int64_t step) {
   const StateDict moments = optimizer.state();
+  const optim::UpdateFacts facts = optimizer.facts();
+  const std::string under_root = facts.divides_by_root ? fmt::format("moment{}/", facts.root_moment) : "none";
   for (const auto& [name, value] : moments.values()) {
     const auto* tensor = std::get_if<Tensor>(&value);
-    if (tensor == nullptr) continue;
+    // Averages that the optimizer computes from weights and moments are no damage of their own.
+    if (tensor == nullptr || name.starts_with("ema/")) continue;
     const std::string path = name.substr(name.find('/') + 1);
     if (auto bad = damage_in(*tensor, name, path, step)) return bad;
-    if (!name.starts_with("moment2/")) continue;
+    if (!name.starts_with(under_root)) continue;
     if (auto bad = negative_in(*tensor, name, path, step)) return bad;
   }
   return std::nullopt;

@@ -13,7 +13,8 @@ EvaluationScope::EvaluationScope(Transaction& transaction)
   step_context().step = static_cast<std::uint64_t>(transaction.counters().steps);
   step_context().tape_index = 0;
   for (optim::Ema* averages : transaction.averages())
-    if (averages != nullptr) averages_.emplace_back(*averages);
+    if (averages != nullptr) averages_.emplace_back(averages->parameters(), averages->values());
+  for (optim::Optimizer* optimizer : transaction.optimizers()) averages_.emplace_back(*optimizer);
   model.eval();
 }
 EvaluationScope::~EvaluationScope() {

@@ -8,7 +8,7 @@
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
 #include "binade/core/step_context.h"
-#include "binade/optim/ema.h"
+#include "binade/optim/averaged_weights.h"
 
 namespace binade::nn {
 class Module;
@@ -32,7 +32,7 @@ class EvaluationScope {
   InferenceMode inference_;
   binade::detail::WriteCounting counting_{true};  // the model may keep a tensor made here, and train with it later
   PolicyScope policy_;
-  std::deque<optim::Ema::Scope> averages_;
+  std::deque<optim::AveragedWeights> averages_;
   ArenaLoan lending_;
 };
 

@@ -132,6 +132,10 @@ void Transaction::add_optimizers(const Participants& participants) {
       optimizer.store_weights_in(options_.precision.low, options_.precision.stochastic_rounding);
     const std::optional<optim::Schedule>& schedule = one.schedule ? one.schedule : options_.schedule;
     const std::optional<optim::EmaOptions>& ema = one.ema ? one.ema : options_.ema;
+    check<ArgumentError>(!ema || !optimizer.averages_weights(),
+                         "trainer: {} averages the weights itself, and evaluations use its averages; leave out the "
+                         "option ema",
+                         optimizer.kind());
     OptimizerState state{.name = one.name,
                          .section = one.name.empty() ? "optim" : "optim/" + one.name,
                          .is_scheduled = schedule.has_value(),

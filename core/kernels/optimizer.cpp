@@ -135,26 +135,30 @@ Stage stage(void* base, DType dtype, const FlatBlock& block, bool write, float* 
 /// The arrays of one block, read and written as float.
 struct Arrays {
   const float* gradient;
-  Stage w, m, v;
+  Stage w, m, v, s;
 };
 
 template <class Rule>
 BlockExtremes update_elements(const Arrays& a, std::int64_t count, const UpdateSlice& slice) {
   std::uint32_t largest_w = 0, largest_m = 0, largest_v = 0;
-  const float factor = slice.gradient_factor, limit = slice.clip_value > 0 ? slice.clip_value : INFINITY;
+  const float factor = slice.gradient_factor * slice.numbers.direction;
+  const float limit = slice.clip_value > 0 ? slice.clip_value : INFINITY;
   const UpdateNumbers numbers = slice.numbers;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
     UpdateElement x{.w = a.w.in[i]};
     if constexpr (Rule::kMoments > 0) x.m = a.m.in[i];
     if constexpr (Rule::kMoments > 1) x.v = a.v.in[i];
+    if constexpr (Rule::kMoments > 2) x.s = a.s.in[i];
     Rule::update(numbers, math::clamp(a.gradient[i] * factor, -limit, limit), x);
     a.w.out[i] = x.w;
     if constexpr (Rule::kMoments > 0) a.m.out[i] = x.m;
     if constexpr (Rule::kMoments > 1) a.v.out[i] = x.v;
+    if constexpr (Rule::kMoments > 2) a.s.out[i] = x.s;
     raise(largest_w, x.w);
     raise(largest_m, x.m);
     raise(largest_v, x.v);
+    if constexpr (Rule::kMoments > 2) raise(largest_v, x.s);
   }
   return {largest_w, largest_m, largest_v};
 }
@@ -162,10 +166,11 @@ BlockExtremes update_elements(const Arrays& a, std::int64_t count, const UpdateS
 BlockExtremes update(const UpdateArguments& a, const FlatBlock& block) {
   const UpdateSlice& s = a.slices[static_cast<std::size_t>(block.slice)];
   if (s.gradient == nullptr) return {};
-  alignas(64) float scratch[3][kFlatBlock];
+  alignas(64) float scratch[4][kFlatBlock];
   const Arrays arrays{s.gradient + block.begin, stage(s.value, s.value_dtype, block, a.write, scratch[0]),
                       stage(s.moment1, s.moment_dtype, block, a.write, scratch[1]),
-                      stage(s.moment2, s.moment_dtype, block, a.write, scratch[2])};
+                      stage(s.moment2, s.moment_dtype, block, a.write, scratch[2]),
+                      stage(s.moment3, s.moment_dtype, block, a.write, scratch[3])};
   const BlockExtremes extremes = std::visit(
       [&]<class Rule>(Rule) { return update_elements<Rule>(arrays, block.count, s); }, a.rule);
   if (!a.write) return extremes;
@@ -180,6 +185,7 @@ BlockExtremes update(const UpdateArguments& a, const FlatBlock& block) {
   if (is_half(s.moment_dtype)) {
     if (s.moment1 != nullptr) narrow_to(s.moment_dtype, arrays.m.out, s.moment1, block.begin, block.count);
     if (s.moment2 != nullptr) narrow_to(s.moment_dtype, arrays.v.out, s.moment2, block.begin, block.count);
+    if (s.moment3 != nullptr) narrow_to(s.moment_dtype, arrays.s.out, s.moment3, block.begin, block.count);
   }
   return extremes;
 }

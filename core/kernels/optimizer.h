@@ -56,6 +56,7 @@ struct UpdateSlice {
   DType low_dtype = DType::f32;
   void* moment1 = nullptr;
   void* moment2 = nullptr;
+  void* moment3 = nullptr;
   DType moment_dtype = DType::f32;
 
   float gradient_factor = 1;  ///< inverse loss scale x clip factor
@@ -67,7 +68,7 @@ struct UpdateSlice {
 struct BlockExtremes {
   std::uint32_t value = 0;
   std::uint32_t moment1 = 0;
-  std::uint32_t moment2 = 0;
+  std::uint32_t moment2 = 0;  ///< of the second and the third state
 };
 
 /// Updates all blocks by a rule.

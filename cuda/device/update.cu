@@ -70,6 +70,7 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
   const FlatBlock block = a.blocks[blockIdx.x];
   UpdateSlice s = a.slices[block.slice];
   if (by_slice) s.gradient_factor = a.decided.outcome->gradient_factor;
+  const float factor = s.gradient_factor * s.numbers.direction;
   BlockExtremes largest;
   if (s.gradient != nullptr) {
     const float limit = s.clip_value > 0 ? s.clip_value : std::numeric_limits<float>::infinity();
@@ -77,18 +78,20 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
     stream.index = static_cast<std::uint32_t>(block.slice);
     each_run(block.count, [&](int i, int n) {
       const std::int64_t at = block.begin + i;
-      float g[kPack], w[kPack], m[kPack] = {}, v[kPack] = {};
+      float g[kPack], w[kPack], m[kPack] = {}, v[kPack] = {}, third[kPack] = {};
       load_run(s.gradient, DType::f32, at, n, g);
       load_run(s.value, s.value_dtype, at, n, w);
       if constexpr (Rule::kMoments > 0) load_run(s.moment1, s.moment_dtype, at, n, m);
       if constexpr (Rule::kMoments > 1) load_run(s.moment2, s.moment_dtype, at, n, v);
+      if constexpr (Rule::kMoments > 2) load_run(s.moment3, s.moment_dtype, at, n, third);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        UpdateElement x{w[k], m[k], v[k]};
-        Rule::update(s.numbers, math::clamp(g[k] * s.gradient_factor, -limit, limit), x);
+        UpdateElement x{w[k], m[k], v[k], third[k]};
+        Rule::update(s.numbers, math::clamp(g[k] * factor, -limit, limit), x);
         w[k] = x.w;
         m[k] = x.m;
         v[k] = x.v;
+        third[k] = x.s;
         if (k >= n) continue;
         const auto larger = [](std::uint32_t& word, float y) {
           word = LargerWord::combine(word, std::bit_cast<std::uint32_t>(y) & kMagnitude);
@@ -96,6 +99,7 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
         larger(largest.value, x.w);
         larger(largest.moment1, x.m);
         larger(largest.moment2, x.v);
+        if constexpr (Rule::kMoments > 2) larger(largest.moment2, x.s);
       }
       if (!a.write) return;
       if (kStochastic && s.value_dtype != DType::f32)
@@ -105,6 +109,7 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
       if (s.low != nullptr) store_run(s.low, s.low_dtype, at, n, w);
       if constexpr (Rule::kMoments > 0) store_run(s.moment1, s.moment_dtype, at, n, m);
       if constexpr (Rule::kMoments > 1) store_run(s.moment2, s.moment_dtype, at, n, v);
+      if constexpr (Rule::kMoments > 2) store_run(s.moment3, s.moment_dtype, at, n, third);
     });
   }
   largest.value = fold_block<LargerWord, kFlatThreads>(largest.value);

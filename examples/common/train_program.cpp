@@ -14,6 +14,7 @@
 #include "binade/io/terminal/console.h"
 #include "binade/io/text/json_reader.h"
 #include "examples/common/model_file.h"
+#include "examples/common/optimizers.h"
 
 namespace binade::examples {
 namespace {
@@ -231,31 +232,11 @@ amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Poli
   return amp::LossScaleOptions::parse(scale, s.init_scale == "auto" ? 65536 : std::stod(s.init_scale));
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainSettings& s, nn::Module& model) {
-  std::vector<optim::NamedParameter> p = optim::parameters_of(model);
-  if (s.optimizer == "sgd")
-    return std::make_unique<optim::Sgd>(
-        std::move(p), optim::SgdOptions{.lr = s.lr, .momentum = s.momentum, .weight_decay = s.weight_decay});
-  if (s.optimizer == "lion")
-    return std::make_unique<optim::Lion>(
-        std::move(p),
-        optim::LionOptions{.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .weight_decay = s.weight_decay});
-  if (s.optimizer == "adam")
-    return std::make_unique<optim::Adam>(std::move(p), optim::AdamOptions{.lr = s.lr,
-                                                                          .beta1 = s.beta1,
-                                                                          .beta2 = s.beta2,
-                                                                          .eps = s.eps,
-                                                                          .weight_decay = s.weight_decay});
-  return std::make_unique<optim::AdamW>(
-      std::move(p), optim::AdamWOptions{
-                        .lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .weight_decay = s.weight_decay});
-}
-
 optim::Schedule make_schedule(const TrainSettings& s) {
   return optim::Schedule({.kind = optim::schedule_kind(s.schedule),
                           .lr = s.lr,
                           .min_lr = s.min_lr,
-                          .warmup = s.warmup,
+                          .warmup = is_schedule_free(s) ? 0 : s.warmup,
                           .steps = s.schedule_steps});
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "binade.h"
+#include "examples/common/optimizers.h"
 #include "examples/common/train_settings.h"
 
 namespace binade::examples {
@@ -18,8 +19,6 @@ amp::Policy choose_policy(TrainSettings& s);
 
 /// Returns the options of --loss-scale and --init-scale.
 amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Policy& policy);
-/// Makes the optimizer of --optimizer for the parameters of `model`.
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainSettings& s, nn::Module& model);
 /// Makes the learning-rate schedule of --schedule.
 optim::Schedule make_schedule(const TrainSettings& s);
 

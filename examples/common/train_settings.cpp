@@ -5,6 +5,7 @@
 
 #include "binade/core/error.h"
 #include "binade/optim/schedule.h"
+#include "examples/common/optimizers.h"
 
 namespace binade::examples {
 namespace {
@@ -82,7 +83,7 @@ void add_precision(Settings& t, TrainSettings& s) {
 
 void add_optimizer(Settings& t, TrainSettings& s) {
   t.add("optimizer", &s.optimizer, "update rule of the weights",
-        {.on_resume = kIncompatible, .choices = {"sgd", "adam", "adamw", "lion"}});
+        {.on_resume = kIncompatible, .choices = optimizer_names()});
   t.add("lr", &s.lr, "peak learning rate", {.low = 0, .high = 1e6});
   t.add("min-lr", &s.min_lr, "last learning rate of the schedule", {.low = 0, .high = 1e6});
   t.add("warmup", &s.warmup, "updates of linear warm-up", {.low = 0, .high = kCount});
@@ -91,9 +92,9 @@ void add_optimizer(Settings& t, TrainSettings& s) {
   t.add("schedule-steps", &s.schedule_steps,
         "update at which the schedule reaches --min-lr (default: --steps of the first start)",
         {.low = 0, .high = kCount});
-  t.add("beta1", &s.beta1, "Adam, Lion", {.low = 0, .high = 1});
-  t.add("beta2", &s.beta2, "Adam, Lion", {.low = 0, .high = 1});
-  t.add("eps", &s.eps, "Adam", {.low = 0, .high = 1});
+  t.add("beta1", &s.beta1, "Adam and its variants, Lion, LAMB", {.low = 0, .high = 1});
+  t.add("beta2", &s.beta2, "Adam and its variants, Lion, LAMB", {.low = 0, .high = 1});
+  t.add("eps", &s.eps, "Adam and its variants, RMSprop, Adagrad", {.low = 0, .high = 1});
   t.add("momentum", &s.momentum, "SGD", {.low = 0, .high = 1});
   t.add("weight-decay", &s.weight_decay, "weight decay of matrices and filters", {.low = 0, .high = 1e6});
   t.add("clip", &s.clip, "gradient clipping bound (0: none)", {.low = 0, .high = 1e9});
@@ -122,6 +123,13 @@ void add_train_settings(Settings& table, TrainSettings& s) {
 
 void complete_train_settings(TrainSettings& s) {
   if (s.schedule_steps == 0) s.schedule_steps = s.steps;
+  check<ArgumentError>(
+      !is_schedule_free(s) || s.schedule == "constant",
+      "--optimizer schedule-free: wanted --schedule constant, got {}; it averages the weights in place of "
+      "a schedule",
+      s.schedule);
+  check<ArgumentError>(!is_schedule_free(s) || s.ema == 0,
+                       "--optimizer schedule-free: wanted no --ema, got {}; it averages the weights itself", s.ema);
   check<ArgumentError>(s.min_lr <= s.lr, "--min-lr: wanted at most --lr {}, got {}", s.lr, s.min_lr);
   check<ArgumentError>(s.beta1 < 1 && s.beta2 < 1, "--beta1, --beta2: wanted less than 1, got {} and {}", s.beta1,
                        s.beta2);

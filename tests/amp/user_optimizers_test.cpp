@@ -3,6 +3,8 @@
 #include "binade/amp/preflight/finding.h"
 #include "binade/core/error.h"
 #include "tests/amp/toy.h"
+#include "tests/error_text.h"
+#include "tests/optim/every_optimizer.h"
 #include "tests/optim/muon.h"
 #include "tests/optim/rmsprop.h"
 
@@ -28,12 +30,12 @@ struct UserRun {
 
 /// Ten steps at once, and with a new process after five, must end with the same bits. The loss must fall.
 template <class Optimizer, class Options>
-void expect_to_resume(const Options& options) {
+void expect_to_resume(const Options& options, bool averages_itself = false) {
   for (const char* precision : {"fp32", "fp16", "bf16", "pure-bf16"}) {
     const TrainerOptions run{.precision = Policy::by_name(precision),
                              .schedule = optim::Schedule::cosine(options.lr, 12, 0, 2),
                              .clip_norm = 1,
-                             .ema = optim::EmaOptions{}};
+                             .ema = averages_itself ? std::nullopt : std::optional(optim::EmaOptions{})};
     std::string whole;
     StateDict saved;
     double first = 0, last = 0;
@@ -59,6 +61,71 @@ void expect_to_resume(const Options& options) {
 TEST(UserOptimizers, ResumeToTheSameBits) {
   expect_to_resume<user::Rmsprop>(user::RmspropOptions{.lr = 0.01, .momentum = 0.5, .centered = true});
   expect_to_resume<user::Muon>(user::MuonOptions{.lr = 0.02, .vector_lr_factor = 0.1});
+}
+
+TEST(Optimizers, ResumeToTheSameBits) {
+  expect_to_resume<optim::AdamW>(optim::AdamWOptions{.lr = 0.02, .amsgrad = true});
+  expect_to_resume<optim::Rmsprop>(optim::RmspropOptions{.lr = 0.01, .eps = 1e-3, .momentum = 0.5, .centered = true});
+  expect_to_resume<optim::Adagrad>(optim::AdagradOptions{.lr = 0.05});
+  expect_to_resume<optim::Adadelta>(optim::AdadeltaOptions{.lr = 1});
+  expect_to_resume<optim::Adamax>(optim::AdamaxOptions{.lr = 0.02});
+  expect_to_resume<optim::NAdam>(optim::NAdamOptions{.lr = 0.02});
+  expect_to_resume<optim::RAdam>(optim::RAdamOptions{.lr = 0.05});
+  expect_to_resume<optim::Rprop>(optim::RpropOptions{.lr = 0.01});
+  expect_to_resume<optim::Asgd>(optim::AsgdOptions{.lr = 0.05, .t0 = 3}, true);
+  expect_to_resume<optim::ScheduleFreeAdamW>(optim::ScheduleFreeAdamWOptions{.lr = 0.05, .warmup = 3}, true);
+  expect_to_resume<optim::Adafactor>(optim::AdafactorOptions{.lr = 0.1});
+  expect_to_resume<optim::Muon>(optim::MuonOptions{.lr = 0.02, .adamw_lr = 0.02});
+  expect_to_resume<optim::Lamb>(optim::LambOptions{.lr = 0.05});
+  expect_to_resume<optim::Lars>(optim::LarsOptions{.lr = 1, .trust = 0.05});
+}
+
+std::vector<float> values(const Variable& v) { return v.value().to_vector<float>(); }
+
+TEST(Optimizers, EvaluationsAndCheckpointsHaveTheAveragesOfAScheduleFreeRun) {
+  for (const char* precision : {"fp32", "bf16", "pure-bf16"}) {
+    UserRun<optim::ScheduleFreeAdamW> run(optim::ScheduleFreeAdamWOptions{.lr = 0.05},
+                                          {.precision = Policy::by_name(precision)});
+    for (std::uint32_t k = 0; k < 8; ++k) run.step(k % 2);
+    const std::vector<float> trained = values(run.net.up);
+    const std::vector<float> averaged = run.trainer.evaluate([&] { return values(run.net.up); });
+    EXPECT_NE(averaged, trained) << precision;
+    EXPECT_EQ(values(run.net.up), trained) << precision;
+    EXPECT_EQ(run.trainer.state().tensor("optim/ema/average/up.weight").to_vector<float>(), averaged) << precision;
+    EXPECT_EQ(run.trainer.state().tensor("model/up.weight").to_vector<float>(), trained) << precision;
+  }
+}
+
+TEST(Optimizers, AScheduleFreeRunTakesNoSecondAverage) {
+  EXPECT_EQ(test::error_of([] {
+              UserRun<optim::ScheduleFreeAdamW>(optim::ScheduleFreeAdamWOptions{}, {.ema = optim::EmaOptions{}});
+            }),
+            "trainer: schedule_free_adamw averages the weights itself, and evaluations use its averages; leave out the "
+            "option ema");
+}
+
+/// A step of two phases, of which the second one fails: neither optimizer has changed anything.
+TEST(Optimizers, PhasesCommitTogether) {
+  for (const optim::NamedMaker& m : optim::every_optimizer()) {
+    SCOPED_TRACE(m.name);
+    Runtime runtime({.seed = 1});
+    toy::Net first, second;
+    const std::unique_ptr<optim::Optimizer> a = m.make(optim::parameters_of(first), false),
+                                            b = m.make(optim::parameters_of(second), false);
+    Trainer trainer(runtime, {{"first", first}, {"second", second}}, {{"first", *a}, {"second", *b}},
+                    {.on_nan = OnNan::kStop});
+    const auto step = [&](std::uint32_t k, double factor) {
+      return trainer.step(toy::batch(k), [&](const toy::Batch& batch) {
+        return toy::loss(first, batch) + toy::loss(second, batch) * factor;
+      });
+    };
+    EXPECT_TRUE(step(0, 1).committed);
+    const std::string before = trainer.state_hash();
+    EXPECT_THROW(step(1, std::nan("")), NumericError);
+    EXPECT_EQ(trainer.state_hash(), before);
+    EXPECT_TRUE(step(1, 1).committed);
+    EXPECT_NE(trainer.state_hash(), before);
+  }
 }
 
 TEST(UserOptimizers, GroupsResumeToTheSameBits) {

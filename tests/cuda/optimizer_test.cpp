@@ -61,11 +61,12 @@ struct Kind {
   UpdateRule rule;
   DType value = DType::f32, moment = DType::f32;
   bool low = false, stochastic = false;
+  bool root_of_first = false;  // the first moment is a mean of squares
 };
 
 /// What one update leaves.
 struct After {
-  Tensor value, low, moment1, moment2;
+  Tensor value, low, moment1, moment2, moment3;
   std::vector<BlockExtremes> extremes;
 };
 
@@ -73,8 +74,9 @@ After update(const Kind& kind, Device device, bool write) {
   Tensor gradient = random(kTotal, DType::f32, 1).to(device);
   After a{.value = random(kTotal, kind.value, 2).to(device),
           .low = random(kTotal, DType::bf16, 3).to(device),
-          .moment1 = random(kTotal, kind.moment, 4).to(device),
+          .moment1 = random(kTotal, kind.moment, 4, kind.root_of_first ? 0 : -1).to(device),
           .moment2 = random(kTotal, kind.moment, 5, 0, 1).to(device),
+          .moment3 = random(kTotal, kind.moment, 6).to(device),
           .extremes = {}};
   const auto at = [](Tensor& t, std::int64_t i) {
     return static_cast<std::byte*>(t.mutable_raw()) + static_cast<std::size_t>(i) * size_of(t.dtype());
@@ -90,6 +92,7 @@ After update(const Kind& kind, Device device, bool write) {
     const int moments = std::visit([](auto rule) { return rule.kMoments; }, kind.rule);
     if (moments > 0) slice.moment1 = at(a.moment1, kOffsets[s]);
     if (moments > 1) slice.moment2 = at(a.moment2, kOffsets[s]);
+    if (moments > 2) slice.moment3 = at(a.moment3, kOffsets[s]);
     slice.moment_dtype = kind.moment;
     slice.gradient_factor = 0.25f;
     slice.clip_value = s == 0 ? 0.2f : 0.0f;
@@ -103,7 +106,12 @@ After update(const Kind& kind, Device device, bool write) {
                      .root_factor = 1.3f,
                      .eps = 1e-6f,
                      .gradient_share = s == 1 ? 1.0f : 0.0f,
-                     .moment_share = s == 1 ? 0.9f : 1.0f};
+                     .moment_share = s == 1 ? 0.9f : 1.0f,
+                     .direction = s == 1 ? -1.0f : 1.0f,
+                     .first = s == 1,
+                     .initial = 0.5f,
+                     .low = 0.01f,
+                     .high = 0.8f};
   }
   const std::vector<FlatBlock> all = blocks();
   a.extremes.resize(all.size());
@@ -125,12 +133,26 @@ void expect_same_words(std::uint32_t got, std::uint32_t want, const std::string&
 TEST(GpuOptimizer, UpdatesAsTheCpuDoes) {
   const Generic generic;
   for (const Kind& kind :
-       {Kind{.name = "sgd", .rule = rules::Sgd{}}, Kind{.name = "momentum", .rule = rules::Momentum{}, .low = true},
+       {Kind{.name = "sgd", .rule = rules::Sgd{}},
+        Kind{.name = "momentum", .rule = rules::Momentum{}, .low = true},
         Kind{.name = "momentum in bf16", .rule = rules::Momentum{}, .moment = DType::bf16},
         Kind{.name = "adam", .rule = rules::Adam{}, .low = true},
         Kind{.name = "adam, halves", .rule = rules::Adam{}, .value = DType::bf16, .moment = DType::bf16},
         Kind{.name = "adam, stochastic bf16", .rule = rules::Adam{}, .value = DType::bf16, .stochastic = true},
-        Kind{.name = "lion, stochastic f16", .rule = rules::Lion{}, .value = DType::f16, .stochastic = true}})
+        Kind{.name = "lion, stochastic f16", .rule = rules::Lion{}, .value = DType::f16, .stochastic = true},
+        Kind{.name = "amsgrad", .rule = rules::AmsGrad{}, .low = true},
+        Kind{.name = "amsgrad in bf16", .rule = rules::AmsGrad{}, .moment = DType::bf16},
+        Kind{.name = "nadam", .rule = rules::NAdam{}},
+        Kind{.name = "adamax", .rule = rules::Adamax{}},
+        Kind{.name = "schedule-free", .rule = rules::ScheduleFree{}, .low = true},
+        Kind{.name = "rmsprop", .rule = rules::Rmsprop<false, false>{}, .root_of_first = true},
+        Kind{.name = "rmsprop with momentum", .rule = rules::Rmsprop<false, true>{}, .root_of_first = true},
+        Kind{.name = "rmsprop, centered", .rule = rules::Rmsprop<true, false>{}, .root_of_first = true},
+        Kind{.name = "rmsprop, both", .rule = rules::Rmsprop<true, true>{}, .low = true, .root_of_first = true},
+        Kind{.name = "adagrad", .rule = rules::Adagrad{}, .root_of_first = true},
+        Kind{.name = "adadelta", .rule = rules::Adadelta{}, .root_of_first = true},
+        Kind{.name = "rprop", .rule = rules::Rprop{}},
+        Kind{.name = "asgd", .rule = rules::Asgd{}}})
     for (const bool write : {false, true}) {
       const std::string what = std::string(kind.name) + (write ? "" : ", dry");
       const After got = update(kind, test_device(), write), want = update(kind, Device::cpu(), write);
@@ -138,6 +160,7 @@ TEST(GpuOptimizer, UpdatesAsTheCpuDoes) {
       expect_same(got.low, want.low, what + ": low");
       expect_same(got.moment1, want.moment1, what + ": moment1");
       expect_same(got.moment2, want.moment2, what + ": moment2");
+      expect_same(got.moment3, want.moment3, what + ": moment3");
       for (std::size_t b = 0; b < want.extremes.size(); ++b) {
         expect_same_words(got.extremes[b].value, want.extremes[b].value, what + ": largest value");
         expect_same_words(got.extremes[b].moment1, want.extremes[b].moment1, what + ": largest moment1");

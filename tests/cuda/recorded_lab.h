@@ -20,7 +20,10 @@
 #include "binade/nn/conv2d.h"
 #include "binade/nn/dropout.h"
 #include "binade/optim/adam.h"
+#include "binade/optim/adam_variants.h"
 #include "binade/optim/lion.h"
+#include "binade/optim/rprop.h"
+#include "binade/optim/schedule_free.h"
 #include "binade/optim/sgd.h"
 #include "tests/optim/rmsprop.h"
 
@@ -93,6 +96,15 @@ struct Training {
       optimizer = std::make_unique<optim::Lion>(net, optim::LionOptions{.lr = 1e-3});
     else if (setting.rule == "rmsprop")
       optimizer = std::make_unique<user::Rmsprop>(net, user::RmspropOptions{.lr = 1e-3});
+    else if (setting.rule == "amsgrad")
+      optimizer = std::make_unique<optim::AdamW>(net, optim::AdamWOptions{.lr = 1e-2, .amsgrad = true});
+    else if (setting.rule == "schedule_free")
+      optimizer = std::make_unique<optim::ScheduleFreeAdamW>(net,
+                                                             optim::ScheduleFreeAdamWOptions{.lr = 2e-2, .warmup = 6});
+    else if (setting.rule == "nadam")
+      optimizer = std::make_unique<optim::NAdam>(net, optim::NAdamOptions{.lr = 1e-2});
+    else if (setting.rule == "rprop")
+      optimizer = std::make_unique<optim::Rprop>(net, optim::RpropOptions{.lr = 1e-3});
     else if (setting.rule == "groups")
       optimizer = std::make_unique<optim::AdamW>(
           net, optim::AdamWOptions{.lr = 1e-2,

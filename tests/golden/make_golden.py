@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes the golden files in tests/golden/data with PyTorch; needed only to change them, never to build or test.
 
-    pip install torch numpy ; python tests/golden/make_golden.py [ops|second|optim|traces ...]
+    pip install torch numpy schedulefree ; python tests/golden/make_golden.py [ops|second|optim|optimizers|traces ...]
 
 ops.FAMILY.txt  every op's forward and backward (golden_ops.py)
 ops.second.txt  second derivatives (golden_second.py)
 optim.txt       optimizers, clipping, EMA and schedules over 20 steps (golden_optim.py)
+optimizers.txt  further optimizers and schedules (golden_optimizers.py)
 traces.txt      20 training steps of a small U-Net and a small transformer (golden_traces.py)
 The format is described in golden_text.py; tests/golden/*_test.cpp read them.
 """
@@ -15,6 +16,7 @@ import torch
 
 import golden_optim
 import golden_functions
+import golden_optimizers
 import golden_ops
 import golden_second
 import golden_traces
@@ -39,6 +41,10 @@ def main(wanted):
         file = GoldenFile("optim.txt", "golden_optim.py, in double from float32 inputs", VERSION)
         golden_optim.write(file)
         file.write()
+    if "optimizers" in wanted:
+        file = GoldenFile("optimizers.txt", "golden_optimizers.py, in double from float32 inputs", VERSION)
+        golden_optimizers.write(file)
+        file.write()
     if "traces" in wanted:
         file = GoldenFile("traces.txt", "golden_traces.py", VERSION)
         golden_traces.write(file)
@@ -46,4 +52,4 @@ def main(wanted):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["ops", "second", "optim", "traces"])
+    main(sys.argv[1:] or ["ops", "second", "optim", "optimizers", "traces"])

@@ -149,7 +149,69 @@ TEST(ScheduleRules, AFunctionIsASchedule) {
   EXPECT_THROW(bad.lr(3), ArgumentError);
 }
 
+TEST(ScheduleRules, AnyScheduleTakesAWarmup) {
+  const Schedule cycle = Schedule::one_cycle(1, 10).with_warmup(4);
+  EXPECT_DOUBLE_EQ(cycle.lr(2), Schedule::one_cycle(1, 10).lr(1) / 2);
+  EXPECT_DOUBLE_EQ(cycle.lr(4 + 7), Schedule::one_cycle(1, 10).lr(7));
+  Schedule plateau = Schedule::plateau(1, 0.5, 0).with_warmup(10);
+  EXPECT_DOUBLE_EQ(plateau.lr(5), 0.5);
+  for (const double loss : {1.0, 1.0}) plateau.observe(loss);
+  EXPECT_DOUBLE_EQ(plateau.lr(5), 0.25);
+  EXPECT_DOUBLE_EQ(plateau.lr(11), 0.5);
+  const Schedule cosine = Schedule::cosine(1, 100).with_warmup(20);
+  for (const std::int64_t k : {3, 20, 50, 100}) EXPECT_DOUBLE_EQ(cosine.lr(k), Schedule::cosine(1, 100, 0, 20).lr(k));
+  EXPECT_THROW(Schedule::constant(1, 5).with_warmup(5), ArgumentError);
+  EXPECT_THROW(Schedule::cosine(1, 100).with_warmup(100), ArgumentError);
+}
+
+TEST(ScheduleRules, PartsKeepTheirStates) {
+  const auto make = [] {
+    return Schedule::sequential({Schedule::constant(1), Schedule::chained({Schedule::plateau(1, 0.5, 0), Cautious{}})},
+                                {3});
+  };
+  Schedule s = make(), resumed = make();
+  for (const double loss : {1.0, 2.0, 3.0}) s.observe(loss);
+  EXPECT_EQ(s.lr(3), 1);
+  EXPECT_EQ(s.lr(4), 0.25 * 0.125) << "plateau after two drops, cautious after three";
+  resumed.check_state(s.state());
+  EXPECT_EQ(resumed.lr(4), 1);
+  resumed.load_state(s.state());
+  EXPECT_EQ(resumed.lr(4), s.lr(4));
+  EXPECT_EQ(s.options().lr, 1) << "the highest rate";
+  StateDict lacking;
+  const StateDict state = s.state();
+  for (const auto& [name, value] : state.values())
+    if (!name.starts_with("rule/1/")) lacking.put(name, value);
+  EXPECT_THROW(resumed.check_state(lacking), CheckpointError);
+}
+
+TEST(ScheduleRules, RatesAreFunctionsOfTheUpdateAloneInAnyOrder) {
+  int calls = 0;
+  const Schedule s = Schedule::multiplicative(1, [&](std::int64_t) {
+    ++calls;
+    return 0.5;
+  });
+  EXPECT_EQ(s.lr(5), 0.0625);
+  EXPECT_EQ(s.lr(2), 0.5);
+  EXPECT_EQ(s.lr(4), 0.125);
+  EXPECT_EQ(calls, 4 + 1 + 2) << "it goes on from the last rate";
+}
+
 TEST(ScheduleRules, RatesStayAfterTheLastStep) {
+  EXPECT_DOUBLE_EQ(Schedule::polynomial(1, 10, 2, 0.1).lr(99), 0.1);
+  EXPECT_DOUBLE_EQ(Schedule::ramp(2, 0.5, 0.25, 4).lr(99), 0.5);
+  EXPECT_DOUBLE_EQ(Schedule::ramp(2, 0.5, 4, 4).options().lr, 8);
+  EXPECT_THROW(Schedule::polynomial(1, 0), ArgumentError);
+  EXPECT_THROW(Schedule::constant_then(1, 2), ArgumentError);
+  EXPECT_THROW(Schedule::ramp(1, -1), ArgumentError);
+  EXPECT_THROW(Schedule::cyclic(1, 2), ArgumentError);
+  EXPECT_THROW(Schedule::cyclic(1, 0, 0), ArgumentError);
+  EXPECT_THROW(Schedule::inverse_sqrt(1, 0), ArgumentError);
+  EXPECT_THROW(Schedule::multiplicative(1, nullptr), ArgumentError);
+  EXPECT_THROW(Schedule::sequential({Schedule::constant(1)}, {3}), ArgumentError);
+  EXPECT_THROW(Schedule::sequential({Schedule::constant(1), Schedule::constant(1), Schedule::constant(1)}, {3, 3}),
+               ArgumentError);
+  EXPECT_THROW(Schedule::chained({}), ArgumentError);
   EXPECT_DOUBLE_EQ(Schedule::one_cycle(1, 10).lr(99), 1.0 / 25 / 1e4);
   const Schedule wsd = Schedule::wsd(1, 20, 5, 0.1, 4);
   EXPECT_DOUBLE_EQ(wsd.lr(2), 0.5);

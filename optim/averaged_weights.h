@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "binade/optim/optimizer.h"
+
+namespace binade::optim {
+
+/// During the lifetime of the object, the values of a model's parameters are averages of the weights, for evaluation
+/// and export. 16-bit copies are made again from them.
+class AveragedWeights {
+ public:
+  /// Puts the averages of an optimizer that keeps some (schedule-free AdamW, ASGD) into the model. Does nothing for
+  /// other optimizers.
+  explicit AveragedWeights(Optimizer& optimizer);
+  /// `averages`: a tensor with the layout of `parameters`.
+  AveragedWeights(FlatParameters& parameters, const Tensor& averages);
+  ~AveragedWeights();
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  /// State of one parameter, which the destructor restores.
+  struct Kept {
+    Tensor value{}, low{};
+    std::uint64_t low_version = 0;
+    LowPlace low_place{};
+  };
+  void put(const Tensor& averages);
+
+  FlatParameters& parameters_;
+  std::vector<Kept> kept_;
+};
+
+}  // namespace binade::optim

@@ -1,5 +1,5 @@
 """The families of tests/faults/ planted in PyTorch models: FAMILIES maps a family's name to a function of a Spot that
-returns what to plant (a dict of hooks, see `Plan` below). Names, places and code are those of tests/faults/*.cpp;
+returns what to plant: a dict of hooks, which `Run` in faults_baselines.py applies. Names, places and code are those of tests/faults/*.cpp;
 NOT_EXPRESSIBLE lists the families that are left out, with the reason.
 """
 import contextlib

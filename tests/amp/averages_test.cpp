@@ -83,11 +83,12 @@ TEST(Averages, ANanIsMendedFromTheNewestCheckpoint) {
   EXPECT_EQ(run.trainer.steps(), 8) << "no step is repeated";
 }
 
-TEST(Averages, ANanWithoutANewVersionIsFoundByTheNextUpdate) {
+TEST(Averages, ANanUnderAnUnchangedVersionIsFoundByTheNextUpdate) {
   toy::Training run(averaged());
   for (std::uint32_t k = 0; k < 5; ++k) run.step(k);
   Tensor average = run.trainer.ema()->average(0);
-  const_cast<float*>(average.data<float>())[3] = std::nanf("");  // without incrementing the version, as a memory error would
+  const_cast<float*>(average.data<float>())[3] = std::nanf(
+      "");  // without incrementing the version, as a memory error would
   run.step(5);
   const StepResult result = run.step(6);
   EXPECT_TRUE(result.committed);

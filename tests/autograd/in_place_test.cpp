@@ -237,7 +237,7 @@ TEST_F(DestinationOver, IsASavedTensorThatNobodyElseHolds) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{6, 60}));
 }
 
-TEST_F(DestinationOver, IsNewMemoryIfTheSavedTensorIsHeld) {
+TEST_F(DestinationOver, IsAllocatedIfTheSavedTensorIsHeld) {
   const Variable x = leaf({1, 2});
   const Variable h = scale(x, 2);
   const Tensor view = h.value().reshape({2, 1});
@@ -257,7 +257,7 @@ TEST_F(DestinationOver, IsRightIfTwoOpsSavedOneTensor) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{72, 1440}));
 }
 
-TEST_F(DestinationOver, IsNewMemoryIfTheGraphIsRetained) {
+TEST_F(DestinationOver, IsAllocatedIfTheGraphIsRetained) {
   const Variable x = leaf({1, 2});
   const Variable y = testing::product(over(scale(x, 2)), over(scale(x, 1)));  // 18 x^2
   backward(y, cotangent(), {.retain_graph = true});
@@ -305,7 +305,7 @@ TEST_F(DestinationOver, ValuesThatTheCallerHoldsAreUnchanged) {
 }
 
 /// The same computation with and without permission to overwrite (a retained graph forbids it) has the same bits.
-TEST_F(DestinationOver, GradientsOverActivationsHaveTheBitsOfNewMemory) {
+TEST_F(DestinationOver, GradientsOverActivationsHaveTheBitsOfGradientsElsewhere) {
   std::vector<float> gradients[2];
   for (const bool retain : {false, true}) {
     const Variable image(test::noise({1, 4, 4, 8}, 1, DType::f32), true),

@@ -12,9 +12,9 @@
 #include "tests/cuda/described_device.h"
 
 // Requests to cuDNN for attention. Without a GPU, the graph and its descriptors are built and finalized, which shows
-// that cuDNN knows the operations. With the toolkit's stub driver, AttentionEngines also lets cuDNN's heuristics
-// propose engines for the description of an H100; a proposed engine has checked that it can compute the graph. Only
-// compiling and running an engine needs a GPU.
+// that cuDNN knows the operations. With the toolkit's link-time libcuda.so, AttentionEngines also lets cuDNN's
+// heuristics propose engines for the description of an H100; a proposed engine has checked that it can compute the
+// graph. Only compiling and running an engine needs a GPU.
 namespace binade::cuda {
 namespace {
 
@@ -280,8 +280,8 @@ TEST(AttentionGraph, AnInvalidKeyThrows) {
   EXPECT_THROW(attention_graph(key), Failure);
 }
 
-/// Engines query the driver. BINADE_EMPTY_DRIVER is the path of the toolkit's stub driver, which has the symbols but
-/// does nothing; with it cuDNN proposes engines on a machine without a GPU.
+/// Engines query the driver. BINADE_EMPTY_DRIVER is the path of the toolkit's link-time libcuda.so, which has the
+/// symbols but does nothing; with it cuDNN proposes engines on a machine without a GPU.
 class AttentionEngines : public testing::Test {
  protected:
   static void SetUpTestSuite() {

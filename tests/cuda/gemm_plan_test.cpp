@@ -329,7 +329,7 @@ GemmArgs codes(std::int64_t m, std::int64_t n, std::int64_t k, DType out = DType
   return g;
 }
 
-TEST(GemmPlan, CodesAreMultipliedWithScalesWithoutFastAccumulation) {
+TEST(GemmPlan, CodesAreMultipliedWithScalesAndFullAccumulation) {
   for (const DType out : {DType::bf16, DType::f32})
     for (const Float8 format : {Float8::e4m3, Float8::e5m2}) {
       GemmArgs g = codes(96, 48, 32, out);

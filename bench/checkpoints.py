@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What a checkpoint costs the steps, from timing.jsonl of a real training. Standard library only.
+"""Measures how much a checkpoint slows down training, from timing.jsonl of a real training. Standard library only.
 
     bench/checkpoints.py [--workload gpt-tiny|unet|gpt2] [--precision fp32] [--threads 2] [--every 50] [--saves 20]
 
-One process trains and saves every 2 x EVERY steps: the EVERY steps behind a save are held against the EVERY after them, which no
-save disturbs, and so on by turns. Printed, as medians over the saves with a 95 % interval (of order statistics):
+One process trains and saves every 2 x EVERY steps. The EVERY steps after a save are compared with the next EVERY steps, which no
+save disturbs; EVERY steps must therefore take longer than a save. Prints medians over the saves with a 95 % interval (of order
+statistics):
 
-  step      milliseconds, undisturbed
-  stall     for how long the steps were held up while the state was handed to the writer; as a share of 50 steps
-  slowed    what a step takes while the writer works beside it, against an undisturbed one
-  cost      all that a save takes from the steps, stall and slow-down together, as a share of 50 steps
-
-and the size of a checkpoint and how fast it was written, verified and made permanent. EVERY steps must take longer than a save.
+  step      time of an undisturbed step in milliseconds
+  stall     delay of the steps while the state is copied for the writer thread, in milliseconds and as a share of 50 steps
+  slowed    time of a step while the writer thread works, divided by that of an undisturbed step
+  cost      total delay by a save (stall and slower steps), as a share of 50 steps
+  save      size of a checkpoint, and the time to write it, read it back and sync it
 """
 import argparse
 import json
@@ -23,10 +23,10 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PER_SAVE = 50  # steps, of the shares that are told
+PER_SAVE = 50  # number of steps to which `stall` and `cost` are compared
 WORKLOADS = {
     "gpt-tiny": ("binade-gpt", ["--preset", "tiny", "--batch", "16"]),
-    # Tokens are bytes here: five more layers stand for the parameters of the table that is missing, and the state is 1.45 GB.
+    # The tokens are bytes, so the token table is small. Five more layers than in GPT-2 make up for it: the state has 1.45 GB.
     "gpt2": ("binade-gpt", ["--preset", "gpt2", "--layers", "17", "--batch", "4", "--context", "64"]),
     "unet": ("binade-unet", ["--base", "32", "--depth", "4", "--size", "128", "--batch", "4", "--optimizer", "adam"]),
 }
@@ -59,12 +59,12 @@ def summary(values):
     return values[half], values[max(0, half - spread)], values[min(len(values) - 1, half + spread)]
 
 
-def told(values, form):
+def with_interval(values, form):
     return "{} [{}, {}]".format(*(form.format(v) for v in summary(values)))
 
 
 def shares(lines, every, saves):
-    """Of each save: the stall and everything that it cost, in milliseconds; how much slower steps were beside it."""
+    """Returns the time of an undisturbed step, and for each save: the stall (ms), the total delay (ms), the slowdown of steps."""
     undisturbed = statistics.median(lines[s]["ms"] for s in lines if s > 2 * every and (s - 1) % (2 * every) >= every)
     stalls, costs, slowed = [], [], []
     for save in range(1, saves + 1):
@@ -94,13 +94,13 @@ def main():
     step, stalls, costs, slowed = shares(lines, a.every, a.saves)
     saved = [line for line in lines.values() if "saved_s" in line]
     size = saved[-1]["saved_mb"]
-    print(f"{a.workload} {a.precision}, {a.threads} threads, {len(stalls)} saves, {a.every} steps behind each")
+    print(f"{a.workload} {a.precision}, {a.threads} threads, {len(stalls)} saves, {a.every} steps after each")
     print(f"step    {step:.1f} ms")
-    print(f"stall   {told(stalls, '{:.2f}')} ms, {told([100 * s / step / PER_SAVE for s in stalls], '{:.3f}')} % of {PER_SAVE} steps")
-    print(f"slowed  {told(slowed, '{:.3f}')} while the writer works")
-    print(f"cost    {told([100 * c / step / PER_SAVE for c in costs], '{:.2f}')} % of {PER_SAVE} steps")
-    print(f"save    {size:.1f} MB in {told([line['saved_s'] for line in saved], '{:.3f}')} s, "
-          f"{told([size / line['saved_s'] for line in saved], '{:.0f}')} MB/s")
+    print(f"stall   {with_interval(stalls, '{:.2f}')} ms, {with_interval([100 * s / step / PER_SAVE for s in stalls], '{:.3f}')} % of {PER_SAVE} steps")
+    print(f"slowed  {with_interval(slowed, '{:.3f}')} while the writer works")
+    print(f"cost    {with_interval([100 * c / step / PER_SAVE for c in costs], '{:.2f}')} % of {PER_SAVE} steps")
+    print(f"save    {size:.1f} MB in {with_interval([line['saved_s'] for line in saved], '{:.3f}')} s, "
+          f"{with_interval([size / line['saved_s'] for line in saved], '{:.0f}')} MB/s")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What the compiler gave each kernel of the CUDA module: registers, shared memory, local memory. Standard library only.
+"""Prints registers, shared memory and local memory of each kernel of the CUDA module. Standard library only.
 
     bench/resources.py [build/cuda/libbinade_cuda.so] [--all] [--json FILE]
 
 Reads the machine code in the module itself, as `cuobjdump --dump-resource-usage` would (which is not part of every CUDA
-installation): the cubins of its fat binaries, unpacked with libzstd where they are packed, and of each kernel the attributes in
-.nv.info and the size of .nv.shared. `local` is the stack frame of a thread in bytes: spilled registers, and arrays whose elements
-are not chosen at compile time. Both are traffic to memory. `threads` is how many may run on a multiprocessor of Hopper as far as
-registers go (65536, of 2048 threads).
+installation): the cubins of its fat binaries, unpacked with libzstd if they are compressed, and in them, for each
+kernel, the attributes in .nv.info and the size of .nv.shared. `local` is the stack frame of a thread in bytes: spilled registers, and arrays whose elements
+are not chosen at compile time. Both cause memory traffic. `threads` is the number of threads that fit on a multiprocessor of Hopper, given
+their registers (65536 registers, at most 2048 threads).
 
-Prints the kernels with local memory (--all: every one) and a summary. Exits 1 when one has that COLD does not name, or when one has a
-trap instruction: Binade's kernels have none, but nvcc compiles a function into one whose behavior it finds undefined on the device (such
-as a reference to a static constexpr member, which has an address on the host alone), and says nothing.
+Prints the kernels with local memory (--all: every one) and a summary. Exits with 1 if a kernel that is not in COLD has
+local memory, or if a kernel contains a trap instruction. Binade's kernels use no traps, but nvcc silently compiles code into a trap if
+its behavior is undefined on the device (such as a reference to a static constexpr member, which has an address on the host only).
 """
 import argparse
 import ctypes
@@ -25,7 +25,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Kernels that may have local memory, and why that costs no step much.
+# Kernels that may have local memory, with the reason why it hardly slows down a step.
 COLD = {r"\bdouble\b": "checks only", r"^conv_elements<": "groups of fewer than 16 channels", r"^forward_rows<\w+, 1, 0>": "rows too wide to keep, not in packs"}
 FAT_MAGIC, ELF_KIND = 0xBA55ED50, 2
 PACKED_ZSTD = 0x8000
@@ -76,7 +76,7 @@ def cubins(data):
 
 
 def sections(image):
-    """(name, type, content, info) of an ELF64's sections, and its symbols' names by number."""
+    """Returns (name, type, content, info) of each section of an ELF64 file, and the names of its symbols by number."""
     table, = struct.unpack_from("<Q", image, 0x28)
     size, count, names_at = struct.unpack_from("<HHH", image, 0x3A)
     heads = [struct.unpack_from("<IIQQQQIIQQ", image, table + i * size) for i in range(count)]
@@ -92,7 +92,7 @@ def sections(image):
 
 
 def attributes(info):
-    """(attribute, value bytes) of one .nv.info section."""
+    """Yields (attribute, value bytes) of one .nv.info section."""
     at = 0
     while at + 4 <= len(info):
         form, name, value = struct.unpack_from("<BBH", info, at)
@@ -105,12 +105,12 @@ def attributes(info):
 
 
 def traps(code):
-    """How many trap instructions the code of one kernel has."""
+    """Returns the number of trap instructions in the code of one kernel."""
     return sum(low & 0xFFF == TRAP for low, _ in struct.iter_unpack("<QQ", code))
 
 
 def kernels(image):
-    """{mangled name: its resources} of one cubin. Functions that kernels call count with their frames in `stack`."""
+    """Returns {mangled name: resources} of one cubin. `stack` includes the frames of the functions that a kernel calls."""
     found, symbols = sections(image)
     entries = {name[len(".nv.info."):] for name, *_ in found if name.startswith(".nv.info.")}
     out = {name: {"registers": 0, "local": 0, "stack": 0, "shared": 0, "traps": 0} for name in entries}
@@ -132,7 +132,7 @@ def kernels(image):
 
 
 def readable(names):
-    """Demangled, without arguments; as they are where there is no c++filt."""
+    """Returns demangled names without arguments; unchanged names if c++filt is not installed."""
     if not shutil.which("c++filt"):
         return {name: name for name in names}
     text = subprocess.run(["c++filt", "--no-params"], input="\n".join(names), capture_output=True, text=True).stdout.splitlines()
@@ -140,7 +140,7 @@ def readable(names):
 
 
 def resident_threads(registers):
-    """Of a multiprocessor of Hopper, whose warps take registers by eights a thread."""
+    """Returns the number of threads on a multiprocessor of Hopper, which allocates registers per thread in multiples of 8."""
     each = max(8, -(-registers // 8) * 8)
     return min(2048, 65536 // (each * 32) * 32)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""From the start of `train --resume` to its first committed step. Standard library only.
+"""Measures the time from the start of `train --resume` to its first committed step. Standard library only.
 
     bench/restart.py [--rounds 9] [--threads 2] [--base 32]
 
-Trains a U-Net (base 32, depth 4, Adam: 7.8 million parameters, a checkpoint of 93 MB) for two steps, and then goes on with it one
-step at a time: the clock runs from the start of the process until metrics.jsonl holds the next step. The first round, which may
-read from a cold disk, is told apart; of the others the median and the range.
+Trains a U-Net (base 32, depth 4, Adam: 7.8 million parameters, a checkpoint of 93 MB) for two steps, and then resumes it for
+one step at a time. A round takes from the start of the process until metrics.jsonl contains the next step. Prints the first round,
+which may read from a cold disk, separately, and the median and range of the others.
 """
 import argparse
 import json
@@ -24,7 +24,7 @@ def lines_of(path):
 
 
 def resume(run, steps, threads):
-    """Seconds until the next step is in the log, and the milliseconds of that step itself."""
+    """Returns the seconds until the next step is in the log, and the milliseconds of that step alone."""
     metrics = os.path.join(run, "metrics.jsonl")
     before = os.path.getsize(metrics)
     begin = time.monotonic()

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Times Binade's training steps beside PyTorch's in one run, interleaved; called by `./dev bench`. Standard library only.
+"""Times training steps of Binade and of PyTorch in turn; called by `./dev bench`. Standard library only.
 
     bench/run.py [--workloads unet,gpt,gpt-tiny,gpt2] [--precisions fp32,bf16,fp16] [--rounds 7] [--threads 2]
 
-Every contender is a process that has built its model and waits; a round asks each in turn for a few steps (the order rotates),
-so that whatever else the machine does falls on all alike. After two warm-up turns the median over the rounds and the ratio
-binade / peer, round by round, are printed with their quartiles; memory is each process's own peak (VmHWM), and its ratio holds
-Binade's whole process against what the peer's grew by after importing PyTorch: harder than against the same program in C++,
-where libtorch's own code counts too. Rounds in which other processes took more than --foreign cores are left out, at most half of them. First losses are compared before timing:
-peers with one another to 1e-3, Binade with them within a share that its own random weights explain.
+Every contender is a process that has built its model and waits. In each round every contender runs a few steps in turn (the order
+rotates), so that other load on the machine affects all alike. After two warm-up turns, the median time over the rounds and the ratio
+binade / peer of the same round are printed with their quartiles. Memory is the peak of a process (VmHWM); its ratio compares Binade's
+whole process with the memory that the peer's process uses in addition to what it uses after importing PyTorch. Rounds in which other
+processes took more than --foreign cores are left out, at most half of them. First losses are compared before timing: those of peers
+must agree to 1e-3, and Binade's with theirs within a share that different random weights explain.
 
-A contender speaks this protocol on stdin and stdout, one JSON object a line (see bench/peers/train_step.py):
+A contender speaks this protocol on stdin and stdout, one JSON object per line (see bench/peers/train_step.py):
 
     on start      {"ready": true, "backend": "binade 0.1.0", "workload": …, "precision": …, "threads": …, "parameters": …}
     step N        {"steps": N, "ms": of one step, "loss": …, "first_loss": …, "peak_mib": VmHWM}
@@ -18,14 +18,14 @@ A contender speaks this protocol on stdin and stdout, one JSON object a line (se
 
 Binade's are `binade-unet bench` and `binade-gpt bench --workload NAME --precision P --threads N --interactive`. PyTorch's:
 
-  binade-base  the build that --baseline names, of another commit
+  binade-base  a build of another commit, named by --baseline
   torch        PyTorch 2.x from PyPI, as installed: --torch PYTHON, or $BINADE_TORCH_PYTHON, or .venv-torch/bin/python
   torch-tuned  Debian's python3-torch (/usr/bin/python3) with OpenBLAS on its own OpenMP threads, freed memory kept, and NHWC for
-               images: the two settings that change it most
-  floor        what no step can do without: its products and convolutions by oneDNN alone, the passes over memory that are left when all
-               is fused that can be, and one of Adam (bench/peers/floor.cpp, built where libdnnl-dev is installed); it trains nothing and
-               has no loss
-A peer that is not installed is named and left out. fp16, which these CPUs only store, is held against Binade's own fp32.
+               images; these settings change its speed most
+  floor        an estimate of the least time of a step: its products and convolutions by oneDNN alone, the passes over memory that remain
+               after all possible fusion, and one pass of Adam (bench/peers/floor.cpp, needs libdnnl-dev); it trains nothing and has no
+               loss
+A peer that is not installed is reported and left out. fp16, in which these CPUs do not compute, is compared with Binade in fp32.
 The result goes to bench/results/DATE-steps.json, with the machine, versions and commit; the table to stdout.
 """
 import argparse
@@ -139,7 +139,7 @@ def contenders(a, workload, precision, log):
 
 
 def check_losses(workload, found):
-    """A line for each disagreement; contenders that compute another thing must not be compared."""
+    """Returns a line for each disagreement of losses or numbers of parameters, which show that contenders compute different things."""
     faults = []
     found = [c for c in found if c.first is not None]
     losses = {c.name: c.first for c in found}
@@ -155,7 +155,7 @@ def check_losses(workload, found):
 
 
 def quiet_rounds(found, foreign):
-    """The rounds to keep: those that nobody disturbed, or the least disturbed half."""
+    """Returns the rounds to keep: those that other processes did not disturb, but at least the least disturbed half."""
     worst = [max(c.foreign[r] for c in found) for r in range(len(found[0].ms))]
     order = sorted(range(len(worst)), key=lambda r: worst[r])
     kept = [r for r in order if worst[r] <= foreign]

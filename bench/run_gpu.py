@@ -2,25 +2,25 @@
 """Tests and times Binade on a GPU with one command, and prints one short table and one JSON file. Standard library only.
 
     ./run-gpu test                 in a bundle (`./dev bundle` makes it), on a machine with a GPU
-    ./run-gpu bench [--quick]      times it beside PyTorch and the card's own ceilings, against the goals of docs/performance-gpu.md
-    ./run-gpu first-light          what a card that is there for minutes should be asked first, within 540 seconds (gpu/first_light.py)
-    bench/run_gpu.py test --build build --emulated --quick      the same, dry, where there is none
+    ./run-gpu bench [--quick]      times Binade and PyTorch, and compares the results with the goals of docs/performance-gpu.md
+    ./run-gpu first-light          the most important tests and timings, within 540 seconds (gpu/first_light.py)
+    bench/run_gpu.py test --build build --emulated --quick      tests the script without a GPU
 
-What `test` runs, each as a line of the table: `binade-doctor env`; the tests of the backend; the conformance suite, every op on the device;
-whole steps, recorded and sent ahead; both models in halves; plans that a run keeps; twenty training steps beside PyTorch's; training,
-resuming, drills and lost devices through the programs; then, where it is installed, compute-sanitizer over the backend, the ops and whole
-steps (memcheck, racecheck, initcheck, synccheck). --quick leaves out what takes minutes.
+`test` runs these, each as a line of the table: `binade-doctor env`; the tests of the backend; the conformance suite (every op on the
+device); captured steps, also submitted ahead; both models in 16 bits; library plans stored with a run; twenty training steps compared with
+PyTorch's; training, resuming, fault injection and lost devices in the programs; and, if it is installed, compute-sanitizer on the
+backend, the ops and whole steps (memcheck, racecheck, initcheck, synccheck). --quick leaves out the parts that take minutes.
 
---emulated uses the device of tests/cuda/simt. On a machine whose loader does not know cuBLASLt and cuDNN, their folders are taken from
-the NVIDIA packages of the Python that runs this, or from /usr/local/cuda. All parts of cuDNN must come from one folder.
+--emulated uses the device of tests/cuda/simt. If the loader does not find cuBLASLt and cuDNN, they are taken from the NVIDIA
+packages of the Python that runs this script, or from /usr/local/cuda. All parts of cuDNN must come from one folder.
 The exit status is the number of lines that failed.
 
-`bench`: the rate of copies and products; whole steps of gpt2-1024 and unet-gpu in all precisions beside PyTorch's, interleaved in
-rounds; ops beside PyTorch's; what telemetry and checkpoints cost; kernels, where nsys or ncu is installed. First losses are compared
-before anything is timed: initial weights are each side's own, so language models must start within 3 % of the logarithm of their logits' number, contenders of one
-side within 2 % of each other, and every loss must fall. PyTorch: --torch PYTHON, $BINADE_TORCH_PYTHON, .venv-torch, or the Python that
-runs this. --quick takes less than four minutes; --workloads, --batches, --precisions, --modes and --parts choose. The exit status is
-the number of goals missed; what could not be measured is no miss.
+`bench` measures the rate of copies and products; whole steps of gpt2-1024 and unet-gpu in all precisions, in turn with PyTorch's; ops
+of both frameworks; the cost of telemetry and checkpoints; and kernels, if nsys or ncu is installed. First losses are compared before
+anything is timed. Each framework draws its own initial weights, so the first loss of a language model must be within 3 % of the logarithm
+of its number of logits, contenders of one framework must be within 2 % of each other, and every loss must fall. PyTorch: --torch PYTHON, $BINADE_TORCH_PYTHON, .venv-torch, or the Python that
+runs this. --quick takes less than four minutes; --workloads, --batches, --precisions, --modes and --parts select what to measure. The
+exit status is the number of missed goals; a goal that could not be measured is not counted.
 """
 import argparse
 import datetime
@@ -40,12 +40,12 @@ from gpu import bench, first_light
 
 HERE = pathlib.Path(__file__).resolve().parent
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
-# What a sanitizer slows down a hundredfold: one case of every family.
+# Tests for runs under a sanitizer, which are a hundred times slower: one case of every family.
 SLICE = "*channel_slice*:*odd_tiles*:*causal*:*Gpu*-*Exhaustive*:*EveryHalf*"
 
 
 class Folder:
-    """Where programs and tests lie: a bundle (bin/) or a build folder."""
+    """The folder of the programs and tests: a bundle (bin/) or a build folder."""
 
     def __init__(self, root):
         self.root = root
@@ -67,7 +67,7 @@ class Folder:
 
 
 def library_folders(python=None):
-    """Folders of cuBLASLt and cuDNN that the loader may not know; of the packages of `python` too."""
+    """Returns the folders of cuBLASLt and cuDNN that the loader may not search, including those of the packages of `python`."""
     sites, folders = [sysconfig.get_paths()["purelib"]], []
     if python:
         sites += glob.glob(str(pathlib.Path(python).parent.parent / "lib/python*/site-packages"))
@@ -106,7 +106,7 @@ class Report:
 
 
 def call(command, env, seconds):
-    """(status, output, seconds); 124 where it ran too long."""
+    """Runs a command. Returns (status, output, seconds); status 124 if it ran too long."""
     begin = time.monotonic()
     try:
         done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True, errors="replace", timeout=seconds)
@@ -118,7 +118,7 @@ def call(command, env, seconds):
 
 
 def google_tests(report, name, command, env, seconds):
-    """A GoogleTest program; its counts come from its own JSON, so that one that dies counts nothing."""
+    """Runs a GoogleTest program. Counts tests by the JSON file that it writes at its end, so a program that dies counts no test."""
     with tempfile.TemporaryDirectory() as scratch:
         out = os.path.join(scratch, "out.json")
         status, text, took = call([*command, f"--gtest_output=json:{out}", "--gtest_brief=1"], env, seconds)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measures what docs/warnings.md states: trains small models with and without planted faults and prints one table.
+"""Measures the figures of docs/warnings.md: trains small models with and without planted faults and prints one table.
 
     bench/signs.py [--steps 2000] [--drills 6] [--text FILE] [--build build] [--only clean,growth,scale,guard]
 
-clean   healthy runs of both programs in several precisions and optimizers: steps, signs that were told (false alarms)
-growth  runs in which query and key weights of one block grow by 1 % each step, stopped at the overflow (--on-nan stop): how
-        many steps before it the op was named, and whether the first alarm named it, and how many steps before it the
-        attention was said to narrow; then the same with the ladder: the incidents that were left
-scale   attempts that overflowed in the first steps, with --init-scale auto and without
-guard   healthy losses that SpikeGuard's rule would call absurd, and whether a blown-up learning rate is caught
+clean   healthy runs of both programs in several precisions and optimizers: number of steps and of false warnings
+growth  runs in which query and key weights of one block grow by 1 % in each step, until they overflow (--on-nan stop): number of
+        steps between the first overflow warning and the overflow, whether that warning names the correct op, number of steps
+        between the warning of attention collapse and the overflow; then the same runs with remedies: number of incidents
+scale   number of attempts that overflow in the first steps, with and without --init-scale auto
+guard   number of healthy losses that SpikeGuard's rule would call absurd, and whether it detects a far too large learning rate
 
 Build first: ./dev build, and `ninja -C build bench/spike_guard`. Standard library only. Everything is deterministic: the same build prints the same figures.
 """
@@ -47,7 +47,7 @@ class Runs:
         self.programs = {"gpt": build / "examples/transformer/binade-gpt", "unet": build / "examples/unet/binade-unet"}
 
     def train(self, program, name, steps, arguments):
-        """(what the terminal said, the attempts in metrics.jsonl)"""
+        """Trains a model. Returns (the text on the terminal, the attempts in metrics.jsonl)."""
         folder = self.scratch / re.sub(r"\W+", "-", name)
         shape = GPT_SHAPE if program == "gpt" else UNET_SHAPE
         data = ["--data", self.options.text] if program == "gpt" and self.options.text else []
@@ -61,7 +61,7 @@ class Runs:
 
 
     def absurd(self, attempts):
-        """"STEP LOSS BOUND" of each committed loss that the guard would not have let pass."""
+        """Returns "STEP LOSS BOUND" for each committed loss that the spike guard would refuse."""
         steps = [f"{a['loss']} {a['grad_norm']}" for a in attempts if a["committed"]]
         done = subprocess.run([str(self.guard)], input="\n".join(steps), capture_output=True, text=True, check=True)
         return done.stdout.splitlines()
@@ -76,7 +76,7 @@ def clean(runs, steps):
         absurd = runs.absurd(attempts)
         total += attempts[-1]["step"]
         alarms += len(signs)
-        print(f"clean   {name:32} {attempts[-1]['step']:6} steps  {len(signs)} signs  {len(absurd)} absurd losses", flush=True)
+        print(f"clean   {name:32} {attempts[-1]['step']:6} steps  {len(signs)} warnings  {len(absurd)} absurd losses", flush=True)
         for line in [*map(" ".join, signs), *absurd]:
             print("         " + line)
     print(f"clean   {total} steps, {alarms} false alarms: {1e4 * alarms / max(total, 1):.2f} in 10,000")

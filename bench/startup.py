@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""What the CUDA backend costs at start-up where there is no GPU. Standard library only.
+"""Measures how much the CUDA backend delays the start of a program on a machine without a GPU. Standard library only.
 
     meson setup build-nocuda -Ddebug=false -Dcuda=disabled && ninja -C build-nocuda doctor/binade-doctor
     bench/startup.py --baseline build-nocuda [--build build] [--rounds 31]
 
-Runs `binade-doctor env`, which looks for a GPU and says why it uses none, of a build with the CUDA module and of one configured
-without, by turns and in changing order, and prints the median of each, the median difference of the pairs with its 95 % interval, and
-which CUDA libraries the loader would take for the programs of --build: none. The exit status is 1 where the difference is beyond 10 ms
-or there are such libraries.
+Runs `binade-doctor env`, which looks for a GPU, from a build with the CUDA module and from one without, alternately and in changing
+order. Prints both medians, the median difference of the pairs with its 95 % interval, and the CUDA libraries that the programs of --build
+link (there must be none). Exits with 1 if the difference is above 10 ms or if a program links a CUDA library.
 """
 import argparse
 import math
@@ -30,7 +29,7 @@ def milliseconds(program, env):
 
 
 def interval_of_median(values):
-    """Two order statistics between which the median lies in 95 of 100 cases (binomial)."""
+    """Returns two order statistics between which the median is with a probability of 95 % (binomial)."""
     ordered, n = sorted(values), len(values)
     low = max(0, math.floor(n / 2 - 0.98 * math.sqrt(n)))
     return ordered[low], ordered[n - 1 - low]
@@ -62,7 +61,7 @@ def main():
         sys.exit(f"wanted {module}, and no {unwanted}")
     env = {name: value for name, value in os.environ.items() if name != "BINADE_CUDA_MODULE"}
     programs = (a.build / PROGRAM, a.baseline / PROGRAM)
-    for program in programs:  # the first is read from the disk
+    for program in programs:  # an untimed run, because the first one reads from the disk
         text = milliseconds(program, env)[1]
         if "no NVIDIA driver" not in text:
             sys.exit(f"this machine has a driver: start-up without one is to be measured; {program} said\n{text}")

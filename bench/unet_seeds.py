@@ -23,7 +23,7 @@ def processor():
 
 
 def environment(build):
-    """The processor, what `binade-doctor env` says of threads and kernels, the date."""
+    """Returns the processor, threads and kernel level (from `binade-doctor env`), and the date."""
     text = subprocess.run([os.path.join(build, "doctor", "binade-doctor"), "env"], check=True, capture_output=True, text=True).stdout
     fields = dict(line.split(None, 1) for line in text.splitlines())
     kernels = fields["kernels"].split()[0]
@@ -31,7 +31,7 @@ def environment(build):
 
 
 def dice(build, folder, seed, flags):
-    """Dice of the foreground on the held-out images after the last step."""
+    """Trains one U-Net. Returns the Dice of the foreground on the held-out images after the last step."""
     program = os.path.join(build, "examples", "unet", "binade-unet")
     with tempfile.TemporaryDirectory() as scratch:
         run = os.path.join(scratch, "run")

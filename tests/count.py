@@ -30,7 +30,7 @@ def results(build):
             if os.path.basename(test["command"][0]).endswith("_tests"):
                 cases = [(name + "/" + case, verdict) for verdict, case in CASE.findall(test.get("stdout", ""))]
             yield from cases
-            # A crash, a leak or a time limit fails the program although no case says so.
+            # A crash, a leak or a time limit is a failure of the program without a failed case.
             if not cases or (outcome == "FAILED" and all(verdict != "FAILED" for _, verdict in cases)):
                 yield name + " (" + test["result"] + ")", outcome
 

@@ -2,7 +2,7 @@
 # Trains binade-unet with the settings of bench/peers/train_unet.py (base 16, depth 3, crops of 256, batch 4, 300 steps,
 # Adam 1e-3 to 1e-5 by cosine, BCE + Dice) and prints one JSON line per run: Dice on the held-out images.
 #
-#   bench/accuracy/images.sh FOLDER last|fourth [OUT] [SEEDS] [PRECISIONS] [FLAGS...]      two to four minutes a run on two cores
+#   bench/accuracy/images.sh FOLDER last|fourth [OUT] [SEEDS] [PRECISIONS] [FLAGS...]      2 to 4 minutes per run on two cores
 #
 # FOLDER holds images/ and masks/. `last` holds out the last fifth by name; `fourth` every fourth image (03, 07, …).
 set -euo pipefail

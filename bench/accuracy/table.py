@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""table.py FILE...: the tables of docs/accuracy.md from the JSON lines of images.sh, text.sh, train_unet.py and train_gpt.py.
+"""table.py FILE...: prints the tables of docs/accuracy.md from the JSON lines of images.sh, text.sh, train_unet.py and train_gpt.py.
 
-One row a file, contender and precision: the value of each seed, their mean. Files keep data sets apart: their names are
-printed as they are.
+One row per file, contender and precision: the value for each seed, and their mean. Each data set has its own file, whose name
+is printed.
 """
 import json
 import os
@@ -30,7 +30,7 @@ def main():
     for path in sys.argv[1:]:
         found = {}
         for contender, precision, seed, values in rows(path):
-            # A segmentation's loss is not what its table is about.
+            # The tables of segmentation show the Dice only, not the loss.
             for name in [n for n in values if n != "val_loss" or "val_dice" not in values]:
                 found.setdefault((name, contender, precision), {})[seed] = values[name]
         seeds = sorted({seed for by_seed in found.values() for seed in by_seed})

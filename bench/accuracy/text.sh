@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Trains binade-gpt in nanoGPT's CPU setting (4 layers, 4 heads, 128 wide, context 64, batch 12, 2000 steps) on a text file
-# over three seeds and three precisions, and prints one JSON line per run: the loss on the last 10 %, read whole.
+# over three seeds and three precisions, and prints one JSON line per run: the loss on all of the last 10 % of the text.
 #
-#   bench/accuracy/text.sh TEXT [OUT] [SEEDS] [PRECISIONS] [FLAGS...]        about two minutes a run on two cores
+#   bench/accuracy/text.sh TEXT [OUT] [SEEDS] [PRECISIONS] [FLAGS...]        about 2 minutes per run on two cores
 set -euo pipefail
 text=${1:?usage: bench/accuracy/text.sh TEXT [OUT] [SEEDS] [PRECISIONS] [FLAGS...]}
 out=${2:-runs/accuracy-text}

@@ -1,1 +1,1 @@
-"""What `run-gpu bench` is made of. Standard library only."""
+"""Modules of `run-gpu bench` and `run-gpu first-light`. Standard library only."""

@@ -1,4 +1,4 @@
-"""The parts of `run-gpu bench`, each of which may fail alone."""
+"""The parts of `run-gpu bench`. If one fails, the others still run."""
 import datetime
 import json
 import math
@@ -16,15 +16,16 @@ SCHEMA = 1
 MODES = ("eager", "default", "reduce-overhead", "max-autotune")
 PRECISIONS = ("bf16", "fp16", "tf32", "fp32")
 BATCHES = {"gpt": (8, 64, 4), "unet": (16, 32, 1)}
-ROWS = {"gpt2-1024": 50304, "gpt-dry": 32}  # of the token table, padding too: what logits are over
-# How far a first loss may lie from ln(rows), which random weights of 0.02 add a little to; and peers from each other.
+ROWS = {"gpt2-1024": 50304, "gpt-dry": 32}  # rows of the token table with padding: the number of logits per token
+# Largest relative difference of a first loss from ln(rows) (random weights of 0.02 add about 1 %), and of the first losses of
+# two contenders of one framework from each other.
 LOSS_BOUND, PEER_BOUND = 0.03, 0.02
 KERNELS = ("nsys", "nsys unet", "torch", "ncu", "ncu unet")
-SECONDS = {True: 200, False: 3300}  # for parts to begin in; the last one may end later
+SECONDS = {True: 200, False: 3300}  # by --quick: no part begins later than this; the last one may end later
 
 
 def torch_python(given, here):
-    """(interpreter, version of PyTorch, whether it has a GPU), or (None, why, False)."""
+    """Returns (interpreter, version of PyTorch, whether it has a GPU), or (None, the reason, False)."""
     wanted = [given] if given else [os.environ.get("BINADE_TORCH_PYTHON"), here.parent / ".venv-torch/bin/python", sys.executable]
     for python in filter(None, wanted):
         try:
@@ -49,7 +50,7 @@ class Bench:
                          "host": platform.platform(), "names": self.names, "versions": {}, "env": [], "before": {}, "after": {}, "ops": [],
                          "peer_ops": [], "steps": [], "overhead": [], "kernels": {}, "checkpoint": {}, "errors": [], "table": []}
         self.torch = None
-        self.cache = tempfile.TemporaryDirectory()  # plans are chosen by time in this run, and shared by its contenders alone
+        self.cache = tempfile.TemporaryDirectory()  # so that library plans are autotuned in this run, not taken from earlier ones
         self.env = {**env, "XDG_CACHE_HOME": self.cache.name}
 
     def save(self):
@@ -57,7 +58,7 @@ class Bench:
         self.out.write_text(json.dumps(self.document, indent=1) + "\n", encoding="utf-8")
 
     def run(self):
-        """Every part. Returns the number of goals missed; of a dry run, in which goals mean nothing, that of errors."""
+        """Runs all parts. Returns the number of missed goals, or the number of errors in a dry run, whose times mean nothing."""
         parts = [("env", self.about), ("ceilings", lambda: self.ops("ceilings"))]
         for name in self.wanted(("gpt", "unet"), self.args.workloads):
             batches = [int(b) for b in self.args.batches.split(",")] if self.args.batches else BATCHES[name][:1 if self.args.quick else None]
@@ -73,10 +74,10 @@ class Bench:
             print(f"{name} ({self.deadline.left():.0f} s left)", file=sys.stderr, flush=True)
             try:
                 part()
-            except Exception as error:  # one part must not take the others with it
+            except Exception as error:  # the other parts must still run
                 self.error(name, f"{type(error).__name__}: {error}")
             self.save()
-        self.tell()
+        self.print_results()
         if self.args.emulated:
             return sum(e["part"] != "peers" for e in self.document["errors"]) + sum("error" in row for row in self.document["steps"])
         return sum(row["verdict"] == "missed" for row in self.document["table"])
@@ -107,7 +108,7 @@ class Bench:
             self.error("peers", version)
 
     def lines(self, part, command, env, most):
-        """The JSON lines of a program; those that it printed before it failed too."""
+        """Returns the JSON lines that a program printed, also if it failed later."""
         limit = self.limit(most)
         try:
             done = subprocess.run([str(x) for x in command], env=env, capture_output=True, text=True, errors="replace", timeout=limit)
@@ -153,7 +154,7 @@ class Bench:
         return [self.program(name), "bench", "--workload", self.names[name], "--batch", str(batch), "--precision", precision, "--device", "cuda", *more]
 
     def plans(self, name, batch):
-        """Who races; Binade in bf16 first."""
+        """Returns the contenders to time; Binade in bf16 is first."""
         plans = []
 
         def ours(precision, label="", *more):
@@ -208,7 +209,7 @@ class Bench:
             self.document["overhead"] += self.lines("overhead", self.bench_command(name, BATCHES[name][0], "bf16", "--overhead", pairs), self.env, 180)
 
     def checkpoint(self):
-        """A short training that saves; what its steps say of the stall."""
+        """Runs a short training that saves checkpoints, and reads the stall from its timing.jsonl."""
         model = (["--preset", "tiny", "--layers", "1", "--dim", "16", "--heads", "2", "--context", "8", "--batch", "2", "--steps", "6",
                   "--checkpoint-every", "3"] if self.args.emulated else
                  ["--preset", "gpt2", "--layers", "17", "--batch", "4", "--context", "64", "--steps", "48" if self.args.quick else "120",
@@ -221,7 +222,7 @@ class Bench:
             lines = [json.loads(line) for line in (run / "timing.jsonl").read_text(encoding="ascii").splitlines()]
         stalls = [line["stall_ms"] for line in lines if line.get("stall_ms")]
         if not stalls:
-            raise RuntimeError("no step of the run tells a stall")
+            raise RuntimeError("no step of the run recorded a stall")
         self.document["checkpoint"] = {"stall_ms": statistics.median(stalls), "saves": len(stalls), **beside(lines, 1 if self.args.emulated else 8),
                                        "saved_mb": max((line["saved_mb"] for line in lines if "saved_mb" in line), default=None)}
 
@@ -248,7 +249,7 @@ class Bench:
         return self.bench_command(name, BATCHES[name][0], "bf16")
 
     def peer_kernels(self):
-        """What PyTorch's own profiler says of the compiled step, to see where a difference lies."""
+        """Returns the kernels of the compiled step according to PyTorch's profiler, to explain differences in time."""
         if not self.torch:
             return {"missing": "no PyTorch"}
         plan = {"name": "torch default bf16", "env": self.peer_env(), "command": [
@@ -270,9 +271,9 @@ class Bench:
     def after(self):
         self.document["after"] = machine.smi()
 
-    # ---- what is printed
+    # ---- printing the results
 
-    def tell(self):
+    def print_results(self):
         d = self.document
         card = d["before"].get("name") or next((line for line in d["env"] if "device" in line), "unknown device")
         print(f"\n{card.strip()}; driver {d['versions'].get('driver')}; torch {d['versions'].get('torch')}; {d['date']}")
@@ -294,7 +295,7 @@ class Bench:
 
 
 def print_ops(ours, theirs):
-    """Time, bytes, operations and shares of the ceilings of single ops."""
+    """Prints time, bytes and operations of single ops, and their shares of the ceilings."""
     copy = max((x["tb_s"] for x in (goals.op(ours, "device to device"), goals.op(theirs, "device to device")) if x), default=None)
     tops = {}
     for line in [*ours, *theirs]:
@@ -330,8 +331,8 @@ def print_steps(rows):
 
 
 def beside(lines, warm):
-    """Of a training's lines of timing, those behind the first `warm`: how fast steps were while a checkpoint was written, as a share of the
-    others' rate, and how many. Empty where there were none of either kind."""
+    """Compares the rate of steps while a checkpoint was written with the rate of other steps, from the lines of a timing.jsonl after
+    step `warm`. Returns an empty dict if there are no steps of one of the two kinds."""
     lines = [line for line in lines if line["step"] > warm]
     during = [line["ms"] for line in lines if line.get("saving") and not line.get("stall_ms")]
     others = [line["ms"] for line in lines if not line.get("saving") and not line.get("stall_ms")]

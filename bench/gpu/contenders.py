@@ -1,7 +1,8 @@
-"""Processes that wait for `step N`, and races between them.
+"""Starts contenders, processes that wait for `step N`, and times their steps in turn.
 
-The protocol is bench/run.py's: one JSON object a line on stdout; `ready`, then an answer to each line of stdin. On a GPU answers
-have `device_peak_mib` too. A contender that does not answer in time, or answers with an error, is out; the others go on.
+The protocol is that of bench/run.py: one JSON object per line on stdout; first `ready`, then an answer to each line of stdin. On a
+GPU answers also contain `device_peak_mib`. A contender that does not answer in time, or answers with an error, is excluded; the
+others go on.
 """
 import contextlib
 import json
@@ -15,7 +16,7 @@ MEMORY = ("ended with 50:", "out of memory", "OutOfMemory", "ALLOC_FAILED", "cud
 
 
 class Failed(Exception):
-    """A contender is out. `memory`: the device had none left."""
+    """A contender failed. `memory`: true if the device had no memory left."""
 
     def __init__(self, text):
         super().__init__(text)
@@ -23,7 +24,7 @@ class Failed(Exception):
 
 
 class Deadline:
-    """Time that parts of one run share."""
+    """The time limit of a run, which all its parts share."""
 
     def __init__(self, seconds, clock=time.monotonic):
         self.clock, self.end = clock, clock() + seconds
@@ -36,7 +37,7 @@ class Deadline:
 
 
 class Contender:
-    """One process. `plan`: name, command, env, and what it is (any further fields go into its row)."""
+    """One process. `plan` is a dict with name, command and env; its other fields are copied to the row of results."""
 
     def __init__(self, plan, log, limits):
         self.plan, self.name, self.limits = plan, plan["name"], limits
@@ -68,7 +69,7 @@ class Contender:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
         except (BrokenPipeError, ValueError):
-            pass  # answer() tells why
+            pass  # answer() reports the reason
 
     def answer(self, seconds):
         try:
@@ -77,7 +78,7 @@ class Contender:
             raise Failed(f"no answer after {seconds:.0f} s") from None
         if line is None:
             status = self.process.wait()
-            self.threads[1].join(timeout=5)  # its last words
+            self.threads[1].join(timeout=5)  # so that the rest of stderr is read
             raise Failed(f"ended with {status}: {' | '.join(self.errors[-3:])[-400:]}")
         try:
             fields = json.loads(line)
@@ -109,9 +110,9 @@ LIMITS = {"ready": 180.0, "first": 420.0, "turn": 90.0}
 
 
 def start(plans, log, limits, together):
-    """Starts contenders and makes their first steps. Returns (those that stand, [(plan, Failed)]). `together`: they compile at the
-    same time. The first of the list goes ahead alone, so that it finds memory for all that it keeps; those that measure
-    kernels (`alone`) come last."""
+    """Starts contenders and runs their first steps. Returns (running contenders, [(plan, Failed)]). The first one starts alone, so
+    that it finds enough memory. The others start at the same time if `together`, except those with `alone` (they time kernels
+    when they compile), which follow one by one."""
     others = plans[1:]
     waves = [[plan] for plan in others] if not together else (
         [[plan for plan in others if not plan.get("alone")]] + [[plan] for plan in others if plan.get("alone")])
@@ -139,7 +140,7 @@ def start(plans, log, limits, together):
 
 
 def warm_up(found, steps=6):
-    """The steps in which libraries choose and graphs are recorded. Returns (those that stand, [(plan, Failed)])."""
+    """Runs the steps in which libraries choose plans and graphs are captured. Returns (running contenders, [(plan, Failed)])."""
     stand, failed = [], []
     for c in found:
         try:
@@ -153,7 +154,8 @@ def warm_up(found, steps=6):
 
 
 def loss_fault(c, found, expected, bound, peer_bound):
-    """Why what this contender computes must not be compared with `found`, which may be; empty where it may."""
+    """Returns the reason why contender `c` computes something else than it should, judged by its losses; "" if there is none.
+    `found` are the contenders that were accepted before."""
     if not (c.first_loss == c.first_loss and c.warm_loss == c.warm_loss):
         return f"the loss is {c.first_loss}, then {c.warm_loss}"
     if expected and abs(c.first_loss / expected - 1) > bound:
@@ -167,7 +169,7 @@ def loss_fault(c, found, expected, bound, peer_bound):
 
 
 def run_rounds(found, rounds, turn_ms, deadline):
-    """Asks each contender in turn, rotating. A contender that fails loses its place; returns [(plan, Failed)]."""
+    """Times the contenders in turn, in rotating order. Contenders that fail are removed and returned as [(plan, Failed)]."""
     failed, found = [], list(found)
     for r in range(rounds):
         if r >= 3 and deadline.over():
@@ -194,7 +196,7 @@ def quartiles(values):
 
 
 def row_of(c, base):
-    """What a contender's rounds come to; `speedup` is what the base gains over it, round by round: its time over the base's."""
+    """Returns a contender's results. `speedup` is its time divided by the time of `base` in the same round (median)."""
     last = c.answers[-1]
     row = facts_of(c.plan)
     row.update(backend=c.about.get("backend"), parameters=c.about.get("parameters"), median_ms=round(statistics.median(c.rounds), 4),
@@ -208,8 +210,8 @@ def row_of(c, base):
 
 
 def race(plans, rounds, turn_ms, deadline, check, log=None, limits=None, together=True):
-    """Rows of all plans. The first is what the others are held against. Those that find no memory beside the others come in a
-    race of their own behind; one that finds none beside the base alone is told so."""
+    """Times all plans and returns their rows. The first plan is the base of the speedups. Plans that fail for lack of memory are
+    tried again in another race against the base; if a plan fails even alone with the base, its row contains the error."""
     limits, rows, waiting = {**LIMITS, **(limits or {})}, [], list(plans)
     base_plan, told_base = plans[0], False
     waiting = waiting[1:]
@@ -244,7 +246,7 @@ def race(plans, rounds, turn_ms, deadline, check, log=None, limits=None, togethe
         told_base = True
         if not waiting:
             return rows
-        if len(waiting) == len(group) - 1:  # nobody found memory: one by one from here
+        if len(waiting) == len(group) - 1:  # all failed for lack of memory: try them one by one
             for plan in waiting:
                 if deadline.over(30):
                     rows.append(failed_row(plan, "time was out"))

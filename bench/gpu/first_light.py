@@ -1,8 +1,8 @@
-"""`run-gpu first-light`: what a card that nobody has tried says within minutes.
+"""`run-gpu first-light`: tests and times Binade within minutes on a card on which it has not run before.
 
-Parts run in the order of `PARTS`. Test programs run in several processes at once; a test that crashes or hangs costs its process, and
-the tests behind it go on in a new one. Everything is written to the output folder as it becomes known, so that a run that is stopped
-loses only what was running.
+Parts run in the order of `PARTS`. Test programs run in several processes at once. If a test crashes or hangs, its process ends, and
+a new process runs the remaining tests. Each result is written to the output folder at once, so that a run that is stopped loses only
+the tests in progress.
 """
 import collections
 import contextlib
@@ -20,8 +20,8 @@ import time
 
 from gpu import bench, contenders, machine, profile
 
-SILENCE_S = 60  # a test that prints nothing for so long hangs
-CRASHES = 12  # a program that dies more often is given up
+SILENCE_S = 60  # a test that prints nothing for this time counts as hanging
+CRASHES = 12  # a program that crashes more often is not started again
 POISON = re.compile(r"cudaError(LaunchFailure|IllegalAddress|MisalignedAddress|IllegalInstruction|HardwareStackError|Assert|LaunchTimeout)")
 SIZE = re.compile(r"^error size (\S+) (\S+) (\S+)$")
 
@@ -91,10 +91,10 @@ class Tests:
             self.counts["not run"] += len(left)
 
     def process(self, names, index, deadline):
-        """Runs `names` until the process ends. Returns (those that it has not reached, whether it ended by itself)."""
+        """Runs `names` until the process ends. Returns (the tests that did not run, whether the process ended by itself)."""
         flags = self.log.folder / f"{self.name.replace(' ', '-')}-{index}.flags"
         flags.write_text("--gtest_filter=" + ":".join(names) + "\n", encoding="utf-8")
-        # A cache of its own, because processes that share one wait for each other's timings.
+        # Each process has its own cache of plans, because processes that share one wait for each other's timings.
         env = {**self.env, "XDG_CACHE_HOME": str(self.log.folder / "cache" / f"{self.name.replace(' ', '-')}-{index}")}
         process = subprocess.Popen([str(self.program), f"--gtest_flagfile={flags}", "--gtest_color=no"], env=env, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -171,7 +171,7 @@ class FirstLight:
                 continue
             try:
                 part()
-            except Exception as error:  # one part must not take the others with it
+            except Exception as error:  # the other parts must still run
                 self.log.add(name, error=f"{type(error).__name__}: {error}")
             if name == "env" and not self.on_device:
                 return 1
@@ -217,7 +217,7 @@ class FirstLight:
             self.log.failure("programs", text)
 
     def steps(self, name, batch):
-        """Whole steps beside PyTorch's, interleaved."""
+        """Times whole steps of Binade and of PyTorch in turn."""
         args = copy.copy(self.args)
         args.quick, args.out, args.parts = True, self.log.folder / f"steps-{name}.json", self.names[name]
         args.workloads, args.batches, args.precisions = name, batch, "bf16"
@@ -231,7 +231,7 @@ class FirstLight:
                          **{key: row[key] for key in ("median_ms", "speedup", "first_loss", "device_peak_mib", "start_s", "error") if row.get(key)})
 
     def ops(self):
-        """Single ops and products beside the ceilings."""
+        """Times single ops and products, and compares them with the ceilings."""
         for part in ("ceilings", "products", "ops"):
             status, text, took = self.call(part, [self.folder.program("bench/gpu_bench"), "--part", part, "--quick"], self.env, 60)
             self.log.add(part, status=status, seconds=took)
@@ -241,7 +241,7 @@ class FirstLight:
                     print("  " + " ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{v}" for k, v in found.items()), flush=True)
 
     def kernels(self, name, batch):
-        """Kernels of one step by time, counted by ncu without replays."""
+        """Lists the kernels of one step by time, measured by ncu without replays."""
         ncu = profile.tool("ncu")
         command = [self.folder.program("examples/unet/binade-unet" if name == "unet" else "examples/transformer/binade-gpt"), "bench",
                    "--workload", self.names[name], "--batch", batch, "--precision", "bf16", "--device", "cuda", "--record", "off", "--steps", 1]

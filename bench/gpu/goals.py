@@ -1,17 +1,17 @@
-"""The goals of docs/performance-gpu.md, the arithmetic that judges them, and the short table."""
+"""The goals of docs/performance-gpu.md, the comparison of measurements with them, and the table of verdicts."""
 import math
 
 VERDICTS = ("met", "missed", "not measured")
 
-# Operations of one training step: forward and twice that backward. docs/performance-gpu.md derives them.
+# Operations of one training step; backward has twice those of forward. docs/performance-gpu.md derives the numbers.
 FLOP_PER_TOKEN = 798.0e6
 GEMM_FLOP_PER_TOKEN = 741.4e6
-ATTENTION_FLOP_PER_TOKEN = 66.1e6  # as executed: five products backward
+ATTENTION_FLOP_PER_TOKEN = 66.1e6  # forward and backward; backward has five products
 FLOP_PER_IMAGE = 1156e9
 
 
 def goal(name, value, must, stretch=None, at_least=True, unit="x", spread=None, note="", why=""):
-    """A row of the table. `value` None: not measured, and `why`."""
+    """Returns a row of the table. If `value` is None, nothing was measured, and `why` is the reason."""
     row = {"goal": name, "must": must, "stretch": stretch, "at_least": at_least, "unit": unit, "value": None, "spread": spread,
            "verdict": "not measured", "stretch_met": False, "note": note or why}
     if value is not None and math.isfinite(value):
@@ -22,12 +22,12 @@ def goal(name, value, must, stretch=None, at_least=True, unit="x", spread=None, 
 
 
 def find(rows, **fields):
-    """The row that has these fields and a time; None where there is none."""
+    """Returns the row that has these fields and a time, or None."""
     return next((row for row in rows if "median_ms" in row and all(row.get(k) == v for k, v in fields.items())), None)
 
 
 def why_not(rows, **fields):
-    """The first error of rows with these fields."""
+    """Returns the first error of the rows with these fields."""
     return next((row["error"] for row in rows if "error" in row and all(row.get(k) == v for k, v in fields.items())), "")
 
 
@@ -40,7 +40,7 @@ COMPILED = ("default", "reduce-overhead", "max-autotune")
 
 
 def speedups(rows, workload, batch, compiled, eager):
-    """Binade in bf16 against PyTorch in bf16: (must, stretch) each, None for no goal."""
+    """Speedup of Binade in bf16 over PyTorch in bf16. `compiled` and `eager` are goals (must, stretch), or None."""
     where = dict(workload=workload, batch=batch, precision="bf16", side="torch")
     out = []
     if compiled:
@@ -56,7 +56,7 @@ def speedups(rows, workload, batch, compiled, eager):
 
 
 def over_own(rows, workload, batch, precision, must, stretch):
-    """bf16 against an own wider precision."""
+    """Speedup of Binade in bf16 over Binade in a wider precision."""
     where = dict(workload=workload, batch=batch, precision=precision, name=f"binade {precision}")
     row = find(rows, **where)
     return goal(f"{workload} batch {batch}: bf16 over own {precision}", row and row.get("speedup"), must, stretch,
@@ -83,8 +83,9 @@ def rate(rows, workload, batch, items, unit, must, stretch):
 
 
 def gpt2_floor_ms(batch, gemm_tflop_s, copy_tb_s):
-    """A GPT-2 step of `batch` x 1024 tokens that only does what it must, at measured rates: products at the square product's rate,
-    attention at 0.32 of it, norms and classifier (295 and 201 KB a token) and the optimizer's 3.73 GB at the rate of a copy."""
+    """Returns a lower bound for the time of a GPT-2 step of `batch` x 1024 tokens at measured rates: products at the rate of a
+    square product, attention at 0.32 of it; norms and classifier (295 and 201 KB per token) and the optimizer (3.73 GB) at
+    the rate of a copy."""
     tokens = batch * 1024
     seconds = tokens * (GEMM_FLOP_PER_TOKEN / gemm_tflop_s + ATTENTION_FLOP_PER_TOKEN / (0.32 * gemm_tflop_s)) * 1e-12
     return (seconds + (tokens * (295e3 + 201e3) + 3.73e9) / copy_tb_s * 1e-12) * 1e3
@@ -95,7 +96,7 @@ def op(lines, what, dtype=None):
 
 
 def of_ops(ours, theirs):
-    """Norms, optimizer and attention, from the lines of gpu_bench and of gpu_ops.py."""
+    """Returns the rows of norms, optimizer and attention, from the lines of gpu_bench and gpu_ops.py."""
     copies = [line["tb_s"] for line in (op(ours, "device to device"), op(theirs, "device to device")) if line]
     copy = max(copies, default=None)
     rows = []
@@ -112,7 +113,7 @@ def of_ops(ours, theirs):
 
 
 def judge(document):
-    """All rows of the table, from what was measured."""
+    """Returns all rows of the table for the measurements in `document`."""
     steps, ours, theirs = document["steps"], document["ops"], document["peer_ops"]
     gpt, unet = document["names"]["gpt"], document["names"]["unet"]
     rows = []
@@ -154,7 +155,7 @@ def number(x):
 
 
 def text_of(rows):
-    """The short table: goal, measured with its spread, bound, verdict."""
+    """Returns the table as text: goal, measured value with its spread, bound, verdict."""
     lines = [f"{'goal':<62} {'measured':>10} {'quartiles':>15} {'must':>9} {'stretch':>8}  verdict"]
     for r in rows:
         sign = ">= " if r["at_least"] else "<= "

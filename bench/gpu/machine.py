@@ -1,4 +1,4 @@
-"""What the card was while it was measured: nvidia-smi, and the versions of what ran on it."""
+"""State of the card during a measurement (from nvidia-smi), and versions of the software."""
 import csv
 import io
 import shutil
@@ -7,12 +7,12 @@ import subprocess
 FIELDS = ("name", "driver_version", "memory.total", "memory.used", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.draw", "power.limit",
           "temperature.gpu", "clocks_event_reasons.active")
 OLD_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
-# Bits of clocks_event_reasons.active that hold clocks down (nvml.h).
+# Bits of clocks_event_reasons.active: reasons for reduced clocks (nvml.h).
 SLOWED = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "thermal", 0x40: "hardware thermal", 0x80: "power brake"}
 
 
 def number(text):
-    """What nvidia-smi prints of a number; None for "[N/A]" and the like."""
+    """Parses a number that nvidia-smi printed; returns None for "[N/A]" and similar texts."""
     try:
         return float(text)
     except ValueError:
@@ -20,7 +20,7 @@ def number(text):
 
 
 def parse_smi(text, fields=FIELDS):
-    """The first GPU's line of --format=csv,noheader,nounits."""
+    """Parses the first GPU's line of the output with --format=csv,noheader,nounits."""
     line = next(csv.reader(io.StringIO(text.strip()), skipinitialspace=True), [])
     if len(line) != len(fields):
         return {}
@@ -36,7 +36,7 @@ def parse_smi(text, fields=FIELDS):
 
 
 def smi():
-    """{} where there is no nvidia-smi."""
+    """Queries nvidia-smi; returns {} if it is not installed."""
     program = shutil.which("nvidia-smi")
     if not program:
         return {}

@@ -1,4 +1,4 @@
-"""Which kernels a step spends its time in: nsys and ncu where they are installed, and what their CSV says."""
+"""Lists the kernels of a step by time: runs nsys and ncu, if they are installed, and parses their CSV output."""
 import csv
 import glob
 import io
@@ -12,7 +12,7 @@ TOOLS = {"nsys": ("/usr/local/cuda/bin/nsys", "/opt/nvidia/nsight-systems*/*/bin
          "ncu": ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")}
 METRICS = {"gpu__time_duration.sum": "ns", "dram__bytes_read.sum": "read", "dram__bytes_write.sum": "written",
            "sm__throughput.avg.pct_of_peak_sustained_elapsed": "sm_percent"}
-# Operations that a counter counts, by how many each is: Tensor Cores count multiplications and additions themselves.
+# Floating-point operations per count of each counter. Counters of Tensor Cores count multiplications and additions separately.
 OPERATIONS = {"sm__ops_path_tensor_src_bf16_dst_fp32.sum": 1, "sm__ops_path_tensor_src_fp16_dst_fp32.sum": 1,
               "sm__ops_path_tensor_src_tf32_dst_fp32.sum": 1, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 2,
               "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum": 1, "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum": 1}
@@ -27,7 +27,7 @@ def tool(name):
 
 
 def short_name(kernel):
-    """A kernel's name without its arguments, and without what templates say at length."""
+    """Returns a kernel's name without its arguments and without long template arguments."""
     name = re.sub(r"^(?:void|static)\s+", "", kernel.strip()).replace("(anonymous namespace)::", "")
     depth, kept = 0, []
     for character in name:
@@ -40,7 +40,7 @@ def short_name(kernel):
 
 
 def csv_rows(text, must_have):
-    """The rows below the first line that has all of `must_have` as columns."""
+    """Returns the rows after the first line that has all of `must_have` as columns."""
     lines = text.splitlines()
     for i, line in enumerate(lines):
         header = next(csv.reader([line]), [])
@@ -58,7 +58,7 @@ def value(text):
 
 
 def parse_nsys_kernels(text, steps):
-    """nsys stats --report cuda_gpu_kern_sum --format csv: kernels by time, for one step."""
+    """nsys stats --report cuda_gpu_kern_sum --format csv: returns the kernels of one step, sorted by time."""
     rows = []
     for row in csv_rows(text, ("Total Time (ns)", "Instances", "Name")):
         total, count = value(row["Total Time (ns)"]), value(row["Instances"])
@@ -71,7 +71,7 @@ def parse_nsys_kernels(text, steps):
 
 
 def parse_nsys_api(text, steps):
-    """nsys stats --report cuda_api_sum --format csv: how often a step makes the host wait, and launches a graph."""
+    """nsys stats --report cuda_api_sum --format csv: returns the number of waits of the host and of graph launches per step."""
     found = {"waits": 0.0, "graph_launches": 0.0}
     seen = False
     for row in csv_rows(text, ("Num Calls", "Name")):
@@ -84,8 +84,8 @@ def parse_nsys_api(text, steps):
 
 
 def parse_ncu(text, copy_tb_s=None):
-    """ncu --csv --page raw --print-units base: kernels by time, with what they moved through memory and its share of the
-    measured copy rate, and their operations (None where nothing counted them)."""
+    """ncu --csv --page raw --print-units base: returns the kernels sorted by time, with the bytes that they moved, the
+    share of the measured copy rate, and their operations (None if no counter counted them)."""
     kernels = {}
     for row in csv_rows(text, ("Kernel Name", "gpu__time_duration.sum")):
         ns = value(row["gpu__time_duration.sum"])
@@ -117,8 +117,8 @@ def call(command, env, seconds):
 
 
 def with_nsys(program, env, seconds, steps=20):
-    """{"kernels", "api"} of one step, or {"missing"} or {"error"}. Two runs of different lengths: what is counted is between them,
-    so that building the model and the first steps count nothing."""
+    """Returns {"kernels", "api"} of one step, or {"missing"} or {"error"}. Measures the difference between two runs of different
+    lengths, so that building the model and the first steps do not count."""
     nsys = tool("nsys")
     if not nsys:
         return {"missing": "nsys is not installed"}
@@ -138,7 +138,7 @@ def with_nsys(program, env, seconds, steps=20):
 
 
 def between(short, long, steps):
-    """What a run has more than a shorter one, a step."""
+    """Returns the difference between a run and a shorter one, divided by `steps`."""
     before = {row["kernel"]: row for row in merged(short)}
     rows = []
     for row in merged(long):
@@ -153,7 +153,7 @@ def between(short, long, steps):
 
 
 def merged(rows):
-    """One row a kernel: short names may meet."""
+    """Adds up rows of kernels with the same short name."""
     found = {}
     for row in rows:
         into = found.setdefault(row["kernel"], {"kernel": row["kernel"], "us": 0.0, "calls": 0.0})
@@ -163,7 +163,7 @@ def merged(rows):
 
 
 def with_ncu(program, env, seconds, copy_tb_s, skip, count):
-    """{"kernels"} of `count` launches behind `skip`, or {"missing"} or {"error"} (counters are often for root alone)."""
+    """Returns {"kernels"} of `count` launches after the first `skip`, or {"missing"} or {"error"} (counters often need root)."""
     ncu = tool("ncu")
     if not ncu:
         return {"missing": "ncu is not installed"}

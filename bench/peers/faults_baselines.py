@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""What PyTorch's own means say about the faults of tests/faults/, and whether a run survives them.
+"""Measures which faults of tests/faults/ PyTorch's own tools detect, and whether a run survives them.
 
     build/tests/faults/faults --seed 7 --cases 202 --json cases.json
     faults_baselines.py cases.json [--json FILE] [--family NAME]
     faults_baselines.py cases.json --results FILE      # prints the tables of an earlier --json again
 
-Every case of cases.json is planted again, at the same model, precision, step, row and site, in the models of
-faults_models.py, three times:
+Plants every case of cases.json in the models of faults_models.py, with the same model, precision, step, row and site, and runs it
+with each of three tools:
 
-  scaler    torch.amp.GradScaler and nothing else, in every precision: a step with gradients that are not finite is
-            skipped. It names nothing. `recovered`: the final loss is within 1 % of an unharmed run's
-  anomaly   torch.autograd.set_detect_anomaly(True): `op`: it raised and named the backward node of the op that the fault
-            is in; `direction`: and the fault is in backward, which is all that it can say. It never names a sample
-  hooks     forward and backward hooks on every module that look for values that are not finite: `op`: the first module
-            that made some of finite ones (or took them in) is the right one; `direction`: and so is forward, backward or
-            input. It never names an op or a sample
+  scaler    torch.amp.GradScaler alone, in every precision: it skips a step whose gradients are not finite, and names no cause.
+            `recovered`: the final loss is within 1 % of that of the run without the fault
+  anomaly   torch.autograd.set_detect_anomaly(True): `op`: it raised and named the backward node of the correct op. `direction`: also, the fault
+            is in backward (it checks backward only). It never names a sample
+  hooks     forward and backward hooks on every module that look for non-finite values. `op`: the first module that computes
+            some from finite inputs, or gets some as input, is the correct one. `direction`: also, the direction (forward,
+            backward or input) is correct. It never names an op or a sample
 
 Needs PyTorch 2.3 or later with NumPy (CPU; autocast in bfloat16 and float16).
 """
@@ -36,7 +36,7 @@ LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
 HELD_OUT = 1_000_000
 SAME_LOSS = 0.01
 
-# The backward nodes of an op of Binade's; composed ones where PyTorch users write the op out.
+# For each op of Binade, its backward nodes in PyTorch; several if PyTorch has no such op and users compose it.
 NODES = {
     "scalar_div": {"Reciprocal"}, "div_scalar": {"Div"}, "mul_scalar": {"Mul"}, "rms_norm": {"Div", "Sqrt"},
     "own_norm": {"Div", "Sqrt"}, "layer_norm": {"NativeLayerNorm"}, "group_norm": {"NativeGroupNorm"},
@@ -52,7 +52,7 @@ def nodes_of(op):
 
 
 class Alarm(Exception):
-    """A baseline found something: what it named, and the direction."""
+    """A tool detected a fault. `named`: the node or module that it named."""
 
     def __init__(self, named, direction):
         super().__init__(named)
@@ -65,7 +65,7 @@ def finite(value):
 
 
 def add_hooks(model):
-    """Raises Alarm at the first module that makes non-finite values of finite ones, or takes some in."""
+    """Raises Alarm at the first module that computes non-finite values from finite ones, or gets some as input."""
     def forward(name):
         def hook(module, inputs, output):
             if not finite(inputs):
@@ -89,7 +89,7 @@ def add_hooks(model):
 
 
 class Run:
-    """A training program of PyTorch with the plan's code in it."""
+    """A training program in PyTorch into which the plan's code is inserted."""
 
     def __init__(self, spot, plan, mode):
         self.spot, self.plan, self.mode = spot, plan, mode
@@ -166,7 +166,7 @@ class Run:
 
 
 def attempt(spot, plan, mode):
-    """(final loss or None, Alarm or None)"""
+    """Returns (final loss or None, Alarm or None)."""
     try:
         return Run(spot, plan, mode).final_loss(), None
     except Alarm as alarm:
@@ -189,7 +189,7 @@ def control_loss(spot):
 
 
 def judge(case):
-    """The case's own fields, and what each baseline made of it."""
+    """Returns the fields of the case, and the result of each tool."""
     spot = Spot(*(case[f] for f in ("family", "model", "precision", "seed", "step", "row", "micro_batches", "site",
                                     "module")))
     fields = ("family", "model", "precision", "seed", "step", "row", "fault", "module", "op", "direction", "recoverable")
@@ -202,7 +202,7 @@ def judge(case):
         _, alarm = attempt(spot, plan, mode)
         right = alarm is not None and case["fault"] and (
             alarm.named in nodes_of(case["op"]) if mode == "anomaly" else
-            alarm.named == ("" if case["module"] == "loss" else case["module"]))  # torch's losses are no modules
+            alarm.named == ("" if case["module"] == "loss" else case["module"]))  # in PyTorch losses are functions, not modules
         result[mode] = {"alarm": alarm is not None, "named": alarm.named if alarm else None,
                         "said": alarm.direction if alarm else None, "op": right,
                         "direction": right and alarm.direction == case["direction"]}
@@ -268,7 +268,7 @@ def main():
         results = []
         for case in cases:
             results.append(judge(case))
-            gc.collect()  # hooks and models hold one another
+            gc.collect()  # hooks and models refer to each other
     print_table(results, {c["family"]: c["theme"] for c in cases})
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 """The families of tests/faults/ planted in PyTorch models: FAMILIES maps a family's name to a function of a Spot that
-returns what to plant (a dict of hooks, see `Plan` below). Names, places and code are those of tests/faults/*.cpp;
-NOT_EXPRESSIBLE says which are left out, and why.
+returns what to plant: a dict of hooks, which `Run` in faults_baselines.py applies. Names, places and code are those of tests/faults/*.cpp;
+NOT_EXPRESSIBLE lists the families that are left out, with the reason.
 """
 import contextlib
 import dataclasses
@@ -27,7 +27,7 @@ PRODUCTS = {
 
 @dataclasses.dataclass
 class Spot:
-    """Where and when, as tests/faults/spot.h: `row` counts in the step's whole batch."""
+    """Place and time of a fault, as in tests/faults/spot.h. `row` is an index into the whole batch of the step."""
     family: str
     model: str
     precision: str
@@ -36,7 +36,7 @@ class Spot:
     row: int
     micro_batches: int
     site: int
-    module: str  # where the fault shows first
+    module: str  # path of the module in which the first bad value appears
 
     def pick(self, n):
         return random.Random(f"{self.family} {self.seed} {self.step} {self.row}").randrange(n)
@@ -44,8 +44,8 @@ class Spot:
 
 @dataclasses.dataclass
 class Now:
-    """The batch that user code runs on: how many rows, which one is marked (None: none), and whether this is the first
-    run of the marked step."""
+    """The micro-batch on which user code runs: its number of rows, the row with the fault (None: none), and whether the step with
+    the fault runs for the first time."""
     rows: int
     row: int
     first: bool = True
@@ -75,7 +75,7 @@ def positive_but(now, x, here):
     return (x.float() ** 2 + 1) * now.marks(x, here, 1)
 
 
-# ---- poles, norms, masks: in a site ---------------------------------------------------------------------------------
+# ---- singularities, norms, masks: code in a site ---------------------------------------------------------------------------------
 
 
 def in_site(name, term, scale=0.05):
@@ -187,7 +187,7 @@ in_site("own-attention-logits", own_attention)
 
 @contextlib.contextmanager
 def scaled_view(model, names, factor):
-    """Weights multiplied as long as forward and backward read them."""
+    """Multiplies weights while forward and backward read them, and restores them before the update."""
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name in names:
@@ -204,7 +204,7 @@ def block_logits(spot):
     return {"view": lambda model: scaled_view(model, [f"{block}.query.weight", f"{block}.key.weight"], 600.0)}
 
 
-# ---- losses: in the closure -----------------------------------------------------------------------------------------
+# ---- losses: code in the closure -----------------------------------------------------------------------------------------
 
 
 def in_loss(name, term, scale=0.05, **more):
@@ -216,7 +216,7 @@ def flat(logits):
 
 
 def bce(p, y):
-    """As written in papers; torch's own clamps the logarithm at -100."""
+    """Binary cross-entropy by its formula; torch's own clamps the logarithm at -100."""
     return -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()
 
 
@@ -445,7 +445,7 @@ FAMILIES["one-bad-micro-batch-in-the-middle"] = FAMILIES["nan-side-input"]
 def nan_input(spot):
     if spot.model != "gpt":
         return {"data": set_first(NAN)}
-    return {"embedded": lambda x, now: x + now.marks(x, NAN, 0)}  # tokens cannot be NaN, what they turn into can
+    return {"embedded": lambda x, now: x + now.marks(x, NAN, 0)}  # tokens are integers and cannot be NaN; their embeddings can
 
 
 # ---- state ----------------------------------------------------------------------------------------------------------
@@ -488,7 +488,7 @@ def nan_statistics(spot):
     return {"state": change}
 
 
-# ---- what does not happen again -------------------------------------------------------------------------------------
+# ---- faults that occur once (hardware) -------------------------------------------------------------------------------------
 
 
 class Flipped(torch.autograd.Function):

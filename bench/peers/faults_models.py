@@ -4,8 +4,8 @@
   gpt   tokens (B, 12) -> logits (B, 12, 32): two pre-norm blocks, 32 wide, 2 heads
   unet  images (B, 1, 16, 16) -> logits of the same shape: depth 2, base 4
 
-Between their layers lie the sites extra.0, extra.1 and extra.2, where a user's own code may run. Samples are functions
-of (seed, number).
+Between their layers are the sites extra.0, extra.1 and extra.2, into which a fault inserts code. A sample is a function of (seed,
+number).
 """
 import math
 
@@ -21,7 +21,7 @@ VOCABULARY, TOKENS, DIM = 32, 12, 32
 
 
 class Site(nn.Module):
-    """Hands its input on, or runs a user's code on it."""
+    """Returns its input, or the result of the inserted code for it."""
 
     def __init__(self):
         super().__init__()
@@ -104,7 +104,7 @@ class Gpt(nn.Module):
 
 
 class Pair(nn.Module):
-    """Two 3x3 convolutions with batch norm and ReLU; `up`: behind a transposed one that doubles the extents."""
+    """Two 3x3 convolutions with batch norm and ReLU; with `up`, after a transposed convolution that doubles height and width."""
 
     def __init__(self, inputs, outputs, up=False):
         super().__init__()
@@ -165,7 +165,7 @@ def unet_sample(random):
 
 
 def make_batch(kind, seed, numbers):
-    """(x, y) of the samples that have these numbers."""
+    """Returns (x, y) of the samples with these numbers."""
     make = {"mlp": mlp_sample, "gpt": gpt_sample, "unet": unet_sample}[kind]
     pairs = [make(numpy.random.default_rng((seed, n))) for n in numbers]
     return tuple(torch.from_numpy(numpy.stack(part)) for part in zip(*pairs))

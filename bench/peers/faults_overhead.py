@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What PyTorch's means of finding a NaN cost: step times with them over step times without, interleaved.
+"""Measures the cost of PyTorch's tools that find a NaN: the time of a step with a tool divided by the time without it.
 
     faults_overhead.py [--rounds 30] [--steps 10] [--json FILE]
 
 Models: the three small ones of faults_models.py, and the U-Net of unet_model.py (base 16, depth 3, batch 4 of 64 x 64). A
-round times `--steps` steps without and then with each means, on one thread; printed are the median over the rounds of
-the ratio and the middle half of the rounds. `anomaly` is torch.autograd.set_detect_anomaly(True), `hooks` the forward and
+round times `--steps` steps without a tool and then with each tool, on one thread. Prints the median of the ratio over the rounds,
+and its quartiles. `anomaly` is torch.autograd.set_detect_anomaly(True), `hooks` the forward and
 backward hooks of faults_baselines.py. Needs PyTorch 2.3 or later with NumPy.
 """
 import argparse

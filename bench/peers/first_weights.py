@@ -26,14 +26,14 @@ def read(path):
 
 
 def load_unet(model, path):
-    """Convolutions of Binade have their input channels last: (K, R, S, C) instead of PyTorch's (K, C, R, S)."""
+    """Loads a U-Net. Binade stores filters as (K, R, S, C), PyTorch as (K, C, R, S)."""
     tensors = {name: t.permute(0, 3, 1, 2) if t.dim() == 4 else t for name, t in read(path).items()}
-    shapes = {name: t.shape for name, t in model.state_dict().items()}  # a count is (1) for Binade and () for PyTorch
+    shapes = {name: t.shape for name, t in model.state_dict().items()}  # num_batches_tracked has shape (1) in Binade and () in PyTorch
     model.load_state_dict({name: t.view(shapes[name]) if t.numel() == 1 else t for name, t in tensors.items()})
 
 
 def load_gpt(model, path):
-    """PyTorch's blocks hold query, key and value as one matrix; Binade's table of tokens may have unused rows at its end."""
+    """Loads a GPT. PyTorch's blocks store query, key and value as one matrix; Binade's token table may end with unused rows."""
     ours = {name.replace(".attention.", ".").replace(".mlp.", "."): t for name, t in read(path).items()}
     for name in [name for name in ours if ".query." in name]:
         parts = [ours.pop(name.replace(".query.", f".{part}.")) for part in ("query", "key", "value")]

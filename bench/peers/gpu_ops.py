@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The machine's ceilings and single ops through PyTorch, as JSON lines of the form of gpu_bench (bench/gpu_bench.cpp).
+"""Times copies, products and single ops in PyTorch. Prints JSON lines in the format of bench/gpu_bench.cpp.
 
-    gpu_ops.py [--tokens 65536] [--quick] [--dry]         --dry: tiny, on the CPU where there is no GPU
+    gpu_ops.py [--tokens 65536] [--quick] [--dry]         --dry: tiny sizes, on the CPU if there is no GPU
 
-Copies, square products and the products of GPT-2 in bf16, with their biases and GELU too, attention by cuDNN, layer norm, cross-entropy,
-batch norm with ReLU, AdamW of 124M parameters; all eager. Bytes and operations are counted as gpu_bench counts them.
+Measures copies, square products, the products of GPT-2 in bf16 (also with bias and GELU), attention by cuDNN, layer norm,
+cross-entropy, batch norm with ReLU, and AdamW of 124M parameters, all eager. Counts bytes and operations as gpu_bench does.
 """
 import argparse
 import json

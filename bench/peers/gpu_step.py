@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Whole training steps in PyTorch 2.x on a GPU, in the best form it has, driven line by line (the protocol: train_step.py).
+"""Runs training steps in PyTorch 2.x on a GPU with its fastest settings, at the request of a benchmark (protocol: train_step.py).
 
     gpu_step.py gpt2-1024|unet-gpu|gpt-dry|unet-dry --batch N --precision fp32|tf32|bf16|fp16
                 [--mode eager|default|reduce-overhead|max-autotune] [--device cuda|cpu]
 
-  gpt2-1024  12 layers, 768 wide, 12 heads, 1024 tokens; table and logits padded to 50304 rows; packed qkv, tanh GELU, tied head;
-             attention by cuDNN where PyTorch lets it be chosen; AdamW
+  gpt2-1024  12 layers, 768 wide, 12 heads, 1024 tokens; table and logits padded to 50304 rows; query, key and value as one product, tanh GELU, tied head;
+             attention by cuDNN if this PyTorch can select it; AdamW
   unet-gpu   512 x 512 x 3, base 64, depth 4 (unet_model.py), channels_last, BCE with logits, Adam
-  *-dry      tiny ones that only try a harness
+  *-dry      tiny models that only test the benchmark
 
-bf16 and fp16 are autocast, fp16 with GradScaler; tf32 and both of them leave TF32 on for what stays in f32, fp32 does not. The optimizer
-is fused, cudnn.benchmark is on. --mode compiles the forward pass with the loss (and so the backward pass). `ms` is wall time between two
-synchronizations over the steps asked for; nothing is read from the device in between. `device_peak_mib` is what tensors took at
-most, `device_reserved_mib` what the allocator held. `profile N` answers with the kernels of a step.
+bf16 and fp16 use autocast, fp16 also GradScaler. In bf16, fp16 and tf32, ops in f32 may use TF32; in fp32 they may not. The optimizer
+is fused, cudnn.benchmark is on. --mode compiles the forward pass with the loss (and so the backward pass). `ms` is the wall
+time between two synchronizations, divided by the number of steps; nothing is read from the device in between. `device_peak_mib` is
+the peak memory of tensors, `device_reserved_mib` the memory that the allocator holds. `profile N` is answered by the kernels of a
+step.
 """
 import argparse
 import contextlib
@@ -32,12 +33,12 @@ GPTS = {"gpt2-1024": (12, 768, 12, 1024, 50304, 50257), "gpt-dry": (1, 16, 2, 8,
 UNETS = {"unet-gpu": (64, 4, 512), "unet-dry": (4, 1, 8)}  # base, depth, side
 
 
-def tell(**fields):
+def print_json(**fields):
     print(json.dumps(fields), flush=True)
 
 
 def attention_by_cudnn(device):
-    """A scope in which SDPA takes cuDNN's kernels first."""
+    """Returns a scope in which scaled_dot_product_attention prefers cuDNN's kernels."""
     try:
         from torch.nn.attention import SDPBackend, sdpa_kernel
         order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -95,7 +96,7 @@ class Trainer:
 
 
 def kernels(trainer, count):
-    """[{"kernel", "us", "calls", "share"}] of one step, by PyTorch's profiler; empty without a GPU."""
+    """Returns [{"kernel", "us", "calls", "share"}] of one step from PyTorch's profiler; empty without a GPU."""
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CUDA] if trainer.cuda else [ProfilerActivity.CPU]) as seen:
         for _ in range(count):
@@ -123,7 +124,7 @@ def main():
     warnings.filterwarnings("ignore")
     trainer = Trainer(a)
     first = None
-    tell(ready=True, backend="torch " + torch.__version__, workload=a.workload, precision=a.precision, mode=a.mode, device=a.device,
+    print_json(ready=True, backend="torch " + torch.__version__, workload=a.workload, precision=a.precision, mode=a.mode, device=a.device,
          parameters=sum(p.numel() for p in trainer.model.parameters()), cuda=torch.version.cuda,
          cudnn=torch.backends.cudnn.version() if trainer.cuda else None)
     for line in sys.stdin:
@@ -131,10 +132,10 @@ def main():
         if words == ["quit"]:
             break
         if len(words) == 2 and words[0] == "profile" and words[1].isdigit() and int(words[1]) > 0:
-            tell(kernels=kernels(trainer, int(words[1])))
+            print_json(kernels=kernels(trainer, int(words[1])))
             continue
         if len(words) != 2 or words[0] != "step" or not words[1].isdigit() or int(words[1]) < 1:
-            tell(error=f"wanted 'step N' or 'quit', got {line.strip()!r}")
+            print_json(error=f"wanted 'step N' or 'quit', got {line.strip()!r}")
             continue
         count = int(words[1])
         trainer.wait()
@@ -149,13 +150,13 @@ def main():
         if trainer.cuda:
             fields.update(device_peak_mib=round(torch.cuda.max_memory_allocated() / 2**20, 1),
                           device_reserved_mib=round(torch.cuda.max_memory_reserved() / 2**20, 1))
-        tell(**fields)
+        print_json(**fields)
 
 
 if __name__ == "__main__":
     try:
         main()
-    except Exception as error:  # the harness reads stdout
+    except Exception as error:  # the benchmark reads errors from stdout, as JSON
         traceback.print_exc()
-        tell(error=f"{type(error).__name__}: {str(error)[:300]}")
+        print_json(error=f"{type(error).__name__}: {str(error)[:300]}")
         sys.exit(1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains a character-level GPT in PyTorch on the CPU, in the setting that nanoGPT's README gives for one: the reference that
-binade-gpt's validation loss is held against.
+"""Trains a character-level GPT in PyTorch on the CPU, in the setting that nanoGPT's README gives for one: the reference for
+binade-gpt's validation loss.
 
     train_gpt.py --data tinyshakespeare.txt --seed 1            (OMP_NUM_THREADS=2)
 
@@ -10,7 +10,7 @@ binade-gpt's validation loss is held against.
   optimizer    AdamW, beta1 0.9, beta2 0.99, eps 1e-8, weight decay 0.1 on parameters of rank >= 2, gradient norm clipped to 1
   rate         linear warm-up to 1e-3 over 100 steps, cosine to 1e-4 at step 2000
   batches      12 windows of 64 characters at random places in the first 90 % of the text
-  validation   the last 10 %, whole, in non-overlapping windows of 64 (each window predicts its 64 next characters), mean
+  validation   all of the last 10 %, in non-overlapping windows of 64 (each window predicts its 64 next characters), mean
                cross-entropy in nats
 --init-from FILE starts from the weights that `binade-gpt init FILE` wrote. Prints JSON lines; the last one is the result.
 """

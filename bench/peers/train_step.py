@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whole training steps in PyTorch on the CPU, driven line by line, so that a harness can interleave them with others'.
+"""Runs training steps in PyTorch on the CPU at the request of a benchmark, which times several programs in turn.
 
     train_step.py unet|gpt|gpt-tiny|gpt2 [--precision fp32|bf16] [--channels-last] [--threads N]
 
@@ -9,8 +9,8 @@ Prints one JSON line when it is ready, then answers each line of stdin with one 
     step 5      ->  {"steps": 5, "ms": 512.3, "loss": 0.69, "first_loss": 0.72, "peak_mib": 633.0}
     quit, or the end of stdin: exits
 
-`ms` is wall time of one step, the mean over the steps asked for; `loss` is the last one's, `first_loss` the loss before any
-update; `peak_mib` is VmHWM, `base_mib` the resident size once PyTorch is imported. A step is forward, loss, backward and
+`ms` is the wall time of a step (mean over the N steps), `loss` the loss of the last step, `first_loss` the loss before any update,
+`peak_mib` VmHWM, and `base_mib` the resident size after importing PyTorch. A step is forward, loss, backward and
 optimizer on one fixed batch of random values. bf16 is torch.autocast. Runs with PyTorch 1.13 and 2.x.
 
   unet      batch 4 of 128 x 128 x 1, base 32, depth 4 (unet_model.py), BCE with logits, Adam
@@ -93,7 +93,7 @@ def status_mib(field):
         return next(int(line.split()[1]) / 1024 for line in f if line.startswith(field + ":"))
 
 
-def tell(**fields):
+def print_json(**fields):
     print(json.dumps(fields), flush=True)
 
 
@@ -110,7 +110,7 @@ def main():
     base = status_mib("VmRSS")
     model, x, loss_of, optimizer = build(a.workload, a.channels_last)
     first = None
-    tell(ready=True, backend="torch " + torch.__version__, workload=a.workload, precision=a.precision, threads=torch.get_num_threads(),
+    print_json(ready=True, backend="torch " + torch.__version__, workload=a.workload, precision=a.precision, threads=torch.get_num_threads(),
          parameters=sum(p.numel() for p in model.parameters()), base_mib=round(base, 1))
 
     def step():
@@ -127,13 +127,13 @@ def main():
         if words == ["quit"]:
             break
         if len(words) != 2 or words[0] != "step" or not words[1].isdigit() or int(words[1]) < 1:
-            tell(error=f"wanted 'step N' or 'quit', got {line.strip()!r}")
+            print_json(error=f"wanted 'step N' or 'quit', got {line.strip()!r}")
             continue
         start = time.perf_counter()
         for _ in range(int(words[1])):
             loss = step()
             first = loss if first is None else first
-        tell(steps=int(words[1]), ms=round((time.perf_counter() - start) / int(words[1]) * 1e3, 3), loss=round(loss, 6),
+        print_json(steps=int(words[1]), ms=round((time.perf_counter() - start) / int(words[1]) * 1e3, 3), loss=round(loss, 6),
              first_loss=round(first, 6), peak_mib=round(status_mib("VmHWM"), 1))
 
 

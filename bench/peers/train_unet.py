@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Trains Binade's U-Net in PyTorch on the CPU: the reference that binade-unet's validation Dice is held against.
+"""Trains Binade's U-Net in PyTorch on the CPU: the reference for binade-unet's validation Dice.
 
     train_unet.py --data FOLDER --split isbi|nuclei|chase --seed 1      (OMP_NUM_THREADS=2)
 
-FOLDER holds images/ and masks/ of the same names. The recipe, the same for both sets and both frameworks:
+FOLDER holds images/ and masks/ of the same names. The recipe, which is the same for all data sets and both frameworks:
 
   network       unet_model.py, base 16, depth 3, one logit; He-normal initial values, the head at the prior of the training masks
-  images        float32, each image brought to mean 0 and standard deviation 1 (population) on its own
+  images        float32, each image is scaled separately to mean 0 and standard deviation 1 (of the population)
   targets       mask > 127 is 1
-  training      one random 256 x 256 crop an image and step (the whole image when it is 256 x 256); flip left-right and
+  training      one random 256 x 256 crop per image and step (the whole image if it has this size); flip left-right and
                 up-down with probability 1/2 each, then a rotation by 0, 90, 180 or 270 degrees; no elastic warp
-  batches       4 images; the training set is shuffled anew each epoch, the last incomplete batch is kept out
+  batches       4 images; the training set is shuffled anew each epoch, an incomplete last batch is dropped
   loss          BCE with logits (mean over pixels) + soft Dice, 1 - (2 sum(p t) + 1) / (sum(p) + sum(t) + 1), the sums over
                 the whole batch, p = sigmoid(logit)
   optimizer     Adam, lr 1e-3, beta1 0.9, beta2 0.999, eps 1e-8, no weight decay; cosine from 1e-3 (step 1) down to 1e-5 at the
@@ -19,9 +19,9 @@ FOLDER holds images/ and masks/ of the same names. The recipe, the same for both
   validation    after the last step, whole images, batch norm in evaluation mode, probability > 0.5 (logit > 0) is class 1;
                 val_dice = 2 TP / (2 TP + FP + FN) of class 1, counts pooled over the set
 
---split isbi and chase: the last 20 % by name are held out. --split nuclei: 03, 07, 11, ... are. --init-from FILE starts from the
+--split isbi and chase: the last 20 % by name are held out. --split nuclei: images 03, 07, 11, … are held out. --init-from FILE starts from the
 weights that `binade-unet init FILE` wrote.
-Prints JSON lines: one a log interval, the last one with the result. --masks DIR writes the predicted masks as PNG.
+Prints JSON lines: one per log interval; the last one has the result. --masks DIR writes the predicted masks as PNG.
 """
 import argparse
 import contextlib
@@ -47,7 +47,7 @@ def load(folder, names):
         image = np.asarray(Image.open(os.path.join(folder, "images", name)), dtype=np.float32)
         image = (image - image.mean()) / max(float(image.std()), 1e-6)
         images.append(torch.from_numpy(image)[None] if image.ndim == 2 else torch.from_numpy(image).permute(2, 0, 1))
-        mask = np.asarray(Image.open(os.path.join(folder, "masks", name)).convert("L"))  # a 1-bit file holds 0 and 255 then
+        mask = np.asarray(Image.open(os.path.join(folder, "masks", name)).convert("L"))  # converts a 1-bit file to 0 and 255
         masks.append(torch.from_numpy((mask > 127).astype(np.float32))[None])
     return images, masks
 
@@ -131,7 +131,7 @@ def main():
     model = UNet(a.base, a.depth, inputs=images[0].shape[0], first_logits=prior_logits(masks))
     if a.init_from:
         first_weights.load_unet(model, a.init_from)
-    model.to(memory_format=torch.channels_last)  # the same numbers, a third faster
+    model.to(memory_format=torch.channels_last)  # same results, a third less time
     optimizer = torch.optim.Adam(model.parameters(), lr=a.lr)
     order, start = [], time.time()
     for step in range(1, a.steps + 1):

@@ -8,8 +8,8 @@
 
 Initial values: every convolution He normal, std = sqrt(2 / fan_in), fan_in = in_channels * kh * kw (for `up`, whose
 stride equals its size, an output pixel sees in_channels values, so fan_in = in_channels); biases 0; batch norm weight 1,
-bias 0, momentum 0.1, eps 1e-5. The head's weights are less their mean for each class, its biases are prior_logits() of
-the training masks where those are given (docs/decisions/0050).
+bias 0, momentum 0.1, eps 1e-5. The mean of each class's weights is subtracted from the head's weights; the head's biases
+are prior_logits() of the training masks if these are given (docs/decisions/0050).
 """
 import math
 

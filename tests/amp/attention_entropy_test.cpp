@@ -16,14 +16,14 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TEST(AttentionEntropy, ItIsOneWhenAllAreAlikeAndZeroWhenOneTakesEverything) {
+TEST(AttentionEntropy, IsOneForEqualLogitsAndZeroForASingleKey) {
   std::vector<double> logits(64, 3.0);
   EXPECT_NEAR(*relative_entropy(logits), 1, 1e-12);
   logits[17] = 1000;
   EXPECT_NEAR(*relative_entropy(logits), 0, 1e-12);
 }
 
-TEST(AttentionEntropy, ItIsThatOfTheDefinition) {
+TEST(AttentionEntropy, EqualsTheDefinition) {
   const std::vector<double> logits = {0.1, -2, 3, 1.5, 0, -0.7, 2.2, 0.9, -4};
   double sum = 0, entropy = 0;
   for (const double l : logits) sum += std::exp(l);
@@ -31,7 +31,7 @@ TEST(AttentionEntropy, ItIsThatOfTheDefinition) {
   EXPECT_NEAR(*relative_entropy(logits), entropy / std::log(9.0), 1e-12);
 }
 
-TEST(AttentionEntropy, MaskedKeysDoNotCountAndFewKeysSayNothing) {
+TEST(AttentionEntropy, IgnoresMaskedKeysAndIsUndefinedForFewKeys) {
   std::vector<double> logits(16, 0.0);
   for (std::size_t i = 8; i < 16; ++i) logits[i] = i % 2 == 0 ? -kInfinity : -65504;
   EXPECT_NEAR(*relative_entropy(logits), 1, 1e-12);
@@ -50,7 +50,7 @@ struct Model : nn::Module {
   Variable forward(const Variable& x) override { return attention(x); }
 };
 
-/// What telemetry sees of one attention on 20 tokens whose queries have weights of this size.
+/// Returns the entropy that telemetry measures for one attention on 20 tokens, with query weights of size `sharpness`.
 std::optional<double> entropy_of(const nn::MultiHeadAttentionOptions& options, DType dtype, float sharpness) {
   const Runtime runtime({.seed = 4, .threads = 1});
   Model model(options);
@@ -67,19 +67,19 @@ std::optional<double> entropy_of(const nn::MultiHeadAttentionOptions& options, D
   return least;
 }
 
-TEST(AttentionEntropy, TheFusedOpAndTheComposedOneTellTheSame) {
+TEST(AttentionEntropy, FusedAndComposedAttentionAgree) {
   for (const bool causal : {false, true})
     for (const DType dtype : {DType::f32, DType::bf16})
       for (const float sharpness : {0.1f, 1.0f, 10.0f}) {
         const auto fused = entropy_of({.dim = 32, .heads = 4, .causal = causal}, dtype, sharpness);
         const auto composed = entropy_of({.dim = 32, .heads = 4, .causal = causal, .composed = true}, dtype, sharpness);
         ASSERT_TRUE(fused && composed);
-        // The composed op stores its logits in the low dtype: they differ by its rounding.
+        // The composed attention stores its logits in the low dtype, so the results differ by this rounding.
         EXPECT_NEAR(*fused, *composed, dtype == DType::f32 ? 1e-6 : 0.02) << causal << " " << sharpness;
       }
 }
 
-TEST(AttentionEntropy, SharperAttentionHasLess) {
+TEST(AttentionEntropy, IsLowerForSharperAttention) {
   double before = 1.01;
   for (const float sharpness : {0.01f, 1.0f, 10.0f, 1000.0f}) {
     const auto entropy = entropy_of({.dim = 32, .heads = 4}, DType::f32, sharpness);

@@ -1,4 +1,4 @@
-// Averaged weights outlive a step, so they are state: they are checked, found damaged and mended.
+// Averaged weights are part of the state: each step checks them, and damaged ones are computed anew.
 #include <gtest/gtest.h>
 
 #include "binade/optim/ema.h"
@@ -19,14 +19,14 @@ std::vector<double> numbers(const Tensor& tensor) {
   return values;
 }
 
-/// Makes an average NaN, as a program that writes it does.
+/// Writes a NaN into an average and increments its version, as a program's in-place write does.
 void poison(Trainer& trainer) {
   Tensor average = trainer.ema()->average(0);
   average.mutable_data<float>()[3] = std::nanf("");
   average.bump_version();
 }
 
-TEST(Averages, ANanStopsTheStepBeforeItChangesAnything) {
+TEST(Averages, ANanAbortsTheStep) {
   toy::Training run(averaged(OnNan::kStop));
   for (std::uint32_t k = 0; k < 5; ++k) run.step(k);
   poison(run.trainer);
@@ -44,7 +44,7 @@ TEST(Averages, ANanStopsTheStepBeforeItChangesAnything) {
   EXPECT_EQ(d.first_bad->parameter, "up.weight");
 }
 
-TEST(Averages, ANanIsMendedFromTheWeightsAndOnlyThere) {
+TEST(Averages, ANanIsMendedFromTheWeightsAndOtherElementsKeepTheirBits) {
   std::vector<double> weights, averages;
   {
     toy::Training clean(averaged());
@@ -67,7 +67,7 @@ TEST(Averages, ANanIsMendedFromTheWeightsAndOnlyThere) {
   EXPECT_EQ(numbers(run.trainer.ema()->average(0)), averages) << "the others are as they were";
 }
 
-TEST(Averages, ANanIsMendedFromTheNewestCheckpointAsFarAsThatKnows) {
+TEST(Averages, ANanIsMendedFromTheNewestCheckpoint) {
   toy::Training run(averaged());
   for (std::uint32_t k = 0; k < 5; ++k) run.step(k);
   const RecoveryPoint point{5, "step 5", run.trainer.state()};
@@ -83,11 +83,12 @@ TEST(Averages, ANanIsMendedFromTheNewestCheckpointAsFarAsThatKnows) {
   EXPECT_EQ(run.trainer.steps(), 8) << "no step is repeated";
 }
 
-TEST(Averages, WhatNobodyTellsIsSeenByTheUpdate) {
+TEST(Averages, ANanUnderAnUnchangedVersionIsFoundByTheNextUpdate) {
   toy::Training run(averaged());
   for (std::uint32_t k = 0; k < 5; ++k) run.step(k);
   Tensor average = run.trainer.ema()->average(0);
-  const_cast<float*>(average.data<float>())[3] = std::nanf("");  // as a fault of the memory
+  const_cast<float*>(average.data<float>())[3] = std::nanf(
+      "");  // without incrementing the version, as a memory error would
   run.step(5);
   const StepResult result = run.step(6);
   EXPECT_TRUE(result.committed);

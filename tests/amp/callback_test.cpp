@@ -9,7 +9,7 @@
 namespace binade::amp {
 namespace {
 
-/// Anneals a factor of the loss, and averages the loss.
+/// A callback that anneals a factor of the loss and keeps an average of the loss.
 class Annealing final : public Callback {
  public:
   std::string name() const override { return "annealing"; }
@@ -95,7 +95,7 @@ TEST(Callback, AnExceptionBeforeAStepLeavesNoTrace) {
   EXPECT_EQ(run.training.trainer.state_hash(), before);
 }
 
-TEST(Callback, NamesAreUniqueParts) {
+TEST(Callback, ASecondCallbackOfTheSameNameIsRefused) {
   Annealed run;
   Annealing other;
   EXPECT_THROW(run.training.trainer.add_callback(other), ArgumentError);

@@ -1,6 +1,6 @@
 // Small models as users write them, trained for tens of thousands of steps without a planted fault: the guards must
-// stay silent. The losses stay at 0, fall to 0, have both signs or oscillate; a guard that judges a loss by earlier
-// losses must recognize when those are no guide. Planted bad batches must still be found.
+// stay silent. The losses stay at 0, fall to 0, have both signs or oscillate, so the earlier losses do not show which loss is
+// usual, and the spike guard must not judge by them. Planted bad batches must still be found.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,8 +14,8 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::int64_t kSteps = 12000;  // of each model
-constexpr double kMostAlarms = 1e-4;    // of all steps
+constexpr std::int64_t kSteps = 12000;  // steps per model
+constexpr double kMostAlarms = 1e-4;    // largest allowed share of steps with an alarm
 
 using Closure = std::function<Variable(toy::Two& net, const toy::Batch& batch)>;
 using Data = std::function<toy::Batch(std::int64_t step)>;
@@ -116,7 +116,7 @@ Variable discriminate(toy::Two& net, const toy::Batch& b) {
 }
 
 struct Alarms {
-  std::int64_t refused = 0, diverges = 0;  // steps that were not committed at once; warnings
+  std::int64_t refused = 0, diverges = 0;  // number of steps that were not committed at once; number of divergence warnings
   std::vector<std::int64_t> at;
 };
 
@@ -137,7 +137,7 @@ Alarms train(const Data& data, const Closure& closure, std::int64_t steps, doubl
   return alarms;
 }
 
-TEST(CleanRuns, OfFourModelsOfUsersRaiseNoAlarm) {
+TEST(CleanRuns, OfFourModelsRaiseNoAlarm) {
   struct Model {
     const char* name;
     Data data;
@@ -158,8 +158,8 @@ TEST(CleanRuns, OfFourModelsOfUsersRaiseNoAlarm) {
   EXPECT_LE(static_cast<double>(alarms), kMostAlarms * static_cast<double>(steps));
 }
 
-/// Every 500th batch is wrong by a factor of 30; its neighbors are as they were.
-TEST(CleanRuns, PlantedBatchesAreStillFound) {
+/// Every 500th batch is wrong by a factor of 30; all others are unchanged.
+TEST(CleanRuns, PlantedBadBatchesAreFound) {
   const auto spoiled = [](std::int64_t k) {
     toy::Batch b = noisy_line(k);
     if (k % 500 == 0)

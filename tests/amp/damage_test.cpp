@@ -9,7 +9,8 @@
 #include "binade/core/error.h"
 #include "tests/amp/toy.h"
 
-// What is wrong before an op runs: weights, moments, buffers, the batch, its masks. And gradients without an op.
+// Diagnosis of faults that exist before any op runs (in weights, moments, buffers, the batch, masks), and of bad
+// gradients that no op computed.
 namespace binade::amp {
 namespace {
 
@@ -22,7 +23,7 @@ struct Damaged : toy::Training {
     return options;
   }
 
-  /// The tensor itself; the optimizer is told to look at it again.
+  /// Returns a moment, which shares memory with the optimizer, and makes the optimizer check it in the next step.
   Tensor moment(const char* which, const char* parameter) {
     optimizer.weights_changed();
     return optimizer.state().tensor(std::string(which) + "/" + parameter);
@@ -47,7 +48,7 @@ void expect_damage(const Diagnosis& d, const std::string& parameter, const std::
   EXPECT_FALSE(bad.sample.has_value()) << "a row of a weight is no sample";
 }
 
-TEST(Damage, AMomentThatIsNotFiniteIsToldAsState) {
+TEST(Damage, ANonFiniteMomentIsCorruptedState) {
   Damaged run;
   run.step(1);
   run.moment("moment1", "up.weight").mutable_data<float>()[5] = std::nanf("");
@@ -57,7 +58,7 @@ TEST(Damage, AMomentThatIsNotFiniteIsToldAsState) {
   EXPECT_EQ(d.first_bad->index, (std::vector<std::int64_t>{1, 1}));
 }
 
-TEST(Damage, AMeanOfSquaresBelowZeroIsDamageThoughItIsFinite) {
+TEST(Damage, ANegativeSecondMomentIsCorruptedState) {
   Damaged run;
   run.step(1);
   run.moment("moment2", "down.weight").mutable_data<float>()[3] = -1;
@@ -66,19 +67,19 @@ TEST(Damage, AMeanOfSquaresBelowZeroIsDamageThoughItIsFinite) {
   EXPECT_EQ(d.first_bad->tensor, "root of moment2/down.weight");
 }
 
-TEST(Damage, AStatisticThatWasBadBeforeTheStepIsToldByItsPath) {
+TEST(Damage, ABadStatisticIsReportedWithItsPath) {
   Damaged run;
   run.net.mean.mutable_committed().mutable_data<float>()[2] = std::nanf("");
   expect_damage(run.diagnosis_of(toy::batch(1)), "mean", "nan");
 }
 
-TEST(Damage, AWeightHasNoSamples) {
+TEST(Damage, ABadWeightIsReportedWithoutASample) {
   Damaged run;
   run.net.up.mutable_value().mutable_data<float>()[7] = kInfinity;
   expect_damage(run.diagnosis_of(toy::batch(1)), "up.weight", "inf");
 }
 
-TEST(Damage, AGradientThatNoOpMadeInfiniteIsToldByItsParameter) {
+TEST(Damage, AnInfiniteGradientThatNoOpComputedIsReportedWithItsParameter) {
   Damaged run({.inject = {"inf-grad@step=1,param=down.weight"}});
   const Diagnosis d = run.diagnosis_of(toy::batch(1));
   const FirstBad& bad = d.first_bad.value();
@@ -88,7 +89,7 @@ TEST(Damage, AGradientThatNoOpMadeInfiniteIsToldByItsParameter) {
   EXPECT_EQ(d.cause, CauseClass::kNotProven);
 }
 
-TEST(Damage, MinusInfinityIsNoMaskForAProduct) {
+TEST(Damage, MinusInfinityThatAProductReadsIsBadInput) {
   for (const char* precision : {"fp32", "fp16"}) {
     Damaged run({.precision = Policy::by_name(precision)});
     toy::Batch b = toy::batch(1);
@@ -102,7 +103,7 @@ TEST(Damage, MinusInfinityIsNoMaskForAProduct) {
   }
 }
 
-TEST(Damage, AValueOfTheBatchThatHalfDoesNotHoldIsBadInput) {
+TEST(Damage, ABatchValueBeyondTheRangeOfF16IsBadInput) {
   Damaged run({.precision = Policy::fp16()});
   toy::Batch b = toy::batch(1);
   b.x.mutable_data<float>()[3 * 4] = 1e6f;
@@ -113,7 +114,7 @@ TEST(Damage, AValueOfTheBatchThatHalfDoesNotHoldIsBadInput) {
   EXPECT_EQ(d.first_bad->sample, 3);
 }
 
-TEST(Damage, ASoftmaxWrittenByHandOverAMaskedRowIsThatAndNoBadInput) {
+TEST(Damage, AHandWrittenSoftmaxOfAMaskedRowIsAFullyMaskedRow) {
   Damaged run;
   Tensor mask = Tensor::zeros({8, 2});
   mask.mutable_data<float>()[2 * 6] = mask.mutable_data<float>()[2 * 6 + 1] = -kInfinity;
@@ -127,7 +128,7 @@ TEST(Damage, ASoftmaxWrittenByHandOverAMaskedRowIsThatAndNoBadInput) {
   EXPECT_EQ(d.first_bad->sample, 6);
 }
 
-TEST(Damage, GradientsThatOnlyHalfDoesNotHoldAreAnExplosionAndNoActivation) {
+TEST(Damage, GradientsBeyondTheRangeOfF16AreAGradientExplosion) {
   Damaged run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::off()});
   const Diagnosis d = run.diagnosis_of(toy::batch(1), [&](const toy::Batch& x) { return toy::loss(run.net, x) * 1e9; });
   EXPECT_EQ(d.first_bad.value().direction, "backward");

@@ -14,7 +14,7 @@
 #include "binade/optim/adam.h"
 #include "tests/amp/toy.h"
 
-// Faults planted where the test knows them, and what the diagnosis says.
+// The diagnosis of planted faults whose place and cause are known.
 namespace binade::amp {
 namespace {
 
@@ -48,7 +48,7 @@ struct PlantedIn {
 };
 using Planted = PlantedIn<toy::Two>;
 
-TEST(Diagnosis, ANanInTheBatchIsBadInputOfItsSample) {
+TEST(Diagnosis, ANanInTheBatchIsBadInputAndNamesItsSample) {
   Planted run({});
   toy::Batch b = toy::batch(1);
   b.x.mutable_data<float>()[5 * 4 + 2] = std::nanf("");
@@ -65,7 +65,7 @@ TEST(Diagnosis, ANanInTheBatchIsBadInputOfItsSample) {
   EXPECT_TRUE(d.reproducible);
 }
 
-TEST(Diagnosis, TheMicroBatchCountsIntoTheSample) {
+TEST(Diagnosis, TheSampleIsCountedAcrossMicroBatches) {
   Planted run({});
   toy::Batch bad = toy::batch(1);
   bad.x.mutable_data<float>()[5 * 4 + 2] = std::nanf("");
@@ -76,7 +76,7 @@ TEST(Diagnosis, TheMicroBatchCountsIntoTheSample) {
   EXPECT_EQ(first.sample, 8 + 5);
 }
 
-TEST(Diagnosis, AWeightThatWasBadBeforeIsTheCauseNotTheProduct) {
+TEST(Diagnosis, ANonFiniteWeightIsCorruptedState) {
   Planted run({});
   run.model.second.weight.mutable_value().mutable_data<float>()[7] = static_cast<float>(kInfinity);
   const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) { return run.loss(x); });
@@ -88,9 +88,9 @@ TEST(Diagnosis, AWeightThatWasBadBeforeIsTheCauseNotTheProduct) {
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kCorruptedState);
 }
 
-TEST(Diagnosis, AnActivationBeyondHalfIsProvedByComputingThatOpInF32) {
+TEST(Diagnosis, AnActivationOverflowIsProvedByComputingItsOpInF32) {
   Planted run({.precision = Policy::fp16()});
-  // 16 products of about 6000: beyond 65504 after the sum alone.
+  // 16 products of about 6000 each: only their sum is beyond 65504.
   run.model.second.weight.mutable_value().fill(3000);
   run.model.first.bias.mutable_value().fill(2);
   const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) {
@@ -112,7 +112,7 @@ TEST(Diagnosis, AnActivationBeyondHalfIsProvedByComputingThatOpInF32) {
   EXPECT_TRUE(d.proof[1].finite);
 }
 
-/// A batch's rows as tokens of two values each.
+/// Reads each row of a batch as tokens of two values.
 struct Attentive : nn::Module {
   nn::Linear first{{.in = 2, .out = 16}}, last{{.in = 16, .out = 2}};
   nn::MultiHeadAttention attention{{.dim = 16, .heads = 2}};
@@ -127,7 +127,7 @@ struct Attentive : nn::Module {
   }
 };
 
-TEST(Diagnosis, APartOfOneOpForThreeModulesIsNamed) {
+TEST(Diagnosis, ProjectionsNameTheModuleWithTheBadValue) {
   PlantedIn<Attentive> run({});
   run.model.attention.key.weight.mutable_value().mutable_data<float>()[7] = std::nanf("");
   const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) { return run.loss(x); });
@@ -139,7 +139,7 @@ TEST(Diagnosis, APartOfOneOpForThreeModulesIsNamed) {
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kCorruptedState);
 }
 
-TEST(Diagnosis, AnOverflowIsNamedByThePartAndMendedByTheOp) {
+TEST(Diagnosis, AnOverflowOfProjectionsNamesTheModuleAndTheOpToOverride) {
   PlantedIn<Attentive> run({.precision = Policy::fp16()});
   run.model.attention.value.weight.mutable_value().fill(60000);
   const Diagnosis d = run.failed_step(toy::batch(1), [&](const toy::Batch& x) { return run.loss(x); }).diagnosis;
@@ -150,7 +150,7 @@ TEST(Diagnosis, AnOverflowIsNamedByThePartAndMendedByTheOp) {
   EXPECT_EQ(d.cause, CauseClass::kActivationOverflow);
 }
 
-TEST(Diagnosis, ALogOfZeroIsAPoleWhateverThePrecision) {
+TEST(Diagnosis, ALogOfZeroIsASingularityInEveryPrecision) {
   for (const char* precision : {"fp32", "fp16"}) {
     Planted run({.precision = Policy::by_name(precision)});
     const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) {
@@ -164,7 +164,7 @@ TEST(Diagnosis, ALogOfZeroIsAPoleWhateverThePrecision) {
   }
 }
 
-TEST(Diagnosis, APoleThatAWeightReadsIsTheModelsNotTheLosss) {
+TEST(Diagnosis, ASingularityBeforeTheLastWeightIsNotOneOfTheLoss) {
   Planted run({});
   const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) {
     const Variable h = log(relu(-square(run.model.first(Variable(x.x)))));
@@ -174,7 +174,7 @@ TEST(Diagnosis, APoleThatAWeightReadsIsTheModelsNotTheLosss) {
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticSingularity);
 }
 
-TEST(Diagnosis, ADivisionByTheNumberZeroIsAPoleThoughNoOperandIs) {
+TEST(Diagnosis, ADivisionByTheConstantZeroIsASingularity) {
   Planted run({});
   const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) {
     return apply_one<toy::SquaredError>({}, {run.model(softmax(Variable(x.x) / 0.0)), Variable(x.target)});
@@ -183,14 +183,14 @@ TEST(Diagnosis, ADivisionByTheNumberZeroIsAPoleThoughNoOperandIs) {
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticSingularity);
 }
 
-TEST(Diagnosis, ALearningRateBeyondSingleIsNoUnderflowOfTheOptimizer) {
+TEST(Diagnosis, ALearningRateBeyondF32IsNoOptimizerUnderflow) {
   Planted run({.inject = {"lr@step=1,factor=1e45"}});
   const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) { return run.loss(x); });
   EXPECT_EQ(incident.diagnosis.first_bad.value().direction, "optimizer");
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kGradientExplosion);
 }
 
-TEST(Diagnosis, ARowWithoutSpreadIsANormsPole) {
+TEST(Diagnosis, AConstantRowIsASingularityOfTheNorm) {
   Planted run({});
   toy::Batch b = toy::batch(1);
   for (int c = 0; c < 4; ++c) b.x.mutable_data<float>()[6 * 4 + c] = 1.5f;
@@ -203,7 +203,7 @@ TEST(Diagnosis, ARowWithoutSpreadIsANormsPole) {
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kNormalizationSingularity);
 }
 
-TEST(Diagnosis, AMaskThatHidesARowIsToldFromMasksThatDoNot) {
+TEST(Diagnosis, AFullyMaskedRowIsDistinguishedFromPartlyMaskedRows) {
   Planted run({});
   const toy::Batch b = toy::batch(1);
   Tensor mask = Tensor::zeros({8, 4});
@@ -223,7 +223,7 @@ TEST(Diagnosis, AMaskThatHidesARowIsToldFromMasksThatDoNot) {
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kFullyMaskedRow);
 }
 
-TEST(Diagnosis, AScaleThatCannotFallIsProvedByScaleOne) {
+TEST(Diagnosis, AFixedLossScaleThatIsTooLargeIsProvedByAReplayAtScaleOne) {
   Planted run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(0x1p30)});
   const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) { return run.loss(x); });
   const Diagnosis& d = incident.diagnosis;
@@ -232,7 +232,7 @@ TEST(Diagnosis, AScaleThatCannotFallIsProvedByScaleOne) {
   EXPECT_EQ(d.confidence, Confidence::kProven);
 }
 
-TEST(Diagnosis, OtherBitsInTheReplayAreNoSoftwareFault) {
+TEST(Diagnosis, OtherBitsInTheReplayAreNotReproducible) {
   Planted run({});
   int calls = 0;
   const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) {

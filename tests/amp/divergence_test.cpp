@@ -20,53 +20,53 @@ double noise(std::int64_t step, std::uint64_t seed = 6) {
   return std::sqrt(-2 * std::log(1 - stream.uniform(0))) * std::cos(6.283185307179586 * stream.uniform(1));
 }
 
-std::vector<std::int64_t> told(const std::vector<double>& losses) {
+std::vector<std::int64_t> reported_steps(const std::vector<double>& losses) {
   Divergence divergence;
   std::vector<std::int64_t> steps;
   for (std::size_t i = 0; i < losses.size(); ++i)
     if (divergence.observe(losses[i])) steps.push_back(static_cast<std::int64_t>(i) + 1);
   return steps;
 }
-std::vector<std::int64_t> told(const std::function<double(std::int64_t)>& loss, std::int64_t steps) {
+std::vector<std::int64_t> reported_steps(const std::function<double(std::int64_t)>& loss, std::int64_t steps) {
   std::vector<double> losses;
   for (std::int64_t step = 1; step <= steps; ++step) losses.push_back(loss(step));
-  return told(losses);
+  return reported_steps(losses);
 }
 
-TEST(Divergence, ALossThatLeavesItsStartIsToldOnceFromTheSixthStepOn) {
-  EXPECT_EQ(told({5.6, 1103, 900, 1200, 700, 650, 800, 900}), (std::vector<std::int64_t>{6}));
-  EXPECT_EQ(told({5.6, 8, 40, 300, 1103, 1500, 1400, 1350, 1300, 1290, 1280}), (std::vector<std::int64_t>{8}));
-  EXPECT_EQ(told([](std::int64_t s) { return 2 * std::exp(static_cast<double>(s)); }, 40).size(), 1u) << "exponential";
-  EXPECT_EQ(told([](std::int64_t s) { return s < 300 ? 1 + 0.1 * noise(s) : 30 + noise(s); }, 400),
+TEST(Divergence, ALossFarAboveTheFirstIsReportedOnceFromTheSixthStepOn) {
+  EXPECT_EQ(reported_steps({5.6, 1103, 900, 1200, 700, 650, 800, 900}), (std::vector<std::int64_t>{6}));
+  EXPECT_EQ(reported_steps({5.6, 8, 40, 300, 1103, 1500, 1400, 1350, 1300, 1290, 1280}), (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(reported_steps([](std::int64_t s) { return 2 * std::exp(static_cast<double>(s)); }, 40).size(), 1u) << "exponential";
+  EXPECT_EQ(reported_steps([](std::int64_t s) { return s < 300 ? 1 + 0.1 * noise(s) : 30 + noise(s); }, 400),
             (std::vector<std::int64_t>{304}));
   const auto twice = [](std::int64_t s) { return s / 100 % 2 == 1 ? 50.0 : 1.0; };
-  EXPECT_EQ(told(twice, 400).size(), 2u) << "it had come back";
+  EXPECT_EQ(reported_steps(twice, 400).size(), 2u) << "it had come back";
 }
 
-TEST(Divergence, NoiseIsNone) {
-  EXPECT_TRUE(told([](std::int64_t s) { return 5 / (1 + 0.01 * static_cast<double>(s)); }, 1000).empty());
+TEST(Divergence, NoiseIsNotReported) {
+  EXPECT_TRUE(reported_steps([](std::int64_t s) { return 5 / (1 + 0.01 * static_cast<double>(s)); }, 1000).empty());
   EXPECT_TRUE(
-      told([](std::int64_t s) { return 0.7 + 0.004 * static_cast<double>(std::min<std::int64_t>(s, 1000)); }, 2000)
+      reported_steps([](std::int64_t s) { return 0.7 + 0.004 * static_cast<double>(std::min<std::int64_t>(s, 1000)); }, 2000)
           .empty())
       << "a generator's loss grows to seven times its start";
   int runs = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const auto one_sample = [&](std::int64_t s) { return std::pow(noise(s, 100 + seed), 2); };
-    runs += told(one_sample, 500).empty() ? 0 : 1;
-    EXPECT_TRUE(told([&](std::int64_t s) { return noise(s, 300 + seed); }, 500).empty()) << "both signs";
+    runs += reported_steps(one_sample, 500).empty() ? 0 : 1;
+    EXPECT_TRUE(reported_steps([&](std::int64_t s) { return noise(s, 300 + seed); }, 500).empty()) << "both signs";
   }
   EXPECT_LE(runs, 10) << "of 200 with squares of single samples, which scatter over six decades: 1 in 10,000 steps";
 }
 
-TEST(Divergence, WhatIsNoRatioIsNotJudged) {
-  EXPECT_TRUE(told({0, 5, 5, 5, 5, 5, 5, 5}).empty());
-  EXPECT_TRUE(told({-1, 5, 5, 5, 5, 5, 5, 5}).empty());
-  EXPECT_TRUE(told({0.1, 5, -5, 5, 5, 5, 5, 5, 5, 5}).empty());
+TEST(Divergence, LossesThatAreNotPositiveAndFiniteAreIgnored) {
+  EXPECT_TRUE(reported_steps({0, 5, 5, 5, 5, 5, 5, 5}).empty());
+  EXPECT_TRUE(reported_steps({-1, 5, 5, 5, 5, 5, 5, 5}).empty());
+  EXPECT_TRUE(reported_steps({0.1, 5, -5, 5, 5, 5, 5, 5, 5, 5}).empty());
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(told({nan, 5.6, inf, 1103, nan, 900, 1200, 700, -inf, 650}), (std::vector<std::int64_t>{10}));
+  EXPECT_EQ(reported_steps({nan, 5.6, inf, 1103, nan, 900, 1200, 700, -inf, 650}), (std::vector<std::int64_t>{10}));
 }
 
-TEST(Divergence, AResumedRunTellsTheSame) {
+TEST(Divergence, AResumedRunReportsTheSame) {
   Divergence whole;
   for (const double loss : {1.0, 20.0, 21.0, 22.0}) EXPECT_FALSE(whole.observe(loss));
   Divergence resumed;
@@ -82,7 +82,7 @@ TEST(Divergence, AResumedRunTellsTheSame) {
 }
 
 /// The learning rate is far too large for f32 masters and bf16 alike, and every number stays finite.
-TEST(Divergence, ARunThatDivergesWithoutANanSaysSo) {
+TEST(Divergence, ADivergingRunWithoutANanIsReported) {
   toy::Training run({.precision = Policy::bf16()}, 1, 30);
   std::vector<Warning> warnings;
   for (std::uint32_t k = 0; k < 30; ++k) {
@@ -98,7 +98,7 @@ TEST(Divergence, ARunThatDivergesWithoutANanSaysSo) {
   EXPECT_NE(warnings[0].advice.find("learning rate"), std::string::npos);
 }
 
-TEST(Divergence, AReportOfARunThatEndedAboveItsStartSaysSo) {
+TEST(Divergence, TheHtmlReportNotesALossThatEndedAboveItsStart) {
   using namespace doctor::report;
   const auto findings = [](const std::vector<double>& losses) {
     RunHistory history;

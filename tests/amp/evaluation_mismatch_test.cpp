@@ -21,7 +21,8 @@ struct Net : nn::Module {
   Variable forward(const Variable& x) override { return second(relu(norm(first(x)))); }
 };
 
-/// Trains on batches to whose inputs up to `brightness` is added, another number for each batch; from `state` on.
+/// Trains steps from … to, starting from `state`. Adds a number up to `brightness`, different for each batch, to the
+/// inputs of the batch. Returns the warnings.
 std::vector<Warning> warnings(float brightness, std::int64_t from, std::int64_t to, StateDict& state,
                               int micro_batches = 1) {
   Runtime runtime({.seed = 1, .threads = 1});
@@ -53,7 +54,7 @@ std::vector<Warning> warnings_of_run(float brightness, int micro_batches = 1) {
   return warnings(brightness, 0, 300, state, micro_batches);
 }
 
-TEST(EvaluationMismatch, OfBatchesThatDifferMuchIsReportedOnce) {
+TEST(EvaluationMismatch, OfVeryDifferentBatchesIsReportedOnce) {
   for (const int micro_batches : {1, 2}) {
     const std::vector<Warning> found = warnings_of_run(100, micro_batches);
     ASSERT_EQ(found.size(), 1u) << micro_batches;
@@ -67,7 +68,7 @@ TEST(EvaluationMismatch, OfAHealthyRunIsNotReported) {
   EXPECT_TRUE(warnings_of_run(1).empty());
 }
 
-TEST(EvaluationMismatch, IsCountedOnByAResumedRun) {
+TEST(EvaluationMismatch, CountContinuesInAResumedRun) {
   StateDict whole, parts;
   const std::vector<Warning> expected = warnings(100, 0, 300, whole);
   std::vector<Warning> found = warnings(100, 0, 120, parts);
@@ -78,7 +79,7 @@ TEST(EvaluationMismatch, IsCountedOnByAResumedRun) {
   EXPECT_EQ(found[0].what, expected[0].what);
 }
 
-TEST(EvaluationMismatch, AStateThatNoRunLeavesBehindIsRefused) {
+TEST(EvaluationMismatch, AnImplausibleStateIsRefused) {
   StateDict bad;
   bad.put("paths", std::string("norm\n"));
   bad.put("checks", StateDict::Integers{1, 2});

@@ -30,7 +30,7 @@ struct Residual : nn::Module {
   }
 };
 
-/// Two norms whose results are laid side by side.
+/// Two norms whose results are concatenated.
 struct SideBySide : nn::Module {
   nn::Linear first{{.in = 4, .out = 8}}, last{{.in = 16, .out = 2}};
   nn::BatchNorm2d left{{.channels = 8}}, right{{.channels = 8}};
@@ -63,7 +63,7 @@ struct DrillOf {
       return apply_one<toy::SquaredError>({}, {model(b.x), Variable(b.target)});
     });
   }
-  /// Steps until one throws; its incident.
+  /// Runs steps up to `failing`, which must throw, and returns its incident.
   Incident incident_in(std::int64_t failing) {
     for (std::uint32_t k = 1; k < failing; ++k) EXPECT_TRUE(step(k).committed) << k;
     EXPECT_THROW(step(static_cast<std::uint32_t>(failing)), NumericError);
@@ -81,7 +81,7 @@ std::string message_of(const std::string& spec) {
   return "";
 }
 
-TEST(FaultInjection, WhatCannotBePlantedIsNamedWithTheNearest) {
+TEST(FaultInjection, BadSpecificationsAreErrorsThatNameTheNearestValidOne) {
   EXPECT_NE(message_of("nan-inptu@step=1,sample=0").find("did you mean nan-input"), std::string::npos);
   EXPECT_NE(message_of("nan-input@step=1,smaple=0").find("did you mean sample"), std::string::npos);
   EXPECT_NE(message_of("inf-grad@step=1,param=frist").find("did you mean"), std::string::npos);
@@ -93,7 +93,7 @@ TEST(FaultInjection, WhatCannotBePlantedIsNamedWithTheNearest) {
   EXPECT_EQ(message_of("inf-grad@step=1,param=first"), "") << "a module stands for its weight";
 }
 
-TEST(FaultInjection, WeightsThatGrowAStepAtATimeTrainOnIn16BitsToo) {
+TEST(FaultInjection, RepeatedScalingOfWeightsTrainsIn16BitsToo) {
   for (const Policy& policy : {Policy::fp16(), Policy::pure_bf16()}) {
     Drill drill({"scale-weight@step=2,path=first,factor=1.01,every=1",
                  "scale-weight@step=3,path=second,factor=1.01,every=1"},
@@ -102,7 +102,7 @@ TEST(FaultInjection, WeightsThatGrowAStepAtATimeTrainOnIn16BitsToo) {
   }
 }
 
-TEST(FaultInjection, ABadSampleIsFoundAndTrainingIsUnharmedElsewhere) {
+TEST(FaultInjection, ABadSampleIsAnIncidentOfADrill) {
   Drill drill({"nan-input@step=3,sample=6"});
   const Incident incident = drill.incident_in(3);
   EXPECT_TRUE(incident.drill);
@@ -112,7 +112,7 @@ TEST(FaultInjection, ABadSampleIsFoundAndTrainingIsUnharmedElsewhere) {
   EXPECT_NE(report_json(incident).find(R"("drill":true)"), std::string::npos);
 }
 
-TEST(FaultInjection, OnceIsTheFirstAttemptAndEveryIsEachSoManySteps) {
+TEST(FaultInjection, OnceStrikesTheFirstAttemptAndEveryRepeatsByStep) {
   {
     Drill once({"nan-input@step=2,sample=1,once=1"});
     EXPECT_EQ(once.incident_in(2).diagnosis.cause, CauseClass::kNotReproducible) << "the replay does not have it";
@@ -124,7 +124,7 @@ TEST(FaultInjection, OnceIsTheFirstAttemptAndEveryIsEachSoManySteps) {
   EXPECT_EQ(rates, (std::vector<double>{0.01, 0.005, 0.01, 0.005, 0.01}));
 }
 
-TEST(FaultInjection, AFaultStrikesTheFirstTimeThatItsStepComes) {
+TEST(FaultInjection, AFaultStrikesOnceAndWithAgainEachTime) {
   {
     Drill drill({"nan-input@step=2,sample=1"});
     EXPECT_EQ(drill.incident_in(2).diagnosis.cause, CauseClass::kBadInput) << "replays of the step have it";
@@ -136,7 +136,7 @@ TEST(FaultInjection, AFaultStrikesTheFirstTimeThatItsStepComes) {
   EXPECT_THROW(again.step(2), NumericError);
 }
 
-TEST(FaultInjection, WhatStruckInAnEarlierLifeOfTheRunDoesNotStrikeInThatStep) {
+TEST(FaultInjection, AFaultThatStruckInAnEarlierProcessDoesNotStrikeAgain) {
   Drill drill({"lr@step=2,every=2,factor=0.5"});
   drill.trainer.faults().mark_struck("lr@step=2,every=2,factor=0.5", 2);
   std::vector<std::pair<std::string, std::int64_t>> seen;
@@ -147,13 +147,13 @@ TEST(FaultInjection, WhatStruckInAnEarlierLifeOfTheRunDoesNotStrikeInThatStep) {
   EXPECT_EQ(seen, (std::vector<std::pair<std::string, std::int64_t>>{{"lr@step=2,every=2,factor=0.5", 4}}));
 }
 
-TEST(FaultInjection, AGradient) {
+TEST(FaultInjection, AnInfiniteGradientIsReportedWithItsParameter) {
   Drill drill({"inf-grad@step=2,param=second,index=5"});
   const Incident incident = drill.incident_in(2);
   EXPECT_NE(incident.what.find("second.weight"), std::string::npos) << incident.what;
 }
 
-TEST(FaultInjection, AWeightAfterItsStepFailsTheNext) {
+TEST(FaultInjection, ANanWeightFailsTheNextStep) {
   Drill drill({"nan-weight@step=2,path=first"});
   const Incident incident = drill.incident_in(3);
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kCorruptedState);
@@ -162,14 +162,14 @@ TEST(FaultInjection, AWeightAfterItsStepFailsTheNext) {
   EXPECT_TRUE(incident.drill);
 }
 
-TEST(FaultInjection, ABuffer) {
+TEST(FaultInjection, ANanBufferIsWritten) {
   Drill buffer({"nan-buffer@step=2,path=seen"});
   buffer.step(1);
   buffer.step(2);
   EXPECT_TRUE(std::isnan(buffer.model.seen.committed().at(0)));
 }
 
-TEST(FaultInjection, AScaledViewOfAWeightOverflowsWhereItIsRead) {
+TEST(FaultInjection, AScaledViewOverflowsInTheOpAndKeepsTheWeight) {
   Drill view({"scale-weight@step=2,path=second,factor=1e6,view=1"}, Policy::fp16());
   view.step(1);
   const double before = view.model.second.weight.value().at(0);
@@ -187,7 +187,7 @@ TEST(FaultInjection, AScaledWeightStaysScaled) {
   EXPECT_NEAR(stored.model.second.weight.value().at(0), 3 * old, 0.02) << "one update of Adam moves it by 0.01";
 }
 
-TEST(FaultInjection, ARowWithoutSpreadReachesANormThatAddsItsInputs) {
+TEST(FaultInjection, AConstantRowReachesANormWithAResidual) {
   DrillOf<Residual> drill({"constant-row@step=2,sample=5,path=norm", "drop-eps@step=2,path=norm"});
   const Incident incident = drill.incident_in(2);
   EXPECT_EQ(incident.diagnosis.first_bad.value().op, "add_layer_norm");
@@ -195,7 +195,7 @@ TEST(FaultInjection, ARowWithoutSpreadReachesANormThatAddsItsInputs) {
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kNormalizationSingularity);
 }
 
-TEST(FaultInjection, AFlippedBitIsToldFromSoftware) {
+TEST(FaultInjection, AFlippedBitIsNotReproducible) {
   Drill drill({"bitflip@step=2,path=second,op=linear"});
   drill.step(1);
   try {
@@ -206,7 +206,7 @@ TEST(FaultInjection, AFlippedBitIsToldFromSoftware) {
   }
 }
 
-TEST(FaultInjection, ABitOfAChannelSliceIsFlipped) {
+TEST(FaultInjection, AFlippedBitOfAChannelSliceIsNotReproducible) {
   DrillOf<SideBySide> drill({"bitflip@step=2,path=right,op=batch_norm"});
   EXPECT_EQ(drill.incident_in(2).diagnosis.cause, CauseClass::kNotReproducible);
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Noise in [-1, 1], the same for the same step.
+/// Noise in [-1, 1], a function of the step.
 double noise(std::int64_t step) {
   const RandomStream stream{3, RngPurpose::kData, static_cast<std::uint64_t>(step), 0, 0};
   return 2 * stream.uniform(0) - 1;
@@ -24,7 +24,7 @@ double noise(std::int64_t step) {
 
 using Series = std::function<double(std::int64_t step)>;
 
-/// The alarms of one place's series, by step.
+/// Returns the alarms about the series of one op, with their steps.
 std::vector<std::pair<std::int64_t, Forecast::Alarm>> alarms_of(Forecast& forecast, const Series& headroom,
                                                                 std::int64_t from, std::int64_t to) {
   std::vector<std::pair<std::int64_t, Forecast::Alarm>> alarms;
@@ -40,7 +40,7 @@ std::vector<std::pair<std::int64_t, Forecast::Alarm>> alarms_of(const Series& he
   return alarms_of(forecast, headroom, 1, to);
 }
 
-TEST(Trend, OutliersDoNotBendIt) {
+TEST(Trend, OutliersDoNotChangeIt) {
   std::vector<Sample> samples;
   for (int i = 0; i < 32; ++i) samples.push_back({4.0 * i, 10 - 0.25 * i + (i % 7 == 3 ? 50 : 0)});
   const Trend trend = trend_of(samples).value();
@@ -50,7 +50,7 @@ TEST(Trend, OutliersDoNotBendIt) {
   EXPECT_NEAR(trend.second_half, -0.0625, 1e-2);
 }
 
-TEST(Trend, ItsErrorIsThatOfAStraightLineThroughNormalNoise) {
+TEST(Trend, SlopeErrorMatchesTheSpreadOfSlopesUnderNormalNoise) {
   std::vector<Sample> samples;
   double slopes = 0, squares = 0, errors = 0;
   for (int run = 0; run < 400; ++run) {
@@ -64,11 +64,11 @@ TEST(Trend, ItsErrorIsThatOfAStraightLineThroughNormalNoise) {
   EXPECT_NEAR(errors / std::sqrt(squares / 400 - slopes * slopes / 160000), 1, 0.25);
 }
 
-TEST(Trend, FewSamplesHaveNone) { EXPECT_FALSE(trend_of(std::vector<Sample>(15)).has_value()); }
+TEST(Trend, NeedsEnoughSamples) { EXPECT_FALSE(trend_of(std::vector<Sample>(15)).has_value()); }
 
-TEST(Forecast, GrowthOfAPercentEachStepIsTold50StepsAheadAndMore) {
+TEST(Forecast, GrowthOfOnePercentPerStepIsReportedAtLeast50StepsAhead) {
   for (const double growth : {1.005, 1.01, 1.02}) {
-    const double per_step = 2 * std::log2(growth);  // of query times key
+    const double per_step = 2 * std::log2(growth);  // the logits are products of two growing factors
     const Series headroom = [&](std::int64_t step) {
       return 12 - per_step * static_cast<double>(step) + 0.1 * noise(step);
     };
@@ -82,7 +82,7 @@ TEST(Forecast, GrowthOfAPercentEachStepIsTold50StepsAheadAndMore) {
   }
 }
 
-TEST(Forecast, WhatATrainingDoesWithoutTroubleIsNoAlarm) {
+TEST(Forecast, OrdinarySeriesRaiseNoAlarm) {
   const std::vector<std::pair<const char*, Series>> clean = {
       {"noise around a level", [](auto k) { return 3 + 0.5 * noise(k); }},
       {"slow noise", [](auto k) { return 5 + 1.5 * std::sin(static_cast<double>(k) / 90) + 0.2 * noise(k); }},
@@ -99,7 +99,7 @@ TEST(Forecast, WhatATrainingDoesWithoutTroubleIsNoAlarm) {
   for (const auto& [name, series] : clean) EXPECT_TRUE(alarms_of(series).empty()) << name;
 }
 
-TEST(Forecast, WhatIsNotFiniteIsIgnoredAndChangesNoJudgement) {
+TEST(Forecast, NonFiniteSamplesAreIgnored) {
   const Series plain = [](std::int64_t step) { return 8 - 0.03 * static_cast<double>(step) + 0.1 * noise(step); };
   const auto expected = alarms_of(plain, 260);
   ASSERT_EQ(expected.size(), 1u);
@@ -113,7 +113,7 @@ TEST(Forecast, WhatIsNotFiniteIsIgnoredAndChangesNoJudgement) {
     }
 }
 
-TEST(Forecast, AnAlarmIsGivenAgainWhenTheHeadroomHadRecovered) {
+TEST(Forecast, AnAlarmIsRepeatedAfterTheHeadroomRecovered) {
   Forecast forecast;
   const Series sawtooth = [](std::int64_t step) {
     return 8 - 0.03 * static_cast<double>(step % 220) + 0.05 * noise(step);
@@ -121,7 +121,7 @@ TEST(Forecast, AnAlarmIsGivenAgainWhenTheHeadroomHadRecovered) {
   EXPECT_EQ(alarms_of(forecast, sawtooth, 1, 659).size(), 3u);
 }
 
-TEST(Forecast, AnotherOpInThePlaceStartsOver) {
+TEST(Forecast, AnotherOpInTheSameModuleStartsOver) {
   Forecast forecast;
   const Series falling = [](std::int64_t step) { return 8 - 0.03 * static_cast<double>(step); };
   EXPECT_TRUE(alarms_of(forecast, falling, 1, 76).empty());
@@ -130,7 +130,7 @@ TEST(Forecast, AnotherOpInThePlaceStartsOver) {
   EXPECT_TRUE(alarms_of(forecast, falling, 81, 140).empty()) << "its series began at step 84";
 }
 
-TEST(Forecast, ARestoredStateDecidesTheSame) {
+TEST(Forecast, ARestoredStateGivesTheSameAlarms) {
   const Series headroom = [](std::int64_t step) {
     return step % 52 == 0 ? kNan : 9 - 0.03 * static_cast<double>(step) + 0.1 * noise(step);
   };
@@ -152,7 +152,7 @@ TEST(Forecast, ARestoredStateDecidesTheSame) {
   EXPECT_EQ(forecast.state().integer("count"), 0);
 }
 
-TEST(Forecast, AStateThatDoesNotFitTogetherIsRefused) {
+TEST(Forecast, AnInconsistentStateIsRefused) {
   StateDict state;
   state.put("count", std::int64_t{3});
   state.put("steps", StateDict::Integers(Forecast::kWindow, 0));

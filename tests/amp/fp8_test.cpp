@@ -32,7 +32,7 @@ struct Job {
   StepResult step(const toy::Batch& b) { return step(MicroBatches<toy::Batch>{{b}}); }
 };
 
-TEST(Fp8Policy, IsBf16WithAFlagThatIsPrintedReadAndSaved) {
+TEST(Fp8Policy, IsBf16WithAFlagThatIsPrintedParsedAndSaved) {
   const Policy policy = Policy::by_name("fp8");
   EXPECT_EQ(policy, Policy::fp8());
   EXPECT_EQ(policy.low, DType::bf16);
@@ -46,7 +46,7 @@ TEST(Fp8Policy, IsBf16WithAFlagThatIsPrintedReadAndSaved) {
   EXPECT_FALSE(reads_fp8(Policy::bf16(), "head", "linear"));
 }
 
-TEST(Fp8Run, ComesWithinFivePerCentOfBf16) {
+TEST(Fp8Run, LossIsWithinFivePercentOfBf16) {
   const auto loss_after = [](const Policy& policy) {
     Job run(policy);
     double last = 0;
@@ -63,7 +63,7 @@ TEST(Fp8Run, ComesWithinFivePerCentOfBf16) {
   EXPECT_NE(fp8, bf16);
 }
 
-TEST(Fp8Run, GoesOnToTheSameBitsFromAMidpoint) {
+TEST(Fp8Run, ResumesToTheSameBits) {
   const auto parts = [](std::uint32_t k) { return MicroBatches<toy::Batch>{{toy::batch(k), toy::batch(k + 1)}}; };
   std::vector<std::string> whole;
   StateDict saved;
@@ -83,7 +83,7 @@ TEST(Fp8Run, GoesOnToTheSameBitsFromAMidpoint) {
   for (std::uint32_t k = 12; k < 30; ++k) EXPECT_EQ(run.step(parts(k)).state_hash_after, whole[k]) << k;
 }
 
-TEST(Fp8Run, GoesOnFromAnotherPrecisionsCheckpointAndBack) {
+TEST(Fp8Run, ResumesFromACheckpointOfAnotherPrecisionAndBack) {
   StateDict bf16, fp8;
   {
     Job run(Policy::bf16());
@@ -114,7 +114,7 @@ TEST(Fp8Run, TheTrainersPolicyDecidesWhetherThereAreHistories) {
   EXPECT_TRUE(net.first.fp8_amax.committed().defined());
 }
 
-TEST(Fp8Run, AJumpOfMagnitudesSaturatesOneStepAndIsNoIncident) {
+TEST(Fp8Run, AJumpOfMagnitudesSaturatesOneStepWithoutAnIncident) {
   Job run(Policy::fp8());
   for (std::uint32_t k = 0; k < 5; ++k) ASSERT_TRUE(run.step(k).committed);
   toy::Batch large = toy::batch(7);
@@ -130,7 +130,7 @@ TEST(Fp8Run, AJumpOfMagnitudesSaturatesOneStepAndIsNoIncident) {
   ASSERT_TRUE(run.step(8).committed);
 }
 
-TEST(Fp8Run, ANanInTheInputIsFoundAndChangesNothing) {
+TEST(Fp8Run, ANanInTheInputIsDiagnosedAndLeavesNoTrace) {
   Job run(TrainerOptions{.precision = Policy::fp8(), .state_hash = true, .on_nan = OnNan::kStop});
   for (std::uint32_t k = 0; k < 3; ++k) ASSERT_TRUE(run.step(k).committed);
   const std::string before = run.trainer.state_hash();

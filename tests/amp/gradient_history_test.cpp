@@ -11,7 +11,7 @@
 namespace binade::amp {
 namespace {
 
-/// Of mean 0 and deviation 1, the same for the same step.
+/// Noise with mean 0 and standard deviation 1, a function of the step.
 double noise(std::int64_t step) {
   const RandomStream stream{5, RngPurpose::kData, static_cast<std::uint64_t>(step), 0, 0};
   return std::sqrt(-2 * std::log(1 - stream.uniform(0))) * std::cos(6.283185307179586 * stream.uniform(1));
@@ -32,7 +32,7 @@ std::vector<std::int64_t> told(const Series& norm, std::int64_t to = 1000) {
 
 double healthy(std::int64_t step) { return 0.5 * std::exp2(0.5 * noise(step)); }
 
-TEST(GradientHistory, NoiseAndSlowChangeAreNothing) {
+TEST(GradientHistory, NoiseAndSlowChangeAreNotReported) {
   EXPECT_TRUE(told(healthy, 20000).empty());
   EXPECT_TRUE(told([](std::int64_t s) { return healthy(s) * std::exp2(static_cast<double>(s) / 50); }).empty())
       << "doubles every 50 steps";
@@ -40,14 +40,14 @@ TEST(GradientHistory, NoiseAndSlowChangeAreNothing) {
   EXPECT_TRUE(told([](std::int64_t s) { return std::exp2(6 * noise(s)); }, 5000).empty()) << "wild, and always was";
 }
 
-TEST(GradientHistory, NormsThatStayHighAreToldOnceAfterEightSteps) {
+TEST(GradientHistory, NormsThatStayHighAreReportedOnceAfterEightSteps) {
   const std::vector<std::int64_t> steps = told(
       [](std::int64_t s) { return healthy(s) * (s >= 400 ? std::exp2(6.0) : 1); });
   ASSERT_EQ(steps.size(), 1u);
   EXPECT_EQ(steps[0], 407);
 }
 
-TEST(GradientHistory, OneNormOutOfAllProportionIsToldAtOnce) {
+TEST(GradientHistory, OneExtremeNormIsReportedAtOnce) {
   GradientHistory history;
   for (std::int64_t step = 1; step < 400; ++step) EXPECT_FALSE(history.observe(healthy(step)));
   const auto growth = history.observe(1000);
@@ -57,16 +57,16 @@ TEST(GradientHistory, OneNormOutOfAllProportionIsToldAtOnce) {
   EXPECT_NEAR(growth->binades, std::log2(1000 / growth->median), 1e-9);
 }
 
-TEST(GradientHistory, OneThatIsHighForASingleStepIsTheClippingsBusiness) {
+TEST(GradientHistory, ASingleHighNormIsNotReported) {
   EXPECT_TRUE(told([](std::int64_t s) { return healthy(s) * (s % 100 == 0 ? 40 : 1); }).empty());
 }
 
-TEST(GradientHistory, ItIsToldAgainWhenItWasBackInBetween) {
+TEST(GradientHistory, IsReportedAgainAfterNormsWereUsualAgain) {
   const std::vector<std::int64_t> steps = told([](std::int64_t s) { return 0.5 * (s == 300 || s == 500 ? 1e4 : 1); });
   EXPECT_EQ(steps, (std::vector<std::int64_t>{300, 500}));
 }
 
-TEST(GradientHistory, WhatIsNotFiniteOrZeroChangesNoDecision) {
+TEST(GradientHistory, ZeroAndNonFiniteNormsAreIgnored) {
   const double kNone[] = {std::nan(""), std::numeric_limits<double>::infinity(), 0.0};
   const Series jump = [](std::int64_t s) { return healthy(s) * (s >= 400 ? std::exp2(6.0) : 1); };
   GradientHistory clean, planted;
@@ -80,7 +80,7 @@ TEST(GradientHistory, WhatIsNotFiniteOrZeroChangesNoDecision) {
   EXPECT_EQ(a.size(), 1u);
 }
 
-TEST(GradientHistory, AStateGoesOnWhereItWasLeft) {
+TEST(GradientHistory, ARestoredStateContinues) {
   const Series jump = [](std::int64_t s) { return healthy(s) * (s >= 400 ? std::exp2(6.0) : 1); };
   for (const std::int64_t cut : {100, 403, 407, 450}) {
     GradientHistory first, second;

@@ -29,7 +29,7 @@ Variable loss_of(Critic& critic, const Tensor& at, double factor) {
   return mean(y) + mean(square(sqrt(sum(square(slope), {1})) - 1)) * factor;
 }
 
-/// One step in `policy`.
+/// The result of a step, and the hash of the state after it.
 struct Step {
   StepResult result{};
   std::string hash{};
@@ -55,7 +55,7 @@ TEST(GradientPenalty, TrainsUnderEveryPolicy) {
   }
 }
 
-TEST(GradientPenalty, EightBitLayersAskForAnOverride) {
+TEST(GradientPenalty, EightBitLayersAreRefusedWithTheOverrideToUse) {
   try {
     one_step(Policy::fp8(), 10);
     FAIL() << "no error";

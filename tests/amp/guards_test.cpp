@@ -1,6 +1,6 @@
-// Fifteen guards that trainers shipped, and each of which failed on the very fault it was there for: what a NaN did to
-// them, or a scale they mistook. One test each, in the order of docs/warnings.md: the same fault must leave Binade's
-// judgement as it was.
+// Fifteen checks in other trainers failed because of the very fault that they should have detected, such as a NaN
+// (docs/warnings.md, "Checks that keep working during the faults that they detect"). Each test gives Binade the same
+// fault, in the order of that page; its checks must keep working.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ using toy::Training;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::vector<double> kBad{std::nan(""), -std::nan(""), kInfinity, -kInfinity};
 
-/// Commits a step or stops, with everything as it was; whether it committed.
+/// Runs a step and returns true if it committed. Expects that a step that did not commit left no trace.
 bool commits(Training& run, const toy::Batch& batch) {
   const std::string before = run.trainer.state_hash();
   try {
@@ -34,7 +34,7 @@ bool commits(Training& run, const toy::Batch& batch) {
   return false;
 }
 
-TEST(Guards, HoweverOftenABadStepComesItIsNeverAccepted) {
+TEST(Guards, RepeatedBadStepsAreNeverCommitted) {
   for (const OnNan on_nan : {OnNan::kRemedy, OnNan::kSkip, OnNan::kStop}) {
     Training run({.precision = Policy::fp16(), .on_nan = on_nan});
     EXPECT_TRUE(commits(run, toy::batch(1)));
@@ -43,32 +43,32 @@ TEST(Guards, HoweverOftenABadStepComesItIsNeverAccepted) {
   }
 }
 
-TEST(Guards, ANanLossIsNotLetThroughForNotBeingAnOutlier) {
+TEST(Guards, ANanLossIsRefusedAfterAFullWindow) {
   Training run({.on_nan = OnNan::kSkip});
   for (std::uint32_t k = 0; k < 60; ++k) ASSERT_TRUE(commits(run, toy::batch(k)));
   EXPECT_FALSE(commits(run, toy::with_nan(toy::batch(60))));
-  EXPECT_TRUE(commits(run, toy::batch(60))) << "and no window waits for it to leave";
+  EXPECT_TRUE(commits(run, toy::batch(60))) << "the NaN is not in the window";
 }
 
-TEST(Guards, ANanLossLeadsToARemedyLikeAnyOther) {
+TEST(Guards, ANanLossLeadsToARemedy) {
   Training run({.on_nan = OnNan::kSkip});
   const StepResult result = run.step(toy::with_nan(toy::batch(1)));
   ASSERT_TRUE(result.incident.has_value());
   EXPECT_EQ(result.incident->remedy.action, RemedyAction::kSkipBatch);
 }
 
-TEST(Guards, ASkippedUpdateIsNotAMultiplicationByZero) {
+TEST(Guards, ASkippedUpdateKeepsTheBitsOfTheState) {
   for (const double bad : kBad) {
     Training run({.on_nan = OnNan::kSkip});
     for (std::uint32_t k = 0; k < 3; ++k) ASSERT_TRUE(commits(run, toy::batch(k)));
     toy::Batch batch = toy::batch(3);
     batch.target.mutable_data<float>()[0] = static_cast<float>(bad);
-    EXPECT_FALSE(commits(run, batch));  // weights and moments to the bit
+    EXPECT_FALSE(commits(run, batch));  // same bits of weights and moments (the state hash)
     EXPECT_TRUE(commits(run, toy::batch(3)));
   }
 }
 
-TEST(Guards, AWindowOfLossesForgetsWhatIsNotFinite) {
+TEST(Guards, TheWindowOfLossesIgnoresNonFiniteLosses) {
   SpikeGuard guard;
   for (int k = 0; k < 200; ++k) guard.add(1 + 0.01 * (k % 7), 1 + 0.01 * (k % 5));
   const double bound = guard.bound();
@@ -79,7 +79,7 @@ TEST(Guards, AWindowOfLossesForgetsWhatIsNotFinite) {
   EXPECT_FALSE(guard.is_spike(1.05, 50));
 }
 
-TEST(Guards, APlateauIsOneOfFiniteLosses) {
+TEST(Guards, ThePlateauScheduleIgnoresNonFiniteLosses) {
   for (const double bad : kBad) {
     optim::Schedule watched = optim::Schedule::plateau(1, 0.1, 2), plain = watched;
     for (const double loss : {3.0, 2.0, 2.5, 2.6, 1.0, 1.5, 1.6, 1.7}) {
@@ -89,10 +89,10 @@ TEST(Guards, APlateauIsOneOfFiniteLosses) {
   }
 }
 
-TEST(Guards, ZeroGradientsAndOverflowsLeaveTheScalesStatisticsSound) {
+TEST(Guards, ZeroGradientsDoNotDistortTheLossScale) {
   LossScaler scaler({.init_scale = 1024, .growth_interval = 20}), plain = scaler;
   for (int k = 0; k < 19; ++k) {
-    scaler.committed(k % 2 == 0 ? kInfinity : 3);  // all zero: the headroom is infinite
+    scaler.committed(k % 2 == 0 ? kInfinity : 3);  // infinite headroom: all gradients are 0
     plain.committed(3);
   }
   scaler.committed(3), plain.committed(3);
@@ -101,7 +101,7 @@ TEST(Guards, ZeroGradientsAndOverflowsLeaveTheScalesStatisticsSound) {
   EXPECT_EQ(scaler.scale(), plain.scale() / 2) << "the scale, not its logarithm";
 }
 
-TEST(Guards, TheIntervalOfGrowthIsOneOfStepsAtEveryScale) {
+TEST(Guards, TheGrowthIntervalCountsStepsAtEveryScale) {
   for (const double scale : {1.0, 2.0, 1024.0, 65536.0, 0x1p20}) {
     LossScaler scaler({.init_scale = scale, .growth_interval = 20});
     for (int k = 0; k < 19; ++k) scaler.committed();
@@ -111,7 +111,7 @@ TEST(Guards, TheIntervalOfGrowthIsOneOfStepsAtEveryScale) {
   }
 }
 
-TEST(Guards, AFloorOutlivesItsCheckpoint) {
+TEST(Guards, TheFloorIsRestoredFromACheckpoint) {
   const LossScaleOptions options{.init_scale = 64, .floor = 16};
   const LossScaler before(options);
   LossScaler after(options);
@@ -121,33 +121,33 @@ TEST(Guards, AFloorOutlivesItsCheckpoint) {
   EXPECT_EQ(after.scale(), 16);
 }
 
-TEST(Guards, ClippingByNormNeverTurnsOneInfinityIntoAllZeros) {
+TEST(Guards, ClippingAnInfiniteGradientDoesNotCommitZeros) {
   Training run({.clip_norm = 1, .on_nan = OnNan::kStop, .inject = {"inf-grad@step=2,param=up.weight,index=3"}});
   EXPECT_TRUE(commits(run, toy::batch(1)));
   EXPECT_FALSE(commits(run, toy::batch(2)));
 }
 
-TEST(Guards, ALateSpikeIsJudgedByTheLatestLossesNotByTheFirst) {
+TEST(Guards, ALateSpikeIsComparedWithRecentLosses) {
   SpikeGuard guard;
   for (int k = 0; k < 600; ++k) guard.add(0.5 + 10 * std::exp(-k / 60.0) + 0.01 * (k % 5), 1 + 0.01 * (k % 7));
   EXPECT_TRUE(guard.is_spike(8, 50)) << "below the loss that the run began with";
 }
 
-TEST(Guards, AnOverflowThatTheScalerMendsIsNoAlarm) {
+TEST(Guards, AnOverflowThatALowerScaleFixesIsNoIncident) {
   Training run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p32)});
   EXPECT_TRUE(run.step(1).committed);
   for (const StepResult& attempt : run.trainer.finished()) EXPECT_FALSE(attempt.incident.has_value());
   EXPECT_GT(run.trainer.skipped(), 0);
 }
 
-TEST(Guards, TheLogShowsWhatIsNotFinite) {
+TEST(Guards, TheLogContainsNonFiniteLosses) {
   Training run({.on_nan = OnNan::kSkip});
   EXPECT_TRUE(std::isnan(run.step(toy::with_nan(toy::batch(1))).loss));
   EXPECT_EQ(io::JsonObject().add("loss", std::nan("")).add("norm", -kInfinity).text(),
             R"({"loss":"nan","norm":"-inf"})");
 }
 
-TEST(Guards, TheLargestOfValuesWithANanIsANan) {
+TEST(Guards, TheMaximumOfValuesWithANanIsNan) {
   const Runtime runtime({.threads = 2});
   constexpr std::uint32_t kInfinite = 0x7f800000u;
   for (const std::int64_t place : {0, 1, 500, 4095, 9999}) {
@@ -166,17 +166,17 @@ TEST(Guards, TheLargestOfValuesWithANanIsANan) {
   }
 }
 
-TEST(Guards, ANanGradientIsSkippedNotSetToZeroAndTheDefaultScaleMoves) {
+TEST(Guards, ANanGradientSkipsTheStepAndTheDefaultScaleIsDynamic) {
   Training run({.precision = Policy::fp16()});
   EXPECT_EQ(run.trainer.scaler().options().mode, LossScaleMode::kDynamic);
   EXPECT_TRUE(commits(run, toy::batch(1)));
-  run.net.fragile = 0;  // backward gives NaN, whatever the scale
+  run.net.fragile = 0;  // backward gives NaN at every loss scale
   EXPECT_FALSE(commits(run, toy::batch(2)));
   run.net.fragile = kInfinity;
   EXPECT_TRUE(commits(run, toy::batch(2)));
 }
 
-TEST(Guards, TheScaleHasAFloorAndItsInverseIsFinite) {
+TEST(Guards, TheScaleStopsAtItsFloor) {
   Training run({.precision = Policy::fp16(), .on_nan = OnNan::kStop});
   run.net.fragile = 0;
   for (int k = 0; k < 2000; ++k) EXPECT_FALSE(commits(run, toy::batch(2)));

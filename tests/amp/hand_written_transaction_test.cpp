@@ -6,7 +6,7 @@
 #include "binade/core/error.h"
 #include "tests/amp/toy.h"
 
-/// StepTransaction: a hand-written loop with all or nothing.
+/// StepTransaction: in a hand-written loop too, a step commits whole or leaves no trace.
 namespace binade::amp {
 namespace {
 
@@ -31,7 +31,7 @@ struct Loop {
   }
 };
 
-TEST(StepTransaction, ByHandCommitsWhole) {
+TEST(StepTransaction, HandWrittenStepCommitsWhole) {
   Loop loop;
   const std::string before = loop.state_hash();
   EXPECT_TRUE(
@@ -41,7 +41,7 @@ TEST(StepTransaction, ByHandCommitsWhole) {
   EXPECT_FALSE(loop.first.count.pending());
 }
 
-TEST(StepTransaction, ByHandLeavesNoTraceOfHalfAStep) {
+TEST(StepTransaction, HandWrittenStepLeavesNoTraceOfHalfAStep) {
   Loop loop;
   loop.transaction.run([&] { loop.update(loop.first, loop.a, 0); });
   const std::string before = loop.state_hash();
@@ -60,7 +60,7 @@ TEST(StepTransaction, ByHandLeavesNoTraceOfHalfAStep) {
   EXPECT_EQ(before, loop.state_hash());
 }
 
-TEST(StepTransaction, ByHandWantsEachOptimizerOnce) {
+TEST(StepTransaction, RefusesTheSameOptimizerTwice) {
   Loop loop;
   EXPECT_THROW(StepTransaction({&loop.first}, {&loop.a, &loop.a}), ArgumentError);
   EXPECT_THROW(StepTransaction({nullptr}, {&loop.a}), ArgumentError);

@@ -68,7 +68,7 @@ TEST(HooksInSteps, AHookRunsInReplaysAndItsNanIsAnIncident) {
   EXPECT_TRUE(run.step(toy::batch(2)).committed);
 }
 
-TEST(HooksInSteps, WatchingHooksLeaveTheBits) {
+TEST(HooksInSteps, HooksThatReturnNothingKeepTheBits) {
   std::string hashes[2];
   for (const bool hooked : {false, true}) {
     Steps run({.precision = Policy::bf16(), .clip_norm = 1});

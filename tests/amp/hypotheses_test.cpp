@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// Which cause the outcomes of experiments leave, and when it counts as proven.
+// Selection of the cause that agrees with the outcomes of the experiments, and when it counts as proven.
 namespace binade::amp {
 namespace {
 
@@ -19,14 +19,14 @@ TEST(Hypotheses, AFiniteValueBeyondTheRangeIsAnOverflow) {
   expect({kNo, kYes, kNo, kYes, kNo, kNo}, Hypothesis::kOverflow, true);
 }
 
-TEST(Hypotheses, ALowerScaleThatHelpsRulesOutOtherOverflows) {
+TEST(Hypotheses, AFiniteReplayAtALowerScaleExcludesOtherOverflows) {
   expect({kNo, kYes, kYes, kNotMade, kNotMade, kNotMade}, Hypothesis::kLossScale, true);
-  // The derivative at a singularity is large at any scale: that it fits at a small one does not make the scale the
-  // cause.
+  // Near a singularity a derivative is large at every loss scale. If it fits into the range at a small scale, the
+  // scale is still not the cause.
   expect({kYes, kNo, kYes, kNo, kNo, kNo}, Hypothesis::kSingularity, true);
 }
 
-TEST(Hypotheses, OnlyF32TellsARoundedConstantFromASingularity) {
+TEST(Hypotheses, AReplayInF32DistinguishesARoundedConstantFromASingularity) {
   expect({kYes, kNo, kNo, kYes, kNo, kNo}, Hypothesis::kRoundedConstant, true);
   expect({kYes, kNo, kNo, kNo, kNo, kNo}, Hypothesis::kSingularity, true);
   const Conclusion open = best_hypothesis({kYes, kNo, kNo, kNotMade, kNo, kNo});
@@ -34,17 +34,17 @@ TEST(Hypotheses, OnlyF32TellsARoundedConstantFromASingularity) {
   EXPECT_FALSE(open.is_proven) << "a rounded constant was not ruled out";
 }
 
-TEST(Hypotheses, ARowThatUnmaskingMendsIsAMaskedRow) {
+TEST(Hypotheses, ARowThatIsFiniteWhenUnmaskedIsAMaskedRow) {
   expect({kYes, kNo, kNo, kNo, kYes, kYes}, Hypothesis::kFullyMaskedRow, true);
-  // An op that does not take masks cannot be unmasked: nothing is proven.
+  // The masked row of an op that accepts no masks cannot be unmasked, so nothing is proven.
   expect({kYes, kNo, kNo, kNo, kYes, kNotMade}, Hypothesis::kNone, false);
 }
 
-TEST(Hypotheses, WithoutAnyOwnTestNothingIsConcluded) {
+TEST(Hypotheses, WithoutADecisiveExperimentThereIsNoConclusion) {
   expect({}, Hypothesis::kNone, false);
   expect({kNotMade, kNotMade, kNo, kNo, kNo, kNo}, Hypothesis::kNone, false);
   expect({kNo, kNo, kNo, kNo, kNo, kNo}, Hypothesis::kNone,
-         false);  // f64 has an ordinary value: none of the causes fits
+         false);  // the op has an ordinary value in f64: no cause agrees
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace binade::amp::toy {
 
-/// Rows whose number is their sample's.
+/// A batch whose row i belongs to sample i.
 struct LabBatch {
   Tensor x{}, target{};
   io::BatchOrigin origin{};
@@ -68,7 +68,7 @@ struct Lab {
   StepResult step(Closure&& closure) {
     return trainer.step(loader.next(), closure);
   }
-  /// Of all attempts since the last call; aborted ones must have left no trace.
+  /// Returns the incidents of all attempts since the last call. Expects that aborted attempts left no trace.
   std::vector<Incident> incidents() {
     std::vector<Incident> found;
     for (const StepResult& r : trainer.finished()) {

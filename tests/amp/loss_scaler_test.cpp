@@ -11,7 +11,7 @@
 namespace binade::amp {
 namespace {
 
-/// Plays a script: '+' a commit, '!' an overflow. Returns the last verdict.
+/// Applies the events of `script` to the scaler: '+' is a commit, '!' an overflow. Returns the last verdict.
 ScaleVerdict play(LossScaler& scaler, std::string_view script) {
   ScaleVerdict verdict = ScaleVerdict::kLowered;
   for (const char c : script) {
@@ -23,7 +23,7 @@ ScaleVerdict play(LossScaler& scaler, std::string_view script) {
   return verdict;
 }
 
-TEST(LossScaler, DefaultsAreThePublishedOnes) {
+TEST(LossScaler, DefaultsAreThoseOfTheDocumentation) {
   const LossScaler scaler;
   EXPECT_EQ(scaler.scale(), 65536);
   EXPECT_EQ(scaler.options().growth_interval, 2000);
@@ -31,7 +31,7 @@ TEST(LossScaler, DefaultsAreThePublishedOnes) {
   EXPECT_EQ(scaler.options().floor, 1);
 }
 
-TEST(LossScaler, GrowsAfterACleanIntervalAndOverflowStartsItAnew) {
+TEST(LossScaler, GrowsAfterAnIntervalWithoutOverflowAndAnOverflowRestartsIt) {
   LossScaler scaler({.init_scale = 1024, .growth_interval = 3});
   play(scaler, "++");
   EXPECT_EQ(scaler.scale(), 1024);
@@ -45,7 +45,7 @@ TEST(LossScaler, GrowsAfterACleanIntervalAndOverflowStartsItAnew) {
   EXPECT_EQ(scaler.scale(), 2048);
 }
 
-TEST(LossScaler, StopsGrowingAtTheCeilingAndMayStartAboveIt) {
+TEST(LossScaler, StopsGrowingAtTheCeilingAndMayStartAboveTheCeiling) {
   LossScaler scaler({.init_scale = 0x1p23, .growth_interval = 1});
   play(scaler, "+++");
   EXPECT_EQ(scaler.scale(), 0x1p24);
@@ -56,14 +56,14 @@ TEST(LossScaler, StopsGrowingAtTheCeilingAndMayStartAboveIt) {
   EXPECT_EQ(above.scale(), 0x1p31);
 }
 
-/// Commits with the same headroom each, until the scale changes or `most` are done; the scale then.
+/// Commits steps with the given headroom until the scale changes, at most `most` steps. Returns the scale.
 double grown_after(LossScaler& scaler, double headroom, int most) {
   const double before = scaler.scale();
   for (int k = 0; k < most && scaler.scale() == before; ++k) scaler.committed(headroom);
   return scaler.scale();
 }
 
-TEST(LossScaler, GrowsOnlyIntoHeadroomThatWasMeasured) {
+TEST(LossScaler, GrowsOnlyIfTheMeasuredHeadroomSuffices) {
   const LossScaleOptions options{.init_scale = 1024, .growth_interval = 20};
   LossScaler roomy(options), tight(options), unknown(options);
   EXPECT_EQ(grown_after(roomy, 2.0, 20), 2048) << "a binade is left after doubling";
@@ -76,7 +76,7 @@ TEST(LossScaler, GrowsOnlyIntoHeadroomThatWasMeasured) {
   EXPECT_EQ(grown_after(once, 9, 20), 2048) << "for one interval";
 }
 
-TEST(LossScaler, WhatAStepMeasuredCountsEightCommitsLater) {
+TEST(LossScaler, MeasuredHeadroomCountsEightCommitsLater) {
   for (const int commits_after : {7, 8}) {
     LossScaler scaler({.init_scale = 1024, .growth_interval = 20});
     grown_after(scaler, 9, 19 - commits_after);
@@ -98,7 +98,7 @@ TEST(LossScaler, NonFiniteHeadroomChangesNoDecision) {
   }
 }
 
-TEST(LossScaler, BeginsWithTheLargestPowerOfTwoThatLeavesFourBinades) {
+TEST(LossScaler, MeasuredScaleIsTheLargestPowerOfTwoWithFourBinadesOfHeadroom) {
   LossScaler scaler(LossScaleOptions::measured());
   scaler.begin_with(65536, 7.7);
   EXPECT_EQ(scaler.scale(), 65536 * 8);
@@ -112,7 +112,7 @@ TEST(LossScaler, BeginsWithTheLargestPowerOfTwoThatLeavesFourBinades) {
   EXPECT_EQ(scaler.scale(), 1) << "nothing was measured";
 }
 
-TEST(LossScaler, AMeasuredScaleIsMeasuredAnewAfterAnOverflow) {
+TEST(LossScaler, AMeasuredScaleLeavesFourBinadesAgainAfterAnOverflow) {
   LossScaler measured(LossScaleOptions::measured()), plain;
   for (LossScaler* scaler : {&measured, &plain}) {
     scaler->overflowed();
@@ -123,7 +123,7 @@ TEST(LossScaler, AMeasuredScaleIsMeasuredAnewAfterAnOverflow) {
   EXPECT_EQ(plain.scale(), 32768) << "as published";
 }
 
-TEST(LossScaler, AtTheFloorAnOverflowIsNotExplained) {
+TEST(LossScaler, AnOverflowAtTheFloorIsNotCausedByTheScale) {
   LossScaler scaler({.init_scale = 2});
   EXPECT_EQ(play(scaler, "!"), ScaleVerdict::kLowered);
   EXPECT_EQ(scaler.scale(), 1);
@@ -132,7 +132,7 @@ TEST(LossScaler, AtTheFloorAnOverflowIsNotExplained) {
   EXPECT_EQ(scaler.scale(), 1);
 }
 
-TEST(LossScaler, SixtyFourAbortsInARowAreTheMost) {
+TEST(LossScaler, AllowsSixtyFourAbortsInARow) {
   LossScaler scaler({.init_scale = 0x1p100, .backoff_factor = 0.9});
   EXPECT_EQ(play(scaler, std::string(64, '!')), ScaleVerdict::kLowered);
   LossScaler other = scaler;
@@ -140,7 +140,7 @@ TEST(LossScaler, SixtyFourAbortsInARowAreTheMost) {
   EXPECT_EQ(play(other, "+!"), ScaleVerdict::kLowered) << "a commit ends the row";
 }
 
-TEST(LossScaler, FiveAbortsInAHundredCommitsAreTheMostAfterTheFirstHundred) {
+TEST(LossScaler, AllowsFiveAbortsPerHundredCommitsAfterTheFirstHundred) {
   const std::string hundred(100, '+');
   LossScaler early({.init_scale = 0x1p60, .growth_interval = 1});
   EXPECT_EQ(play(early, "!!!!!!!!!!" + std::string(99, '+') + "!!!!!!!!!!"), ScaleVerdict::kLowered)
@@ -152,7 +152,7 @@ TEST(LossScaler, FiveAbortsInAHundredCommitsAreTheMostAfterTheFirstHundred) {
   EXPECT_EQ(play(scaler, std::string(96, '+') + "!"), ScaleVerdict::kLowered) << "the first is 100 commits ago";
 }
 
-TEST(LossScaler, StaticAndOffNeverMove) {
+TEST(LossScaler, StaticAndOffScalesAreConstant) {
   LossScaler fixed(LossScaleOptions::fixed(128)), off(LossScaleOptions::off());
   EXPECT_EQ(play(fixed, std::string(5000, '+') + "!"), ScaleVerdict::kNotAdjustable);
   EXPECT_EQ(fixed.scale(), 128);
@@ -160,7 +160,7 @@ TEST(LossScaler, StaticAndOffNeverMove) {
   EXPECT_EQ(off.scale(), 1);
 }
 
-TEST(LossScaler, StateGoesOnWhereItWas) {
+TEST(LossScaler, ARestoredStateContinues) {
   const LossScaleOptions options{.init_scale = 0x1p30, .growth_interval = 7};
   LossScaler scaler(options), twin(options);
   play(scaler, std::string(105, '+') + "!+!++");
@@ -174,7 +174,7 @@ TEST(LossScaler, StateGoesOnWhereItWas) {
   EXPECT_THROW(twin.load_state(missing), CheckpointError);
 }
 
-TEST(LossScaler, AnotherKindOfScaleBeginsAnew) {
+TEST(LossScaler, ALoadedStateOfAnotherModeStartsOver) {
   LossScaler grown(LossScaleOptions::dynamic(1024)), off(LossScaleOptions::off()), fixed(LossScaleOptions::fixed(8));
   play(grown, "++!+++");
   EXPECT_EQ(grown.scale(), 512);
@@ -190,7 +190,7 @@ TEST(LossScaler, AnotherKindOfScaleBeginsAnew) {
   grown.load_state(larger.state());
   EXPECT_EQ(grown.scale(), 1024);
 
-  StateDict older;  // from before the state recorded its mode
+  StateDict older;  // of a version that did not record the mode
   const StateDict state = fixed.state();
   for (const auto& [name, value] : state.values())
     if (name != "mode") older.put(name, value);
@@ -198,7 +198,7 @@ TEST(LossScaler, AnotherKindOfScaleBeginsAnew) {
   EXPECT_EQ(larger.scale(), 8);
 }
 
-TEST(LossScaler, ParsesWhatTheFlagTakes) {
+TEST(LossScaler, ParsesTheValuesOfTheFlag) {
   EXPECT_EQ(LossScaleOptions::parse("dynamic", 8).init_scale, 8);
   EXPECT_EQ(LossScaleOptions::parse("off").mode, LossScaleMode::kOff);
   EXPECT_EQ(LossScaleOptions::parse("1024").mode, LossScaleMode::kStatic);
@@ -233,7 +233,7 @@ TEST(LossScaler, DrivesAHandWrittenLoop) {
   EXPECT_THROW(off.step(optimizer), NumericError);
 }
 
-/// A network of two halves, each with its own optimizer.
+/// A network of two layers, each with its own optimizer.
 struct Halves {
   toy::Net net;
   optim::Sgd up{{{"up.weight", net.up}, {"up.bias", net.bias}}, {.lr = 0.1}};
@@ -241,10 +241,10 @@ struct Halves {
   void backward(LossScaler& scaler, std::uint32_t k) { scaler.backward(toy::loss(net, toy::batch(k))); }
 };
 
-TEST(LossScaler, TwoOptimizersOfOneLossAreOneStep) {
+TEST(LossScaler, TwoOptimizersOfOneLossUseTheSameScale) {
   const Runtime runtime;
-  // The scale grows at every commit: if the second optimizer's gradients were divided by the scale that the first left,
-  // its update would be half as large.
+  // The scale grows at every commit. If the second optimizer's gradients were divided by the scale after the first
+  // optimizer's commit, its update would be half as large.
   LossScaler scaler({.init_scale = 1024, .growth_interval = 1}), whole = scaler;
   Halves halves;
   toy::Net net;
@@ -281,7 +281,7 @@ TEST(LossScaler, AStepOfTwoOptimizersCommitsBothOrNeither) {
   EXPECT_THROW(scaler.step(std::span<optim::Optimizer* const>{}, {}), ArgumentError);
 }
 
-TEST(LossScaler, ASecondStepAfterOneBackwardIsAnErrorThatSaysWhatToDo) {
+TEST(LossScaler, ASecondStepAfterOneBackwardIsAnError) {
   const Runtime runtime;
   LossScaler scaler({.init_scale = 1024, .growth_interval = 1});
   Halves halves;
@@ -301,7 +301,7 @@ TEST(LossScaler, ASecondStepAfterOneBackwardIsAnErrorThatSaysWhatToDo) {
   EXPECT_EQ(scaler.step({&halves.up, &halves.down}).loss_scale, 2048) << "the scale that the gradients have";
 }
 
-TEST(LossScaler, ALossThatIsNotFiniteIsNoMatterOfScale) {
+TEST(LossScaler, ANonFiniteLossThrowsAndKeepsTheScale) {
   const Runtime runtime;
   toy::Net net;
   optim::Sgd optimizer(net, {.lr = 0.1});
@@ -314,17 +314,17 @@ TEST(LossScaler, ALossThatIsNotFiniteIsNoMatterOfScale) {
   EXPECT_TRUE(scaler.step(optimizer).committed) << "the bad batch is left out and nothing of it stays";
 }
 
-TEST(LossScaler, ANanThatTheScaleDoesNotExplainPutsItBack) {
+TEST(LossScaler, ANanAtTheLowestScaleThrowsAndRestoresTheScale) {
   const Runtime runtime;
   toy::Net net;
   optim::Sgd optimizer(net, {.lr = 0.1});
   LossScaler scaler({.init_scale = 1024});
   const auto step = [&](double limit) {
-    net.fragile = limit;  // every gradient above it becomes NaN
+    net.fragile = limit;  // every gradient above `limit` becomes NaN
     scaler.backward(toy::loss(net, toy::batch(0)));
     return scaler.step(optimizer);
   };
-  for (int i = 0; i < 10; ++i) EXPECT_FALSE(step(0).committed);  // an overflow, for all that is known
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(step(0).committed);  // treated as an overflow until the scale is lowest
   EXPECT_EQ(scaler.scale(), 1);
   EXPECT_THROW(step(0), NumericError);
   EXPECT_EQ(scaler.scale(), 1024);

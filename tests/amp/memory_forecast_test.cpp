@@ -12,27 +12,28 @@
 namespace binade::amp {
 namespace {
 
-/// Activations of a forward that backward gives back, then a gradient of `fixed` bytes.
+/// The memory trace of a step: activations, whose size is proportional to `rows` and which backward frees, and then a
+/// gradient of `fixed` bytes.
 MemoryTrace step_of(std::size_t rows, std::size_t fixed) {
   return {{{.bytes = 100 * rows, .allocated = 0, .released = 3},
            {.bytes = 50 * rows, .allocated = 1, .released = 2},
            {.bytes = fixed, .allocated = 4, .released = 5}}};
 }
 
-TEST(MemoryForecast, FollowsEachBlockWhicheverHoldsTheMost) {
+TEST(MemoryForecast, ExtrapolatesEachBlockSoThatThePeakMayMove) {
   const TracedRows few{.rows = 2, .trace = step_of(2, 1000)}, more{.rows = 3, .trace = step_of(3, 1000)};
   EXPECT_EQ(peak_with(3, few, more), 1000);
   EXPECT_EQ(peak_with(6, few, more), 1000);
   EXPECT_EQ(peak_with(100, few, more), 15000) << "the peaks of few rows say nothing of it";
 }
 
-TEST(MemoryForecast, DrawsThePeaksOutWhereTheBlocksAreOthers) {
+TEST(MemoryForecast, ExtrapolatesThePeaksIfTheBlocksDiffer) {
   MemoryTrace one_more = step_of(3, 0);
   one_more.blocks.push_back({.bytes = 1, .allocated = 6});
   EXPECT_EQ(peak_with(10, {.rows = 2, .trace = step_of(2, 0)}, {.rows = 3, .trace = one_more}), 1500);
 }
 
-TEST(MemoryForecast, SaysWhatFits) {
+TEST(MemoryForecast, ErrorSaysHowManyRowsFit) {
   const MemoryForecast forecast{.rows = 8, .bytes = 21.3e9, .bytes_per_row = 2.5e9};
   EXPECT_EQ(to_string(forecast, 139e9), "this step needs about 21.3 GB of 139 GB");
   EXPECT_NO_THROW(check_fits(forecast, 21.4e9, Device::cpu()));
@@ -55,7 +56,7 @@ TEST(MemoryForecast, SaysWhatFits) {
   EXPECT_GT(memory_of(Device::cpu()), 1e8);
 }
 
-TEST(MemoryForecast, ChangesNothingOfTheRun) {
+TEST(MemoryForecast, DoesNotChangeTheRun) {
   toy::Lab lab({.precision = Policy::fp16()});
   const auto closure = [&](const toy::LabBatch& b) { return lab.loss(b); };
   lab.step();
@@ -69,8 +70,8 @@ TEST(MemoryForecast, ChangesNothingOfTheRun) {
   EXPECT_EQ(lab.trainer.finished().size(), 1u);
 }
 
-/// The first step makes the 16-bit copies, once.
-TEST(MemoryForecast, IsWhatTheFirstStepThenTakes) {
+/// The first step allocates the 16-bit copies; later steps keep them.
+TEST(MemoryForecast, EqualsTheMemoryOfTheFirstStep) {
   Backend& backend = backend_of(Device::cpu());
   toy::Lab lab({.precision = Policy::fp16()});
   const toy::LabBatch batch = lab.loader.next();
@@ -82,7 +83,7 @@ TEST(MemoryForecast, IsWhatTheFirstStepThenTakes) {
   EXPECT_EQ(static_cast<double>(backend.bytes_peak()), forecast->bytes);
 }
 
-TEST(MemoryForecast, IsNoneWhereTheStepItselfWillSayWhy) {
+TEST(MemoryForecast, IsEmptyIfTheStepFails) {
   toy::Lab lab({});
   toy::LabBatch batch = lab.loader.next();
   batch.x.fill(std::numeric_limits<double>::quiet_NaN());
@@ -91,12 +92,12 @@ TEST(MemoryForecast, IsNoneWhereTheStepItselfWillSayWhy) {
       lab.trainer.forecast_memory(batch, [&](const toy::LabBatch&) -> Variable { throw ShapeError("of the user's"); }));
 }
 
-TEST(MemoryForecast, LeavesTheFirstRunToAFaultInjection) {
+TEST(MemoryForecast, DoesNotTriggerInjectedFaults) {
   toy::Lab lab({.inject = {"nan-input@step=1,sample=3"}});
   EXPECT_FALSE(lab.trainer.forecast_memory(lab.loader.next(), [&](const toy::LabBatch& b) { return lab.loss(b); }));
 }
 
-TEST(MemoryForecast, RefusesAStepThatDoesNotFitBeforeItIsMade) {
+TEST(MemoryForecast, ThrowsOutOfMemoryBeforeAStepThatDoesNotFit) {
   const io::ScratchFolder folder;
   toy::Lab lab({});
   int runs = 0;
@@ -120,7 +121,7 @@ TEST(MemoryForecast, RefusesAStepThatDoesNotFitBeforeItIsMade) {
   EXPECT_NE(events.find("\"kind\":\"memory\""), std::string::npos);
 }
 
-TEST(MemoryForecast, CanBeLeftOut) {
+TEST(MemoryForecast, CanBeDisabled) {
   const io::ScratchFolder folder;
   toy::Lab lab({});
   TrainingRun run(lab.trainer,

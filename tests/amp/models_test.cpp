@@ -20,11 +20,11 @@
 #include "binade/optim/adam.h"
 #include "binade/optim/sgd.h"
 
-/// The promises of a step, held by a small transformer and a small U-Net made of the library's own layers.
+/// Tests of the promises of a step, on a small transformer and a small U-Net that consist of the library's layers.
 namespace binade::amp {
 namespace {
 
-/// Two blocks, dropout, a head tied to the token table.
+/// Two blocks with dropout, and a head that shares its weights with the token table.
 struct SmallGpt : nn::Module {
   nn::Embedding tokens{{.count = 17, .dim = 16}}, positions{{.count = 8, .dim = 16}};
   nn::Dropout dropout{{.p = 0.1}};
@@ -61,7 +61,7 @@ struct SmallGpt : nn::Module {
     std::vector<std::int32_t> ids(4 * 8), targets(4 * 8), places(8);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       ids[i] = static_cast<std::int32_t>(stream.below(i, 17));
-      targets[i] = (3 * ids[i] + 1) % 17;  // to be learned
+      targets[i] = (3 * ids[i] + 1) % 17;  // the targets: a function of the token, which the model can learn
     }
     for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int32_t>(i);
     const Variable x = tokens(Tensor::from(ids, {4, 8})) + positions(Tensor::from(places, {8}));
@@ -186,7 +186,7 @@ TYPED_TEST(SmallModels, LearnAlikeInEveryPrecision) {
     while (run.trainer->steps() < 60) last = run.step().loss;
     EXPECT_LT(last, 0.85 * first) << precision;
     if (reference == 0) reference = last;
-    // Same seed, same data: precisions part ways by rounding, not by what they learn.
+    // With the same seed and data, precisions differ by rounding only, so they must reach similar losses.
     EXPECT_NEAR(last, reference, 0.15 * first) << precision;
   }
 }

@@ -8,7 +8,7 @@
 #include "binade/autograd/functions.h"
 #include "binade/core/step_context.h"
 
-// A call of an op, computed again in f64.
+// op_probe.h: a recorded call of an op is computed again in f64.
 namespace binade::amp {
 namespace {
 
@@ -35,7 +35,7 @@ Variable values(std::vector<double> x, DType dtype = DType::f32, bool requires_g
   return Variable(Tensor::from(x, shape).to(dtype), requires_grad);
 }
 
-TEST(OpProbe, TellsOverflowFromSingularity) {
+TEST(OpProbe, DistinguishesOverflowFromSingularity) {
   const PolicyScope half(PrecisionPolicy{}.with("*", DType::f16));
   EXPECT_EQ(forward([] { return values({300}, DType::f16) * values({300}, DType::f16); }),
             ResultInDouble::kBeyondRange);
@@ -43,7 +43,7 @@ TEST(OpProbe, TellsOverflowFromSingularity) {
   EXPECT_EQ(forward([] { return values({3}, DType::f16) * values({3}, DType::f16); }), ResultInDouble::kInRange);
 }
 
-TEST(OpProbe, TellsTheEndOfADomainAndTheRangeOfF64FromASingularity) {
+TEST(OpProbe, DistinguishesDomainErrorAndOverflowOfF64FromSingularity) {
   EXPECT_EQ(forward([] { return sqrt(values({-2})); }), ResultInDouble::kNotFinite);
   EXPECT_EQ(forward([] { return exp(values({1000})); }), ResultInDouble::kBeyondRange);
   EXPECT_EQ(forward([] { return log(values({0})); }), ResultInDouble::kSingular);
@@ -98,7 +98,7 @@ struct Share {
   }
 };
 
-TEST(OpProbe, TellsAValueWithinTheOpThatExceedsItsDtype) {
+TEST(OpProbe, FindsAnIntermediateValueBeyondTheDtype) {
   const PolicyScope half(PrecisionPolicy{}.with("*", DType::f16));
   const auto shares = [](std::vector<double> x) {
     return forward([&] { return apply_one<Share>({}, {values(x, DType::f16)}); });
@@ -122,14 +122,14 @@ TEST(OpProbe, BoundsPartialSums) {
   EXPECT_TRUE(sums_are_in_range(call_of({1e10, 1e10}, {1e10, -1e10})));
 }
 
-TEST(OpProbe, TellsAnOpThatIsWrongForAllOperands) {
+TEST(OpProbe, FindsAnOpThatIsNeverFinite) {
   EXPECT_EQ(forward([] {
               return apply_one<Share>({.is_wrong = true}, {values({1, 2})});
             }),
             ResultInDouble::kNeverFinite);
 }
 
-TEST(OpProbe, KnowsNothingOfAnOpThatRefusesF64) {
+TEST(OpProbe, ReturnsUnknownForAnOpThatRefusesF64) {
   EXPECT_EQ(forward([] { return apply_one<OnlyF32>({}, {values({1})}); }), ResultInDouble::kUnknown);
   EXPECT_EQ(result_in_double({}), ResultInDouble::kUnknown);
 }

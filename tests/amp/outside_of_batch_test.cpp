@@ -4,7 +4,7 @@
 #include "binade/nn/losses.h"
 #include "tests/amp/lab.h"
 
-// Bad tensors that are neither a part of the batch nor of the model, and runs that had diverged.
+// Diagnosis of bad tensors that belong neither to the batch nor to the model, and of runs that had diverged.
 namespace binade::amp {
 namespace {
 
@@ -16,7 +16,7 @@ Diagnosis first_diagnosis(toy::Lab& lab) {
   return found.empty() ? Diagnosis{} : found.front().diagnosis;
 }
 
-TEST(OutsideOfTheBatch, ANanThatStaysWithoutHalfOfTheRowsIsState) {
+TEST(OutsideOfTheBatch, ANanThatRemainsWithoutHalfOfTheRowsIsState) {
   toy::Lab lab({});
   Tensor teacher = toy::random({2, 4}, 7);
   teacher.mutable_data<float>()[3] = std::nanf("");
@@ -40,7 +40,7 @@ TEST(OutsideOfTheBatch, ANanInEveryRowOfTheBatchIsBadInput) {
   EXPECT_EQ(first_diagnosis(lab).cause, CauseClass::kBadInput);
 }
 
-TEST(OutsideOfTheBatch, TheLossThatReadsAConstantMaskIsToBlame) {
+TEST(OutsideOfTheBatch, ALossThatTurnsAConstantMaskIntoNanIsTheFirstBadOp) {
   toy::Lab lab({});
   const Tensor mask = Tensor::from(std::vector<float>{0, -kInfinity}, {2});
   lab.step([&](const toy::LabBatch& b) {
@@ -53,7 +53,7 @@ TEST(OutsideOfTheBatch, TheLossThatReadsAConstantMaskIsToBlame) {
   EXPECT_EQ(d.cause, CauseClass::kLossFunctionSingularity);
 }
 
-TEST(OutsideOfTheBatch, AnOverflowOfF32AfterLossesThatGrewIsADivergence) {
+TEST(OutsideOfTheBatch, AnOverflowOfF32AfterGrowingLossesIsAGradientExplosion) {
   for (const bool grew : {true, false}) {
     toy::Lab lab({});
     for (int step = 1; step <= 3; ++step) {
@@ -68,8 +68,8 @@ TEST(OutsideOfTheBatch, AnOverflowOfF32AfterLossesThatGrewIsADivergence) {
   }
 }
 
-TEST(OutsideOfTheBatch, LeavingOutASampleIsTriedAtALossScaleThatFits) {
-  // Without its one bad sample the loss is larger, so that its gradients overflow at the present loss scale.
+TEST(OutsideOfTheBatch, ReplaysWithoutSamplesUseALossScaleOfOne) {
+  // The loss without the bad sample is larger, so its gradients overflow at the current loss scale.
   toy::Lab lab({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p16)});
   const toy::LabBatch batch = lab.loader.next();
   lab.bad_sample = batch.origin.samples[3];

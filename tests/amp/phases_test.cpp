@@ -15,7 +15,7 @@
 #include "tests/amp/toy.h"
 #include "tests/error_text.h"
 
-/// Steps of several models and optimizers: phases, one loss for several optimizers, a teacher that follows.
+/// Steps of several models and optimizers: phases, one loss for several optimizers, a teacher.
 namespace binade::amp {
 namespace {
 
@@ -75,7 +75,7 @@ std::vector<std::vector<float>> weights_of(nn::Module& model) {
   return weights;
 }
 
-TEST(Phases, MakeTheUpdatesOfAHandWrittenLoop) {
+TEST(Phases, EqualTheUpdatesOfAHandWrittenLoop) {
   std::vector<std::vector<float>> by_trainer, by_hand;
   {
     Game game;
@@ -104,7 +104,7 @@ TEST(Phases, MakeTheUpdatesOfAHandWrittenLoop) {
   EXPECT_EQ(by_trainer, by_hand);
 }
 
-TEST(Phases, AreReportedEachAndInTheSum) {
+TEST(Phases, AreReportedSeparatelyAndAsASum) {
   Game game;
   const StepResult result = game.step(0);
   ASSERT_EQ(result.phases.size(), 2u);
@@ -139,7 +139,7 @@ TEST(Phases, ResumeToTheSameBits) {
   }
 }
 
-/// A failure of one phase, planted into a step.
+/// A failure that a test plants into one phase of a step.
 enum class Failure { kNanLoss, kInfGradient, kHugeUpdate, kThrow, kBadData };
 
 TEST(Phases, AFailedPhaseLeavesNoTraceInAnyPlayer) {
@@ -181,7 +181,7 @@ TEST(Phases, AFailedPhaseLeavesNoTraceInAnyPlayer) {
   }
 }
 
-TEST(Phases, FailuresLeaveNoTraceInWhatFollows) {
+TEST(Phases, FailuresDoNotChangeLaterSteps) {
   std::string undisturbed, disturbed;
   for (std::string* hash : {&undisturbed, &disturbed}) {
     Game game({.on_nan = OnNan::kStop});
@@ -269,7 +269,7 @@ TEST(Phases, TrainOneOptimizerSeveralTimes) {
   EXPECT_EQ(game.trainer.state_hash(), before);
 }
 
-TEST(Phases, TakeMicroBatches) {
+TEST(Phases, AcceptMicroBatches) {
   Game game({.accumulate = 2});
   MicroBatches<Batch> two{{batch(0), batch(1)}};
   const StepResult result = game.trainer.step(two, game.phases());
@@ -288,7 +288,7 @@ TEST(Phases, PreflightChangesNothing) {
 
 // ---- one loss, several optimizers ---------------------------------------------------------------
 
-TEST(SeveralOptimizers, OfOneModelMakeTheUpdatesOfASingleOne) {
+TEST(SeveralOptimizers, OfOneModelEqualASingleOptimizer) {
   const auto run = [](bool divided) {
     Runtime runtime({.seed = 3});
     Net net(4, 2);
@@ -394,7 +394,7 @@ TEST(Teacher, ResumesToTheSameBits) {
 
 // ---- mistakes -----------------------------------------------------------------------------------
 
-TEST(SeveralOptimizers, MistakesAreErrorsWithWords) {
+TEST(SeveralOptimizers, MistakesAreErrorsThatSayWhatToDo) {
   Runtime runtime({.seed = 3});
   Net a(4, 1), b(4, 1);
   optim::Sgd first(a, {.lr = 0.1}), second(b, {.lr = 0.1}), again(a, {.lr = 0.1});

@@ -8,7 +8,7 @@
 namespace binade::amp {
 namespace {
 
-TEST(Policy, PresetsSayWhatTheirNamesSay) {
+TEST(Policy, PresetsHaveTheDtypesOfTheirNames) {
   EXPECT_EQ(Policy::fp32().low, DType::f32);
   EXPECT_TRUE(Policy::by_name("tf32").PrecisionPolicy::tf32);
   EXPECT_EQ(Policy::fp16().low, DType::f16);
@@ -21,7 +21,7 @@ TEST(Policy, PresetsSayWhatTheirNamesSay) {
   EXPECT_THROW(Policy::by_name("half"), ArgumentError);
 }
 
-TEST(Policy, OverridesByPathAndByOpTheLastMatchWins) {
+TEST(Policy, TheLastMatchingOverrideWins) {
   const Policy policy =
       Policy::fp16().with("decoder.*", DType::f32).with<toy::SquaredError>(DType::f16).with("decoder.1", DType::bf16);
   EXPECT_EQ(policy.override_for("decoder.0", "linear"), DType::f32);
@@ -31,7 +31,7 @@ TEST(Policy, OverridesByPathAndByOpTheLastMatchWins) {
   EXPECT_EQ(Policy(PrecisionPolicy::from_string(policy.to_string())), policy);
 }
 
-TEST(Policy, AnOverrideThatMatchesNothingNamesTheNearest) {
+TEST(Policy, AnUnmatchedOverrideIsAnErrorThatNamesTheNearest) {
   const std::vector<std::string> names = {"encoder.0.conv1", "head", "conv2d"};
   EXPECT_NO_THROW(check_overrides(Policy::fp16().with("enc*", DType::f32).with("conv2d", DType::f32), names));
   try {
@@ -42,14 +42,14 @@ TEST(Policy, AnOverrideThatMatchesNothingNamesTheNearest) {
   }
 }
 
-TEST(Policy, TheTrainerRefusesAnOverrideThatMatchesNothingInTheModel) {
+TEST(Policy, TheTrainerRefusesAnUnmatchedOverride) {
   toy::Training bad({.precision = Policy::fp16().with("linaer", DType::f32)});
   EXPECT_THROW(bad.step(0), ArgumentError);
   EXPECT_THROW(bad.step(0), ArgumentError) << "and again";
   EXPECT_EQ(bad.trainer.steps(), 0);
 }
 
-TEST(Policy, AutocastLastsAsLongAsItsScope) {
+TEST(Policy, APolicyScopeEndsWithItsLifetime) {
   const Runtime runtime;
   toy::Net net;
   {

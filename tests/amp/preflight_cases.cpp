@@ -40,7 +40,7 @@ Variable scores(Features& m) {
   const Variable x = features(m);
   return matmul(x, x, {.transpose_b = true});
 }
-/// 0 where a row may look, `hidden` above the diagonal.
+/// A causal mask: `hidden` above the diagonal, 0 elsewhere.
 Tensor causal(double hidden, DType dtype = DType::f32) {
   Tensor mask = Tensor::zeros({8, 8});
   for (std::int64_t i = 0; i < 8; ++i)

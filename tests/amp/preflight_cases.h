@@ -11,11 +11,10 @@
 #include "binade/autograd/functions/reduce.h"
 #include "binade/nn/linear.h"
 
-/// Small models with one fault each that can be seen before the first step, and models that look like them but are
-/// sound.
+/// Small models with one fault each that the pre-flight must find, and similar models without a fault.
 namespace binade::amp::preflight_cases {
 
-/// x (8, 6) -> features (8, 16), of which losses are made.
+/// A layer x (8, 6) -> features (8, 16); the cases compute their losses from its result.
 struct Features : nn::Module {
   nn::Linear body{{.in = 6, .out = 16}};
   nn::Parameter scale{Tensor::full({1}, 1.0)};
@@ -26,7 +25,7 @@ struct Features : nn::Module {
   Variable forward(const Variable& x) override { return body(x); }
 };
 
-/// Adds up in f16, as careless Dice losses do.
+/// A user's sum that accumulates in f16, as some Dice losses do.
 struct HalfSum {
   struct Params {};
   static constexpr OpInfo info{
@@ -61,7 +60,7 @@ struct Shifted {
   }
 };
 
-/// mean(x^2) - mean(x)^2, as one should not.
+/// A variance as mean(x^2) - mean(x)^2, which rounding can make negative.
 inline Variable one_pass(const Variable& x) { return mean(square(x), {-1}, true) - square(mean(x, {-1}, true)); }
 
 template <class Optimizer, class Options>
@@ -72,19 +71,19 @@ std::function<std::unique_ptr<optim::Optimizer>(Features&)> with(const Options& 
 
 struct Case {
   std::string name{};
-  std::string rule{};  ///< that must find it; empty: nothing may be found
-  std::string op{};    ///< where
+  std::string rule{};  ///< the rule that must report the case; empty: no rule may
+  std::string op{};    ///< the op that the finding must name
   std::function<Variable(Features&)> loss{};
   TrainerOptions options{};
-  std::function<std::unique_ptr<optim::Optimizer>(Features&)> optimizer{};  ///< left out: AdamW
+  std::function<std::unique_ptr<optim::Optimizer>(Features&)> optimizer{};  ///< makes the optimizer; empty: AdamW
 };
 
-/// One fault each.
+/// Returns the cases with one fault each.
 std::vector<Case> planted();
-/// The same shapes of code, sound.
+/// Returns similar cases without a fault.
 std::vector<Case> look_alikes();
 
-/// In a runtime of its own: none may be alive.
+/// Runs the pre-flight of a case in a Runtime of its own; no other Runtime may exist.
 PreflightReport preflight(const Case& c);
 
 }  // namespace binade::amp::preflight_cases

@@ -12,19 +12,19 @@
 #include "tests/amp/preflight_cases.h"
 #include "tests/amp/toy.h"
 
-// Faults that can be seen before the first step, and what the pre-flight says of them and of their look-alikes.
+// Findings of the pre-flight for models with a fault, and for similar models without one.
 namespace binade::amp {
 namespace {
 
 using preflight_cases::Case;
 
-std::string told(const PreflightReport& report) {
+std::string findings_text(const PreflightReport& report) {
   std::ostringstream text;
   for (const PreflightFinding& f : report.findings) text << f << '\n';
   return text.str();
 }
 
-TEST(Preflight, FindsWhatIsPlantedAndNothingElse) {
+TEST(Preflight, FindsPlantedFaultsAndNothingElse) {
   int found = 0, right = 0, all = 0;
   const std::vector<Case> planted = preflight_cases::planted(), sound = preflight_cases::look_alikes();
   for (const Case& c : planted) {
@@ -32,15 +32,15 @@ TEST(Preflight, FindsWhatIsPlantedAndNothingElse) {
     const auto hits = std::ranges::count_if(report.findings, [&](const PreflightFinding& f) {
       return f.rule == c.rule && f.op == c.op;
     });
-    EXPECT_EQ(hits, 1) << c.name << "\n" << told(report);
-    EXPECT_EQ(report.findings.size(), 1u) << c.name << "\n" << told(report);
+    EXPECT_EQ(hits, 1) << c.name << "\n" << findings_text(report);
+    EXPECT_EQ(report.findings.size(), 1u) << c.name << "\n" << findings_text(report);
     found += hits > 0 ? 1 : 0;
     right += static_cast<int>(hits);
     all += static_cast<int>(report.findings.size());
   }
   for (const Case& c : sound) {
     const PreflightReport report = preflight_cases::preflight(c);
-    EXPECT_TRUE(report.findings.empty()) << c.name << "\n" << told(report);
+    EXPECT_TRUE(report.findings.empty()) << c.name << "\n" << findings_text(report);
     all += static_cast<int>(report.findings.size());
   }
   const double recall = found / static_cast<double>(planted.size()),
@@ -51,7 +51,7 @@ TEST(Preflight, FindsWhatIsPlantedAndNothingElse) {
   EXPECT_GE(precision, 0.8);
 }
 
-/// A step with random numbers, statistics, a mixed policy and everything else that a run keeps.
+/// A run whose state has every kind of member: statistics, averages, random numbers (dropout), a loss scale.
 struct Whole {
   toy::Net net;
   optim::AdamW optimizer{net, {.lr = 0.01}};
@@ -68,7 +68,7 @@ struct Whole {
   }
 };
 
-TEST(Preflight, DoesNotChangeABitOfTheRun) {
+TEST(Preflight, DoesNotChangeTheRun) {
   Runtime runtime({.seed = 4, .threads = 2});
   for (const Policy& policy : {Policy::fp32(), Policy::fp16(), Policy::pure_bf16()}) {
     Whole with(runtime, policy), without(runtime, policy);
@@ -87,7 +87,7 @@ TEST(Preflight, DoesNotChangeABitOfTheRun) {
   }
 }
 
-TEST(Preflight, WhatTheStepThrowsIsAFindingAndLeavesNoTrace) {
+TEST(Preflight, AnExceptionOfTheStepIsAFindingAndLeavesNoTrace) {
   Runtime runtime({.seed = 4, .threads = 1});
   Whole run(runtime, Policy::fp16());
   run.step(1);
@@ -104,7 +104,7 @@ TEST(Preflight, WhatTheStepThrowsIsAFindingAndLeavesNoTrace) {
   for (const auto& [name, buffer] : nn::named_buffers(run.net)) EXPECT_FALSE(buffer->pending()) << name;
 }
 
-TEST(Preflight, TellsPlacesThatDifferByANumberOnce) {
+TEST(Preflight, MergesFindingsInNumberedModules) {
   Runtime runtime({.threads = 1});
   struct Blocks : nn::Module {
     nn::ModuleList<nn::Linear> blocks;
@@ -131,7 +131,7 @@ TEST(Preflight, TellsPlacesThatDifferByANumberOnce) {
   EXPECT_EQ(report.findings[0].also.size(), 11u);
 }
 
-TEST(Preflight, SeesIntoRecomputedSegments) {
+TEST(Preflight, AnalyzesRecomputedSegments) {
   Runtime runtime({.threads = 1});
   preflight_cases::Features model;
   optim::AdamW optimizer(model, {.lr = 1e-3});
@@ -148,7 +148,7 @@ TEST(Preflight, SeesIntoRecomputedSegments) {
   EXPECT_EQ(rules_of(1e-3), std::vector<std::string>{});
 }
 
-TEST(Preflight, OfAHandWrittenLoopNeedsNoTrainer) {
+TEST(Preflight, WorksWithoutATrainer) {
   const Runtime runtime({.threads = 1});
   preflight_cases::Features model;
   optim::Adam optimizer(model, {.lr = 1e-3, .eps = 0});

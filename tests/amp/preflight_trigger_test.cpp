@@ -11,7 +11,7 @@
 #include "binade/optim/adam.h"
 #include "tests/amp/preflight_cases.h"
 
-// A finding names an input; here that input is fed to the ops, and they break.
+// A finding names an input that triggers it. These tests run the ops on that input and expect a non-finite result.
 namespace binade::amp {
 namespace {
 
@@ -21,17 +21,17 @@ using preflight_cases::one_pass;
 using preflight_cases::Shifted;
 
 Variable half(const Variable& x) { return Tensor::full(x.shape(), 0.5); }
-/// 100 for the first of 16, nothing for the others: a gradient that differs along the row.
+/// A row of 16 with 100 in front and zeros elsewhere, so that a gradient multiplied by it differs along the row.
 Variable first_alone() {
   Tensor row = Tensor::zeros({1, 16});
   row.mutable_data<float>()[0] = 100;
   return row;
 }
-/// A row of two: 0 and x.
+/// Returns the row (0, x).
 Variable beside_zero(const Variable& x) { return concat({Tensor::zeros(x.shape(), x.dtype()), x}); }
 
-/// What each planted model makes of the number, or the row, that its finding names.
-const std::map<std::string, std::function<Variable(const Variable&)>>& closure() {
+/// For each planted case, the ops that read the input that its finding names.
+const std::map<std::string, std::function<Variable(const Variable&)>>& ops_by_case() {
   static const std::map<std::string, std::function<Variable(const Variable&)>> table{
       {"bce of a sigmoid", [](const Variable& x) { return bce(sigmoid(x), half(x)); }},
       {"bce of a sigmoid that is clamped by less than f32 can tell from 1",
@@ -79,7 +79,7 @@ const std::map<std::string, std::function<Variable(const Variable&)>>& closure()
 
 bool finite(const Tensor& tensor) { return !tensor.defined() || all_finite(tensor); }
 
-/// Whether value or gradient of `f` is not finite at a row of `values`.
+/// Returns true if the value or the gradient of `f` is not finite for the row `values`.
 bool breaks(const std::function<Variable(const Variable&)>& f, const std::vector<double>& values, DType dtype,
             const Policy& policy, double gradient = 1) {
   const Runtime runtime({.threads = 1});
@@ -101,11 +101,11 @@ std::vector<double> row_of(const Case& c, const Trigger& trigger) {
   return std::vector<double>(terms, trigger.values[0]);
 }
 
-TEST(PreflightTrigger, BreaksWhatTheFindingNames) {
+TEST(PreflightTrigger, MakesTheNamedOpNonFinite) {
   std::size_t tried = 0;
   for (const Case& c : preflight_cases::planted()) {
-    const auto entry = closure().find(c.name);
-    if (entry == closure().end()) continue;
+    const auto entry = ops_by_case().find(c.name);
+    if (entry == ops_by_case().end()) continue;
     const PreflightReport report = preflight_cases::preflight(c);
     ASSERT_FALSE(report.findings.empty()) << c.name;
     ASSERT_TRUE(report.findings[0].trigger.has_value()) << c.name;
@@ -114,19 +114,20 @@ TEST(PreflightTrigger, BreaksWhatTheFindingNames) {
         << c.name << ": " << trigger.chain;
     ++tried;
   }
-  EXPECT_EQ(tried, closure().size()) << "a name of the table is not one of a planted model";
+  EXPECT_EQ(tried, ops_by_case().size()) << "a name of the table is not one of a planted model";
 }
 
-TEST(PreflightTrigger, IsTheSmallestNumberThatBreaksASigmoid) {
+TEST(PreflightTrigger, IsTheSmallestInputThatSaturatesASigmoid) {
   for (const Case& c : preflight_cases::planted()) {
     if (c.rule != "bce-after-sigmoid" && c.rule != "log-after-sigmoid" && c.rule != "log-after-softmax") continue;
     const Trigger trigger = preflight_cases::preflight(c).findings.at(0).trigger.value();
-    EXPECT_FALSE(breaks(closure().at(c.name), {0.99 * trigger.values[0]}, trigger.dtype, c.options.precision, 0x1p-10))
+    EXPECT_FALSE(
+        breaks(ops_by_case().at(c.name), {0.99 * trigger.values[0]}, trigger.dtype, c.options.precision, 0x1p-10))
         << c.name;
   }
 }
 
-TEST(PreflightTrigger, OfAnEpsIsAGradientThatAdamCannotTake) {
+TEST(PreflightTrigger, OfAnEpsIsAGradientThatMakesAdamsUpdateBad) {
   for (const Case& c : preflight_cases::planted()) {
     if (c.rule != "optimizer-eps") continue;
     const Trigger trigger = preflight_cases::preflight(c).findings.at(0).trigger.value();

@@ -1,4 +1,4 @@
-// A label that is out of range is bad data as a NaN is: the sample is found, left out and remembered.
+// A label out of range is handled like a NaN in the data: the sample is found, left out and quarantined.
 #include <gtest/gtest.h>
 
 #include "binade/autograd/functions/losses.h"
@@ -8,7 +8,7 @@
 namespace binade::amp {
 namespace {
 
-/// Rows of inputs and labels. The samples come in two rows each, so that a row's position is not its sample's.
+/// Inputs and labels. Each sample has two rows, so the index of a row differs from the index of its sample.
 struct Batch {
   Tensor x{}, labels{};
   io::BatchOrigin origin{};
@@ -84,7 +84,7 @@ TEST(RefusedData, SkipSkipsTheBatch) {
   EXPECT_EQ(skipped, 3) << "once an epoch";
 }
 
-TEST(RefusedData, StopThrowsWhatTheOpThrewAndNamesTheSample) {
+TEST(RefusedData, StopThrowsTheErrorOfTheOpWithTheSample) {
   Classifier run({.on_nan = OnNan::kStop});
   run.bad = {17};
   const auto train = [&] {
@@ -99,7 +99,7 @@ TEST(RefusedData, StopThrowsWhatTheOpThrewAndNamesTheSample) {
   }
 }
 
-TEST(RefusedData, OfNoSingleSampleSkipsTheBatchAndEndsAsBefore) {
+TEST(RefusedData, WithoutASampleToBlameSkipsTheBatchAndFinallyThrows) {
   Classifier run({});
   for (std::int64_t sample = 0; sample < 32; ++sample) run.bad.push_back(sample);
   for (int k = 0; k < 5; ++k) EXPECT_FALSE(run.step().committed);

@@ -12,13 +12,13 @@
 #include "tests/amp/lab.h"
 #include "tests/io/scratch_folder.h"
 
-// Faults that a run meets with the ladder: which remedy is taken, and what the run is afterwards.
+// Remedies for faults in a run with the remediation policy, and the state of the run afterwards.
 namespace binade::amp {
 namespace {
 
 using toy::Lab;
 
-TEST(Remedies, ABadSampleIsLeftOutForGoodAndTheStepGoesThrough) {
+TEST(Remedies, ABadSampleIsQuarantinedAndTheStepCommits) {
   Lab run({});
   run.bad_sample = 17;
   for (int k = 0; k < 24; ++k) EXPECT_TRUE(run.step().committed) << k;  // three epochs
@@ -31,7 +31,7 @@ TEST(Remedies, ABadSampleIsLeftOutForGoodAndTheStepGoesThrough) {
   EXPECT_EQ(run.trainer.state().integers("data/quarantine"), StateDict::Integers{17});
 }
 
-TEST(Remedies, AStepsResultHoldsTheIncidentsThatWereMendedWithinIt) {
+TEST(Remedies, AStepResultContainsItsIncidents) {
   Lab run({});
   run.bad_sample = 17;
   std::size_t incidents = 0;
@@ -66,7 +66,7 @@ TEST(Remedies, AQuarantineSurvivesAResume) {
   EXPECT_EQ(second.trainer.state_hash(), whole);
 }
 
-TEST(Remedies, AnOpBeyondHalfIsPromotedAloneAndDemotedWhenItFits) {
+TEST(Remedies, AnOverflowingOpIsPromotedAndLaterDemoted) {
   Lab run({.precision = Policy::fp16(), .remediation = {.promoted_steps = 5}});
   double factor = 1;
   const auto closure = [&](const toy::LabBatch& b) {
@@ -90,7 +90,7 @@ TEST(Remedies, AnOpBeyondHalfIsPromotedAloneAndDemotedWhenItFits) {
     EXPECT_FALSE(p.active) << p.target;
 }
 
-TEST(Remedies, AFixedScaleThatIsTooLargeIsReplacedByOneThatFits) {
+TEST(Remedies, AFixedScaleThatIsTooLargeIsLowered) {
   Lab run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(0x1p40)});
   EXPECT_TRUE(run.step().committed);
   const std::vector<Incident> incidents = run.incidents();
@@ -115,7 +115,7 @@ TEST(Remedies, AFaultInEveryBatchStopsAfterABoundedNumberOfSkips) {
   EXPECT_EQ(run.trainer.steps(), 0);
 }
 
-TEST(Remedies, SkipTakesTheNextBatchWhateverTheCause) {
+TEST(Remedies, SkipTakesTheNextBatchForEveryCause) {
   Lab run({.on_nan = OnNan::kSkip});
   run.bad_sample = 17;
   int committed = 0, passed_over = 0;
@@ -124,7 +124,7 @@ TEST(Remedies, SkipTakesTheNextBatchWhateverTheCause) {
   EXPECT_EQ(run.trainer.steps(), committed);
 }
 
-TEST(Remedies, OtherBitsInTheReplayMeanOnceMore) {
+TEST(Remedies, AFaultThatIsNotReproducibleRunsTheStepAgain) {
   std::string undisturbed;
   {
     Lab clean({});
@@ -139,7 +139,7 @@ TEST(Remedies, OtherBitsInTheReplayMeanOnceMore) {
   EXPECT_EQ(run.trainer.state_hash(), undisturbed);
 }
 
-TEST(Remedies, AnAbsurdLossSkipsTheBatchAndOneThatStaysIsNoIncident) {
+TEST(Remedies, AnAbsurdLossSkipsTheBatchUnlessTheDataHasChanged) {
   Lab run({});
   double factor = 1;
   const auto closure = [&](const toy::LabBatch& b) { return run.loss(b) * factor; };
@@ -159,7 +159,7 @@ TEST(Remedies, AnAbsurdLossSkipsTheBatchAndOneThatStaysIsNoIncident) {
   EXPECT_TRUE(run.incidents().empty());
 }
 
-TEST(Remedies, WhatItRemembersIsPartOfTheState) {
+TEST(Remedies, TheRemediationPolicyIsPartOfTheState) {
   RemediationPolicy ladder({.promoted_steps = 10});
   EXPECT_EQ(ladder.promote("a/linear", 5), 14);
   EXPECT_EQ(ladder.promote("a/linear", 6), 0) << "it holds already";
@@ -183,7 +183,7 @@ class Rollback : public testing::Test {
   RunOptions options(std::int64_t steps) {
     return {.folder = folder.path("run"), .steps = steps, .checkpoint_every = 5, .log_every = 1000};
   }
-  /// Runs to the end; returns the state's hash.
+  /// Trains to the end and returns the hash of the state.
   std::string train(Lab& run, std::int64_t steps, const std::string& name) {
     RunOptions o = options(steps);
     o.folder = folder.path(name);
@@ -195,7 +195,7 @@ class Rollback : public testing::Test {
   }
 };
 
-TEST_F(Rollback, ADamagedWeightIsUndoneAndTheRunEndsAsIfNothingHadBeen) {
+TEST_F(Rollback, AfterADamagedWeightTheRunEndsWithTheBitsOfACleanRun) {
   std::string clean, harmed;
   {
     Lab run({});
@@ -208,7 +208,7 @@ TEST_F(Rollback, ADamagedWeightIsUndoneAndTheRunEndsAsIfNothingHadBeen) {
   EXPECT_NE(folder.read("harmed/incidents/000000000013/report.json").find(R"("action":"rollback")"), std::string::npos);
 }
 
-TEST_F(Rollback, AnUpdateThatRuinsTheWeightsIsTakenBackAtALowerRate) {
+TEST_F(Rollback, AnUpdateThatRuinsTheWeightsIsUndoneAndLowersTheRate) {
   Lab run({.inject = {"lr@step=62,factor=20000,once=1"}});
   train(run, 80, "run");
   double worst = 0;
@@ -217,8 +217,8 @@ TEST_F(Rollback, AnUpdateThatRuinsTheWeightsIsTakenBackAtALowerRate) {
   EXPECT_EQ(run.trainer.remediation().lr_factor(run.trainer.steps() + 1), 0.5);
 }
 
-/// A checkpoint's state with another ladder.
-StateDict with_ladder(const StateDict& state, const RemediationPolicy& ladder) {
+/// Returns a checkpoint's state with the state of another remediation policy.
+StateDict with_remediation(const StateDict& state, const RemediationPolicy& ladder) {
   StateDict result;
   for (const auto& [name, value] : state.values())
     if (!name.starts_with("amp/ladder/")) result.put(name, value);
@@ -226,10 +226,10 @@ StateDict with_ladder(const StateDict& state, const RemediationPolicy& ladder) {
   return result;
 }
 
-TEST_F(Rollback, ItIsBitForBitAResumeThatIsGivenTheSameSkipList) {
+TEST_F(Rollback, HasTheBitsOfAResumeThatSkipsTheSameBatches) {
   std::int64_t drawn = 0, passed_over = 0, failed_step = 0, kept_step = 0;
   std::string kept;
-  std::vector<std::string> hashes;  // after the rollback, and after each step from there on
+  std::vector<std::string> hashes;  // after the rollback and after each later step
   {
     Lab hit({.inject = {"lr@step=62,factor=20000,once=1"}});
     TrainingRun training(hit.trainer, options(80));
@@ -239,7 +239,7 @@ TEST_F(Rollback, ItIsBitForBitAResumeThatIsGivenTheSameSkipList) {
       if (result.incident && result.incident->remedy.action == RemedyAction::kRollback) {
         ASSERT_EQ(failed_step, 0) << "one rollback mends it";
         failed_step = result.step;
-        passed_over = drawn - 1;  // the latest batch only showed that the weights are bad: it is drawn again
+        passed_over = drawn - 1;  // the latest batch, which showed that the weights are bad, is used again
         kept_step = hit.trainer.steps();
         kept = result.incident->remedy.target;
       }
@@ -249,13 +249,13 @@ TEST_F(Rollback, ItIsBitForBitAResumeThatIsGivenTheSameSkipList) {
   ASSERT_EQ(failed_step, 63);
   ASSERT_EQ(hashes.size(), static_cast<std::size_t>(80 - kept_step + 1));
 
-  // The run saved its new state under the same name at once; the one that it went back to is beside it.
+  // The run saved its state after the rollback under the same name, so the checkpoint that it returned to was renamed.
   const StateDict state = io::load_checkpoint(folder.path("run/checkpoints/" + kept + ".abandoned-1")).state;
   RemediationPolicy ladder;
   ladder.load_state(state.section("amp/ladder"));
   ladder.rolled_back(failed_step - 1, kept_step, true);
   Lab resumed({});
-  resumed.trainer.load_state(with_ladder(state, ladder));
+  resumed.trainer.load_state(with_remediation(state, ladder));
   for (std::int64_t k = kept_step; k < passed_over; ++k) resumed.loader.commit(resumed.loader.next().origin);
   EXPECT_EQ(resumed.trainer.state_hash(), hashes[0]);
   for (std::size_t k = 1; k < hashes.size(); ++k) {
@@ -264,7 +264,7 @@ TEST_F(Rollback, ItIsBitForBitAResumeThatIsGivenTheSameSkipList) {
   }
 }
 
-TEST_F(Rollback, APlantedDamageDoesNotComeBackAfterItsRollback) {
+TEST_F(Rollback, AnInjectedFaultDoesNotStrikeAgainAfterARollback) {
   std::string clean, harmed;
   {
     Lab run({});
@@ -275,7 +275,7 @@ TEST_F(Rollback, APlantedDamageDoesNotComeBackAfterItsRollback) {
   EXPECT_EQ(harmed, clean);
 }
 
-TEST_F(Rollback, ADamageThatComesBackStopsTheRun) {
+TEST_F(Rollback, ARepeatedDamageStopsTheRun) {
   Lab run({.inject = {"nan-weight@step=12,path=first,again=1"}});
   EXPECT_THROW(train(run, 20, "run"), NumericError);
 }

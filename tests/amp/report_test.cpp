@@ -57,14 +57,14 @@ TEST(Report, AMovingMeanOfAStraightLineIsTheLineAwayFromItsEnds) {
   EXPECT_DOUBLE_EQ(means[0].value, 6) << "the mean of 0, 3, 6, 9, 12";
 }
 
-TEST(Report, CornersAreWhereAConstantStretchBeginsAndEnds) {
+TEST(Report, CornersAreTheEndsOfConstantStretches) {
   const Series corners = corners_of({{1, 8}, {2, 8}, {3, 8}, {4, 4}, {5, 4}, {6, 2}});
   std::vector<double> steps;
   for (const Point& p : corners) steps.push_back(p.step);
   EXPECT_EQ(steps, (std::vector<double>{1, 3, 4, 5, 6}));
 }
 
-TEST(Report, AnAxisHoldsItsValuesAndWritesRoundNumbers) {
+TEST(Report, AnAxisCoversItsValuesAndHasRoundTicks) {
   const Axis axis = Axis::around({{{1, 2.1}, {2, 3.9}}});
   EXPECT_GE(axis.at(2.1), 0);
   EXPECT_LE(axis.at(3.9), 1);
@@ -75,7 +75,7 @@ TEST(Report, AnAxisHoldsItsValuesAndWritesRoundNumbers) {
   EXPECT_EQ(Axis::around({{{1, 65536}, {2, 1}}}, Scale::kLog2).ticks(20).back().label, "2¹⁶");
 }
 
-TEST(Report, NoValuesMakeAnAxisThatCannotBeDrawn) {
+TEST(Report, EveryInputGivesAnAxisThatCanBeDrawn) {
   for (const double low : {0.0, 5.0, -1e300, 1e-300, 1e299})
     for (const double high : {low, low + 1e-9, 1e300})
       for (const Scale scale : {Scale::kLinear, Scale::kLog10, Scale::kLog2, Scale::kSteps}) {
@@ -86,7 +86,7 @@ TEST(Report, NoValuesMakeAnAxisThatCannotBeDrawn) {
       }
 }
 
-TEST(Report, TextNeverBecomesMarkup) {
+TEST(Report, TextIsEscaped) {
   EXPECT_EQ(text("<b a=\"1\">&'").html(), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;");
   EXPECT_EQ(element("p", {{"title", "\"><script>"}}, text("ä")).html(), "<p title=\"&quot;&gt;&lt;script&gt;\">ä</p>");
   EXPECT_EQ(text("a\x01\xff\xe2\x80\xae"
@@ -95,7 +95,7 @@ TEST(Report, TextNeverBecomesMarkup) {
             "a\uFFFD\uFFFD\uFFFDb\n");
 }
 
-TEST(Report, Base64IsThatOfTheStandard) {
+TEST(Report, Base64MatchesTheStandard) {
   EXPECT_EQ(base64(""), "");
   EXPECT_EQ(base64("f"), "Zg==");
   EXPECT_EQ(base64("fo"), "Zm8=");
@@ -103,7 +103,7 @@ TEST(Report, Base64IsThatOfTheStandard) {
   EXPECT_EQ(base64("\xff\xfe\xfd"), "//79");
 }
 
-TEST(Report, NumbersReadWell) {
+TEST(Report, NumbersAreFormattedForReaders) {
   EXPECT_EQ(count_text(0), "0");
   EXPECT_EQ(count_text(-1234567), "-1,234,567");
   EXPECT_EQ(count_text(123), "123");
@@ -117,7 +117,7 @@ TEST(Report, NumbersReadWell) {
   EXPECT_EQ(clipped("aéb", 2), "a…") << "a character is not cut in two";
 }
 
-TEST(Report, AHeatMapKeepsTheLeastOfEveryStretch) {
+TEST(Report, AHeatMapKeepsTheMinimumOfEachCell) {
   std::vector<HeadroomLine> lines;
   for (std::int64_t step = 1; step <= 1000; ++step)
     lines.push_back({.step = step, .modules = {{"a", 8, 9}, {"b", step == 500 ? 0.5 : 30, kInfinity}}});
@@ -138,7 +138,7 @@ TEST(Report, AHeatMapOfManyModulesKeepsThoseNearestToOverflow) {
   EXPECT_EQ(map.rows.front().module, "m90");
 }
 
-TEST(Report, ShadesAreDoublings) {
+TEST(Report, EachShadeIsAFactorOfTwo) {
   std::vector<int> shades;
   for (const double binades : {-kInfinity, 0.0, 0.99, 1.0, 2.0, 4.0, 8.0, 15.9, 16.0, kInfinity})
     shades.push_back(shade_of(binades));

@@ -6,14 +6,14 @@
 #include "binade/core/error.h"
 #include "tests/amp/lab.h"
 
-// What an incident leaves behind to be looked at elsewhere.
+// Repro bundles: the files with which an incident can be replayed on another machine.
 namespace binade::amp {
 namespace {
 
 using toy::Lab;
 
-/// The capsules of a run of `steps` steps.
-std::vector<StateDict> capsules_of(const TrainerOptions& options, int steps, std::int64_t bad_sample = -1) {
+/// Returns the repro bundles of a run of `steps` steps.
+std::vector<StateDict> bundles_of(const TrainerOptions& options, int steps, std::int64_t bad_sample = -1) {
   Lab run(options);
   run.bad_sample = bad_sample;
   std::vector<StateDict> capsules;
@@ -28,8 +28,8 @@ ReproReplay replayed(const TrainerOptions& options, const StateDict& capsule) {
   return elsewhere.trainer.replay<toy::LabBatch>(capsule, [&](const toy::LabBatch& b) { return elsewhere.loss(b); });
 }
 
-TEST(Capsule, ABadSampleIsFoundAgainToTheBit) {
-  const std::vector<StateDict> capsules = capsules_of({}, 8, 17);
+TEST(Capsule, ReplayFindsTheBadSampleWithTheSameBits) {
+  const std::vector<StateDict> capsules = bundles_of({}, 8, 17);
   ASSERT_EQ(capsules.size(), 1u);
   const ReproReplay replay = replayed({}, capsules[0]);
   EXPECT_TRUE(replay.same_bits);
@@ -37,7 +37,7 @@ TEST(Capsule, ABadSampleIsFoundAgainToTheBit) {
   EXPECT_EQ(replay.incident.diagnosis.cause, CauseClass::kBadInput);
 }
 
-TEST(Capsule, ItHoldsTheHeadroomOfTheStepsBefore) {
+TEST(Capsule, ContainsTheHeadroomOfTheStepsBefore) {
   Lab run({.precision = Policy::fp16()});
   StateDict capsule;
   run.trainer.set_repro_sink([&](std::int64_t, std::int64_t, StateDict taken) { capsule = std::move(taken); });
@@ -49,7 +49,7 @@ TEST(Capsule, ItHoldsTheHeadroomOfTheStepsBefore) {
   EXPECT_EQ(history.numbers("samples").size(), 32 * history.integers("dtypes").size());
 }
 
-TEST(Capsule, ADamagedWeightComesWithIt) {
+TEST(Capsule, ContainsADamagedWeight) {
   const TrainerOptions options{.on_nan = OnNan::kSkip, .inject = {"nan-weight@step=2,path=first"}};
   Lab run(options);
   StateDict capsule;
@@ -61,22 +61,22 @@ TEST(Capsule, ADamagedWeightComesWithIt) {
   EXPECT_TRUE(std::isnan(capsule.tensor("model/first.weight").at(0)));
 }
 
-TEST(Capsule, AFaultThatIsPlantedInEveryAttemptIsPlantedInTheReplay) {
+TEST(Capsule, AnInjectedFaultIsInjectedInTheReplay) {
   const TrainerOptions options{.precision = Policy::fp16(),
                                .inject = {"scale-weight@step=3,path=second,factor=1e6,view=1"}};
-  const std::vector<StateDict> capsules = capsules_of(options, 4);
+  const std::vector<StateDict> capsules = bundles_of(options, 4);
   ASSERT_EQ(capsules.size(), 1u);
   const ReproReplay replay = replayed(options, capsules[0]);
   EXPECT_TRUE(replay.same_bits);
   EXPECT_EQ(replay.incident.diagnosis.first_bad.value().module, "second");
 }
 
-/// A user's batch type without state(): it cannot be saved.
+/// A user's batch type without state(), which cannot be stored.
 struct BareBatch {
   Tensor x, target;
 };
 
-TEST(Capsule, WhereABatchCannotBeKeptTheReportSaysSo) {
+TEST(Capsule, WithoutABundleTheReportGivesTheReason) {
   {
     Lab alone({.on_nan = OnNan::kSkip});
     alone.bad_sample = 17;
@@ -99,8 +99,8 @@ TEST(Capsule, WhereABatchCannotBeKeptTheReportSaysSo) {
   EXPECT_NE(report_json(incident).find("\"no_capsule\""), std::string::npos);
 }
 
-TEST(Capsule, AnotherOutcomeIsSaid) {
-  std::vector<StateDict> capsules = capsules_of({}, 8, 17);
+TEST(Capsule, ReplayReportsAnotherOutcome) {
+  std::vector<StateDict> capsules = bundles_of({}, 8, 17);
   StateDict mended;
   const StateDict& capsule = capsules.at(0);
   for (const auto& [name, value] : capsule.values())
@@ -110,7 +110,7 @@ TEST(Capsule, AnotherOutcomeIsSaid) {
   EXPECT_FALSE(replay.incident.diagnosis.first_bad.has_value());
 }
 
-TEST(Capsule, ACheckpointIsNone) {
+TEST(Capsule, ACheckpointIsRefused) {
   Lab run({});
   const StateDict checkpoint = run.trainer.state();
   EXPECT_THROW(run.trainer.replay<toy::LabBatch>(checkpoint, [&](const toy::LabBatch& b) { return run.loss(b); }),

@@ -31,7 +31,7 @@ TrainerOptions options_for(const std::string& precision) {
           .state_hash = true};
 }
 
-/// Steps until `until`, with the loader's order; returns the hash after each.
+/// Runs steps up to `until` (0: to the end) on the loader's batches. Returns the state hash after each step.
 std::vector<std::string> train(Training& run, io::Loader<toy::Batch>& loader, std::int64_t until) {
   std::vector<std::string> hashes;
   for (const auto& batch : run.trainer.batches(loader)) {
@@ -41,7 +41,7 @@ std::vector<std::string> train(Training& run, io::Loader<toy::Batch>& loader, st
   return hashes;
 }
 
-TEST(Resume, GoesOnToTheSameBitsFromAnyStepInEveryPrecision) {
+TEST(Resume, GivesTheSameBitsFromEveryStepInEveryPrecision) {
   for (const char* precision : {"fp32", "fp16", "bf16", "pure-bf16"}) {
     std::vector<std::string> whole;
     {
@@ -61,7 +61,7 @@ TEST(Resume, GoesOnToTheSameBitsFromAnyStepInEveryPrecision) {
         train(run, loader, cut + 1);
         EXPECT_EQ(amp::state_hash(saved), whole[static_cast<std::size_t>(cut - 1)]) << "a state is a copy";
       }
-      // Through a checkpoint's bytes, as a file would hold them.
+      // Encodes and decodes the state as a checkpoint file does.
       const io::CheckpointImage image = io::encode_checkpoint(saved, amp::state_hash(saved));
       const StateDict read = io::decode_checkpoint(image.bytes()).state;
       EXPECT_EQ(amp::state_hash(read), amp::state_hash(saved));
@@ -76,7 +76,7 @@ TEST(Resume, GoesOnToTheSameBitsFromAnyStepInEveryPrecision) {
   }
 }
 
-TEST(Resume, ACursorWaitsForItsLoader) {
+TEST(Resume, ALoadedDataCursorIsKeptUntilALoaderIsAttached) {
   const TrainerOptions options = options_for("fp32");
   std::vector<std::string> whole;
   StateDict saved;
@@ -90,7 +90,7 @@ TEST(Resume, ACursorWaitsForItsLoader) {
   }
   {
     Training run(options);
-    run.trainer.load_state(saved);  // before any loader is known
+    run.trainer.load_state(saved);  // before a loader is attached
     EXPECT_EQ(run.trainer.state_hash(), whole[3]) << "a state taken meanwhile keeps the cursor";
     io::Loader<toy::Batch> loader = make_loader();
     EXPECT_EQ(train(run, loader, 0), std::vector<std::string>(whole.begin() + 4, whole.end()));
@@ -102,7 +102,7 @@ TEST(Resume, ACursorWaitsForItsLoader) {
   EXPECT_THROW(other.trainer.attach(foreign), DataError);
 }
 
-TEST(Resume, AStateThatDoesNotFitChangesNothing) {
+TEST(Resume, AStateThatDoesNotFitIsRefusedWithoutATrace) {
   StateDict saved;
   {
     Training run(options_for("fp16"));
@@ -128,7 +128,7 @@ TEST(Resume, AStateThatDoesNotFitChangesNothing) {
   refused(options_for("fp16"), other_shape);
 }
 
-TEST(Resume, APrecisionThatFitsBetterGoesOnFromTheSameWeights) {
+TEST(Resume, AnotherPrecisionContinuesFromTheSameWeights) {
   for (const char* then : {"fp32", "fp16", "bf16", "pure-bf16"}) {
     StateDict saved;
     {
@@ -155,7 +155,7 @@ TEST(Resume, APrecisionThatFitsBetterGoesOnFromTheSameWeights) {
   }
 }
 
-TEST(Resume, WhatWasChangedIsTold) {
+TEST(Resume, ChangedSettingsAreListed) {
   TrainerOptions options = options_for("bf16"), other = options_for("fp16");
   options.schedule = optim::Schedule::cosine(0.02, 9);
   other.precision = Policy::fp16().with("linear", DType::f32);
@@ -183,7 +183,7 @@ TEST(Resume, WhatWasChangedIsTold) {
   EXPECT_TRUE(back.step(2).committed);
 }
 
-TEST(Resume, WeightsBeyondHalfAreRefusedWhereTheyHaveNoMasters) {
+TEST(Resume, WeightsBeyondF16AreRefusedWithoutMasterWeights) {
   StateDict saved;
   {
     Training run(options_for("fp32"));
@@ -200,7 +200,7 @@ TEST(Resume, WeightsBeyondHalfAreRefusedWhereTheyHaveNoMasters) {
   EXPECT_EQ(run.trainer.state_hash(), before);
 }
 
-TEST(StateHash, CoversWhatDecidesTrainingAndNothingElse) {
+TEST(StateHash, CoversTheStateThatDeterminesTrainingOnly) {
   StateDict base;
   base.put("model/w", Tensor::full({2, 3}, 1));
   base.put("rng/step", std::int64_t{4});

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-// Which rows are named, for steps that fail as long as one of the bad rows is in the batch.
+// SampleSearch must name the bad rows of a simulated step, which fails if its batch contains a bad row.
 namespace binade::amp {
 namespace {
 
@@ -31,7 +31,7 @@ Found search(std::int64_t count, const Rows& bad, const std::vector<Rows>& suspe
   return found;
 }
 
-TEST(SampleSearch, FindsOneRowByHalves) {
+TEST(SampleSearch, FindsOneRowByBisection) {
   for (std::int64_t row = 0; row < 16; ++row) {
     const Found found = search(16, {row});
     EXPECT_EQ(found.rows, Rows{row});
@@ -39,17 +39,15 @@ TEST(SampleSearch, FindsOneRowByHalves) {
   }
 }
 
-TEST(SampleSearch, ASuspectCostsOneReplay) {
+TEST(SampleSearch, ACorrectSuspectCostsOneReplay) {
   const Found found = search(16, {5}, {{5}});
   EXPECT_EQ(found.rows, Rows{5});
   EXPECT_EQ(found.replays, 1);
 }
 
-TEST(SampleSearch, SuspectsWhoseRemovalDoesNotHelpAreNotNamed) {
-  EXPECT_EQ(search(8, {5}, {{2}, {1, 3}}).rows, Rows{5});
-}
+TEST(SampleSearch, WrongSuspectsAreNotNamed) { EXPECT_EQ(search(8, {5}, {{2}, {1, 3}}).rows, Rows{5}); }
 
-TEST(SampleSearch, OfTooManySuspectsOnlyThoseToBlameRemain) {
+TEST(SampleSearch, OnlyTheBadRowsOfASuspectGroupAreNamed) {
   EXPECT_EQ(search(8, {0, 3}, {{0, 1, 2, 3}}).rows, (Rows{0, 3}));
   EXPECT_EQ(search(8, {6}, {{4, 5, 6, 7}}).rows, Rows{6});
 }
@@ -62,13 +60,13 @@ TEST(SampleSearch, FindsTwoRowsInDifferentHalves) {
     }
 }
 
-TEST(SampleSearch, NamesNobodyWhereTheStateIsBad) {
+TEST(SampleSearch, NamesNoRowIfTheStateIsBad) {
   const Found found = search(16, {}, {{3}}, 11, true);
   EXPECT_TRUE(found.rows.empty());
   EXPECT_LE(found.replays, 5);
 }
 
-TEST(SampleSearch, NamesNobodyWhoWasNotTested) {
+TEST(SampleSearch, NamesNoRowIfTheReplaysDoNotSuffice) {
   for (int most = 0; most < 6; ++most) EXPECT_TRUE(search(64, {1, 40}, {}, most).rows.empty()) << most;
 }
 

@@ -19,23 +19,23 @@ std::vector<int> saves(SaveTimes& times, int seconds) {
   return at;
 }
 
-TEST(SaveTimes, TheFirstFollowsTheFirstStepAndPausesDoubleUpToTheLongest) {
+TEST(SaveTimes, TheFirstSaveFollowsTheFirstStepAndPausesDoubleUpToALimit) {
   SaveTimes times({.seconds = 100}, 0);
   EXPECT_EQ(saves(times, 400), (std::vector<int>{1, 16, 46, 106, 206, 306}));
 }
 
-TEST(SaveTimes, ALongestPauseBelowTheFirstOneHoldsFromTheBeginning) {
+TEST(SaveTimes, ALimitBelowTheFirstPauseAppliesFromTheBeginning) {
   SaveTimes times({.seconds = 6}, 0);
   EXPECT_EQ(saves(times, 20), (std::vector<int>{1, 7, 13, 19}));
 }
 
-TEST(SaveTimes, ARunThatHasACheckpointWaits) {
+TEST(SaveTimes, AResumedRunWaitsBeforeItsFirstSave) {
   SaveTimes times({.seconds = 600, .saved_before = true}, 100);
   EXPECT_FALSE(times.due_by_clock(114));
   EXPECT_TRUE(times.due_by_clock(115));
 }
 
-TEST(SaveTimes, ASaveThatStepsAskedForPutsTheNextOneOff) {
+TEST(SaveTimes, ASaveByStepCountRestartsThePause) {
   SaveTimes times({.every_steps = 10, .seconds = 15}, 0);
   times.save_started(5);
   EXPECT_FALSE(times.due_by_clock(19));
@@ -44,7 +44,7 @@ TEST(SaveTimes, ASaveThatStepsAskedForPutsTheNextOneOff) {
   EXPECT_FALSE(times.due_at_step(21));
 }
 
-TEST(SaveTimes, WithoutAClockThereIsNoneByTheClock) {
+TEST(SaveTimes, SavesByTimeCanBeDisabled) {
   SaveTimes times({.every_steps = 10}, 0);
   EXPECT_FALSE(times.due_by_clock(1e9));
   times.save_started(0);
@@ -53,7 +53,7 @@ TEST(SaveTimes, WithoutAClockThereIsNoneByTheClock) {
   EXPECT_FALSE(never.due_at_step(0));
 }
 
-TEST(SaveTimes, WhatFailedIsTriedAgainEvenWithoutAClockAndLessAndLessOften) {
+TEST(SaveTimes, AFailedSaveIsTriedAgainAtIncreasingIntervals) {
   SaveTimes times({.every_steps = 10}, 0);
   std::vector<int> at;
   times.save_started(0);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr OpInfo kRelu{.name = "relu"}, kLinear{.name = "linear"};
 
-/// 1000 gradients at a loss scale: `legal` of them 0 for good, `small` of them `tiny` times the scale, the rest
-/// ordinary.
+/// Returns 1000 gradients at a loss scale: `legal` of them are 0 at every scale, `small` of them are `tiny` times the
+/// scale, the others 1e-3 times the scale.
 Tensor gradients(double scale, int legal, int small, double tiny) {
   std::vector<float> values(1000, static_cast<float>(1e-3 * scale));
   for (int i = 0; i < legal + small; ++i)
@@ -32,7 +32,7 @@ struct Place {
   double tiny = 1e-9;
 };
 
-/// A step's telemetry: backward runs from the last place to the first.
+/// Returns the telemetry of a step whose backward visits the places from the last to the first.
 Telemetry step_at(double scale, const std::vector<Place>& places) {
   Telemetry telemetry;
   telemetry.begin({.zeros = true});
@@ -45,7 +45,8 @@ Telemetry step_at(double scale, const std::vector<Place>& places) {
   return telemetry;
 }
 
-/// Probes at steps 50, 100, … with a proof wherever one is asked for.
+/// Passes probes of the steps from, from + 50, … to the detector, with an extra backward at a higher scale whenever it
+/// requests one (counted in `proofs`). Returns the warnings.
 std::vector<Warning> warnings_of(SilentUnderflow& underflow, double scale, const std::vector<Place>& places,
                                  std::int64_t from, std::int64_t to, int* proofs = nullptr) {
   std::vector<Warning> warnings;
@@ -61,7 +62,7 @@ std::vector<Warning> warnings_of(SilentUnderflow& underflow, double scale, const
   return warnings;
 }
 
-TEST(SilentUnderflow, GradientsThatWereFlushedAreToldOnceAfter100Steps) {
+TEST(SilentUnderflow, FlushedGradientsAreReportedOnceAfterThreeProbes) {
   SilentUnderflow underflow;
   const auto warnings = warnings_of(underflow, 1, {{kLinear}, {kLinear, 100, 700}}, 50, 2000);
   ASSERT_EQ(warnings.size(), 1u);
@@ -72,7 +73,7 @@ TEST(SilentUnderflow, GradientsThatWereFlushedAreToldOnceAfter100Steps) {
   EXPECT_NE(warnings[0].what.find("78 % of"), std::string::npos) << warnings[0].what << ": 700 of 900";
 }
 
-TEST(SilentUnderflow, ZerosThatAreMeantAreNoUnderflow) {
+TEST(SilentUnderflow, IntendedZerosAreNotReported) {
   SilentUnderflow underflow;
   int proofs = 0;
   const auto warnings = warnings_of(underflow, 1, {{kRelu, 600}, {kRelu, 950}, {kLinear, 0, 300}, {kRelu, 1000}}, 50,
@@ -81,21 +82,21 @@ TEST(SilentUnderflow, ZerosThatAreMeantAreNoUnderflow) {
   EXPECT_EQ(proofs, 1) << "what was settled is not asked again";
 }
 
-TEST(SilentUnderflow, ItIsToldBehindLegalZerosToo) {
+TEST(SilentUnderflow, UnderflowBesideIntendedZerosIsReported) {
   SilentUnderflow underflow;
   EXPECT_TRUE(warnings_of(underflow, 1, {{kRelu, 600}}, 50, 1000).empty());
   EXPECT_EQ(warnings_of(underflow, 1, {{kRelu, 600, 390}}, 1050, 2000).size(), 1u)
       << "390 of the 400 that are no legal zeros";
 }
 
-TEST(SilentUnderflow, ATensorThatVanishedWholeProvesItselfAndIsNamedWhereItBegins) {
+TEST(SilentUnderflow, ATensorThatIsAllZeroNeedsNoExtraBackwardAndNamesTheFirstOp) {
   SilentUnderflow underflow;
   Telemetry telemetry;
   std::vector<Warning> warnings;
   for (std::int64_t step = 50; step <= 400; step += 50) {
     telemetry.begin({.zeros = true});
     const Tensor zeros = Tensor::zeros({8}, DType::f16);
-    for (const std::int64_t place : {2, 1, 0}) {  // the second place's values were seen before they were rounded
+    for (const std::int64_t place : {2, 1, 0}) {  // in layer1 the maximum before rounding was not 0
       const Observation seen{.low = place == 2 ? 0x3a000000u : place == 1 ? 0x32000000u : 0u};
       telemetry.after_backward({kLinear, "layer" + std::to_string(place), place, Direction::kBackward}, {}, {&zeros, 1},
                                seen);
@@ -108,7 +109,7 @@ TEST(SilentUnderflow, ATensorThatVanishedWholeProvesItselfAndIsNamedWhereItBegin
   EXPECT_NE(warnings[0].what.find("all its gradients"), std::string::npos);
 }
 
-TEST(SilentUnderflow, ABriefDipOrNoRoomAboveIsNotTold) {
+TEST(SilentUnderflow, BriefUnderflowOrNoRoomForAHigherScaleIsNotReported) {
   SilentUnderflow underflow;
   EXPECT_TRUE(warnings_of(underflow, 1, {{kLinear, 0, 900}}, 50, 100).empty());
   EXPECT_TRUE(warnings_of(underflow, 1, {{kLinear}}, 150, 200).empty());
@@ -119,7 +120,7 @@ TEST(SilentUnderflow, ABriefDipOrNoRoomAboveIsNotTold) {
   EXPECT_EQ(proofs, 0) << "its largest gradients leave two binades";
 }
 
-TEST(SilentUnderflow, ANonFiniteStepIsForgotten) {
+TEST(SilentUnderflow, ANonFiniteStepIsIgnored) {
   const std::vector<Place> places = {{kLinear, 100, 700}};
   for (const double planted : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     SilentUnderflow underflow;
@@ -132,7 +133,7 @@ TEST(SilentUnderflow, ANonFiniteStepIsForgotten) {
   }
 }
 
-TEST(SilentUnderflow, ARestoredStateDecidesTheSame) {
+TEST(SilentUnderflow, ARestoredStateGivesTheSameWarnings) {
   const std::vector<Place> places = {{kRelu, 600}, {kLinear, 0, 800}};
   SilentUnderflow whole;
   const auto expected = warnings_of(whole, 1, places, 50, 300);
@@ -152,7 +153,8 @@ TEST(SilentUnderflow, ARestoredStateDecidesTheSame) {
   EXPECT_THROW(whole.load_state(lost), CheckpointError);
 }
 
-// ---- updates that vanish ----------------------------------------------------------------------------------------
+// ---- updates that are too small
+// ----------------------------------------------------------------------------------------
 
 struct Weights {
   Variable weight{toy::random({64, 16}, 5, 0.5f), true}, bias{Tensor::zeros({64}), true};
@@ -185,7 +187,7 @@ struct Weights {
   }
 };
 
-TEST(Stagnation, UpdatesBelowTheWeightsPrecisionAreToldOnceWithALearningRateThatMovesThem) {
+TEST(Stagnation, TooSmallUpdatesAreReportedOnceWithASufficientLearningRate) {
   for (const auto& [dtype, lr] : {std::pair(DType::f32, 1e-12), {DType::bf16, 1e-6}, {DType::f16, 1e-7}}) {
     Warning warning;
     EXPECT_EQ(Weights(dtype, false).warnings(lr, false, &warning), 1) << name_of(dtype);
@@ -196,13 +198,13 @@ TEST(Stagnation, UpdatesBelowTheWeightsPrecisionAreToldOnceWithALearningRateThat
   }
 }
 
-TEST(Stagnation, OrdinaryTrainingAndStochasticRoundingMove) {
+TEST(Stagnation, OrdinaryTrainingAndStochasticRoundingAreNotReported) {
   EXPECT_EQ(Weights(DType::f32, false).warnings(1e-3, false), 0);
   EXPECT_EQ(Weights(DType::bf16, false).warnings(1e-2, false), 0);
   EXPECT_EQ(Weights(DType::bf16, true).warnings(1e-6, true), 0);
 }
 
-TEST(Stagnation, AScheduleThatEndsNearZeroMeansTo) {
+TEST(Stagnation, AScheduleThatEndsNearZeroIsNotReported) {
   Weights weights(DType::f32, false);
   Stagnation stagnation;
   EXPECT_FALSE(weights.step(stagnation, 50, 1e-3, false).has_value());
@@ -210,7 +212,7 @@ TEST(Stagnation, AScheduleThatEndsNearZeroMeansTo) {
   EXPECT_GT(stagnation.update_rms(), -1);
 }
 
-TEST(Stagnation, NonFiniteGradientsAreLeftOutAndARestoredStateGoesOn) {
+TEST(Stagnation, NonFiniteGradientsAreIgnoredAndARestoredStateContinues) {
   Weights weights(DType::f32, false);
   Stagnation first, second;
   EXPECT_FALSE(weights.step(first, 50, 1e-12, false).has_value());

@@ -21,7 +21,7 @@ Variable values(const std::vector<float>& x, DType dtype = DType::f32) {
   return Variable(Tensor::from(x, {static_cast<std::int64_t>(x.size())}).to(dtype));
 }
 
-/// What telemetry sees of the first op that `run` calls.
+/// Returns the distance from a singularity that telemetry measures for the first op that `run` calls.
 template <class F>
 std::optional<SingularityDistance> distance(F run) {
   const Runtime runtime({.threads = 1});
@@ -33,7 +33,7 @@ std::optional<SingularityDistance> distance(F run) {
   return telemetry.records(Direction::kForward).front().singularity;
 }
 
-TEST(SingularityDistance, OfADivisionItIsTheSmallestDivisors) {
+TEST(SingularityDistance, OfADivisionIsThatOfTheSmallestDivisor) {
   const auto of = [](const std::vector<float>& divisor, DType dtype) {
     return distance([&] { return values(std::vector<float>(divisor.size(), 1.0f), dtype) / values(divisor, dtype); });
   };
@@ -43,7 +43,7 @@ TEST(SingularityDistance, OfADivisionItIsTheSmallestDivisors) {
   EXPECT_EQ(of({1, 0}, DType::f32)->binades, -kInfinity);
 }
 
-TEST(SingularityDistance, WhatIsNotANumberIsIgnored) {
+TEST(SingularityDistance, NanOperandsAreIgnored) {
   const auto of = [](const std::vector<float>& divisor) {
     return distance([&] { return values(std::vector<float>(divisor.size(), 1.0f)) / values(divisor); })->binades;
   };
@@ -51,13 +51,13 @@ TEST(SingularityDistance, WhatIsNotANumberIsIgnored) {
   EXPECT_EQ(of({NAN, INFINITY}), kInfinity);
 }
 
-TEST(SingularityDistance, BeyondWhatIsLegalThereIsNoneLeft) {
+TEST(SingularityDistance, IsMinusInfinityOutsideOfTheDomain) {
   EXPECT_EQ(distance([] { return log(values({1, -1})); })->binades, -kInfinity);
   EXPECT_EQ(distance([] { return sqrt(values({4, -1})); })->binades, -kInfinity);
   EXPECT_GT(distance([] { return log(values({1, 0.1f})); })->binades, 50);
 }
 
-TEST(SingularityDistance, OfALossOnProbabilitiesBothEndsCountAndTargetsDoNot) {
+TEST(SingularityDistance, OfABceCountsBothEndsOfProbabilitiesAndNoTargets) {
   const auto of = [](float p, float target) {
     return distance([&] { return bce(values({0.5f, p}), values({0.0f, target})); })->binades;
   };
@@ -66,7 +66,7 @@ TEST(SingularityDistance, OfALossOnProbabilitiesBothEndsCountAndTargetsDoNot) {
   EXPECT_EQ(of(1, 1), -kInfinity);
 }
 
-TEST(SingularityDistance, AnOpWithoutAPoleHasNoneAndADivisionByTheNumberZeroIsAtIt) {
+TEST(SingularityDistance, IsUndefinedWithoutASingularityAndMinusInfinityForDivisionByZero) {
   EXPECT_FALSE(distance([] { return values({1, 2}) * values({0, 0}); }));
   for (const double divisor : {0.0, 1e-30}) {
     const ops::DivScalar::Params params{divisor};

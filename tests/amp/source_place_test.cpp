@@ -9,7 +9,7 @@
 #include "tests/amp/lab.h"
 #include "tests/amp/user_program.h"
 
-// Where in the user's program the first bad op was called.
+// An incident names the place in the user's program that called the first bad op.
 namespace binade::amp {
 namespace {
 
@@ -44,12 +44,12 @@ void expect_place(const Incident& incident, int line) {
   EXPECT_NE(report_json(incident).find(R"("function":"somebody::LogNet::forward")"), std::string::npos);
 }
 
-TEST(SourcePlace, AnOpIsCalledByTheLineOfTheUsersForward) {
+TEST(SourcePlace, AnOpHasTheLineOfTheUsersForward) {
   Program program;
   expect_place(program.incident({.on_nan = OnNan::kSkip}, 1, 0), somebody::kLineOfLog);
 }
 
-TEST(SourcePlace, ALayersOpIsCalledByTheLineThatCallsTheLayer) {
+TEST(SourcePlace, AnOpOfALayerHasTheLineThatCallsTheLayer) {
   Program program;
   expect_place(program.incident({.precision = Policy::fp16(), .on_nan = OnNan::kSkip}, 300, 300),
                somebody::kLineOfLayer);
@@ -62,7 +62,7 @@ TEST(SourcePlace, AnOpOfBackwardHasThePlaceOfItsForward) {
   expect_place(found, somebody::kLineOfLog);
 }
 
-TEST(SourcePlace, TextIsWhatIsKnown) {
+TEST(SourcePlace, TextOmitsUnknownParts) {
   EXPECT_EQ((SourcePlace{"Net::forward", "model.cpp", 41}.text()), "Net::forward (model.cpp:41)");
   EXPECT_EQ((SourcePlace{"Net::forward", "", 0}.text()), "Net::forward");
   EXPECT_EQ((SourcePlace{"", "model.cpp", 41}.text()), "model.cpp:41");

@@ -16,7 +16,7 @@ double noise(int step) {
   return 2 * stream.uniform(0) - 1;
 }
 
-/// Gradient norms that scatter slightly around 1; a norm of 100 is far out.
+/// Gradient norms that scatter slightly around 1; a norm of 100 is an outlier.
 double norm(int step) { return std::exp(0.3 * noise(5000 + step)); }
 constexpr double kFarOut = 100;
 
@@ -35,9 +35,9 @@ TEST(SpikeGuard, AConvergedLossThatTriplesIsAbsurdAndItsNoiseIsNot) {
   }
 }
 
-TEST(SpikeGuard, ABatchAsBadAsAnUntrainedNetworkIsNoiseWhereLossesAreSmallAndScattered) {
+TEST(SpikeGuard, ALossNoLargerThanTheFirstIsNotAbsurdIfLossesScatterWidely) {
   SpikeGuard guard;
-  guard.add(1.4, 1);  // as it began
+  guard.add(1.4, 1);  // the first loss of the run
   for (int k = 0; k < 300; ++k) guard.add(0.08 * std::exp(0.6 * noise(k)), norm(k));
   EXPECT_FALSE(guard.is_spike(1.2, kFarOut)) << "a picture without a single cell";
   EXPECT_TRUE(guard.is_spike(4.0, kFarOut));
@@ -47,19 +47,19 @@ TEST(SpikeGuard, ABatchAsBadAsAnUntrainedNetworkIsNoiseWhereLossesAreSmallAndSca
   EXPECT_TRUE(quiet.is_spike(3.1, kFarOut)) << "a quiet loss has no such tail";
 }
 
-TEST(SpikeGuard, NothingIsJudgedBeforeEnoughWasSeen) {
+TEST(SpikeGuard, NoLossIsAbsurdBeforeTheWindowHasEnoughLosses) {
   const SpikeGuard guard = after(31, 1, 0.1);
   EXPECT_FALSE(guard.is_spike(1e30, kFarOut));
   EXPECT_TRUE(after(32, 1, 0.1).is_spike(1e30, kFarOut));
 }
 
-TEST(SpikeGuard, WildLossesThatWereAcceptedDoNotWidenTheBound) {
+TEST(SpikeGuard, AcceptedOutliersDoNotWidenTheBound) {
   SpikeGuard guard = after(300, 1, 0.05);
   for (int k = 0; k < 30; ++k) guard.add(40, kFarOut);
   EXPECT_TRUE(guard.is_spike(40, kFarOut));
 }
 
-TEST(SpikeGuard, WhatIsNotFiniteIsNeitherAbsurdNorRemembered) {
+TEST(SpikeGuard, NonFiniteLossesAreNeitherAbsurdNorAddedToTheWindow) {
   SpikeGuard guard = after(300, 1, 0.05), other = guard;
   for (const double bad :
        {std::nan(""), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
@@ -70,7 +70,7 @@ TEST(SpikeGuard, WhatIsNotFiniteIsNeitherAbsurdNorRemembered) {
   EXPECT_TRUE(guard.is_spike(3, kFarOut));
 }
 
-TEST(SpikeGuard, ALossThatFallsSteeplyOrRestsAtZeroIsFine) {
+TEST(SpikeGuard, ALossThatFallsSteeplyOrStaysAtZeroIsNotAbsurd) {
   SpikeGuard guard;
   for (int k = 0; k < 1000; ++k) {
     const double loss = 0.02 + 5 * std::exp(-k / 100.0) * (1 + 0.2 * noise(k));
@@ -82,7 +82,7 @@ TEST(SpikeGuard, ALossThatFallsSteeplyOrRestsAtZeroIsFine) {
   EXPECT_FALSE(zero.is_spike(0, kFarOut));
 }
 
-TEST(SpikeGuard, AMedianOrASpreadThatSaysNothingJudgesNothing) {
+TEST(SpikeGuard, NoLossIsAbsurdIfMedianOrSpreadAreMeaningless) {
   SpikeGuard triplets, same, of_both_signs;
   for (int k = 0; k < 300; ++k) {
     triplets.add(std::max(0.0, 0.2 * noise(k)), norm(k));  // every second batch has a loss of 0
@@ -96,7 +96,7 @@ TEST(SpikeGuard, AMedianOrASpreadThatSaysNothingJudgesNothing) {
   }
 }
 
-TEST(SpikeGuard, ALossAloneIsNoSpike) {
+TEST(SpikeGuard, ALossWithAUsualGradientNormIsNoSpike) {
   const SpikeGuard guard = after(300, 1, 0.05);
   for (const double usual : {0.6, 1.0, 1.9}) EXPECT_FALSE(guard.is_spike(50, usual)) << "a norm like those before";
   EXPECT_TRUE(guard.is_spike(50, 20));
@@ -105,7 +105,7 @@ TEST(SpikeGuard, ALossAloneIsNoSpike) {
   EXPECT_FALSE(guard.is_spike(1.1, 1e6)) << "nor is a norm alone";
 }
 
-TEST(SpikeGuard, ALossIsUsualOnlyWhileTheLatestLossesAre) {
+TEST(SpikeGuard, ALossIsUsualOnlyIfTheLatestLossesAreUsual) {
   SpikeGuard guard = after(300, 1, 0.1);
   EXPECT_TRUE(guard.is_usual(1.05));
   EXPECT_FALSE(guard.is_usual(1.2));

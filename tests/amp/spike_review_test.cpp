@@ -1,4 +1,4 @@
-// The second measure of an absurd loss: the loss of the batch after it.
+// SpikeReview: a batch with an absurd loss waits until the loss of the next batch is known.
 #include "tests/amp/lab.h"
 
 namespace binade::amp {
@@ -23,7 +23,7 @@ std::vector<double> losses_of(Lab& run, int calls, double factor, Changed&& chan
   return losses;
 }
 
-TEST(SpikeReview, AJumpOfTheDataLeavesTheBitsOfARunWithoutAGuard) {
+TEST(SpikeReview, ASuddenChangeOfTheDataKeepsTheBitsOfARunWithoutAGuard) {
   const auto jump = [](int k) { return k > 60; };
   std::vector<double> unguarded;
   {
@@ -37,7 +37,7 @@ TEST(SpikeReview, AJumpOfTheDataLeavesTheBitsOfARunWithoutAGuard) {
   EXPECT_GT(losses[60], 1000) << "far above the 60 before";
 }
 
-TEST(SpikeReview, ABadBatchIsSkippedAndTheNextTakesItsNumber) {
+TEST(SpikeReview, ABadBatchIsSkippedAndTheNextHasItsStepNumber) {
   Lab run({});
   const std::vector<double> losses = losses_of(run, 60, 50, [](int) { return false; });
   LabBatch bad = run.loader.next();
@@ -59,7 +59,7 @@ TEST(SpikeReview, ABadBatchIsSkippedAndTheNextTakesItsNumber) {
   EXPECT_EQ(run.trainer.steps(), 62);
 }
 
-TEST(SpikeReview, ARunEndsAfterItsLastStepAlsoIfABatchWaits) {
+TEST(SpikeReview, ARunEndsAfterItsLastStepEvenIfABatchWaits) {
   Lab run({.steps = 61});
   int calls = 0;
   for (const auto& batches : run.trainer.batches(run.loader)) {
@@ -71,14 +71,14 @@ TEST(SpikeReview, ARunEndsAfterItsLastStepAlsoIfABatchWaits) {
   EXPECT_EQ(calls, 62);
 }
 
-/// A batch that cannot be kept until the next one is there.
+/// A batch that cannot be copied, and so cannot wait for the next one.
 struct Unique {
   explicit Unique(LabBatch b) : batch(std::move(b)) {}
   Unique(const Unique&) = delete;
   LabBatch batch;
 };
 
-TEST(SpikeReview, WithoutASecondMeasureTheGuardDoesNotAct) {
+TEST(SpikeReview, ABatchThatCannotBeCopiedIsNotJudged) {
   Lab run({});
   for (int k = 1; k <= 80; ++k) {
     Unique batch(run.loader.next());

@@ -69,7 +69,7 @@ TEST(StepTransaction, AnExceptionInTheClosureLeavesNoTrace) {
   EXPECT_TRUE(run.step(1).committed);
 }
 
-TEST(StepTransaction, AnInitialScaleOf2To32AbortsThenTrains) {
+TEST(StepTransaction, AnInitialScaleOf2To32AbortsUntilItFits) {
   TrainerOptions options = hashed(Policy::fp16());
   options.loss_scale = LossScaleOptions::dynamic(0x1p32);
   std::vector<StepResult> results;
@@ -97,9 +97,9 @@ TEST(StepTransaction, AnInitialScaleOf2To32AbortsThenTrains) {
   EXPECT_EQ(results[1].step, 1);
 }
 
-TEST(StepTransaction, ANanThatLoweringResolvesIsAnOverflow) {
+TEST(StepTransaction, ANanThatALowerScaleResolvesIsAnOverflow) {
   Training run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p20), .state_hash = true});
-  run.net.fragile = 2.0;  // scaled gradients above 2 turn NaN: several halvings are needed
+  run.net.fragile = 2.0;  // scaled gradients above 2 become NaN, so the scale must be halved several times
   EXPECT_TRUE(run.step(0).committed);
   const std::vector<StepResult> results = run.trainer.finished();
   ASSERT_GE(results.size(), 4u) << "more than one halving";
@@ -107,10 +107,10 @@ TEST(StepTransaction, ANanThatLoweringResolvesIsAnOverflow) {
   EXPECT_LT(run.trainer.scaler().scale(), 0x1p16);
 }
 
-TEST(StepTransaction, ANanThatStaysNeverLowersTheScale) {
+TEST(StepTransaction, ANanAtEveryScaleDoesNotLowerTheScale) {
   Training run({.precision = Policy::fp16(), .state_hash = true, .on_nan = OnNan::kStop});
   run.step(0);
-  run.net.fragile = 0.0;  // every gradient turns NaN, at any scale
+  run.net.fragile = 0.0;  // every gradient becomes NaN at every scale
   const std::string before = run.trainer.state_hash();
   try {
     run.step(1);
@@ -124,7 +124,7 @@ TEST(StepTransaction, ANanThatStaysNeverLowersTheScale) {
   EXPECT_EQ(run.trainer.state_hash(), before);
 }
 
-TEST(StepTransaction, AnOverflowAtAFixedScaleStopsAndSaysSo) {
+TEST(StepTransaction, AnOverflowAtAFixedScaleStopsWithAnError) {
   Training run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(0x1p40), .on_nan = OnNan::kStop});
   try {
     run.step(0);
@@ -148,7 +148,7 @@ TEST(StepTransaction, AnUpdateBeyondF16IsRefusedBeforeItIsWritten) {
   EXPECT_TRUE(all_finite(run.net.up.state()->low_copy(DType::f16)));
 }
 
-TEST(StepTransaction, NonFiniteStatisticsAreCaughtThoughTheLossIsFinite) {
+TEST(StepTransaction, NonFiniteStatisticsAbortAStepWithAFiniteLoss) {
   Training run({.state_hash = true, .on_nan = OnNan::kStop});
   const std::string before = run.trainer.state_hash();
   const auto closure = [&](const toy::Batch& b) {
@@ -173,7 +173,7 @@ MicroBatches<toy::Batch> split(const toy::Batch& b, std::int64_t parts) {
   return m;
 }
 
-TEST(StepTransaction, MicroBatchesGiveTheBigBatchsGradient) {
+TEST(StepTransaction, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   double whole_norm = 0, parts_norm = 0;
   std::vector<float> whole, parts;
   {
@@ -186,13 +186,13 @@ TEST(StepTransaction, MicroBatchesGiveTheBigBatchsGradient) {
     parts_norm = run.step(split(toy::batch(5, 24), 3)).grad_norm;
     parts = run.net.down.value().to_vector<float>();
   }
-  // Sums of 24 rows in another order: a few 2^-24 of each gradient; Adam's first step is lr sign-like, so weights agree
-  // too.
+  // 24 rows are summed in another order: gradients differ by a few times 2^-24. Adam's first update is nearly
+  // lr sign(gradient), so the weights agree too.
   EXPECT_NEAR(parts_norm / whole_norm, 1, 1e-6);
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-6);
 }
 
-TEST(StepTransaction, ABadMicroBatchIsLeftOutAndTheRestDividedByWhatRemains) {
+TEST(StepTransaction, ABadMicroBatchIsLeftOutAndTheMeanIsOverTheOthers) {
   std::vector<float> with_bad, without;
   double norm_with = 0, norm_without = 0;
   MicroBatches<toy::Batch> all;
@@ -223,7 +223,7 @@ TEST(StepTransaction, ABadMicroBatchIsLeftOutAndTheRestDividedByWhatRemains) {
   EXPECT_EQ(with_bad, without);
 }
 
-TEST(StepTransaction, ABadMicroBatchStopsARunThatIsToStop) {
+TEST(StepTransaction, ABadMicroBatchStopsARunWithOnNanStop) {
   Training run({.state_hash = true, .on_nan = OnNan::kStop});
   MicroBatches<toy::Batch> parts;
   for (const std::uint32_t k : {0u, 1u, 2u}) parts.batches.push_back(toy::batch(k));
@@ -291,7 +291,7 @@ TEST(StepTransaction, NoScaledGradientOutlivesItsStep) {
   }
 }
 
-TEST(StepTransaction, EvaluationUsesAveragesAndLeavesTrainingUnharmed) {
+TEST(StepTransaction, EvaluationUsesAveragesAndDoesNotChangeTraining) {
   Training run(hashed(Policy::bf16()));
   for (std::uint32_t k = 0; k < 5; ++k) run.step(k);
   const std::string before = run.trainer.state_hash();
@@ -308,7 +308,7 @@ TEST(StepTransaction, EvaluationUsesAveragesAndLeavesTrainingUnharmed) {
   EXPECT_NE(run.net.up.value().at(3), run.trainer.ema()->average(0).at(3));
 }
 
-/// Rows through linear, batch norm with ReLU, linear.
+/// Linear, batch norm with ReLU, linear.
 struct NormNet : nn::Module {
   nn::Linear in{{.in = 4, .out = 8}}, head{{.in = 8, .out = 2}};
   nn::BatchNorm2d norm{{.channels = 8, .relu = true}};
@@ -347,18 +347,18 @@ std::vector<float> statistics_after(double init_scale, std::uint32_t steps, std:
   return values;
 }
 
-TEST(StepTransaction, BatchNormStatisticsMoveWithCommitsAlone) {
+TEST(StepTransaction, BatchNormStatisticsChangeOnlyInCommits) {
   std::int64_t aborted = 0, aborted_high = 0;
   const std::vector<float> plain = statistics_after(256, 6, &aborted);
   const std::vector<float> high = statistics_after(0x1p32, 6, &aborted_high);
   EXPECT_EQ(aborted, 1) << "only the infinite input";
   EXPECT_GT(aborted_high, 8);
   for (const float x : plain) EXPECT_TRUE(std::isfinite(x));
-  // The first update is made at another power of two of loss scale: the same but for subnormal halves.
+  // The first update uses another loss scale. Powers of two change only gradients that are subnormal in f16.
   for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(high[i], plain[i], 2e-3);
 }
 
-TEST(StepTransaction, ThreadsDoNotShowInTheState) {
+TEST(StepTransaction, TheStateDoesNotDependOnTheNumberOfThreads) {
   std::string first;
   for (const int threads : {1, 2, 3, 4, 8}) {
     Training run(hashed(Policy::fp16()), threads);

@@ -27,7 +27,8 @@ class Supervise : public testing::Test {
   }
   ~Supervise() override { fs::remove_all(folder_); }
 
-  /// What a child does ends in its exit code: it must not come back into the test.
+  /// Supervises children that run work(number of the child) and end with its result as exit code; a child never returns
+  /// into the test.
   int supervise(const std::function<int(int)>& work, double pause = 0.001) const {
     return amp::supervise({.folder = folder_, .pause = pause, .longest_pause = 2 * pause}, [&](int life) -> int {
       append("lives", std::to_string(life));
@@ -53,7 +54,7 @@ class Supervise : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(Supervise, ARunThatEndsIsNotStartedAgain) {
+TEST_F(Supervise, ARunThatEndsIsNotRestarted) {
   for (const int code : {0, 20, 21, 22, 23, 30, 40}) {
     fs::remove(folder_ / "lives");
     EXPECT_EQ(supervise([&](int) { return code; }), code);
@@ -61,7 +62,7 @@ TEST_F(Supervise, ARunThatEndsIsNotStartedAgain) {
   }
 }
 
-TEST_F(Supervise, WhatDiesIsStartedAgainUntilItEnds) {
+TEST_F(Supervise, AChildThatDiesIsRestartedUntilItEnds) {
   const auto die_in_all_ways = [&](int life) {
     reach(life + 1);
     commit(life + 1);
@@ -74,7 +75,7 @@ TEST_F(Supervise, WhatDiesIsStartedAgainUntilItEnds) {
       case 2: return 70;
       case 3: return 51;
       case 4: return 24;
-      case 5: return 10;  // somebody stopped the child, nobody the supervisor
+      case 5: return 10;  // the child was stopped, but the supervisor was not
       default: break;
     }
     return 0;
@@ -84,7 +85,7 @@ TEST_F(Supervise, WhatDiesIsStartedAgainUntilItEnds) {
   EXPECT_NE(text("events.jsonl").find(R"({"step":1,"kind":"died","what":"killed by signal 9)"), std::string::npos);
 }
 
-TEST_F(Supervise, TheSameStepThreeTimesIsTheEnd) {
+TEST_F(Supervise, GivesUpAfterThreeDeathsAtTheSameStep) {
   EXPECT_EQ(supervise([&](int) -> int {
               reach(17);
               return ::raise(SIGKILL);
@@ -96,13 +97,13 @@ TEST_F(Supervise, TheSameStepThreeTimesIsTheEnd) {
   EXPECT_NE(text("incidents/000000000017/report.json").find("\"kind\":\"crash\""), std::string::npos);
 }
 
-TEST_F(Supervise, ChildrenThatDieBeforeTheyGoOnSayNothingAboutTheStep) {
+TEST_F(Supervise, DeathsBeforeTheResumeDoNotCountForTheStep) {
   reach(17);
   EXPECT_EQ(supervise([&](int life) -> int { return life < 5 ? ::raise(SIGKILL) : 0; }), 0);
   EXPECT_EQ(lives(), 6);
 }
 
-TEST_F(Supervise, ChildrenThatDieWhenTheyHaveGoneOnDo) {
+TEST_F(Supervise, DeathsAfterTheResumeCountForTheStep) {
   reach(17);
   EXPECT_EQ(supervise([&](int) -> int {
               append("events.jsonl", R"({"step":17,"kind":"resumed","what":"resumed from ckpt-000000000017.h5"})");
@@ -112,7 +113,7 @@ TEST_F(Supervise, ChildrenThatDieWhenTheyHaveGoneOnDo) {
   EXPECT_EQ(lives(), 3);
 }
 
-TEST_F(Supervise, AnOrderToStopBetweenTwoLivesIsAPreemption) {
+TEST_F(Supervise, ASignalWhileNoChildRunsEndsWithExitCode10) {
   const pid_t supervisor = ::fork();
   if (supervisor == 0) ::_exit(supervise([&](int) -> int { return ::raise(SIGKILL); }, 3600));
   while (text("events.jsonl").find("\"kind\":\"died\"") == std::string::npos)
@@ -126,7 +127,7 @@ TEST_F(Supervise, AnOrderToStopBetweenTwoLivesIsAPreemption) {
   EXPECT_NE(text("events.jsonl").find("\"kind\":\"stopped\""), std::string::npos);
 }
 
-TEST_F(Supervise, TenDeathsWithoutACheckpointAreTheEndWhereverTheyAre) {
+TEST_F(Supervise, GivesUpAfterTenDeathsWithoutACheckpoint) {
   EXPECT_EQ(supervise([&](int life) {
               reach(100 + life);
               return 70;
@@ -135,7 +136,7 @@ TEST_F(Supervise, TenDeathsWithoutACheckpointAreTheEndWhereverTheyAre) {
   EXPECT_EQ(lives(), 10);
 }
 
-TEST_F(Supervise, AnOrderToStopIsPassedOnAndObeyed) {
+TEST_F(Supervise, ASignalIsPassedOnToTheChild) {
   const pid_t supervisor = ::fork();
   if (supervisor == 0)
     ::_exit(supervise([&](int) -> int {

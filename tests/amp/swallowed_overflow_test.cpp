@@ -11,13 +11,14 @@
 #include "binade/autograd/functions/shape.h"
 #include "tests/amp/toy.h"
 
-/// Infinities that a later op makes finite are reported with both ops; those of a mask or of a selection are not.
+/// Infinities that a later op turns into finite numbers are reported with both ops; those of a mask or selection are
+/// not.
 namespace binade::amp {
 namespace {
 
 constexpr auto kInfinity = std::numeric_limits<float>::infinity();
 
-/// A trained net with a user's function between its layers.
+/// A training of a net with a given function between its layers.
 struct UserRun {
   using Function = std::function<Variable(const Variable& h)>;
   Runtime runtime{{.seed = 1, .threads = 1}};
@@ -55,7 +56,7 @@ TEST(SwallowedOverflow, IsReportedOnceWithTheOpThatSwallowsIt) {
   EXPECT_NE(warning.what.find("'tanh'"), std::string::npos) << warning.what;
 }
 
-TEST(SwallowedOverflow, DoesNotHappenInARangeThatHoldsTheValues) {
+TEST(SwallowedOverflow, IsNotReportedIfTheValuesFit) {
   for (const Policy& policy : {Policy::fp32(), Policy::bf16(), Policy::fp16().with("*/mul_scalar", DType::f32)}) {
     UserRun run(saturated, policy);
     run.to(40);
@@ -64,7 +65,7 @@ TEST(SwallowedOverflow, DoesNotHappenInARangeThatHoldsTheValues) {
 }
 
 TEST(SwallowedOverflow, ADivisionByZeroIsReportedInF32Too) {
-  // Without a gradient, because the derivative at the singularity would not be finite.
+  // The quotient is detached, because its derivative at 0 would not be finite.
   UserRun run([](const Variable& h) { return h + tanh(1.0 / relu(h - 1e6).detach()); }, Policy::fp32());
   run.to(40);
   ASSERT_EQ(run.warnings.size(), 1u);
@@ -134,7 +135,7 @@ TEST(SwallowedOverflow, AnInfinityBesideAMaskIsFound) {
   EXPECT_STREQ(forward[found[0].swallower].op, "sigmoid");
 }
 
-TEST(SwallowedOverflow, AStateThatNoRunLeavesBehindIsRefused) {
+TEST(SwallowedOverflow, AnImplausibleStateIsRefused) {
   StateDict bad;
   bad.put("targets", std::string("a/mul\n"));
   bad.put("checks", StateDict::Integers{1, 2});

@@ -26,7 +26,7 @@ double least_forward(const Variable& x, DType dtype) {
   return telemetry.least(Direction::kForward).binades;
 }
 
-TEST(Telemetry, HeadroomCountsBinadesToWhatTheDtypeCannotHold) {
+TEST(Telemetry, HeadroomIsTheNumberOfBinadesToTheEndOfTheRange) {
   const Runtime runtime({.threads = 1});
   EXPECT_DOUBLE_EQ(least_forward(Tensor::full({3}, 0x1p100), DType::f32), 28);
   EXPECT_NEAR(least_forward(Tensor::full({3}, 32760.0).to(DType::f16), DType::f16), 1, 1e-3);
@@ -35,7 +35,7 @@ TEST(Telemetry, HeadroomCountsBinadesToWhatTheDtypeCannotHold) {
   EXPECT_EQ(least_forward(Tensor::full({3}, std::nan("")), DType::f32), -kInfinity);
 }
 
-TEST(Telemetry, AValueThatRoundsToInfinityHasNoHeadroomAndOneThatDoesNotHas) {
+TEST(Telemetry, OnlyValuesThatRoundToInfinityHaveMinusInfiniteHeadroom) {
   for (const auto& [dtype, limit] : {std::pair{DType::f16, 65520.0}, {DType::bf16, 0x1.ffp127}}) {
     const float below = std::nextafter(static_cast<float>(limit), 0.0f);
     Observation seen{.low = std::bit_cast<std::uint32_t>(below)};
@@ -47,7 +47,7 @@ TEST(Telemetry, AValueThatRoundsToInfinityHasNoHeadroomAndOneThatDoesNotHas) {
   }
 }
 
-TEST(Telemetry, AMaskIsNoOverflowAndWhatIsUnderItIs) {
+TEST(Telemetry, AMaskIsNoOverflowButAMaskedInfinityIs) {
   const Runtime runtime({.threads = 1});
   const auto least = [](float logit, float mask) {
     Telemetry telemetry;
@@ -59,13 +59,13 @@ TEST(Telemetry, AMaskIsNoOverflowAndWhatIsUnderItIs) {
     return telemetry.least(Direction::kForward).binades;
   };
   const auto inf = std::numeric_limits<float>::infinity();
-  EXPECT_GT(least(1, -inf), 15);  // the weights, of which 1 is the largest
+  EXPECT_GT(least(1, -inf), 15);  // of the attention weights, whose largest is 1
   EXPECT_EQ(least(inf, -inf), -kInfinity);
-  EXPECT_EQ(least(-inf, -inf), -kInfinity);  // a row in which everything is masked
+  EXPECT_EQ(least(-inf, -inf), -kInfinity);  // a fully masked row
   EXPECT_EQ(least(std::nanf(""), -inf), -kInfinity);
 }
 
-TEST(Telemetry, AnAttemptForgetsTheNonFiniteOneBefore) {
+TEST(Telemetry, ANonFiniteAttemptDoesNotAffectTheNext) {
   const Runtime runtime({.threads = 1});
   Telemetry telemetry;
   const ObserverScope watched(telemetry);
@@ -92,8 +92,8 @@ TEST(Telemetry, EveryStepNamesTheOpNearestToOverflow) {
   EXPECT_LT(result.backward_headroom.binades, 16) << "gradients are multiplied by 65536";
 }
 
-/// A user's op of plain loops, in and out of recompute: the same words as from kernels.
-TEST(Telemetry, AUsersOpIsSeenToo) {
+/// The results of a user's op, which uses no kernel of Binade, are scanned for their maximum.
+TEST(Telemetry, AUsersOpIsObserved) {
   const Runtime runtime({.threads = 1});
   Telemetry telemetry;
   const ObserverScope watched(telemetry);
@@ -106,7 +106,7 @@ TEST(Telemetry, AUsersOpIsSeenToo) {
   EXPECT_EQ(telemetry.least(Direction::kBackward).op, "fragile");
 }
 
-TEST(Telemetry, EveryModuleAnswersForItsOwnOps) {
+TEST(Telemetry, HeadroomIsReportedByModule) {
   const Runtime runtime({.threads = 1});
   toy::Two model;
   nn::assign_paths(model);
@@ -134,7 +134,7 @@ TEST(Telemetry, EveryModuleAnswersForItsOwnOps) {
   EXPECT_EQ(telemetry.by_module()[0].backward, kInfinity) << "what the attempt before left is forgotten";
 }
 
-TEST(Telemetry, NothingIsLeftOfALongerTape) {
+TEST(Telemetry, RecordsOfALongerTapeAreDropped) {
   const Runtime runtime({.threads = 1});
   const auto watch = [](Telemetry& telemetry, const Tensor& x, int ops) {
     telemetry.begin();

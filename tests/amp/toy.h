@@ -13,7 +13,7 @@
 #include "binade/optim/adam.h"
 #include "binade/optim/sgd.h"
 
-/// A two-layer network with a running statistic, a loss and a fault to plant: enough for every path of a step.
+/// A two-layer network with a running statistic, a loss and faults that tests can plant, for tests of training steps.
 namespace binade::amp::toy {
 
 /// mean((y - target)^2), f32.
@@ -39,7 +39,7 @@ struct SquaredError {
   }
 };
 
-/// y = x; backward turns gradients above `limit` into NaN, as a fused kernel may turn an overflow (inf - inf).
+/// y = x. Backward turns gradients above `limit` into NaN, as a fused kernel may do with an overflow (inf - inf).
 struct Fragile {
   struct Params {
     double limit = std::numeric_limits<double>::infinity();
@@ -91,7 +91,7 @@ struct Net : nn::Module {
   }
 };
 
-/// Modules with paths, and a buffer.
+/// A network of two modules, which have paths, and a buffer.
 struct Two : nn::Module {
   nn::Linear first{{.in = 4, .out = 16}}, second{{.in = 16, .out = 2}};
   nn::Buffer seen{Tensor::zeros({4})};
@@ -108,7 +108,7 @@ struct Batch {
   io::BatchOrigin origin{};
 };
 
-/// Batch k of a fixed regression task.
+/// Returns batch k of a regression task.
 inline Batch batch(std::uint32_t k, std::int64_t rows = 8) {
   Batch b{random({rows, 4}, 1000 + k), Tensor::zeros({rows, 2})};
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -133,7 +133,7 @@ inline void set_gradient_inf(const Variable& v) {
   state.grad_defined = true;
 }
 
-/// Runtime, network, optimizer and trainer in one.
+/// A Runtime with a network, an optimizer and a trainer.
 struct Training {
   Runtime runtime;
   Net net;

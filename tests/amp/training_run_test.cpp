@@ -46,7 +46,7 @@ RunOptions run_options(const ScratchFolder& folder) {
       .folder = folder.path("run"), .steps = kSteps, .checkpoint_every = 2, .checkpoint_minutes = 0, .log_every = 1000};
 }
 
-/// The checkpoints of a run with the default save settings.
+/// Options of a run that saves as by default.
 RunOptions plain_options(const ScratchFolder& folder, std::int64_t steps) {
   return {.folder = folder.path("run"), .steps = steps, .log_every = 1000};
 }
@@ -55,7 +55,7 @@ std::int64_t newest_checkpoint(const ScratchFolder& folder) {
   return io::find_newest_checkpoint(folder.path("run/checkpoints")).step;
 }
 
-/// A user's whole program. Leaves the loop without a word after `cut` steps, as a killed process does.
+/// A user's whole program. Leaves the loop after `cut` steps without saving, as a killed process does.
 std::string program(const RunOptions& options, std::int64_t cut = -1) {
   Training net(trainer_options());
   auto loader = make_loader();
@@ -82,7 +82,7 @@ TEST(TrainingRun, AUsersLoopResumesToTheSameBits) {
   EXPECT_EQ(program(parts), hash) << "a finished run is done at once";
 }
 
-TEST(TrainingRun, KilledBeforeItsFirstCheckpointItBeginsAgain) {
+TEST(TrainingRun, BeginsAgainIfKilledBeforeTheFirstCheckpoint) {
   const ScratchFolder folder;
   RunOptions whole = run_options(folder);
   whole.folder = folder.path("whole");
@@ -92,7 +92,7 @@ TEST(TrainingRun, KilledBeforeItsFirstCheckpointItBeginsAgain) {
   EXPECT_EQ(folder.read("run/metrics.jsonl"), folder.read("whole/metrics.jsonl"));
 }
 
-TEST(TrainingRun, NeverBeginsAgainWhereCheckpointsWereLost) {
+TEST(TrainingRun, RefusesToBeginIfAllCheckpointsAreDamaged) {
   const ScratchFolder folder;
   program(run_options(folder), 5);
   for (const auto& file : std::filesystem::directory_iterator(folder.path("run/checkpoints")))
@@ -100,7 +100,7 @@ TEST(TrainingRun, NeverBeginsAgainWhereCheckpointsWereLost) {
   EXPECT_THROW(program(run_options(folder)), NoCheckpointError);
 }
 
-TEST(TrainingRun, WithoutResumingAFolderThatHoldsARunIsNotTouched) {
+TEST(TrainingRun, RefusesAFolderThatHoldsARunUnlessResumed) {
   const ScratchFolder folder;
   program(run_options(folder), 5);
   const std::string before = folder.read("run/metrics.jsonl");
@@ -133,7 +133,7 @@ TEST(TrainingRun, ASignalEndsTheLoopWithTheStateCommitted) {
   EXPECT_EQ(io::find_newest_checkpoint(options.folder + "/checkpoints").step, 4);
 }
 
-TEST(TrainingRun, ATerminalThatIsClosedEndsTheLoopWithTheStateCommitted) {
+TEST(TrainingRun, SighupEndsTheLoopWithTheStateCommitted) {
   const ScratchFolder folder;
   Training net(trainer_options());
   auto loader = make_loader();
@@ -146,7 +146,7 @@ TEST(TrainingRun, ATerminalThatIsClosedEndsTheLoopWithTheStateCommitted) {
   EXPECT_EQ(newest_checkpoint(folder), 4);
 }
 
-TEST(TrainingRun, ADamagedWeightHasACheckpointToGoBackToWhereNobodySaidWhenToSave) {
+TEST(TrainingRun, ADamagedWeightRollsBackWithDefaultSaves) {
   const ScratchFolder folder;
   const auto train = [&](const char* name, std::vector<std::string> inject) {
     TrainerOptions options = trainer_options();
@@ -165,7 +165,7 @@ TEST(TrainingRun, ADamagedWeightHasACheckpointToGoBackToWhereNobodySaidWhenToSav
   EXPECT_NE(folder.read("harmed/events.jsonl").find("back to step "), std::string::npos);
 }
 
-TEST(TrainingRun, WeightsOfLongAgoMendADamagedOneThoughTheirLossIsFarFromTodays) {
+TEST(TrainingRun, ADamagedWeightRollsBackToAnOldCheckpointWithAHigherLoss) {
   const ScratchFolder folder;
   TrainerOptions options = trainer_options();
   options.schedule = optim::Schedule::constant(0.02);
@@ -181,7 +181,7 @@ TEST(TrainingRun, WeightsOfLongAgoMendADamagedOneThoughTheirLossIsFarFromTodays)
   EXPECT_TRUE(run.step(toy::batch(0), closure).rolled_back());
 }
 
-TEST(TrainingRun, AStepThatEndsTheRunLeavesTheStepsBeforeItSaved) {
+TEST(TrainingRun, TheStateIsSavedBeforeAnIncidentEndsTheRun) {
   const ScratchFolder folder;
   TrainerOptions options = trainer_options();
   options.on_nan = OnNan::kStop;
@@ -195,7 +195,7 @@ TEST(TrainingRun, AStepThatEndsTheRunLeavesTheStepsBeforeItSaved) {
   EXPECT_EQ(newest_checkpoint(folder), 300);
 }
 
-TEST(TrainingRun, AStateThatIsToBlameItselfIsNotSavedWhenItEndsTheRun) {
+TEST(TrainingRun, ACorruptedStateIsNotSavedWhenItEndsTheRun) {
   const ScratchFolder folder;
   TrainerOptions options = trainer_options();
   options.on_nan = OnNan::kStop;
@@ -210,7 +210,7 @@ TEST(TrainingRun, AStateThatIsToBlameItselfIsNotSavedWhenItEndsTheRun) {
   EXPECT_LT(newest_checkpoint(folder), 30);
 }
 
-TEST(TrainingRun, ARunThatIsDoneIsSavedBeforeItIsEvaluated) {
+TEST(TrainingRun, AFinishedRunIsSavedBeforeTheLastEvaluation) {
   const ScratchFolder folder;
   Training net(trainer_options());
   auto loader = make_loader();
@@ -225,7 +225,7 @@ TEST(TrainingRun, ARunThatIsDoneIsSavedBeforeItIsEvaluated) {
   EXPECT_EQ(newest_checkpoint(folder), kSteps);
 }
 
-TEST(TrainingRun, TheSaveAfterTheLastEvaluationTakesThePlaceOfTheOneBeforeIt) {
+TEST(TrainingRun, TheSaveAfterTheLastEvaluationReplacesTheSaveBeforeIt) {
   const ScratchFolder folder;
   Training net(trainer_options());
   auto loader = make_loader();
@@ -255,7 +255,7 @@ class RefusingDisk final : public io::ForwardingFileOps {
   std::atomic<int> times_;
 };
 
-TEST(TrainingRun, TheLastSaveIsTriedAgainWhereTheDiskRefusesIt) {
+TEST(TrainingRun, AFailedLastSaveIsTriedAgain) {
   const ScratchFolder folder;
   RunOptions options = run_options(folder);
   options.checkpoint_every = 0;
@@ -268,7 +268,7 @@ TEST(TrainingRun, TheLastSaveIsTriedAgainWhereTheDiskRefusesIt) {
       << folder.read("run/events.jsonl");
 }
 
-TEST(TrainingRun, ALastSaveThatStaysRefusedIsAStorageErrorInTheEnd) {
+TEST(TrainingRun, ALastSaveThatKeepsFailingIsAStorageError) {
   const ScratchFolder folder;
   RunOptions options = run_options(folder);
   options.checkpoint_every = 0;
@@ -278,7 +278,7 @@ TEST(TrainingRun, ALastSaveThatStaysRefusedIsAStorageErrorInTheEnd) {
   EXPECT_THROW(program(options), StorageError);
 }
 
-TEST(TrainingRun, ASaveThatFailsEndsARunOnlyWhereThatIsAsked) {
+TEST(TrainingRun, AFailedSaveEndsARunOnlyWithSaveFailureStop) {
   const ScratchFolder folder;
   for (const SaveFailure answer : {SaveFailure::kContinue, SaveFailure::kStop}) {
     const bool stops = answer == SaveFailure::kStop;
@@ -314,19 +314,21 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-TEST(TrainingRun, LogsThatCannotBeWrittenEndNoRun) {
+TEST(TrainingRun, LogsThatCannotBeWrittenDoNotEndTheRun) {
   const ScratchFolder folder;
   RunOptions options = plain_options(folder, 3);
   options.folder = folder.path("probe");
   program(options);
   const std::uintmax_t checkpoint = std::filesystem::file_size(folder.path("probe/checkpoints/ckpt-000000000003.h5"));
-  options = plain_options(folder, static_cast<std::int64_t>(checkpoint / 40));  // a step's lines are longer than that
+  options = plain_options(
+      folder, static_cast<std::int64_t>(
+                  checkpoint / 40));  // so that the logs, which have more than 40 bytes per step, exceed the limit
   options.evaluate = []() -> Evaluation { return {.numbers = {{"val_loss", 1.0}}, .sample = "Once upon"}; };
   options.save_patience = 0;
   folder.write("run/samples", "in the way of a folder");
   testing::internal::CaptureStderr();
   {
-    const FileSizeLimit limit(2 * checkpoint);  // the checkpoint grows with the histories in it
+    const FileSizeLimit limit(2 * checkpoint);  // twice, because checkpoints grow with the histories in them
     program(options);
   }
   const std::string words = testing::internal::GetCapturedStderr();
@@ -340,7 +342,7 @@ TEST(TrainingRun, LogsThatCannotBeWrittenEndNoRun) {
   }
 }
 
-TEST(TrainingRun, AnIncidentOfAStepThatIsMadeAgainHasItsOwnFolder) {
+TEST(TrainingRun, ASecondIncidentOfAStepHasItsOwnFolder) {
   const ScratchFolder folder;
   TrainerOptions trainer = trainer_options();
   trainer.accumulate = 1;
@@ -373,7 +375,7 @@ TEST(TrainingRun, AnIncidentOfAStepThatIsMadeAgainHasItsOwnFolder) {
   EXPECT_FALSE(std::filesystem::exists(folder.path("run/incidents/000000000013-3")));
 }
 
-TEST(TrainingRun, ASignalAfterASkippedBatchWaitsForTheStep) {
+TEST(TrainingRun, ASignalAfterASkippedBatchResumesToTheSameBits) {
   const ScratchFolder folder;
   const auto train = [&](const std::string& name, bool stop) {
     TrainerOptions trainer = trainer_options();
@@ -403,9 +405,9 @@ TEST(TrainingRun, ASignalAfterASkippedBatchWaitsForTheStep) {
   EXPECT_TRUE(folder.read(std::string("parts") + last) == folder.read(std::string("whole") + last));
 }
 
-TEST(TrainingRun, AnEvaluationThatASignalCutsOffIsMadeUp) {
+TEST(TrainingRun, AnInterruptedEvaluationIsRepeatedByTheResumedRun) {
   const ScratchFolder folder;
-  /// Evaluates every three steps; a signal comes while step `cut` is evaluated.
+  /// Evaluates every three steps; a signal interrupts the evaluation after step `cut`.
   const auto train = [&](const std::string& name, std::int64_t cut) {
     Training net(trainer_options());
     auto loader = make_loader();
@@ -436,9 +438,9 @@ TEST(TrainingRun, AnEvaluationThatASignalCutsOffIsMadeUp) {
   }
 }
 
-TEST(TrainingRun, TheBestCheckpointIsTheOneOfTheBestScore) {
+TEST(TrainingRun, TheCheckpointWithTheBestScoreIsKept) {
   const ScratchFolder folder;
-  // Resumed with more steps each time: every run commits at its end, however fast the disk is.
+  // Each run resumes the one before with two more steps, so that each of these steps has a checkpoint.
   for (std::int64_t steps = 2; steps <= 12; steps += 2) {
     Training net(trainer_options());
     auto loader = make_loader();
@@ -463,7 +465,7 @@ TEST(TrainingRun, TheBestCheckpointIsTheOneOfTheBestScore) {
   EXPECT_NE(folder.read("run/metrics.jsonl").find("{\"step\":4,\"val_dice\":0.9}"), std::string::npos);
 }
 
-TEST(TrainingRun, AStepThatCannotBeCommittedIsWrittenDownAndThrown) {
+TEST(TrainingRun, AnAbortedStepIsLoggedAndThrown) {
   const ScratchFolder folder;
   TrainerOptions options = trainer_options();
   options.on_nan = OnNan::kStop;
@@ -485,13 +487,13 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST(TrainingRun, HeadroomIsWrittenOfSampledStepsAndOfThoseWithAnIncident) {
+TEST(TrainingRun, HeadroomIsLoggedForSampledStepsAndIncidents) {
   const ScratchFolder folder;
   TrainerOptions stopping = trainer_options();
   stopping.on_nan = OnNan::kStop;
   Training net(stopping);
   RunOptions options = run_options(folder);
-  options.steps = 800;  // every fourth step is sampled
+  options.steps = 800;  // of 800 steps, every fourth is sampled
   TrainingRun run(net.trainer, options);
   run.begin();
   const auto closure = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
@@ -504,7 +506,7 @@ TEST(TrainingRun, HeadroomIsWrittenOfSampledStepsAndOfThoseWithAnIncident) {
   EXPECT_EQ(lines[2], "{\"step\":7,\"incident\":true,\"headroom\":{\"\":[\"-inf\",\"inf\"]}}");
 }
 
-TEST(TrainingRun, TimingTellsWhatCheckpointsTookFromTheSteps) {
+TEST(TrainingRun, TimingRecordsTheStallOfCheckpoints) {
   const ScratchFolder folder;
   RunOptions options = run_options(folder);
   options.checkpoint_every = 8;
@@ -516,7 +518,7 @@ TEST(TrainingRun, TimingTellsWhatCheckpointsTookFromTheSteps) {
   EXPECT_EQ(io::load_checkpoint(folder.path("run/checkpoints/ckpt-000000000009.h5")).info.state_hash, hash);
 }
 
-TEST(TrainingRun, WhatAnEvaluationShowsIsKept) {
+TEST(TrainingRun, SamplesOfAnEvaluationAreWritten) {
   const ScratchFolder folder;
   Training net(trainer_options());
   auto loader = make_loader();
@@ -533,7 +535,7 @@ TEST(TrainingRun, WhatAnEvaluationShowsIsKept) {
   }
 }
 
-/// Steps of the toy with evaluations that come to `score`; what is left, and the report of step 6.
+/// The final state of a run whose evaluations return `score`, and the incident report of step 6.
 struct Judged {
   StateDict state;
   std::string report;
@@ -556,7 +558,7 @@ Judged judged(const ScratchFolder& folder, const std::string& name, bool evaluat
   return {net.trainer.state(), std::filesystem::exists(folder.path(report)) ? folder.read(report) : ""};
 }
 
-TEST(TrainingRun, AnEvaluationThatIsNotFiniteIsAWarningAndTrainingIsUnharmed) {
+TEST(TrainingRun, ANonFiniteEvaluationIsAWarningAndDoesNotChangeTraining) {
   const ScratchFolder folder;
   const Judged plain = judged(folder, "plain", false, {});
   const Judged bad = judged(folder, "bad", true, [](Training& net, std::int64_t step) {

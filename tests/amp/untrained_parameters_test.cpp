@@ -9,11 +9,11 @@
 #include "binade/autograd/functions/shape.h"
 #include "tests/amp/toy.h"
 
-/// Parameters without a gradient are reported once, with the reason; healthy pauses are not.
+/// Parameters without a gradient are reported once, with the reason, unless they pause as in healthy runs.
 namespace binade::amp {
 namespace {
 
-/// Three layers; `spare` is called only if the loss does so.
+/// Three layers, of which `spare` is called by some of the losses only.
 struct Net : nn::Module {
   nn::Linear first{{.in = 4, .out = 16}}, second{{.in = 16, .out = 2}}, spare{{.in = 4, .out = 2}};
   void visit(nn::Visitor& v) override {
@@ -150,7 +150,7 @@ TEST(UntrainedParameters, AResumedRunReportsTheSame) {
   EXPECT_TRUE(warnings(200).empty()) << "it was reported before";
 }
 
-TEST(UntrainedParameters, AStateThatNoRunLeavesBehindIsRefused) {
+TEST(UntrainedParameters, AnImplausibleStateIsRefused) {
   StateDict bad;
   bad.put("steps", StateDict::Integers{1});
   bad.put("longest", StateDict::Integers{1, 2});

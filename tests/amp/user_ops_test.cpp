@@ -25,14 +25,15 @@
 #include "tests/amp/lab.h"
 #include "tests/amp/preflight_cases.h"
 
-// Judgements follow what an op states, never how it is called: a user's op may bear the name of one of Binade's.
+// Pre-flight and diagnosis judge an op by the facts in its description, never by its name: a user's op may have the
+// name of one of Binade's ops.
 namespace binade::amp {
 namespace {
 
 using preflight_cases::Case;
 using preflight_cases::Features;
 
-/// y = factor x of input 0, in any number of inputs and under the name of Binade's `Op`. States nothing else.
+/// y = factor x, where x is the first of any number of inputs. Has the name of Binade's `Op` and states no facts.
 template <class Op>
 struct Named {
   struct Params {
@@ -83,7 +84,7 @@ PreflightReport preflight(const std::function<Variable(Features&)>& loss, const 
   return preflight_cases::preflight(c);
 }
 
-TEST(UserOps, WithTheNamesOfBuiltInOnesPreflightClaimsNothing) {
+TEST(UserOps, WithNamesOfBuiltInOpsCauseNoFindings) {
   for (const Policy& policy : {Policy::fp32(), Policy::fp16()})
     for_each_name([&](auto op) {
       using Op = decltype(op);
@@ -98,8 +99,8 @@ TEST(UserOps, WithTheNamesOfBuiltInOnesPreflightClaimsNothing) {
     });
 }
 
-/// mean(x^2) - mean(x)^2 by its names alone, each op of one input.
-TEST(UserOps, WithTheNamesOfAOnePassVarianceAreNone) {
+/// Ops with the names of those of mean(x^2) - mean(x)^2, which compute something else.
+TEST(UserOps, WithTheNamesOfAOnePassVarianceCauseNoFinding) {
   const PreflightReport report = preflight([](Features& m) {
     const Variable x = m.forward(Variable(rows()));
     const Variable squares = apply_one<Named<ops::Mean>>({}, {apply_one<Named<ops::Square>>({}, {x})});
@@ -109,7 +110,7 @@ TEST(UserOps, WithTheNamesOfAOnePassVarianceAreNone) {
   EXPECT_TRUE(report.findings.empty()) << told(report);
 }
 
-/// The second step's result of the op is infinite.
+/// Runs two steps; in the second one the result of the op is infinite.
 template <class Op>
 Diagnosis diagnosis() {
   toy::Lab lab({.precision = Policy::fp32()});
@@ -144,7 +145,7 @@ TEST(UserOps, ADiagnosisDoesNotDependOnTheName) {
   });
 }
 
-// ---- what a user's op may state, and what follows ------------------------------------------------------------------
+// ---- facts that a user's op may state ------------------------------------------------------------------
 
 /// y = c / (b - 1) of the inputs a, b, c: singular in input 1.
 struct Middle {
@@ -161,10 +162,10 @@ struct Middle {
   }
 };
 
-TEST(UserOps, ASingularityIsSoughtInTheInputThatItWasStatedOf) {
+TEST(UserOps, AStatedSingularityIsCheckedInItsInput) {
   const auto report = [](double shift_of_a, double shift_of_b) {
     return preflight([=](Features& m) {
-      const Variable x = relu(m.forward(Variable(rows())));  // 0 or more
+      const Variable x = relu(m.forward(Variable(rows())));  // at least 0
       return mean(apply_one<Middle>({}, {x + shift_of_a, x + shift_of_b, x}));
     });
   };
@@ -179,13 +180,13 @@ struct Wrong : Named<Nameless> {
   static constexpr OpInfo info{.name = "wrong", .singularities = {{.input = 7, .at = 0}}};
 };
 
-TEST(UserOps, OneThatIsStatedOfAnInputThatIsNotThereIsIgnored) {
+TEST(UserOps, ASingularityOfAMissingInputIsIgnored) {
   const PreflightReport report = preflight(
       [](Features& m) { return mean(apply_one<Wrong>({}, {m.forward(Variable(rows()))})); });
   EXPECT_TRUE(report.findings.empty()) << told(report);
 }
 
-/// Sigmoid, under another name; with a range stated or without.
+/// A sigmoid under another name, which states its range if `stated`.
 template <bool stated>
 struct Squash {
   struct Params {
@@ -203,7 +204,7 @@ struct Squash {
   }
 };
 
-TEST(UserOps, AStatedRangeSaysWhatComesOut) {
+TEST(UserOps, AStatedRangeIsUsed) {
   const auto found = [](auto op, double least) {
     const PreflightReport report = preflight(
         [=](Features& m) { return mean(log(apply_one<decltype(op)>({least}, {m.forward(Variable(rows()))}))); });
@@ -219,7 +220,7 @@ struct Angle {
   struct Params {
     double unit = 1;
   };
-  static ValueRange range(const RangeInputs& in, const Params& p) {  // stands before info
+  static ValueRange range(const RangeInputs& in, const Params& p) {  // must be declared before info
     return {p.unit * std::acos(std::min(in[0].high, 1.0)), p.unit * std::acos(std::max(in[0].low, -1.0))};
   }
   static constexpr OpInfo info{.name = "angle",
@@ -239,7 +240,7 @@ struct Angle {
   }
 };
 
-TEST(UserOps, TheExampleOfTheDocumentation) {
+TEST(UserOps, TheExampleOfTheDocumentationIsFound) {
   const auto report = [](double limit) {
     return preflight([=](Features& m) {
       const Variable cosine = clamp(m.forward(Variable(rows())), -limit, limit);
@@ -256,7 +257,7 @@ TEST(UserOps, TheExampleOfTheDocumentation) {
   EXPECT_NEAR(singularity_distance(call, read).binades, std::log2(0.01 / 1e-18), 1e-3);
 }
 
-/// A loss of one's own: mean((x - t)^2), whose targets are probabilities.
+/// A user's loss, mean((x - t)^2), which states that its targets are probabilities.
 struct OwnLoss : toy::SquaredError {
   static constexpr OpInfo info{.name = "own_loss",
                                .inputs = "x, targets",
@@ -265,7 +266,7 @@ struct OwnLoss : toy::SquaredError {
                                .targets = {0, 1}};
 };
 
-TEST(UserOps, TargetsOutsideOfThoseStatedAreFound) {
+TEST(UserOps, TargetsOutsideOfTheStatedRangeAreFound) {
   const auto report = [](float target) {
     return preflight([=](Features& m) {
       return apply_one<OwnLoss>({}, {m.forward(Variable(rows())), Variable(Tensor::full({8, 16}, target))});
@@ -278,7 +279,7 @@ TEST(UserOps, TargetsOutsideOfThoseStatedAreFound) {
   EXPECT_EQ(bad.findings[0].what, "a target of the batch is 255, wanted 0 to 1");
 }
 
-/// max(x, 0) of the scores plus a mask: an op that takes masks.
+/// max(scores + mask, 0): an op that accepts masks in the inputs `masks`.
 template <std::uint32_t masks>
 struct Hide {
   struct Params {};
@@ -298,7 +299,7 @@ struct Hide {
   }
 };
 
-TEST(UserOps, AMaskIsLegalInTheInputsThatSaySo) {
+TEST(UserOps, AMaskIsLegalInTheStatedInputs) {
   const auto found = [](auto op) {
     const PreflightReport report = preflight([](Features& m) {
       Tensor mask = Tensor::zeros({8, 16});

@@ -8,7 +8,7 @@
 #include "tests/optim/muon.h"
 #include "tests/optim/rmsprop.h"
 
-/// Optimizers outside of Binade, and groups of parameters, in runs with a Trainer.
+/// Optimizers that users write, and groups of parameters, in runs with a Trainer.
 namespace binade::amp {
 namespace {
 
@@ -28,7 +28,7 @@ struct UserRun {
   StepResult step(std::uint32_t k) { return step(toy::batch(k)); }
 };
 
-/// Ten steps at once, and with a new process after five, must end with the same bits. The loss must fall.
+/// Expects that ten steps give the same bits whether or not the run is resumed after five, and that the loss falls.
 template <class Optimizer, class Options>
 void expect_to_resume(const Options& options, bool averages_itself = false) {
   for (const char* precision : {"fp32", "fp16", "bf16", "pure-bf16"}) {
@@ -142,7 +142,7 @@ TEST(UserOptimizers, AnUpdateThatOverflowsLeavesNoTrace) {
   UserRun<user::Rmsprop> run(user::RmspropOptions{.lr = 0.01}, {.on_nan = OnNan::kStop});
   run.step(0);
   const std::string before = run.trainer.state_hash();
-  // The gradient is finite, its square is not.
+  // The gradient is finite in f32, but its square is not.
   const auto loss = [&](const toy::Batch& b) { return toy::loss(run.net, b) * 1e22; };
   EXPECT_THROW(run.trainer.step(toy::batch(1), loss), NumericError);
   EXPECT_EQ(run.trainer.state_hash(), before);
@@ -173,7 +173,7 @@ TEST(UserOptimizers, AnErrorInAnUpdateLeavesNoTrace) {
   EXPECT_TRUE(step().committed);
 }
 
-TEST(UserOptimizers, ChangedGroupsAreTold) {
+TEST(UserOptimizers, ChangedGroupsAreReported) {
   StateDict saved;
   {
     UserRun<optim::AdamW> run(optim::AdamWOptions{.groups = {{.match = "up.*", .lr_factor = 0.5}}}, {});
@@ -202,7 +202,7 @@ std::vector<std::string> rules_found(PreflightReport report) {
   return rules;
 }
 
-TEST(UserOptimizers, PreflightJudgesEveryGroupAndNoUnknownRule) {
+TEST(UserOptimizers, PreflightChecksEveryGroupAndSkipsUnknownRules) {
   using Rules = std::vector<std::string>;
   const auto loss_of = [](toy::Net& net) { return [&net](const toy::Batch& b) { return toy::loss(net, b); }; };
   {

@@ -2,10 +2,10 @@
 
 #include "binade/nn/module.h"
 
-// A program of somebody's own, compiled with debug information, for the test of places in the source.
+// A user's program, compiled with debug information, for source_place_test.cpp.
 namespace somebody {
 
-/// y = log(x) of a layer's result.
+/// y = log(layer(x)).
 struct LogNet : binade::nn::Module {
   binade::nn::Module* layer = nullptr;
   void visit(binade::nn::Visitor& v) override;

@@ -15,7 +15,7 @@
 #include "binade/nn/losses.h"
 #include "tests/amp/toy.h"
 
-/// Warnings as a run shows them: small models, real steps, planted faults.
+/// Warnings in runs of small models with planted faults.
 namespace binade::amp {
 namespace {
 
@@ -39,7 +39,7 @@ struct SequenceRun {
   optim::AdamW optimizer{model, {.lr = 1e-3}};
   Trainer trainer;
   std::int64_t tokens;
-  double shrink = 1;  // of the loss
+  double shrink = 1;  // factor of the loss
   std::vector<Warning> warnings;
 
   explicit SequenceRun(const TrainerOptions& options, std::int64_t length = 6, bool composed = true)
@@ -62,7 +62,7 @@ TrainerOptions growing_keys(OnNan on_nan) {
                      "scale-weight@step=1,path=attention.key,factor=1.02,every=1"}};
 }
 
-TEST(Warnings, LogitsThatGrowAreNamedLongBeforeTheyOverflow) {
+TEST(Warnings, GrowingLogitsAreReportedLongBeforeTheyOverflow) {
   SequenceRun run(growing_keys(OnNan::kStop));
   EXPECT_THROW(run.to(800), NumericError);
   ASSERT_FALSE(run.warnings.empty());
@@ -95,7 +95,7 @@ TEST(Warnings, TheOpIsComputedInF32BeforeItOverflows) {
   for (const StepResult& result : run.trainer.finished()) EXPECT_FALSE(result.incident.has_value()) << result.step;
 }
 
-TEST(Warnings, AResumedRunSeesTheSame) {
+TEST(Warnings, AResumedRunReportsTheSame) {
   struct Seen {
     std::vector<Warning> warnings;
     StateDict state;
@@ -115,7 +115,7 @@ TEST(Warnings, AResumedRunSeesTheSame) {
   EXPECT_EQ(after.state.numbers("amp/signs/forecast/samples"), whole.state.numbers("amp/signs/forecast/samples"));
 }
 
-TEST(Warnings, AHealthyRunShowsNone) {
+TEST(Warnings, AHealthyRunHasNone) {
   for (const Policy& policy : {Policy::fp32(), Policy::fp16(), Policy::bf16(), Policy::pure_bf16()}) {
     SequenceRun run({.precision = policy});
     run.to(600);
@@ -123,7 +123,7 @@ TEST(Warnings, AHealthyRunShowsNone) {
   }
 }
 
-/// Warnings of 400 steps at a fixed loss scale, with a loss a million times too small.
+/// Returns the warnings of 400 steps at a fixed loss scale, with a loss that is a million times smaller than usual.
 std::vector<Warning> warnings_at_scale(double scale) {
   SequenceRun run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(scale)});
   run.shrink = 1e-6;
@@ -131,7 +131,7 @@ std::vector<Warning> warnings_at_scale(double scale) {
   return run.warnings;
 }
 
-TEST(Warnings, GradientsTooSmallForTheirDtypeAreToldWhereTheyVanish) {
+TEST(Warnings, SilentUnderflowNamesTheOpWhereItBegins) {
   const std::vector<Warning> warnings = warnings_at_scale(1);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].kind, WarningKind::kUnderflow);
@@ -141,7 +141,7 @@ TEST(Warnings, GradientsTooSmallForTheirDtypeAreToldWhereTheyVanish) {
   EXPECT_TRUE(warnings_at_scale(1e6).empty());
 }
 
-TEST(Warnings, AMeasuredScaleOverflowsInNoFirstStep) {
+TEST(Warnings, AMeasuredLossScaleDoesNotOverflowInTheFirstStep) {
   for (const double loss_factor : {1e-4, 1.0, 1e4}) {
     SequenceRun measured({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::measured()});
     measured.shrink = loss_factor;
@@ -156,7 +156,7 @@ TEST(Warnings, AMeasuredScaleOverflowsInNoFirstStep) {
   }
 }
 
-TEST(Warnings, AMeasurementLeavesNoTrace) {
+TEST(Warnings, MeasuringTheLossScaleLeavesNoTrace) {
   const auto hash = [](const std::optional<LossScaleOptions>& scale) {
     SequenceRun run({.precision = Policy::fp32(), .loss_scale = scale});
     run.to(5);
@@ -165,7 +165,7 @@ TEST(Warnings, AMeasurementLeavesNoTrace) {
   EXPECT_EQ(hash(LossScaleOptions::measured()), hash(std::nullopt));
 }
 
-/// A network whose loss divides by what the data hold: it shrinks by a fifth with each step.
+/// A network whose loss contains a division by a number in the batch, which shrinks by a fifth in each step.
 struct Quotient {
   Runtime runtime{{.seed = 3, .threads = 1}};
   nn::Linear model{{.in = 4, .out = 2}};
@@ -187,7 +187,7 @@ struct Quotient {
   }
 };
 
-TEST(Warnings, ADivisorThatShrinksIsNamedBeforeItReachesItsPole) {
+TEST(Warnings, AShrinkingDivisorIsReportedBeforeItReachesTheSingularity) {
   Quotient run({.precision = Policy::fp32()});
   const auto pole = static_cast<std::int64_t>(std::log(1e-18) / std::log(0.8));  // step 186
   run.to(pole);
@@ -201,7 +201,7 @@ TEST(Warnings, ADivisorThatShrinksIsNamedBeforeItReachesItsPole) {
   EXPECT_EQ(std::ranges::count(run.warnings, WarningKind::kSingularity, &Warning::kind), 1);
 }
 
-TEST(Warnings, AttentionThatNarrowsIsNamedLongBeforeItsLogitsOverflow) {
+TEST(Warnings, AttentionCollapseIsReportedLongBeforeTheLogitsOverflow) {
   SequenceRun run(growing_keys(OnNan::kStop), 16);
   EXPECT_THROW(run.to(800), NumericError);
   const std::int64_t overflow = run.trainer.finished().back().step;
@@ -213,7 +213,7 @@ TEST(Warnings, AttentionThatNarrowsIsNamedLongBeforeItsLogitsOverflow) {
   EXPECT_GT(warning->steps_left, 0);
 }
 
-TEST(Warnings, AttentionEntropyIsToldEvery4thStepByEitherAttention) {
+TEST(Warnings, AttentionEntropyIsMeasuredInEvery4thStepForBothAttentions) {
   for (const bool composed : {true, false}) {
     SequenceRun run({.precision = Policy::fp32()}, 16, composed);
     run.to(9);
@@ -227,7 +227,7 @@ TEST(Warnings, AttentionEntropyIsToldEvery4thStepByEitherAttention) {
   }
 }
 
-TEST(Warnings, GradientsThatTheirHistoryDoesNotExplainAreTold) {
+TEST(Warnings, GrowingGradientsAreReported) {
   SequenceRun run({.precision = Policy::fp32(), .clip_norm = 1});
   run.to(200);
   EXPECT_TRUE(run.warnings.empty());
@@ -241,7 +241,7 @@ TEST(Warnings, GradientsThatTheirHistoryDoesNotExplainAreTold) {
   EXPECT_EQ(run.warnings[1].direction, "backward");
 }
 
-TEST(Warnings, ALearningRateOfZeroIsReportedUnlessAScheduleOnlyPassesIt) {
+TEST(Warnings, ALearningRateOfZeroIsReportedUnlessItLastsOneStep) {
   const auto warnings = [](const optim::Schedule& schedule, std::int64_t steps) {
     SequenceRun run({.precision = Policy::fp32(), .schedule = schedule});
     run.to(steps);
@@ -256,7 +256,7 @@ TEST(Warnings, ALearningRateOfZeroIsReportedUnlessAScheduleOnlyPassesIt) {
   EXPECT_EQ(warnings(optim::Schedule::linear(1e-3, 30, 0, 10), 60).size(), 1u) << "the schedule ended before the run";
 }
 
-TEST(Warnings, TheChangeOfWeightsIsToldEvery50Steps) {
+TEST(Warnings, TheSizeOfUpdatesIsMeasuredInEvery50thStep) {
   SequenceRun run({.precision = Policy::fp32()});
   run.to(100);
   const std::vector<StepResult> results = run.trainer.finished();

@@ -14,16 +14,17 @@
 #include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
 
-// The derivative of a layer's activation in the product that makes its gradient (GradSink::activation_derivative), and
-// what that layer gave, made again instead of kept (OpContext::save_input). `together` takes both ways, `apart`
-// neither.
+// Two consecutive linear layers, `up` with an activation and `down`. The data gradient of `down` is multiplied by the
+// activation derivative as the product stores it (GradSink::activation_derivative), and the input of `down` is
+// recomputed instead of saved (OpContext::save_input). `together` uses both; an op between the layers (`apart`)
+// disables both.
 namespace binade {
 namespace {
 
 constexpr std::int64_t kRows = 37, kWidth = 24, kHidden = 70;
 constexpr Activation kActivations[] = {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh};
 
-/// y = x, in the same memory.
+/// y = x, in the memory of x. Between two layers, it disables the fusion.
 struct Pass {
   struct Params {};
   static constexpr OpInfo info{.name = "pass", .precision = PrecisionClass::kAsIs};
@@ -41,7 +42,7 @@ Tensor values(const Shape& shape, std::uint64_t tag, DType dtype = DType::f32) {
   return Tensor::from(x, shape).to(dtype);
 }
 
-/// What `down` gave for its x and what `up` got.
+/// Records the gradient that `down` computed for its input, and the gradient that `up` received.
 struct Between final : TapeObserver {
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
                       const Observation& observed) override {
@@ -82,7 +83,7 @@ struct Mlp {
 
 class DerivativeInProduct : public ::testing::Test {};
 
-/// Gradients of `run`'s result, whose shape is that of x, in `dtype`.
+/// Runs forward and backward under a policy for `dtype`. Returns the gradients of x and the parameters.
 std::vector<Tensor> gradients(const Mlp& mlp, DType dtype, const std::function<Variable(const Mlp&)>& run,
                               Between* between = nullptr) {
   const PolicyScope policy(is_half(dtype) ? PrecisionPolicy{.low = dtype} : PrecisionPolicy{});
@@ -101,14 +102,14 @@ void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want
     EXPECT_EQ(std::memcmp(got[i].raw(), want[i].raw(), want[i].bytes()), 0) << i;
 }
 
-TEST_F(DerivativeInProduct, HasTheBitsOfAPassOfItsOwnInF32) {
+TEST_F(DerivativeInProduct, HasTheBitsOfASeparatePassInF32) {
   for (const Activation activation : kActivations)
     for (const DType dtype : {DType::f32, DType::f64})
       expect_same(gradients(Mlp(dtype, activation), dtype, together), gradients(Mlp(dtype, activation), dtype, apart));
 }
 
-/// Nobody but this test holds what `up` gave once `down` has read it, where backward can make it again to the bit.
-TEST_F(DerivativeInProduct, WhatADownLayerReadIsKeptOnlyWhereItCannotBeMadeAgain) {
+/// After the forward of `down`, the tape no longer holds the result of `up` if backward can recompute it.
+TEST_F(DerivativeInProduct, TheInputOfTheSecondLayerIsSavedOnlyIfItCannotBeRecomputed) {
   const auto keeps = [](DType dtype, Activation activation, const std::function<Variable(const Variable&)>& between) {
     const Mlp mlp(dtype, activation);
     const PolicyScope policy(is_half(dtype) ? PrecisionPolicy{.low = dtype} : PrecisionPolicy{});
@@ -128,9 +129,9 @@ TEST_F(DerivativeInProduct, WhatADownLayerReadIsKeptOnlyWhereItCannotBeMadeAgain
   EXPECT_TRUE(keeps(DType::f32, Activation::kRelu, as_it_is)) << "its derivative is taken of y itself";
 }
 
-/// The weight's gradient is one of what `down` read, to the bit: its other factor does not depend on who applies the
-/// derivative.
-TEST_F(DerivativeInProduct, WhatIsMadeAgainIsWhatTheDownLayerRead) {
+/// The weight gradient of `down` depends on the recomputed input, and not on the place where the derivative is applied.
+/// Equal bits show that the recomputed input equals the one that forward read.
+TEST_F(DerivativeInProduct, TheRecomputedInputHasTheBitsOfTheOriginal) {
   for (const Activation activation : kActivations)
     for (const DType dtype : {DType::f16, DType::bf16})
       for (const bool fp8 : {false, true}) {
@@ -147,7 +148,7 @@ TEST_F(DerivativeInProduct, WhatIsMadeAgainIsWhatTheDownLayerRead) {
       }
 }
 
-TEST_F(DerivativeInProduct, InHalvesALayerWithAGeluIsALayerAndAGelu) {
+TEST_F(DerivativeInProduct, In16BitsAFusedGeluEqualsASeparateGelu) {
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const bool trained : {true, false}) {
       const PolicyScope policy(PrecisionPolicy{.low = dtype});
@@ -163,8 +164,8 @@ TEST_F(DerivativeInProduct, InHalvesALayerWithAGeluIsALayerAndAGelu) {
     }
 }
 
-/// Of the sum before it is rounded: half a unit in the last place and what the sum itself is off.
-TEST_F(DerivativeInProduct, IsRoundedOnceInHalves) {
+/// The product is multiplied by the derivative before rounding: the error is half an ulp and the error of the sum.
+TEST_F(DerivativeInProduct, IsRoundedOnceIn16Bits) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const Mlp mlp(dtype);
     Between between;
@@ -191,8 +192,9 @@ TEST_F(DerivativeInProduct, IsRoundedOnceInHalves) {
   }
 }
 
-/// Whatever stands between takes the way that needs nothing of the two: `down` gives the gradient of its own x.
-TEST_F(DerivativeInProduct, IsLeftToItsLayerWhereAnythingStandsBetween) {
+/// With a second reader, another layer or a recomputed segment in between, `down` returns the gradient of its input,
+/// and `up` multiplies by the derivative itself.
+TEST_F(DerivativeInProduct, IsNotFusedIfAnotherOpIsInBetween) {
   const auto given = [](const std::function<Variable(const Mlp&)>& run) {
     Between between;
     gradients(Mlp(DType::f32), DType::f32, run, &between);
@@ -218,8 +220,8 @@ TEST_F(DerivativeInProduct, IsLeftToItsLayerWhereAnythingStandsBetween) {
       << "a recomputed layer";
 }
 
-/// A layer that is promoted reads a cast of the other's result.
-TEST_F(DerivativeInProduct, IsLeftToItsLayerWhereACastStandsBetween) {
+/// A promoted layer reads a cast of the other layer's result.
+TEST_F(DerivativeInProduct, IsNotFusedIfACastIsInBetween) {
   Between between;
   const Mlp mlp(DType::bf16);
   {
@@ -231,7 +233,7 @@ TEST_F(DerivativeInProduct, IsLeftToItsLayerWhereACastStandsBetween) {
   EXPECT_EQ(between.got.to_vector<float>(), between.given.to(DType::bf16).to_vector<float>());
 }
 
-TEST_F(DerivativeInProduct, ARecomputedSegmentHasTheBitsOfOneThatIsNot) {
+TEST_F(DerivativeInProduct, ARecomputedSegmentHasTheSameBits) {
   for (const DType dtype : {DType::f32, DType::bf16})
     expect_same(
         gradients(Mlp(dtype), dtype,
@@ -239,8 +241,8 @@ TEST_F(DerivativeInProduct, ARecomputedSegmentHasTheBitsOfOneThatIsNot) {
         gradients(Mlp(dtype), dtype, together));
 }
 
-/// Whose part it is, is asked of each pass anew.
-TEST_F(DerivativeInProduct, APassOverARetainedGraphDecidesForItself) {
+/// Each backward pass decides anew which op multiplies by the derivative.
+TEST_F(DerivativeInProduct, EachPassOverARetainedGraphDecidesAnew) {
   const Mlp mlp(DType::f32), other(DType::f32);
   const Tensor g = values({kRows, kWidth}, 5);
   const Variable h = mlp.up(), y = mlp.down(h), both = y + linear(h, Variable(Tensor::zeros({kWidth, kHidden})));
@@ -249,8 +251,9 @@ TEST_F(DerivativeInProduct, APassOverARetainedGraphDecidesForItself) {
   expect_same(mlp.gradients(), other.gradients());
 }
 
-/// An infinite gradient stays visible at the layer that made it: times a derivative of 0 it is a NaN.
-TEST_F(DerivativeInProduct, AnInfinityIsSeenWhereItIsMade) {
+/// An infinite gradient stays non-finite when it is multiplied by the derivative, so that `down` is found as the first
+/// bad op: infinity times a derivative of 0 is NaN.
+TEST_F(DerivativeInProduct, AnInfinityIsReportedAtTheOpThatComputedIt) {
   for (const double z : {-50.0, 3.0}) {
     Mlp mlp(DType::f32);
     mlp.up_bias = Variable(Tensor::full({kHidden}, z), true);

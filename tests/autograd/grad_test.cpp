@@ -32,7 +32,7 @@ using test::error_of;
 
 using testing::leaf;
 
-/// y = a b with a derivative of its own.
+/// y = a b, a user's op with a derivative.
 struct SmoothProduct : testing::Product {
   static constexpr OpInfo info = testing::Product::info;
   static Variables derivative(const RecordedCall& call) {
@@ -49,7 +49,7 @@ class Grad : public ::testing::Test {
   Runtime runtime_{{.seed = 1, .threads = 2}};
 };
 
-TEST_F(Grad, IsTheGradientOfBackwardAndLeavesStoredGradientsAlone) {
+TEST_F(Grad, EqualsBackwardAndDoesNotChangeStoredGradients) {
   const Variable x = noise({5, 4}, 1, DType::f32), w = noise({3, 4}, 2, DType::f32);
   backward(sum(linear(x, w)));
   const std::vector<float> stored = w.grad().to_vector<float>();
@@ -63,7 +63,7 @@ TEST_F(Grad, IsTheGradientOfBackwardAndLeavesStoredGradientsAlone) {
   EXPECT_EQ(got[1].value().to_vector<float>(), x.grad().to_vector<float>());
 }
 
-TEST_F(Grad, StopsAtResultsOfOpsAndSumsOverOutputs) {
+TEST_F(Grad, AcceptsResultsOfOpsAsInputsAndSumsOverOutputs) {
   const Variable x = leaf({2, 3}), h = square(x), y = sum(h * h), z = sum(x);
   const Variables g = grad({y, z}, {h, x}, {.retain_graph = true});
   EXPECT_EQ(g[0].value().to_vector<float>(), (std::vector<float>{8, 18}));
@@ -95,7 +95,7 @@ TEST_F(Grad, APenaltyReachesParametersThroughBackward) {
   EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{2, -64, 24}));             // 8 x w^2
 }
 
-TEST_F(Grad, OpsOfUsersHaveDerivativesOrAreRefusedByNameAndPath) {
+TEST_F(Grad, UserOpsWithoutADerivativeAreRefusedByNameAndPath) {
   const Variable a = leaf({2, 3}), b = leaf({5, 7});
   const Variable g = grad(sum(square(apply_one<SmoothProduct>({}, {a, b}))), a, {.create_graph = true});
   EXPECT_EQ(grad(sum(g), b).value().to_vector<float>(), (std::vector<float>{40, 84}));  // 4 a b
@@ -141,7 +141,7 @@ TEST_F(Grad, AChangedParameterIsAnError) {
   EXPECT_NE(error_of([&] { grad(z, a, {.create_graph = true}); }).find("was changed after forward"), std::string::npos);
 }
 
-/// Notes the dtype that each matmul and sum stores.
+/// Records the dtype in which each matmul and sum stores its result.
 struct Dtypes : TapeObserver {
   std::vector<std::string> stored;
   void after_forward(const OpCall& call, std::span<const Tensor>, Tensors& out, const Observation&) override {
@@ -164,7 +164,7 @@ TEST_F(Grad, ObeysThePrecisionPolicy) {
   backward(sum(square(g[0])) + sum(square(g[1])));
   EXPECT_EQ(w.grad().dtype(), DType::f32);
 
-  // The same in f64: rounding to bf16 alone may differ.
+  // The same in f64: the results may differ by rounding to bf16 only.
   const PolicyScope exact(PrecisionPolicy{});
   Variables wide;
   for (const Variable& v : {x, w, b}) wide.emplace_back(v.value().to(DType::f64), true);
@@ -186,7 +186,7 @@ void expect_second(const std::function<Variable(const Variables&)>& f, const std
   EXPECT_GT(result.checked, 0);
 }
 
-TEST_F(Grad, SecondDerivativesOfLayersTogether) {
+TEST_F(Grad, SecondDerivativesOfConsecutiveLayersAreRight) {
   const std::vector<Tensor> mlp{test::noise({3, 4}, 1), test::noise({5, 4}, 2), test::noise({5}, 3),
                                 test::noise({2, 5}, 4)};
   for (const Activation activation : {Activation::kGelu, Activation::kGeluTanh, Activation::kRelu})

@@ -10,7 +10,8 @@
 #include "tests/autograd/test_ops.h"
 #include "tests/core/op_check.h"
 
-// Gradients that are added to what is there, and written over what was saved (GradSink::add_to, destination_over).
+// Gradients that an op adds to an existing gradient (GradSink::add_to), or writes over a saved tensor
+// (GradSink::destination_over).
 namespace binade {
 namespace {
 
@@ -21,11 +22,11 @@ using testing::Scale;
 class AddTo : public ::testing::Test {};
 class DestinationOver : public AddTo {};
 
-/// y = factor a + factor b: adds its gradients to what is there.
+/// y = factor (a + b). Backward adds to existing gradients.
 struct Adding {
   struct Params {
     double factor = 1;
-    int* held = nullptr;  ///< counts the gradients that were there
+    int* held = nullptr;  ///< counts the existing gradients that backward added to
   };
   static constexpr OpInfo info{.name = "adding"};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
@@ -41,7 +42,7 @@ struct Adding {
       if (p.held != nullptr) *p.held += sum.holds ? 1 : 0;
       float* to = sum.tensor.mutable_data<float>();
       for (std::int64_t k = 0; k < sum.tensor.numel(); ++k) {
-        const auto g = static_cast<float>(p.factor * gy[0].at(k));  // after what is there was written
+        const auto g = static_cast<float>(p.factor * gy[0].at(k));  // gy is read while `to` is written
         to[k] = sum.holds ? to[k] + g : g;
       }
     }
@@ -55,17 +56,17 @@ Variable ones() { return Variable(Tensor::full({2}, 1)); }
 std::vector<float> grad_of(const Variable& x) { return x.grad().to_vector<float>(); }
 Tensor cotangent() { return Tensor::from(std::vector<float>{1, 10}, {2}); }
 
-TEST_F(AddTo, ALeafThatIsUsedThriceIsWrittenOnceAndAddedToTwice) {
+TEST_F(AddTo, ALeafWithThreeUsesIsWrittenOnceAndAddedToTwice) {
   int held = 0;
   const Variable x = leaf({1, 2});
   const Variable y = adding(adding(x, ones(), 2, &held), x, 3, &held);
   backward(adding(y, x, 5, &held), cotangent());
-  // The first to come is y's last use; activations that one op reads have nothing waiting.
+  // Backward begins with the last use of x. Activations that only one op reads have no gradient to add to.
   EXPECT_EQ(held, 2);
   EXPECT_EQ(grad_of(x), (std::vector<float>{5 + 15 + 30, 50 + 150 + 300}));
 }
 
-TEST_F(AddTo, TheStorageOfALeafStaysAndItsVersionRises) {
+TEST_F(AddTo, ALeafGradientKeepsItsStorageAndIncrementsItsVersion) {
   int held = 0;
   const Variable x = leaf({1, 2});
   backward(adding(x, ones(), 2, &held), cotangent());
@@ -78,7 +79,7 @@ TEST_F(AddTo, TheStorageOfALeafStaysAndItsVersionRises) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{5, 50}));
 }
 
-TEST_F(AddTo, OneVariableTwiceInOneOpIsNotAddedToByIt) {
+TEST_F(AddTo, AnOpThatReadsAVariableTwiceDoesNotAddToItsGradient) {
   int held = 0;
   const Variable x = leaf({1, 2});
   backward(adding(x, x, 2, &held), cotangent());
@@ -88,7 +89,7 @@ TEST_F(AddTo, OneVariableTwiceInOneOpIsNotAddedToByIt) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{8, 80}));
 }
 
-TEST_F(AddTo, AWaitingGradientOfAnActivationIsAddedTo) {
+TEST_F(AddTo, APendingGradientOfAnActivationIsAddedTo) {
   int held = 0;
   const Variable x = leaf({1, 2});
   const Variable h = scale(x, 1);
@@ -98,8 +99,8 @@ TEST_F(AddTo, AWaitingGradientOfAnActivationIsAddedTo) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{9, 90}));
 }
 
-/// x + f(x): both branches are handed the gradient that came, and it is not written while the other reads it.
-TEST_F(AddTo, WhatWasHandedToTwoIsNotWritten) {
+/// x + f(x): both branches receive the same gradient tensor, so neither may write into it.
+TEST_F(AddTo, AGradientThatTwoOpsReceiveIsNotWritten) {
   int held = 0;
   const Variable x = leaf({1, 2});
   const Variable h = scale(x, 1);
@@ -107,11 +108,11 @@ TEST_F(AddTo, WhatWasHandedToTwoIsNotWritten) {
   const Variable other = adding(h, ones(), 7, &held);
   backward(h + (branch + other), cotangent());
   EXPECT_EQ(grad_of(x), (std::vector<float>{10, 100}));
-  EXPECT_EQ(held, 1);  // the second branch: what the first one has made is nobody else's
+  EXPECT_EQ(held, 1);  // the second branch adds to the gradient of the first, which only autograd holds
 }
 
-/// The gradient of a leaf as the cotangent of the next pass: an op would read what it adds to.
-TEST_F(AddTo, WhatTheOpReadsIsNotAddedTo) {
+/// The gradient of a leaf is the cotangent of the next pass, so that an op would add to the tensor that it reads.
+TEST_F(AddTo, ACotangentThatTheOpReadsIsNotAddedTo) {
   int held = 0;
   const Variable x = leaf({1, 2});
   backward(scale(x, 1), cotangent());
@@ -129,14 +130,14 @@ TEST_F(AddTo, ARetainedGraphAddsAgain) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{18, 180}));
 }
 
-TEST_F(AddTo, AUsersOpOfDestinationAndSetFindsItsWay) {
+TEST_F(AddTo, OpsWithDestinationAndSetAddToo) {
   const Variable x = leaf({2, 3});
   const Variable h = adding(x, ones(), 1);                                // 3, 4
   backward(adding(testing::product(h, x), scale(h, 5), 2), cotangent());  // 2 (h x + 5 h)
   EXPECT_EQ(grad_of(x), (std::vector<float>{2 * (2 + 3 + 5), 20 * (3 + 4 + 5)}));
 }
 
-/// Keeps what it is told of backward.
+/// Records the gradients that backward reports to observers.
 class Watch final : public TapeObserver {
  public:
   explicit Watch(bool separates) : separates_(separates) {}
@@ -151,7 +152,7 @@ class Watch final : public TapeObserver {
   bool separates_;
 };
 
-TEST_F(AddTo, ObserversSeeTheSumOrEachPartIfTheySay) {
+TEST_F(AddTo, ObserversGetTheSumOrOnRequestEachContribution) {
   for (const bool separates : {false, true}) {
     Watch watch(separates);
     const ObserverScope scope(watch);
@@ -164,8 +165,9 @@ TEST_F(AddTo, ObserversSeeTheSumOrEachPartIfTheySay) {
   }
 }
 
-/// Two layers of one tied weight: the gradient of the one that `bad` names overflows.
-std::string blamed(const std::string& bad, bool nan_before) {
+/// Runs two layers with a shared weight, in which the gradient of layer `bad` overflows. Returns the op that
+/// FirstBadSearch finds; "" for none.
+std::string bad_op_of(const std::string& bad, bool nan_before) {
   const Variable w(Tensor::full({2, 2}, 1e-30), true);
   if (nan_before) {
     w.state()->grad = Tensor::full({2, 2}, std::numeric_limits<double>::quiet_NaN());
@@ -183,14 +185,14 @@ std::string blamed(const std::string& bad, bool nan_before) {
   return found ? found->op + " [" + found->module + "] " + found->direction : "";
 }
 
-TEST_F(AddTo, TheOpWhosePartIsBadIsNamed) {
-  EXPECT_EQ(blamed("first", false), "linear [first] backward");
-  EXPECT_EQ(blamed("second", false), "linear [second] backward");
-  EXPECT_EQ(blamed("neither", false), "");
-  EXPECT_EQ(blamed("neither", true), "");  // what was there before is nobody's of this pass
+TEST_F(AddTo, TheOpWithTheBadContributionIsNamed) {
+  EXPECT_EQ(bad_op_of("first", false), "linear [first] backward");
+  EXPECT_EQ(bad_op_of("second", false), "linear [second] backward");
+  EXPECT_EQ(bad_op_of("neither", false), "");
+  EXPECT_EQ(bad_op_of("neither", true), "");  // no op of this pass computed the existing NaN
 }
 
-/// y = factor x; its gradient is written over x where it may be. `failures`: backward throws after that so many times.
+/// y = factor x. Writes the gradient over x if allowed. Backward then throws, `failures` times.
 struct Over {
   struct Params {
     double factor = 1;
@@ -219,7 +221,7 @@ struct Given final : TapeObserver {
   const void* address = nullptr;
 };
 
-TEST_F(DestinationOver, IsWhatNobodyElseHolds) {
+TEST_F(DestinationOver, IsASavedTensorThatNobodyElseHolds) {
   Given given;
   const ObserverScope scope(given);
   const Variable x = leaf({1, 2});
@@ -235,7 +237,7 @@ TEST_F(DestinationOver, IsWhatNobodyElseHolds) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{6, 60}));
 }
 
-TEST_F(DestinationOver, IsElsewhereWhereSomebodyHoldsIt) {
+TEST_F(DestinationOver, IsAllocatedIfTheSavedTensorIsHeld) {
   const Variable x = leaf({1, 2});
   const Variable h = scale(x, 2);
   const Tensor view = h.value().reshape({2, 1});
@@ -244,7 +246,7 @@ TEST_F(DestinationOver, IsElsewhereWhereSomebodyHoldsIt) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{6, 60}));
 }
 
-TEST_F(DestinationOver, TwoThatSavedOneTensorShareIt) {
+TEST_F(DestinationOver, IsRightIfTwoOpsSavedOneTensor) {
   const Variable x = leaf({1, 2});
   Variable y;
   {
@@ -255,7 +257,7 @@ TEST_F(DestinationOver, TwoThatSavedOneTensorShareIt) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{72, 1440}));
 }
 
-TEST_F(DestinationOver, IsElsewhereWhileTheGraphIsRetained) {
+TEST_F(DestinationOver, IsAllocatedIfTheGraphIsRetained) {
   const Variable x = leaf({1, 2});
   const Variable y = testing::product(over(scale(x, 2)), over(scale(x, 1)));  // 18 x^2
   backward(y, cotangent(), {.retain_graph = true});
@@ -263,15 +265,15 @@ TEST_F(DestinationOver, IsElsewhereWhileTheGraphIsRetained) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{72, 1440}));
 }
 
-/// Half a backward has been: what was saved is gone, and the next one says so.
-TEST_F(DestinationOver, ASecondAttemptIsRefused) {
+/// The first backward has overwritten the saved tensor before it failed; the second one must report this.
+TEST_F(DestinationOver, ASecondBackwardAfterAFailedOneIsRefused) {
   int failures = 1;
   const Variable y = over(scale(leaf({1, 2}), 2), &failures);
   EXPECT_THROW(backward(y, cotangent()), std::runtime_error);
   EXPECT_THROW(backward(y, cotangent()), AutogradError);
 }
 
-TEST_F(DestinationOver, CrossEntropyKeepsLogitsThatSomebodyReads) {
+TEST_F(DestinationOver, CrossEntropyKeepsLogitsThatAreHeld) {
   const Tensor targets = Tensor::from(std::vector<std::int64_t>{1, 0, 2}, {3});
   Tensor x = Tensor::empty({3, 700});
   for (std::int64_t i = 0; i < x.numel(); ++i) x.mutable_data<float>()[i] = static_cast<float>(std::sin(0.37 * i));
@@ -290,8 +292,8 @@ TEST_F(DestinationOver, CrossEntropyKeepsLogitsThatSomebodyReads) {
   EXPECT_EQ(gradient(true), gradient(false));
 }
 
-/// Convolutions and batch norm write gx over the x that they saved: not where the caller can still look at it.
-TEST_F(DestinationOver, ValuesThatTheCallerHoldsStayAsTheyWere) {
+/// Convolutions and batch norm write gx over the saved x, but not if the caller still holds x.
+TEST_F(DestinationOver, ValuesThatTheCallerHoldsAreUnchanged) {
   const Variable image(test::noise({1, 4, 4, 8}, 1, DType::f32), true),
       w(test::noise({8, 3, 3, 8}, 2, DType::f32), true);
   const Variable first = conv2d(image, w, {}, {.padding = 1});
@@ -302,8 +304,8 @@ TEST_F(DestinationOver, ValuesThatTheCallerHoldsStayAsTheyWere) {
   EXPECT_EQ(normed.value().to_vector<float>(), values[1]);
 }
 
-/// The same maths with nothing held: the gradients are those of a pass that may write over nothing.
-TEST_F(DestinationOver, GradientsOverActivationsHaveTheBitsOfOthers) {
+/// The same computation with and without permission to overwrite (a retained graph forbids it) has the same bits.
+TEST_F(DestinationOver, GradientsOverActivationsHaveTheBitsOfGradientsElsewhere) {
   std::vector<float> gradients[2];
   for (const bool retain : {false, true}) {
     const Variable image(test::noise({1, 4, 4, 8}, 1, DType::f32), true),

@@ -29,7 +29,7 @@ TEST_F(Losses, EveryTargetIgnoredIsNanWithZeroGradient) {
   for (const double g : logits.grad().to_vector<double>()) EXPECT_EQ(g, 0);
 }
 
-TEST_F(Losses, AnIgnoredRowMayHoldNan) {
+TEST_F(Losses, AnIgnoredRowMayContainNan) {
   Tensor x = Tensor::zeros({2, 3});
   for (int i = 0; i < 3; ++i) x.mutable_data<float>()[i] = std::numeric_limits<float>::quiet_NaN();
   Variable logits(x, true);
@@ -50,9 +50,9 @@ TEST_F(Losses, ANanLogitReachesLossAndGradient) {
   EXPECT_FALSE(std::isnan(logits.grad().at(0)));
 }
 
-// f16 holds nothing below 6e-8. Here the unscaled gradient is 6e-9: it survives only if the loss scale comes in before
-// the rounding.
-TEST_F(Losses, CrossEntropyScalesItsHalfGradientBeforeRounding) {
+// f16 has no number between 0 and 6e-8. The unscaled gradient here is 6e-9: it stays nonzero only if it is multiplied
+// by the loss scale before it is rounded.
+TEST_F(Losses, CrossEntropyScalesItsF16GradientBeforeRounding) {
   const std::int64_t rows = 1 << 14;
   std::vector<float> values(static_cast<std::size_t>(2 * rows), 0.0f);
   for (std::size_t i = 1; i < values.size(); i += 2) values[i] = -9.25f;
@@ -83,10 +83,10 @@ TEST_F(Losses, BceWithLogitsStaysFiniteWhereProbabilitiesSaturate) {
   const Tensor far = Tensor::from(std::vector<float>{100, -100}, {2}),
                targets = Tensor::from(std::vector<float>{0, 1}, {2});
   EXPECT_FLOAT_EQ(static_cast<float>(bce_with_logits(far, targets).item()), 100.0f);
-  EXPECT_TRUE(std::isinf(bce(sigmoid(far), targets).item()));  // the singularity is seen, not clamped away
+  EXPECT_TRUE(std::isinf(bce(sigmoid(far), targets).item()));  // the singularity gives an infinity and is not clamped
 }
 
-TEST_F(Losses, SoftmaxTakesMinusInfinityAsAMaskAndNanAsNews) {
+TEST_F(Losses, SoftmaxTreatsMinusInfinityAsAMaskAndPropagatesNan) {
   const float inf = std::numeric_limits<float>::infinity();
   const Tensor y = softmax(Tensor::from(std::vector<float>{0, -inf, 0, -inf, -inf, -inf}, {2, 3})).value();
   EXPECT_EQ(y.at(0), 0.5);

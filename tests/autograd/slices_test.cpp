@@ -5,26 +5,26 @@
 #include "tests/autograd/test_ops.h"
 #include "tests/core/op_check.h"
 
-// Concatenations without copies: results laid side by side, and gradients that are channel slices of another
-// (docs/decisions/0033-concat-without-copies.md).
+// Concatenation without copies: results that are adjacent in one tensor, and gradients that are channel slices of
+// another gradient (docs/decisions/0033-concat-without-copies.md).
 namespace binade {
 namespace {
 
 using test::noise;
 using testing::scale;
 
-/// What Adding met in backward.
-struct Met {
-  int slices = 0;   ///< gradients that came as channel slices
-  int held = 0;     ///< gradients that were there and were added to
+/// Counts the gradients that Doubling received and wrote in backward.
+struct Counts {
+  int slices = 0;   ///< received gradients that are channel slices
+  int held = 0;     ///< existing gradients that it added to
   int pitched = 0;  ///< of these, channel slices
 };
 
-/// y = 2 x; takes slices where `slices`, and adds its gradient to what is there.
+/// y = 2 x. Accepts channel slices if `slices`, and adds to an existing gradient.
 template <bool slices>
 struct Doubling {
   struct Params {
-    Met* met = nullptr;
+    Counts* counts = nullptr;
   };
   static constexpr OpInfo info{.name = "doubling", .slices = slices};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params&) {
@@ -32,9 +32,9 @@ struct Doubling {
   }
   static void backward(const OpContext&, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
     const GradSink::Sum sum = gx.add_to(0);
-    p.met->slices += gy[0].contiguous() ? 0 : 1;
-    p.met->held += sum.holds ? 1 : 0;
-    p.met->pitched += sum.tensor.contiguous() ? 0 : 1;
+    p.counts->slices += gy[0].contiguous() ? 0 : 1;
+    p.counts->held += sum.holds ? 1 : 0;
+    p.counts->pitched += sum.tensor.contiguous() ? 0 : 1;
     Tensor to = sum.tensor;
     const Tensor own = testing::Scale::map(gy[0], DType::f32, [](double g) { return 2 * g; });
     const std::int64_t cols = to.shape().cols();
@@ -45,17 +45,17 @@ struct Doubling {
   }
 };
 template <bool slices>
-Variable doubled(const Variable& x, Met& met) {
-  return apply_one<Doubling<slices>>({&met}, {x});
+Variable doubled(const Variable& x, Counts& counts) {
+  return apply_one<Doubling<slices>>({&counts}, {x});
 }
 
 class Slices : public ::testing::Test {
  protected:
   Variable leaf_ = Variable(noise({3, 8}, 1, DType::f32), true);
   Tensor cotangent_ = noise({3, 16}, 2, DType::f32);
-  Met met_;
+  Counts counts_;
 
-  /// What the leaf gets where the gradient of concat({h, 2 (1 h)}) is g, h being the leaf.
+  /// Returns factor times the gradient of the leaf h if the gradient of concat({h, 2 h}) is the cotangent.
   std::vector<float> expected(double factor = 1) const {
     std::vector<float> sum;
     for (std::int64_t r = 0; r < 3; ++r)
@@ -66,51 +66,52 @@ class Slices : public ::testing::Test {
   }
 };
 
-TEST_F(Slices, OfAGradientGoToWhoReadsThemAndDenseCopiesToOthers) {
+TEST_F(Slices, OfAGradientGoToOpsThatAcceptThemAndDenseCopiesToOthers) {
   const Variable h = scale(leaf_, 1);
-  backward(scale(concat({h, doubled<true>(scale(h, 1), met_)}), 1), cotangent_);
-  EXPECT_EQ(met_.slices, 1);
+  backward(scale(concat({h, doubled<true>(scale(h, 1), counts_)}), 1), cotangent_);
+  EXPECT_EQ(counts_.slices, 1);
   EXPECT_EQ(leaf_.grad().to_vector<float>(), expected());
-  met_ = {};
+  counts_ = {};
   leaf_.zero_grad();
   const Variable other = scale(leaf_, 1);
-  backward(scale(concat({other, doubled<false>(scale(other, 1), met_)}), 1), cotangent_);
-  EXPECT_EQ(met_.slices, 0);
+  backward(scale(concat({other, doubled<false>(scale(other, 1), counts_)}), 1), cotangent_);
+  EXPECT_EQ(counts_.slices, 0);
   EXPECT_EQ(leaf_.grad().to_vector<float>(), expected());
 }
 
-/// As a U-Net's: the skip's part waits while its other reader's comes.
-TEST_F(Slices, ThatWaitAreAddedToByWhoCan) {
+/// As in a U-Net: the slice of the skip connection is pending when its other reader adds its gradient.
+TEST_F(Slices, ThatArePendingAreAddedToByOpsThatAcceptThem) {
   for (const bool can : {true, false}) {
-    met_ = {};
+    counts_ = {};
     leaf_.zero_grad();
     const Variable h = scale(leaf_, 1);
-    const Variable once = can ? doubled<true>(h, met_) : doubled<false>(h, met_);
+    const Variable once = can ? doubled<true>(h, counts_) : doubled<false>(h, counts_);
     backward(scale(concat({h, scale(once, 1)}), 1), cotangent_);
-    EXPECT_EQ(met_.held, can ? 1 : 0);
-    EXPECT_EQ(met_.pitched, can ? 1 : 0);
+    EXPECT_EQ(counts_.held, can ? 1 : 0);
+    EXPECT_EQ(counts_.pitched, can ? 1 : 0);
     EXPECT_EQ(leaf_.grad().to_vector<float>(), expected()) << can;
   }
 }
 
-TEST_F(Slices, OfWhatOthersHoldAreNotAddedTo) {
+TEST_F(Slices, OfGradientsThatOthersHoldAreNotAddedTo) {
   const Variable h = scale(leaf_, 1);
   const std::vector<float> before = cotangent_.to_vector<float>();
-  backward(concat({h, scale(doubled<true>(h, met_), 1)}), cotangent_);  // the caller's cotangent, itself
-  EXPECT_EQ(met_.held, 0);
+  backward(concat({h, scale(doubled<true>(h, counts_), 1)}), cotangent_);  // slices of the caller's cotangent
+  EXPECT_EQ(counts_.held, 0);
   EXPECT_EQ(leaf_.grad().to_vector<float>(), expected());
   EXPECT_EQ(cotangent_.to_vector<float>(), before);
 
   leaf_.zero_grad();
   const Variable twice = scale(leaf_, 1);
-  const Variable both = concat({twice, scale(doubled<true>(twice, met_), 1)});
-  backward(both + concat({twice, scale(doubled<true>(twice, met_), 1)}), cotangent_);  // one gradient goes to two
+  const Variable both = concat({twice, scale(doubled<true>(twice, counts_), 1)});
+  backward(both + concat({twice, scale(doubled<true>(twice, counts_), 1)}),
+           cotangent_);  // both concatenations receive one gradient tensor
   EXPECT_EQ(leaf_.grad().to_vector<float>().size(), 24u);
   for (std::size_t i = 0; i < 24; ++i) EXPECT_NEAR(leaf_.grad().to_vector<float>()[i], expected(2)[i], 1e-5) << i;
   EXPECT_EQ(cotangent_.to_vector<float>(), before);
 }
 
-TEST_F(Slices, OfOneVariableTwiceAddUp) {
+TEST_F(Slices, OfAVariableThatIsConcatenatedTwiceAddUp) {
   const Variable h = scale(leaf_, 1);
   backward(scale(concat({h, h}), 1), cotangent_, {.retain_graph = true});
   std::vector<float> sum;
@@ -131,7 +132,7 @@ TEST_F(Slices, GoToLeavesAsCopies) {
   EXPECT_EQ(other.grad().at(0), 2 * cotangent_.at(8));
 }
 
-/// A norm that keeps what it wrote (the ReLU's mask), and what comes beside it.
+/// A batch norm that saves its output for backward (the mask of its ReLU), and a convolution that writes beside it.
 struct Halves {
   std::shared_ptr<ops::ConcatBuffer> buffer = std::make_shared<ops::ConcatBuffer>(16);
   Variable x = Variable(noise({1, 4, 4, 8}, 1, DType::f32), true);
@@ -142,14 +143,14 @@ struct Halves {
   Variable both = concat({left, right});
 };
 
-TEST_F(Slices, WrittenLaterDoNotTouchWhatASiblingSaved) {
+TEST_F(Slices, WrittenLaterDoNotInvalidateASavedSibling) {
   const Halves halves;
   ASSERT_TRUE(halves.both.value().shares_storage_with(halves.left.value()));
   ASSERT_TRUE(halves.both.value().shares_storage_with(halves.right.value()));
   EXPECT_NO_THROW(backward(sum(halves.both)));
 }
 
-TEST_F(Slices, WrittenInPlaceAreFoundByWhoSavedThem) {
+TEST_F(Slices, OverwrittenAfterForwardAreDetectedInBackward) {
   const Halves halves;
   Tensor value = halves.left.value();
   value.fill(1);

@@ -47,7 +47,7 @@ TEST(Tape, GradientsAccumulateOverPassesUntilZeroed) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{7}));
 }
 
-TEST(Tape, GradientStorageKeepsItsAddressOverSteps) {
+TEST(Tape, GradientsKeepTheirAddressAcrossSteps) {
   Variable x = leaf({1, 2});
   backward(product(x, Variable(Tensor::full(Shape{2}, 1))), cotangent({1, 1}));
   const void* address = x.grad().raw();
@@ -66,7 +66,7 @@ TEST(Tape, SecondBackwardIsRefusedUnlessTheGraphIsRetained) {
   EXPECT_THROW(backward(y), AutogradError);
 }
 
-TEST(Tape, InPlaceWriteToASavedTensorIsCaught) {
+TEST(Tape, AnInPlaceWriteToASavedTensorIsAnError) {
   Variable x = leaf({1, 2});
   const Variable y = product(x, leaf({3, 4}));
   x.state()->value.fill(9);
@@ -90,11 +90,11 @@ TEST(Tape, DetachCutsHistory) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{6}));
 }
 
-TEST(Tape, ALossOfManyElementsAsksForACotangent) { EXPECT_THROW(backward(scale(leaf({1, 2}), 1)), ShapeError); }
+TEST(Tape, ALossOfSeveralElementsNeedsACotangent) { EXPECT_THROW(backward(scale(leaf({1, 2}), 1)), ShapeError); }
 
-constexpr int kDeep = 200'000;  // far beyond what a recursive release or traversal survives on an 8 MiB stack
+constexpr int kDeep = 200'000;  // recursion over so many nodes would overflow a stack of 8 MiB
 
-TEST(DeepChain, BackwardIsALoop) {
+TEST(DeepChain, BackwardDoesNotRecurse) {
   const Variable x = leaf({1});
   Variable y = x;
   for (int i = 0; i < kDeep; ++i) y = scale(y, i % 2 ? 2.0 : 0.5);
@@ -102,7 +102,7 @@ TEST(DeepChain, BackwardIsALoop) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{1}));
 }
 
-TEST(DeepChain, ReleaseWithoutBackwardIsALoop) {
+TEST(DeepChain, ReleaseDoesNotRecurse) {
   Variable y = leaf({1});
   for (int i = 0; i < kDeep; ++i) y = scale(y, 1);
   y = Variable();
@@ -119,7 +119,7 @@ TEST(Autocast, LowCopyOfAParameterGivesAnF32Gradient) {
   EXPECT_EQ(grad_of(w), (std::vector<float>{2, 2}));
 }
 
-TEST(Autocast, CastOfAnActivationIsTaped) {
+TEST(Autocast, ACastOfAnActivationIsRecorded) {
   const Variable w = leaf({3});
   const Variable h = scale(w, 2);  // f32 activation
   const PolicyScope scope({.low = DType::bf16, .overrides = {{"product", DType::bf16}}});
@@ -129,7 +129,7 @@ TEST(Autocast, CastOfAnActivationIsTaped) {
   EXPECT_EQ(grad_of(w), (std::vector<float>{24}));
 }
 
-TEST(Recompute, SameBitsSameTapeIndicesLessSaved) {
+TEST(Recompute, HasTheSameBitsAndTapeIndicesAndSavesLess) {
   const auto segment = [](const Variable& x) { return product(scale(x, 3), product(x, x)); };
   const auto run = [&](bool on) {
     step_context().tape_index = 0;
@@ -144,14 +144,14 @@ TEST(Recompute, SameBitsSameTapeIndicesLessSaved) {
   EXPECT_EQ(run(true), run(false));
 }
 
-TEST(Recompute, ParametersInsideTheSegmentGetTheirGradient) {
+TEST(Recompute, ParametersInASegmentGetTheirGradients) {
   const Variable w = leaf({2});
   const Variable y = recompute([&](const Variable& x) { return product(x, w); }, Variable(Tensor::full(Shape{1}, 5)));
   backward(y);
   EXPECT_EQ(grad_of(w), (std::vector<float>{5}));
 }
 
-TEST(Recompute, OfDataAloneIsData) {
+TEST(Recompute, OfDataRequiresNoGradient) {
   const Variable w = leaf({2}), data(Tensor::full(Shape{1}, 5));
   const Variable doubled = recompute([&](const Variable& x) { return scale(x, 2); }, data);
   EXPECT_FALSE(doubled.requires_grad()) << "as without recompute";
@@ -171,7 +171,7 @@ std::string text_of(const std::function<void()>& f) {
   return "nothing was thrown";
 }
 
-TEST(Inputs, AreCountedAndNamedBeforeTheOpRuns) {
+TEST(Inputs, AreCheckedByNumberAndNameBeforeTheOpRuns) {
   const ModulePathScope scope("decoder.0.up");
   const Variable x = leaf({1, 2});
   EXPECT_EQ(text_of([&] { matmul(x, Variable()); }),
@@ -184,10 +184,10 @@ TEST(Inputs, AreCountedAndNamedBeforeTheOpRuns) {
             "linear [decoder.0.up]: wanted the inputs (x, w, bias?), got 2 of them");
   EXPECT_EQ(text_of([&] { concat(std::vector<Variable>{}); }),
             "concat [decoder.0.up]: wanted the inputs (x...), got 0 of them");
-  EXPECT_EQ(linear(Tensor::full({1, 2}, 1), Tensor::full({3, 2}, 1)).shape(), (Shape{1, 3}));  // bias? may be left out
+  EXPECT_EQ(linear(Tensor::full({1, 2}, 1), Tensor::full({3, 2}, 1)).shape(), (Shape{1, 3}));  // the bias is optional
 }
 
-TEST(UserOp, AContainerThatFindsNoMemoryIsTheOpsLackOfMemory) {
+TEST(UserOp, BadAllocBecomesAnOutOfMemoryErrorWithTheOp) {
   const auto words = [](Direction direction) -> std::string {
     try {
       Variable y;
@@ -207,7 +207,7 @@ TEST(UserOp, AContainerThatFindsNoMemoryIsTheOpsLackOfMemory) {
   EXPECT_EQ(words(Direction::kBackward), kWanted);
 }
 
-TEST(UserOp, CarriesTheModulePathInItsErrors) {
+TEST(UserOp, ErrorsContainTheModulePath) {
   const ModulePathScope scope("decoder.0.up");
   EXPECT_EQ(where("scale").to_string(), "scale [decoder.0.up]");
 }

@@ -5,7 +5,7 @@
 
 namespace binade::testing {
 
-/// y = factor x. A user's op, as docs/user-ops.md shows one.
+/// y = factor x, the op of docs/user-ops.md.
 struct Scale {
   struct Params {
     double factor = 1;
@@ -25,7 +25,7 @@ struct Scale {
   }
 };
 
-/// y = x, in a direction for which there is no memory.
+/// y = x. Throws std::bad_alloc in one direction (forward or backward).
 struct Starved {
   struct Params {
     Direction direction = Direction::kForward;

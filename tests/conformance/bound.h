@@ -13,7 +13,7 @@
 
 namespace binade::conformance {
 
-/// The distance between neighboring numbers of `dtype` around `value`.
+/// Returns the distance between neighboring numbers of `dtype` around `value`.
 inline double ulp_of(double value, DType dtype) {
   const DTypeRange range = range_of(dtype);
   int exponent = 0;
@@ -21,13 +21,14 @@ inline double ulp_of(double value, DType dtype) {
   return std::ldexp(1.0, exponent - 1 - range.mantissa_bits);
 }
 
-/// The largest |value| that still rounds to a finite number of `dtype`.
+/// Returns the largest magnitude that rounds to a finite number of `dtype`.
 inline double overflow_of(DType dtype) {
   const DTypeRange range = range_of(dtype);
   return range.largest + ulp_of(range.largest, dtype) / 2;
 }
 
-/// What the op's contract allows around an exact result: its ulp, and n 2^-24 sum|ab| for what it added up.
+/// Returns the error that an op's contract allows: its ulps of the exact result and, if it sums n terms with
+/// magnitudes |ab|, n 2^-24 sum |ab|.
 inline double bound_of(const Numerics& numerics, DType dtype, double exact, double terms, double magnitude) {
   if (!std::isfinite(exact)) return 0;
   const double ulp = is_half(dtype) ? numerics.ulp_half : numerics.ulp_f32;
@@ -35,7 +36,8 @@ inline double bound_of(const Numerics& numerics, DType dtype, double exact, doub
   return ulp * ulp_of(exact, dtype) + (std::isfinite(sum) ? sum : 0);
 }
 
-/// Whether `got` is what `exact` rounds to within `bound`; same NaN, same infinity.
+/// Returns true if `got` differs from `exact`, rounded to `dtype`, by at most `bound`. NaN and infinities must be
+/// equal.
 inline bool agrees(double got, double exact, double bound, DType dtype) {
   if (std::isnan(exact)) return std::isnan(got);
   if (std::isinf(exact)) return got == exact;
@@ -43,7 +45,7 @@ inline bool agrees(double got, double exact, double bound, DType dtype) {
   return std::abs(got - exact) <= bound;
 }
 
-/// The largest error of one comparison as a share of what is allowed. Where BINADE_ERROR_SIZES is set, the destructor
+/// The largest error of a comparison as a share of the allowed error. If BINADE_ERROR_SIZES is set, the destructor
 /// prints it: "error size OP DTYPE SHARE".
 class ErrorSize {
  public:

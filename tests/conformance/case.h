@@ -11,7 +11,7 @@
 
 namespace binade::conformance {
 
-/// Values of a tensor in double, row-major, with their shape: what references read and write.
+/// Values of a tensor in double, row-major, with their shape. References read and return arrays.
 struct Array {
   Shape shape{};
   std::vector<double> values{};
@@ -19,49 +19,51 @@ struct Array {
   double& operator[](std::int64_t i) { return values[static_cast<std::size_t>(i)]; }
 };
 
-/// What a reference gives: the result, and for ops that add up many terms the bound's second part for each element: how
-/// many terms, and the sum of their magnitudes (empty where there are none).
+/// The result of a reference. If the op sums many terms, also the number of terms of each element and the sum of their
+/// magnitudes, for the error bound (otherwise empty).
 struct Expected {
   std::vector<double> values{};
   std::vector<double> terms{};
   std::vector<double> magnitude{};
-  /// Elements that may as well be NaN: a zero outside of an image may or may not meet a filter's non-finite weight.
-  /// Empty: none.
+  /// Elements that may also be NaN: an implementation may or may not multiply the zeros outside of an image by a
+  /// non-finite weight. Empty: none.
   std::vector<bool> open{};
 };
 
 /// One op on one set of inputs. Every check of the suite runs on every case.
 struct Case {
-  const OpInfo* info{};          ///< the op's contract: its bounds hold
+  const OpInfo* info{};          ///< the op's description, which states the error bound
   std::string name{};            ///< the shape class, "channel_slice": letters, digits, underscores
-  std::vector<Tensor> inputs{};  ///< floating ones in f64; each check rounds them to its dtype
+  std::vector<Tensor> inputs{};  ///< floating-point inputs are f64; each check rounds them to its dtype
   std::function<Variable(const std::vector<Variable>&)> run{};     ///< the user's function, one output
   std::function<Expected(const std::vector<Array>&)> reference{};  ///< in double, independent of the op's own code
-  bool differentiable = true;  ///< gradcheck applies (not where inputs sit on a kink)
-  bool poison = true;  ///< the reference also says what NaN and infinities give (not: its test stands elsewhere)
-  /// Intermediates that the contract rounds to a half on the way, each of the given magnitude
+  bool differentiable = true;  ///< false if an input is at a kink, where gradcheck cannot be used
+  bool poison =
+      true;  ///< true if the reference is right for NaN and infinities too; otherwise another test covers them
+  /// Additional error bound in 16 bits for intermediate results that the contract rounds: this number of half ulps of
+  /// the sum of magnitudes
   double half_roundings = 0;
-  /// A NaN in any element of any floating input reaches the output (not: a branch not taken)
+  /// True if a NaN in any element of a floating-point input must reach the output (false for `where`, for example)
   bool nan_must_show = true;
 
   std::string full_name() const { return std::string(info->name) + "_" + name; }
 
-  /// Whether input i is read in the dtype of a check: cast by the policy, or on a GPU a copy in its 16 bits. References
-  /// are then given what is read, so that its rounding needs no tolerance.
+  /// Returns true if the op reads input i in the dtype of a check: cast by the policy, or on a GPU as a 16-bit copy.
+  /// The reference then gets the rounded values, so that this rounding needs no tolerance.
   bool is_read_in_halves(std::size_t i) const {
     const std::uint32_t on_device = tested_device() == Device::cpu() ? 0 : info->low_on_gpu;
     return i < 32 && ((info->policy_inputs | on_device) >> i & 1u) != 0;
   }
 };
 
-/// Deterministic values in [low, high], different for every tag; no two alike in practice.
+/// Returns values in [low, high], a function of tag and index; practically no two are equal.
 Tensor random(const Shape& shape, std::uint64_t tag, double low = -2, double high = 2);
-/// The same as the last channels of a wider tensor.
+/// Returns the values of random() as the last channels of a wider tensor.
 Tensor random_slice(const Shape& shape, std::uint64_t tag, double low = -2, double high = 2);
-/// Whole numbers in [0, n) as i64.
+/// Returns integers in [0, n) as i64.
 Tensor random_labels(const Shape& shape, std::uint64_t tag, std::int64_t n);
 
-/// A shape as the elementwise suites meet it. At least 12 classes.
+/// A kind of shape for elementwise ops, such as an odd size or a channel slice; there are at least 12.
 struct ShapeClass {
   const char* name{};
   Shape shape{};
@@ -73,13 +75,13 @@ inline Tensor random(const ShapeClass& c, std::uint64_t tag, double low = -2, do
 }
 
 Array array_of(const Tensor& t);
-/// `x` in `dtype`, a channel slice staying one; integer tensors as they are.
+/// Returns `x` converted to `dtype`. A channel slice stays one; integer tensors are unchanged.
 Tensor in_dtype(const Tensor& x, DType dtype);
 
-/// A variable with `x` there, a channel slice staying one.
+/// Returns a variable with a copy of `x` on the device under test. A channel slice stays one.
 Variable variable_of(const Tensor& x, bool with_gradient);
 
-/// Every case of every op: the lists of core/ops/lists.h, and the functions named in registry.cpp.
+/// Returns all cases: those of the ops in core/ops/lists.h, and those of the functions listed in registry.cpp.
 const std::vector<Case>& all_cases();
 
 }  // namespace binade::conformance

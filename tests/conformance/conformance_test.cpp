@@ -20,7 +20,7 @@
 #include "tests/conformance/case.h"
 #include "tests/conformance/levels.h"
 
-// Every op x shape class x dtype, generated: nothing here names an op. See case.h for how an op gets in.
+// Tests of every op x shape class x dtype, generated from the cases (case.h). No test names an op.
 namespace binade::conformance {
 namespace {
 
@@ -30,13 +30,13 @@ class Conformance : public testing::TestWithParam<const Case*> {
  protected:
   const Case& c() const { return *GetParam(); }
 
-  /// Sizes that are there for blocks and partitions; their elements are sampled.
+  /// Returns true for sizes that test the division into blocks; only a sample of their elements is checked.
   bool large() const {
     std::int64_t most = 0;
     for (const Tensor& x : c().inputs) most = std::max(most, x.numel());
     return most > 5000;
   }
-  /// Floating inputs in `dtype`; those that are never read in halves (fp32 parameters) in f32.
+  /// Returns the floating-point inputs in `dtype`; those that the op always reads in f32 (fp32 parameters) in f32.
   std::vector<Tensor> inputs_in(DType dtype) const {
     std::vector<Tensor> inputs;
     for (std::size_t i = 0; i < c().inputs.size(); ++i) {
@@ -50,7 +50,7 @@ class Conformance : public testing::TestWithParam<const Case*> {
     for (const Tensor& x : inputs) arrays.push_back(array_of(x));
     return c().reference(arrays);
   }
-  /// One run in which the op reads and stores `dtype`, whatever its class.
+  /// Runs the op under a policy by which it reads and stores `dtype`, whatever its precision class.
   Variable run(const std::vector<Tensor>& inputs, DType dtype, bool with_gradient = false) const {
     std::vector<Variable> variables;
     for (const Tensor& x : inputs) variables.push_back(variable_of(x, with_gradient));
@@ -81,7 +81,7 @@ class Conformance : public testing::TestWithParam<const Case*> {
   }
 };
 
-TEST_P(Conformance, ForwardStaysWithinItsContract) {
+TEST_P(Conformance, ForwardStaysWithinTheErrorBound) {
   for (const DType dtype : kTrained) {
     const std::vector<Tensor> inputs = inputs_in(dtype);
     const Expected exact = expected_of(inputs);
@@ -91,10 +91,10 @@ TEST_P(Conformance, ForwardStaysWithinItsContract) {
   }
 }
 
-/// Cases where inputs do not sit on a kink.
+/// The differentiable cases: no input is at a kink.
 class ConformanceOfDerivatives : public Conformance {
  protected:
-  /// Gradients in `dtype` against those that `wide` holds.
+  /// Compares gradients in `dtype` with the gradients in f64 that `wide` holds.
   void follows(const std::vector<Variable>& wide, const Tensor& cotangent, DType dtype, std::string_view level) const {
     const double tolerance = dtype == DType::f32   ? 2e-5
                              : dtype == DType::f16 ? 8e-3
@@ -127,24 +127,24 @@ TEST_P(ConformanceOfDerivatives, BackwardIsTheDerivative) {
   EXPECT_TRUE(result.passed) << result.message;
 }
 
-/// gradcheck judges the double form of a derivative; this holds the float and half forms against it. f32: rounding
-/// and sums of 2^-24 each, and 16 times that of the cotangent where a gradient is what cancels to. Halves: what forward
-/// saved was rounded to 2^-11 or 2^-8, and derivatives move with it. f64: each level of the machine against the one
-/// that gradcheck saw, with f32's figures at 2^-53.
-TEST_P(ConformanceOfDerivatives, BackwardInLowPrecisionFollowsDouble) {
+/// gradcheck tests gradients in f64; this test compares the gradients in f32 and 16 bits with them. Tolerances: in f32,
+/// rounding errors of 2^-24 per sum, and 16 times as much of the cotangent for gradients that cancel. In 16 bits, the
+/// tensors that forward saved were rounded to 2^-11 or 2^-8. In f64, each kernel level is compared with the level that
+/// gradcheck tested, with the tolerances of f32 at 2^-53.
+TEST_P(ConformanceOfDerivatives, BackwardInLowPrecisionAgreesWithF64) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
     std::vector<Variable> wide;
     for (const Tensor& x : inputs_in(dtype)) wide.push_back(variable_of(in_dtype(x, DType::f64), true));
     const Variable exact = run(wide, DType::f64);
     if (!exact.requires_grad()) return;
-    const DType stored = run(inputs_in(dtype), dtype).dtype();  // a cast's result is not of `dtype`
+    const DType stored = run(inputs_in(dtype), dtype).dtype();  // may differ from `dtype`, for a cast
     const Tensor cotangent = random(exact.shape(), 77, 0.5, 1.5).to(stored);
     backward(exact, cotangent.to(DType::f64).to(tested_device()));
     at_every_level([&](std::string_view level) { follows(wide, cotangent, dtype, level); });
   }
 }
 
-/// y = x in memory of its own; its gradient is handed on.
+/// y = x in new memory; backward passes the gradient on.
 struct Copy {
   struct Params {};
   static constexpr OpInfo info{.name = "copy"};
@@ -158,8 +158,8 @@ class SeparatesGradients final : public TapeObserver {
   bool separates_gradients() const override { return true; }
 };
 
-/// What an op adds to a gradient that is there, and writes over what it has saved, has the bits of doing neither: every
-/// input is used twice, as a parameter and as an activation that nobody else holds.
+/// Gradients have the same bits if an op adds to an existing gradient or writes over a saved tensor. Every input is
+/// used twice: as a parameter, and as an activation that nobody else holds.
 TEST_P(ConformanceOfDerivatives, GradientsInPlaceHaveTheBitsOfTemporaries) {
   const auto gradients = [&](DType dtype, bool activations, bool apart) {
     std::vector<Variable> leaves;
@@ -194,10 +194,10 @@ TEST_P(ConformanceOfDerivatives, GradientsInPlaceHaveTheBitsOfTemporaries) {
       });
 }
 
-/// Cases whose reference says what NaN and infinities give; the other ops have tests of their own for it.
+/// The cases whose reference is right for NaN and infinities; other tests cover the other ops.
 class ConformanceOfNonFinite : public Conformance {};
 
-TEST_P(ConformanceOfNonFinite, InputsFollowTheFormula) {
+TEST_P(ConformanceOfNonFinite, InputsGiveTheResultsOfTheFormula) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const DType dtype : kTrained)
     for (const double value : {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}) {
@@ -227,11 +227,12 @@ TEST_P(ConformanceOfNonFinite, InputsFollowTheFormula) {
     }
 }
 
-/// What kernels observe while they store (core/observation.h) against the stored values, without apply()'s help. Moves
-/// and results of one element, which apply() reads itself, are left out.
+/// Compares the maxima that kernels observe as they store (core/observation.h) with the stored values. Leaves out ops
+/// that only move values and results of one element, because apply() observes these itself.
 class ConformanceOfObservation : public Conformance {
  protected:
-  /// `seen` is taken before rounding, and may hold what the op keeps for backward: never less than the result.
+  /// Expects that `seen` is at least the largest stored value. It may be larger: it is taken before rounding, and
+  /// may include tensors that the op saves for backward.
   void covers(const Observation& seen, const Tensor& stored, const std::string& what) const {
     if (stored.numel() < 2 || !is_floating(stored.dtype())) return;
     const std::uint32_t word = is_half(stored.dtype()) ? seen.low : seen.wide;
@@ -250,7 +251,7 @@ class ConformanceOfObservation : public Conformance {
   }
 };
 
-TEST_P(ConformanceOfObservation, KernelsSeeWhatTheyStore) {
+TEST_P(ConformanceOfObservation, KernelsObserveTheStoredValues) {
   for (const DType dtype : kTrained)
     for (const bool poisoned : {false, true}) {
       if (poisoned && !c().poison) continue;
@@ -273,7 +274,8 @@ TEST_P(ConformanceOfObservation, KernelsSeeWhatTheyStore) {
         const Tensor cotangent = random(y.shape(), 79).to(y.dtype());
         backward(y, cotangent.to(tested_device()));
         const Observation seen = scope.take().synchronized();
-        // Gradients of weights are read by the verdict (optim/gradient_scan.h); a cotangent may be handed on as it is.
+        // Gradients of weights are not observed, because the verdict reads them (optim/gradient_scan.h). An op may pass
+        // its cotangent on unchanged.
         const Tensor gradient = x[0].requires_grad() ? x[0].grad() : Tensor();
         if (!gradient.defined() || poisoned) return;
         if (gradient.to_vector<double>() == cotangent.to_vector<double>()) return;
@@ -283,7 +285,7 @@ TEST_P(ConformanceOfObservation, KernelsSeeWhatTheyStore) {
     }
 }
 
-/// FNV-1a over the bytes of a contiguous tensor.
+/// Continues an FNV-1a hash with the bytes of a tensor.
 std::uint64_t hash_of(const Tensor& any, std::uint64_t hash) {
   const Tensor t = any.to(Device::cpu()).contiguous_copy();
   const unsigned char* bytes = static_cast<const unsigned char*>(t.raw());
@@ -291,7 +293,7 @@ std::uint64_t hash_of(const Tensor& any, std::uint64_t hash) {
   return hash;
 }
 
-/// A device has its own threads: there it is twice the same.
+/// Thread counts to compare. On a device the number of CPU threads has no effect, so the op runs twice with the same.
 std::vector<int> thread_counts() {
   return tested_device() == Device::cpu() ? std::vector{1, 2, 3, 4, 8} : std::vector{1, 2};
 }
@@ -339,7 +341,7 @@ std::vector<const Case*> observed_cases() {
 INSTANTIATE_TEST_SUITE_P(Ops, ConformanceOfObservation, testing::ValuesIn(observed_cases()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Ops, ConformanceOfNonFinite, testing::ValuesIn(cases_where(&Case::poison)), name_of_case);
 
-/// Kernels are there from the first test on; threads enough that partitions differ.
+/// Creates the Runtime of all tests, with enough threads that the blocks are distributed differently.
 class WithRuntime : public testing::Environment {
  public:
   void SetUp() override {

@@ -5,7 +5,8 @@
 namespace binade::conformance {
 namespace {
 
-/// Index into an operand of shape `from` of the element of `to` with row-major index i, by NumPy's rule.
+/// Returns the index in an operand of shape `from` of the element that NumPy's broadcasting combines with element i of
+/// shape `to`; both indices are row-major.
 std::int64_t source_index(const Shape& from, const Shape& to, std::int64_t i) {
   std::int64_t index = 0, stride = 1;
   for (int d = 1; d <= to.rank(); ++d) {

@@ -8,11 +8,11 @@
 #include "tests/conformance/levels.h"
 #include "tests/conformance/rare_reference.h"
 
-// Every unary op over all 65,536 values of f16 and bf16, against the long double reference rounded once.
+// Compares every unary op for all 65,536 values of f16 and bf16 with a reference in long double, rounded once.
 namespace binade::conformance {
 namespace {
 
-/// Round to nearest even in integers of the last place; written apart from core/float16.h.
+/// Rounds to nearest even in units of the last place, independently of core/float16.h.
 double round_to(Real exact, DType dtype) {
   if (exact != exact || exact == 0) return static_cast<double>(exact);
   const DTypeRange range = range_of(dtype);
@@ -57,7 +57,8 @@ void check_every_value(const typename Op::Params& params, DType dtype) {
       ASSERT_FALSE(exactly) << what();
       ASSERT_LE(std::abs(static_cast<Real>(got) - exact), static_cast<Real>(ulp_of(want, dtype))) << what();
     }
-    // At least 99.9 % correctly rounded: the float in between is wrong by few of its own ulp, 2^-13 of a half's.
+    // At least 99.9 % are rounded correctly: the f32 result before rounding has an error of a few f32 ulps, and an f32
+    // ulp is 2^-13 of an f16 ulp.
     EXPECT_LE(off * 1000, numbers) << Op::info.name << " in " << name_of(dtype) << " at " << level;
   });
 }

@@ -16,15 +16,15 @@ struct ConvSizes {
   Shape x, w;
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1, output_padding = 0;
   bool slice = false;
-  bool into = false;  // y is the last channels of a room of twice as many
+  bool into = false;  // y is written to the last channels of an output view with twice as many
 };
 
 std::int64_t at(const Shape& s, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
   return ((a * s.dim(1) + b) * s.dim(2) + c) * s.dim(3) + d;
 }
 
-/// Every (input pixel, filter tap) pair meets in one output pixel: the convolution gathers, the transposed one
-/// scatters.
+/// Each pair of an input pixel and a filter position contributes to one output pixel: a convolution gathers, a
+/// transposed one scatters.
 Expected conv_reference(const ConvSizes& s, const Shape& y_shape, const Array& x, const Array& w, const Array& bias,
                         bool transposed) {
   const std::size_t n = static_cast<std::size_t>(y_shape.numel());
@@ -37,9 +37,11 @@ Expected conv_reference(const ConvSizes& s, const Shape& y_shape, const Array& x
   };
   const std::int64_t channels = x.shape.dim(3), filters = y_shape.dim(3);
   const std::int64_t in_group = channels / s.groups, out_group = filters / s.groups;
-  const Shape& small = transposed ? x.shape : y_shape;  // the grid that strides
+  const Shape& small = transposed ? x.shape
+                                  : y_shape;  // the grid whose positions advance by the stride in the larger one
   const Shape& wide = transposed ? y_shape : x.shape;
-  // Tap (r, t) of result pixel (p, q) lies in the border: whether its zeros meet the filter is left open.
+  // Filter position (r, t) of result pixel (p, q) is in the padding. An implementation may or may not multiply its
+  // zeros by the filter, so the result may be NaN for a non-finite weight.
   const auto leave_open = [&](std::int64_t b, std::int64_t p, std::int64_t q, std::int64_t r, std::int64_t t) {
     for (std::int64_t k = 0; k < filters; ++k)
       for (std::int64_t c = 0; c < in_group; ++c) {
@@ -122,7 +124,7 @@ void for_windows(const PoolSizes& s, const Shape& x, F&& body) {
         }
 }
 
-/// Weight of input position i for output o along one dimension.
+/// Returns the weight of input position i in output position o, along one dimension.
 double tap(UpsampleMode mode, std::int64_t i, std::int64_t o, std::int64_t in, std::int64_t out) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
   if (mode == UpsampleMode::kNearest)

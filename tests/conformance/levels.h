@@ -9,8 +9,8 @@
 
 namespace binade::conformance {
 
-/// Calls check(level) at every instruction-set level that is built and that this machine runs, the chosen one last;
-/// stops at the first fatal failure. A reference is computed once and holds for all.
+/// Calls check(level) for every kernel level that is built and that this machine supports, the selected one last. Stops
+/// at the first fatal failure.
 template <class F>
 void at_every_level(F&& check) {
   if (tested_device() != Device::cpu()) return check("the device");

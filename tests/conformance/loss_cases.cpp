@@ -8,14 +8,15 @@
 namespace binade::conformance {
 namespace {
 
-/// A mean of n positive terms: float adds n times, and each term has its own error of some ulp.
+/// The expected mean of n terms: f32 adds n times, and each term has an error of a few ulps.
 Expected one_number(Real total, Real magnitude, std::size_t n) {
   return {{static_cast<double>(total)}, {static_cast<double>(n) + 32}, {static_cast<double>(magnitude)}};
 }
 
 template <class Op>
 void add_loss(std::vector<Case>& cases) {
-  // Probabilities and log-probabilities where the loss wants them; 0.05 from the ends, where its derivative is large.
+  // Inputs are probabilities or log-probabilities if the loss expects them, at least 0.05 from the ends of the range,
+  // where the derivative is large.
   const bool probability = std::is_same_v<Op, ops::Bce>, log_probability = std::is_same_v<Op, ops::KlDiv>;
   const double low = probability       ? 0.05
                      : log_probability ? -3
@@ -42,7 +43,8 @@ void add_loss(std::vector<Case>& cases) {
                                const Real term = Reference<Op>::value(params, static_cast<Real>(in[0].values[i]),
                                                                       static_cast<Real>(in[1].values[i]));
                                total += term;
-                               magnitude += std::abs(term) + 4;  // 4: terms are differences of numbers of this size
+                               magnitude += std::abs(term) +
+                                            4;  // 4, because terms are differences of numbers of this size
                              }
                              const Shape& in_shape = in[0].shape;
                              Real divisor = 1;
@@ -104,7 +106,7 @@ std::vector<Case> cross_entropy_cases() {
       const auto dims = s.logits.dims();
       const Shape rows(dims.first(dims.size() - 1));
       Tensor labels = random_labels(rows, 7, s.logits.cols());
-      labels.mutable_data<std::int64_t>()[0] = 0;  // at least one that counts
+      labels.mutable_data<std::int64_t>()[0] = 0;  // so that at least one label is not ignored
       cases.push_back(
           {.info = &ops::CrossEntropy::info,
            .name = std::string(s.name) + (smoothing > 0 ? "_smoothed" : ""),
@@ -112,7 +114,7 @@ std::vector<Case> cross_entropy_cases() {
            .run = [params](const std::vector<Variable>& x) { return cross_entropy(x[0], x[1], params); },
            .reference =
                [params](const std::vector<Array>& in) { return cross_entropy_reference(in[0], in[1], params); },
-           .nan_must_show = false});  // a row that is ignored may hold anything
+           .nan_must_show = false});  // an ignored row may contain NaN
     }
   return cases;
 }

@@ -8,7 +8,7 @@
 #include "tests/conformance/positions.h"
 #include "tests/conformance/registry.h"
 
-// Ops that move values and change none: the reference is where each output element comes from.
+// Ops that only move values: the reference maps each output element to its input element.
 namespace binade::conformance {
 namespace {
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kEps = 1e-3;
 
-/// Normalizes the elements of x that share group_of(i); then weight and bias of channel i % cols.
+/// Normalizes the elements i of x that have the same group_of(i), then applies weight and bias of channel i % cols.
 template <class F>
 Expected normalized(const Array& x, const Array* weight, const Array* bias, bool centered, F&& group_of) {
   const std::int64_t cols = x.shape.cols();
@@ -76,7 +76,7 @@ std::vector<Case> row_norm_cases() {
          .run = [](const std::vector<Variable>& x) { return rms_norm(x[0], x[1], kEps); },
          .reference = [row](const std::vector<Array>& in) { return normalized(in[0], &in[1], nullptr, false, row); },
          .nan_must_show = shows});
-    // The sum is rounded to the stored type before it is normalized.
+    // The sum is rounded to its stored dtype before it is normalized.
     const auto sum_of = [](const Array& a, const Array& b) {
       Array h = a;
       for (std::int64_t i = 0; i < a.shape.numel(); ++i) h[i] = a[i] + b[i];
@@ -107,7 +107,7 @@ std::vector<Case> row_norm_cases() {
   return cases;
 }
 
-/// relu(norm + residual) or norm + residual, from the norm alone.
+/// Returns norm + residual, or its ReLU, given the expected norm.
 Expected with_residual(Expected y, const Array& residual, bool relu) {
   for (std::size_t i = 0; i < y.values.size(); ++i) {
     y.values[i] += residual.values[i];

@@ -8,7 +8,7 @@
 namespace binade::conformance {
 namespace {
 
-/// Adds terms of one result and what bounds its error.
+/// Sums the terms of one result, their magnitudes and their number.
 struct Accumulator {
   double sum = 0, magnitude = 0, terms = 0;
   void add(double a, double b) {
@@ -23,7 +23,7 @@ struct Accumulator {
   }
 };
 
-/// a (batch, m, k) b (batch, k, n); a batch of 1 repeats.
+/// a (batch, m, k) times b (batch, k, n). A batch of 1 is broadcast.
 Expected matmul_reference(const Array& a, const Array& b, bool transpose_a, bool transpose_b) {
   const std::int64_t m = a.shape.dim(transpose_a ? -1 : -2), k = a.shape.dim(transpose_a ? -2 : -1),
                      n = b.shape.dim(transpose_b ? -2 : -1);
@@ -53,7 +53,7 @@ double activated(Activation activation, double z) {
   return z;
 }
 
-/// Channels [begin, begin + count) of x.
+/// Returns channels [begin, begin + count) of x.
 Array channels(const Array& x, std::int64_t begin, std::int64_t count) {
   Array part{x.shape.with_dim(-1, count), {}};
   for (std::int64_t i = 0; i < part.shape.numel(); ++i)
@@ -93,7 +93,8 @@ Expected attention_reference(const AttentionSizes& s, const Array& q, const Arra
           Accumulator total;
           for (std::int64_t j = 0; j < visible; ++j)
             total.add(p[static_cast<std::size_t>(j)] / sum, v[((b * s.keys + j) * s.key_heads + g) * s.width + d]);
-          total.terms += 8 + 2 * static_cast<double>(s.width + 4) * (1 + largest);  // a logit's own error multiplies p
+          total.terms += 8 + 2 * static_cast<double>(s.width + 4) *
+                                 (1 + largest);  // the error of a logit is multiplied by p
           total.push(y);
         }
       }
@@ -142,7 +143,8 @@ std::vector<Case> matmul_cases() {
 
 namespace {
 
-/// w2 activation(x w1^T + b1): whose derivative the second layer's data gradient may be multiplied by on its way out.
+/// Two consecutive layers, w2 activation(x w1^T + b1). The second layer may multiply its data gradient by the
+/// derivative of the activation as it stores it (decision 0034).
 std::vector<Case> linear_behind_linear_cases() {
   struct Sizes {
     const char* name;
@@ -158,7 +160,7 @@ std::vector<Case> linear_behind_linear_cases() {
         for (std::int64_t r = 0; r < s.x.rows(); ++r)
           for (std::int64_t o = 0; o < s.out; ++o) {
             Accumulator sum;
-            double inner = 0;  // what an error of a hidden value comes from
+            double inner = 0;  // magnitude of the terms of a hidden value
             for (std::int64_t h = 0; h < s.hidden; ++h) {
               Accumulator z;
               for (std::int64_t i = 0; i < width; ++i) z.add(in[0][r * width + i], in[1][h * width + i]);
@@ -172,7 +174,7 @@ std::vector<Case> linear_behind_linear_cases() {
           }
         return y;
       };
-      // The second weight is of few enough bits for every dtype: references are given it as it is.
+      // The second weight has few bits, so that every dtype represents it exactly and the reference needs no rounding.
       cases.push_back({.info = &ops::Linear::info,
                        .name = std::string("behind_linear_") + s.name + "_activation" +
                                std::to_string(static_cast<int>(activation)),
@@ -184,7 +186,7 @@ std::vector<Case> linear_behind_linear_cases() {
                            },
                        .reference = reference,
                        .poison = false,
-                       .half_roundings = 2});  // of the sum before a GELU too
+                       .half_roundings = 2});  // one more for the sum before a GELU
     }
   return cases;
 }
@@ -217,14 +219,14 @@ std::vector<Case> linear_cases() {
                        if (in.size() > 2) z.add(1, in[2][o]);
                        z.sum = activated(activation, z.sum);
                        z.terms = 1.13 * z.terms +
-                                 260;  // the steepest derivative of a GELU, and the activation's own ulp
+                                 260;  // the largest derivative of a GELU, and the ulps of the activation
                        z.push(y);
                      }
                    return y;
                  },
              .nan_must_show = in_width > 0 && shape.shape.numel() > 0};
       if (bias) c.inputs.push_back(random(Shape{out}, 3));
-      // The sum is rounded before a GELU, whose derivative is at most 1.13.
+      // A GELU reads the rounded sum; its derivative is at most 1.13.
       if (activation == Activation::kGelu || activation == Activation::kGeluTanh) c.half_roundings = 1.13;
       cases.push_back(std::move(c));
     }
@@ -293,7 +295,7 @@ std::vector<Case> attention_cases() {
          .run = [s](const std::vector<Variable>& x) { return attention(x[0], x[1], x[2], {.causal = s.causal}); },
          .reference = [s](const std::vector<Array>& in) { return attention_reference(s, in[0], in[1], in[2]); },
          .half_roundings = 2});
-  // Queries, keys and values as channels of one input.
+  // Queries, keys and values are channels of one input.
   for (const AttentionSizes& s :
        {AttentionSizes{"packed_one_element", 1, 1, 1, 1, 1, 1}, AttentionSizes{"packed", 2, 7, 7, 2, 2, 4},
         AttentionSizes{"packed_causal", 1, 70, 70, 2, 2, 8, true},

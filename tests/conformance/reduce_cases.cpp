@@ -39,7 +39,7 @@ const std::vector<Reduced>& reductions() {
   return all;
 }
 
-/// For each element of x, where it goes in the reduced result.
+/// Returns the index in the reduced result for each element of x.
 std::vector<std::int64_t> targets_of(const Shape& x, const std::vector<int>& axes) {
   std::vector<bool> reduced(static_cast<std::size_t>(x.rank()), axes.empty());
   for (const int a : axes) reduced[static_cast<std::size_t>(a < 0 ? a + x.rank() : a)] = true;
@@ -199,7 +199,7 @@ Expected softmax_reference(const Array& x, int axis, bool log) {
                                                                                             : std::exp(distance) / sum);
     }
   }
-  // log: the difference of two numbers of this size, each rounded to float.
+  // log-softmax is the difference of two numbers of this size, each rounded to f32.
   if (log)
     for (const double value : y.values) {
       y.terms.push_back(4);
@@ -207,7 +207,7 @@ Expected softmax_reference(const Array& x, int axis, bool log) {
     }
   else
     for (const double value : y.values) {
-      y.terms.push_back(static_cast<double>(n) + 64);  // exp's and the subtraction's errors, and the sum's
+      y.terms.push_back(static_cast<double>(n) + 64);  // 64 for the errors of exp and of the subtraction
       y.magnitude.push_back(value);
     }
   return y;

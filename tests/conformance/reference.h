@@ -6,9 +6,9 @@
 
 #include "binade/core/ops/formulas.h"
 
-/// What the elementwise ops should give, in long double and by other formulas than the ops' own. An op of the lists
-/// without an entry here is held against its own double form (which leans on the C++ library, so it still judges the
-/// float form, halves, tails and broadcasting); an entry also judges the formula.
+/// Reference values of elementwise ops in long double, by other formulas than those of the ops. An op without an entry
+/// is compared with its own formula in double, which still tests f32, 16 bits, tails and broadcasting, but not the
+/// formula.
 namespace binade::conformance {
 
 using Real = long double;
@@ -21,8 +21,8 @@ struct Reference {
   }
 };
 
-/// Option sets and input range that a list op is tested with. Kinks and singularities lie outside the range or between
-/// samples.
+/// Parameters and range of inputs with which an op of the lists is tested. Kinks and singularities are outside of the
+/// range or between samples.
 template <class Op>
 struct Sampling {
   static std::vector<typename Op::Params> params() { return {{}}; }
@@ -43,7 +43,7 @@ template <>
 struct Reference<ops::GeluTanh> {
   static Real value(ops::NoParams, Real x) {
     const Real u = std::sqrt(2 / 3.14159265358979323846264338327950288L) * (x + 0.044715L * x * x * x);
-    return x / (1 + std::exp(-2 * u));  // (1 + tanh u) / 2, whose own form has no digits left in the tail
+    return x / (1 + std::exp(-2 * u));  // equals (1 + tanh u) / 2, which cancels in the tail
   }
 };
 template <>
@@ -123,7 +123,7 @@ struct Reference<ops::Abs> {
   static Real value(ops::NoParams, Real x) { return x < 0 ? -x : x; }
 };
 
-/// Scalars that a half holds exactly: then the float between inputs and result cannot round twice.
+/// Scalars that 16 bits represent exactly, so that the result in f32 is rounded only once.
 struct ScalarSampling {
   static std::vector<ops::ScalarParams> params() { return {{1.75}, {-3}}; }
   static constexpr double low = 0.25, high = 2;
@@ -189,7 +189,7 @@ struct Reference<ops::Minimum> {
   static Real value(ops::NoParams, Real a, Real b) { return a != a ? a : b != b ? b : b < a ? b : a; }
 };
 
-// Losses: of one prediction and one target.
+// Losses, as functions of one prediction and one target.
 template <>
 struct Reference<ops::Mse> {
   static Real value(ops::LossParams, Real x, Real t) { return (x - t) * (x - t); }

@@ -4,8 +4,8 @@
 
 #include "tests/conformance/case.h"
 
-/// One function a family. To test a structured op: write a function that returns its cases (see softmax_cases for a
-/// short one), declare it here, and name it in registry.cpp.
+/// One function per family of ops. To test an op that is not elementwise, write a function that returns its cases
+/// (softmax_cases is a short example), declare it here and list it in registry.cpp.
 namespace binade::conformance {
 
 std::vector<Case> unary_cases();

@@ -9,12 +9,12 @@
 #include "binade/core/error.h"
 #include "tests/conformance/case.h"
 
-/// The recorded derivative (autograd/derivatives/) of every op x shape class: equal to backward, and its own derivative
-/// compared with differences.
+/// Tests the recorded derivative (autograd/derivatives/) of every op x shape class: it must equal backward, and its
+/// derivative must agree with finite differences.
 namespace binade::conformance {
 namespace {
 
-/// Returns the result of gradgradcheck, or the words of the refusal.
+/// The result of gradgradcheck, or the error text if `grad` refuses the op.
 struct Outcome {
   GradcheckResult result{};
   std::string refusal{};
@@ -30,7 +30,7 @@ Outcome outcome_of(const Case& c) try {
 
 class SecondDerivatives : public testing::TestWithParam<const Case*> {};
 
-TEST_P(SecondDerivatives, AgreeWithDifferencesOrAreRefusedByName) {
+TEST_P(SecondDerivatives, AgreeWithFiniteDifferencesOrAreRefusedByName) {
   const auto& [result, refusal] = outcome_of(*GetParam());
   EXPECT_TRUE(result.passed) << result.message;
   if (refusal.empty()) return;
@@ -47,7 +47,7 @@ std::vector<const Case*> smooth_cases() {
 INSTANTIATE_TEST_SUITE_P(Ops, SecondDerivatives, testing::ValuesIn(smooth_cases()),
                          [](const auto& given) { return given.param->full_name(); });
 
-/// Ops that are refused in every case. A new op may lack a derivative; docs/second-derivatives.md lists the others.
+/// Ops without a derivative. docs/second-derivatives.md lists them; a new op may lack a derivative too.
 TEST(SecondDerivativesOfOps, AreRefusedForTwoOps) {
   std::map<std::string, bool> refused;
   for (const Case* c : smooth_cases()) {

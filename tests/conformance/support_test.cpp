@@ -15,13 +15,13 @@
 namespace binade::conformance {
 namespace {
 
-/// The names of all ops that core declares, read from its headers: an op that nobody tests must not go unnoticed.
+/// Returns the names of all ops that core declares, read from its headers, so that an op without tests is detected.
 std::set<std::string> declared_ops() {
   std::set<std::string> names;
   const std::regex name("OpInfo info\\{\\.name = \"([a-z0-9_]+)\"");
   for (const auto& file :
        std::filesystem::directory_iterator(std::filesystem::path(std::getenv("BINADE_SOURCE_DIR")) / "core/ops")) {
-    if (file.path().extension() != ".h" || file.path().filename() == "op.h") continue;  // op.h shows an example
+    if (file.path().extension() != ".h" || file.path().filename() == "op.h") continue;  // op.h contains an example
     std::ifstream in(file.path());
     const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     for (std::sregex_iterator m(text.begin(), text.end(), name), end; m != end; ++m) names.insert((*m)[1]);
@@ -29,7 +29,7 @@ std::set<std::string> declared_ops() {
   return names;
 }
 
-/// Runs the op's first case with elements in `dtype`; the reason when it cannot.
+/// Runs a case in `dtype`. Returns the error text, or "" if it succeeds.
 std::string try_in(const Case& c, DType dtype) {
   try {
     const PolicyScope scope(is_half(dtype) ? PrecisionPolicy{}.with("*", dtype) : PrecisionPolicy{});

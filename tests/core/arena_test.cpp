@@ -13,15 +13,14 @@
 #include "binade/core/captured_graph.h"
 #include "binade/core/error.h"
 
-// Memory that recordings share and lend: whatever is taken, given back, recorded, run and dropped, in any order,
-// nothing is written that somebody else holds.
+// Shared arenas of captured graphs, from which eager code borrows memory (decision 0024). Whatever is allocated,
+// released, captured, run and dropped, in any order: nothing may be written to memory that another owner holds.
 namespace binade {
 namespace {
 
-// ---- pieces of one block
-// ---------------------------------------------------------------------------------------------
+// ---- chunks of one arena
 
-TEST(Arena, CutsPiecesAndJoinsThemAgain) {
+TEST(Arena, SplitsAndMergesChunks) {
   std::vector<char> memory(4096);
   Arena arena(memory.data(), memory.size());
   char* const a = static_cast<char*>(arena.allocate(1));
@@ -40,7 +39,7 @@ TEST(Arena, CutsPiecesAndJoinsThemAgain) {
   EXPECT_EQ(arena.allocate(4096), memory.data()) << "all one piece again";
 }
 
-TEST(Arena, TakesAtAPlaceOnlyWhatIsFree) {
+TEST(Arena, AllocatesAtAnOffsetOnlyIfItIsFree) {
   std::vector<char> memory(2048);
   Arena arena(memory.data(), memory.size());
   EXPECT_EQ(arena.allocate_at(512, 512), memory.data() + 512);
@@ -55,10 +54,8 @@ TEST(Arena, TakesAtAPlaceOnlyWhatIsFree) {
 }
 
 // ---- a device that runs on the host
-// ----------------------------------------------------------------------------------
 
-/// What a recorded kernel does: writes a block, and looks whether what it wrote is still there when the block is given
-/// back.
+/// A captured kernel: writes a block, or checks that the block still has the written value before it is released.
 struct Kernel {
   enum class Does { kWrite, kCheck } does;
   unsigned char* at;
@@ -76,7 +73,7 @@ class HostDevice final : public CachingBackend {
     ~Run() override { device_.release_captured(memory_); }
     void run() override {
       device_.run_captured(*memory_, [this] {
-        if (device_.while_sending) device_.while_sending();
+        if (device_.while_submitting) device_.while_submitting();
         for (const Kernel& k : kernels) {
           if (k.does == Kernel::Does::kWrite)
             std::memset(k.at, k.value, k.bytes);
@@ -98,7 +95,7 @@ class HostDevice final : public CachingBackend {
     std::shared_ptr<CapturedMemory> memory_;
   };
 
-  /// `body` appends what its kernels do.
+  /// Captures `body`, which appends its kernels.
   std::unique_ptr<Run> make(const MemoryTrace& trace, const std::function<void(std::vector<Kernel>&)>& body) {
     auto run = std::make_unique<Run>(*this, begin_capture(trace));
     body(run->kernels);
@@ -113,7 +110,7 @@ class HostDevice final : public CachingBackend {
 
   std::size_t limit = std::numeric_limits<std::size_t>::max();
   std::size_t obtained = 0;
-  std::function<void()> while_sending;
+  std::function<void()> while_submitting;
 
  private:
   void* allocate_from_system(std::size_t capacity) override {
@@ -133,7 +130,7 @@ class HostDevice final : public CachingBackend {
 
 constexpr Stream kStream{};
 
-/// A trace of blocks that all live at once, and its body.
+/// Returns a trace of blocks that are all alive at the same time.
 MemoryTrace together(const std::vector<std::size_t>& sizes) {
   MemoryTrace trace;
   const auto n = static_cast<std::int64_t>(sizes.size());
@@ -156,7 +153,7 @@ std::unique_ptr<HostDevice::Run> record(HostDevice& device, const std::vector<st
   });
 }
 
-TEST(SharedArenas, AreTheSizeOfTheLargestAndGoWithTheirRecordings) {
+TEST(SharedArenas, HaveTheSizeOfTheLargestGraphAndAreFreedWithTheLast) {
   HostDevice device;
   auto large = record(device, {4096, 4096});
   EXPECT_EQ(device.bytes_reserved(), 8192u);
@@ -175,7 +172,7 @@ TEST(SharedArenas, AreTheSizeOfTheLargestAndGoWithTheirRecordings) {
   EXPECT_EQ(device.bytes_reserved(), 0u);
 }
 
-TEST(SharedArenas, AreLentToThreadsThatSaySoWhileTheySaySo) {
+TEST(SharedArenas, LendMemoryOnlyToThreadsWithAnArenaLoan) {
   HostDevice device;
   const auto run = record(device, {8192});
   void* before = device.allocate(1000, kStream);
@@ -203,7 +200,7 @@ TEST(SharedArenas, AreLentToThreadsThatSaySoWhileTheySaySo) {
   EXPECT_EQ(device.bytes_peak(), 8192u) << "a run uses its arena";
 }
 
-TEST(SharedArenas, ThatAreLentRunNothingAndRecordNothing) {
+TEST(SharedArenas, RefuseToRunAndCaptureWhileMemoryIsOnLoan) {
   HostDevice device;
   auto run = record(device, {8192});
   const ArenaLoan lending(device);
@@ -223,24 +220,24 @@ TEST(SharedArenas, ThatAreLentRunNothingAndRecordNothing) {
   EXPECT_NE(record(device, {512}), nullptr);
 }
 
-TEST(SharedArenas, AreNotLentWhileARunIsSent) {
+TEST(SharedArenas, LendNothingWhileAGraphIsSubmitted) {
   HostDevice device;
   const auto run = record(device, {8192});
   const ArenaLoan lending(device);
-  device.while_sending = [&] {
+  device.while_submitting = [&] {
     void* block = device.allocate(1000, kStream);
     EXPECT_EQ(device.bytes_lent(), 0u);
     device.release(block, 1000, kStream);
   };
   run->run();
-  device.while_sending = [] { throw DeviceLostError("gone"); };
+  device.while_submitting = [] { throw DeviceLostError("gone"); };
   EXPECT_THROW(run->run(), DeviceLostError);
   void* block = device.allocate(1000, kStream);
   EXPECT_EQ(device.bytes_lent(), 1024u) << "afterwards they are";
   device.release(block, 1000, kStream);
 }
 
-TEST(SharedArenas, StayForWhatOutlivesTheirRecordings) {
+TEST(SharedArenas, StayUntilBorrowedMemoryIsReleased) {
   HostDevice device;
   auto run = record(device, {8192});
   void* lent = nullptr;
@@ -261,7 +258,7 @@ TEST(SharedArenas, StayForWhatOutlivesTheirRecordings) {
   EXPECT_EQ(device.bytes_reserved(), 8192u + 1024u);
 }
 
-TEST(SharedArenas, NoMemoryIsAnErrorThatCountsThem) {
+TEST(SharedArenas, OutOfMemoryErrorsCountTheArenas) {
   HostDevice device;
   device.limit = 10000;
   const auto run = record(device, {8192});
@@ -279,13 +276,12 @@ TEST(SharedArenas, NoMemoryIsAnErrorThatCountsThem) {
   run->run();
 }
 
-// ---- any order of events
-// ---------------------------------------------------------------------------------------------
+// ---- events in random order
 
-/// Draws events and keeps what must be true beside the device.
-class Story {
+/// Applies random events to a device, and compares its state with a model of it after each event.
+class RandomEvents {
  public:
-  explicit Story(unsigned seed) : random_(seed) {}
+  explicit RandomEvents(unsigned seed) : random_(seed) {}
 
   void step() {
     switch (below(12)) {
@@ -313,7 +309,7 @@ class Story {
   }
   void end() {
     lending_.clear();
-    recordings_.clear();
+    captured_.clear();
     while (!blocks_.empty()) give_back();
     EXPECT_EQ(device_.bytes_in_use(), 0u);
     EXPECT_EQ(device_.bytes_lent(), 0u);
@@ -333,10 +329,10 @@ class Story {
     std::size_t bytes;
     unsigned char value;
   };
-  struct Made {
+  struct Captured {
     std::unique_ptr<HostDevice::Run> run;
-    std::vector<Block> writes;   // of blocks that outlive a run
-    std::size_t given_back = 0;  // bytes that it holds for nobody
+    std::vector<Block> writes;   // blocks that captured code writes and that stay allocated after a run
+    std::size_t given_back = 0;  // bytes that were released, but are kept until the graph is dropped
   };
 
   unsigned below(unsigned n) { return random_() % n; }
@@ -345,7 +341,7 @@ class Story {
   std::size_t in_use() const {
     std::size_t sum = 0;
     for (const Block& b : blocks_) sum += b.bytes;
-    for (const Made& made : recordings_) sum += made.given_back;
+    for (const Captured& captured : captured_) sum += captured.given_back;
     return sum;
   }
 
@@ -369,11 +365,11 @@ class Story {
     if (blocks_.empty()) return;
     const Block b = pick();
     expect_intact(b);
-    // One that recordings hold goes on counting until they have gone; the last of them is charged with it.
-    for (Made& made : recordings_)
-      for (const Block& w : made.writes)
+    // A block that captured graphs write stays allocated until they are dropped; the model attributes it to the last.
+    for (Captured& captured : captured_)
+      for (const Block& w : captured.writes)
         if (w.at == b.at) {
-          made.given_back += b.bytes;
+          captured.given_back += b.bytes;
           device_.release(b.at, b.bytes, kStream);
           return;
         }
@@ -383,9 +379,10 @@ class Story {
     ASSERT_TRUE(std::all_of(b.at, b.at + b.bytes, [&](unsigned char v) { return v == b.value; })) << b.bytes;
   }
 
-  /// A body that takes and gives back in some order, may keep one block, and may give back one that it found.
+  /// Captures code that allocates and releases blocks in random order, may keep one block, and may release a block that
+  /// it did not allocate.
   void make() {
-    if (recordings_.size() >= 4) return drop();
+    if (captured_.size() >= 4) return drop();
     MemoryTrace trace;
     struct Act {
       std::size_t block;
@@ -409,7 +406,7 @@ class Story {
     }
     const bool keeps = below(3) == 0, gives_back = below(3) == 0 && !blocks_.empty();
     if (keeps) trace.blocks.push_back({.bytes = size(), .allocated = event++});
-    Made made;
+    Captured captured;
     const auto body = [&](std::vector<Kernel>& kernels) {
       std::vector<Block> taken(trace.blocks.size());
       for (const Act& act : acts) {
@@ -432,32 +429,32 @@ class Story {
         std::memset(b.at, b.value, b.bytes);
         kernels.push_back({Kernel::Does::kWrite, b.at, b.bytes, b.value});
         blocks_.push_back(b);
-        made.writes.push_back(b);
+        captured.writes.push_back(b);
       }
       if (gives_back) {
-        // It is the recording's from now on, unless another holds it for its own.
+        // The graph keeps this block from now on, if no other graph writes it.
         const Block b = pick_free();
         if (b.at == nullptr) return;
         kernels.push_back({Kernel::Does::kWrite, b.at, b.bytes, 200});
         device_.release(b.at, b.bytes, kStream);
-        made.given_back += b.bytes;
+        captured.given_back += b.bytes;
       }
     };
     const std::size_t lent_now = device_.bytes_lent();
     try {
-      made.run = device_.make(trace, body);
+      captured.run = device_.make(trace, body);
     } catch (const DeviceError&) {
       ASSERT_GT(lent_now, 0u);
       return;
     }
-    recordings_.push_back(std::move(made));
+    captured_.push_back(std::move(captured));
   }
-  /// A block that no recording writes.
+  /// Removes and returns a block that no captured graph writes.
   Block pick_free() {
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       bool written = false;
-      for (const Made& made : recordings_)
-        for (const Block& w : made.writes) written |= w.at == blocks_[i].at;
+      for (const Captured& captured : captured_)
+        for (const Block& w : captured.writes) written |= w.at == blocks_[i].at;
       if (written) continue;
       std::swap(blocks_[i], blocks_.back());
       if (blocks_.back().at == nullptr) continue;
@@ -468,40 +465,40 @@ class Story {
     return {};
   }
   void run() {
-    if (recordings_.empty()) return;
-    Made& made = recordings_[below(static_cast<unsigned>(recordings_.size()))];
+    if (captured_.empty()) return;
+    Captured& captured = captured_[below(static_cast<unsigned>(captured_.size()))];
     const std::size_t lent_now = device_.bytes_lent();
     try {
-      made.run->run();
+      captured.run->run();
       ++runs;
     } catch (const DeviceError&) {
       ASSERT_GT(lent_now, 0u);
       ++refusals;
     }
-    ASSERT_EQ(made.run->wrong, 0u);
+    ASSERT_EQ(captured.run->wrong, 0u);
     for (const Block& b : blocks_) expect_intact(b);
   }
   void drop() {
-    if (recordings_.empty()) return;
-    recordings_.erase(recordings_.begin() + below(static_cast<unsigned>(recordings_.size())));
+    if (captured_.empty()) return;
+    captured_.erase(captured_.begin() + below(static_cast<unsigned>(captured_.size())));
   }
 
   std::mt19937 random_;
   HostDevice device_;
   std::vector<Block> blocks_;
-  std::vector<Made> recordings_;
+  std::vector<Captured> captured_;
   std::vector<std::unique_ptr<ArenaLoan>> lending_;
 };
 
-TEST(SharedArenas, WriteNothingThatSomebodyHoldsInAnyOrderOfEvents) {
+TEST(SharedArenas, DoNotOverwriteMemoryInUseInAnyOrderOfEvents) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
-    Story story(seed);
+    RandomEvents events(seed);
     for (int i = 0; i < 1000; ++i) {
-      story.step();
+      events.step();
       if (testing::Test::HasFatalFailure()) return;
     }
-    story.end();
+    events.end();
   }
 }
 

@@ -22,7 +22,7 @@ struct Case {
   std::int64_t batch, queries, keys, heads, key_heads, depth;
   bool causal = false;
   float dropout = 0;
-  bool mask = false;  // every third key of odd batches is hidden; all keys of batch 2
+  bool mask = false;  // hides every third key of odd batches, and all keys of batch 2
 };
 
 const std::vector<Case> kCases = {{1, 1, 1, 1, 1, 1},
@@ -31,17 +31,17 @@ const std::vector<Case> kCases = {{1, 1, 1, 1, 1, 1},
                                   {1, 70, 70, 2, 1, 16, true},
                                   {1, 130, 33, 1, 1, 40},
                                   {1, 2, 60, 2, 2, 64, true},
-                                  {1, 6, 3, 1, 1, 8, true},  // the first queries see nothing
+                                  {1, 6, 3, 1, 1, 8, true},  // the first queries attend to no key
                                   {3, 9, 20, 2, 2, 17, false, 0, true},
                                   {3, 20, 20, 2, 2, 32, true, 0, true},
                                   {2, 9, 11, 2, 1, 8, false, 0.3f},
                                   {3, 12, 12, 2, 2, 8, true, 0.25f, true},
                                   {1, 4, 0, 1, 1, 4},
-                                  {1, 300, 310, 2, 1, 8, true},     // backward adds up several blocks of queries
-                                  {1, 310, 300, 2, 2, 6, true},     // and the first rows see nothing
-                                  {1, 260, 290, 3, 1, 10, false}};  // three heads share their sums
+                                  {1, 300, 310, 2, 1, 8, true},     // backward sums over several blocks of queries
+                                  {1, 310, 300, 2, 2, 6, true},     // and the first queries attend to no key
+                                  {1, 260, 290, 3, 1, 10, false}};  // three query heads share one key head
 
-/// Inputs, and what the formulas give in double.
+/// The inputs of attention, and the results of its formulas in double.
 template <class T>
 struct Problem {
   explicit Problem(const Case& shape) : c(shape) {
@@ -73,7 +73,7 @@ struct Problem {
     }
   }
 
-  /// Another mask for each query, which hides a quarter of the keys.
+  /// Sets a different mask for each query, which hides a quarter of the keys.
   void mask_each_query(unsigned seed) {
     std::mt19937 generator(seed);
     std::normal_distribution<Compute<T>> normal;
@@ -142,7 +142,7 @@ struct Problem {
         }
   }
 
-  /// y, gq, gk, gv by the kernels, one after another.
+  /// Returns y, gq, gk and gv as the kernels compute them, one after another.
   Fenced<T> compute() const {
     Fenced<T> all(2 * q.size() + 2 * k.size());
     Fenced<Compute<T>> lse(static_cast<std::size_t>(c.batch * c.heads * c.queries));
@@ -192,7 +192,8 @@ class Attention : public ::testing::TestWithParam<std::string_view> {
 INSTANTIATE_TEST_SUITE_P(Isa, Attention, ::testing::ValuesIn(isa_levels()),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-/// Each result within `unit` of the largest magnitude around it: probabilities are rounded to that unit.
+/// Expects that each result has an error of at most `unit` times the largest magnitude around it, because probabilities
+/// are rounded to that unit.
 template <class T>
 void expect_close(Problem<T>& problem, double unit) {
   const Case& c = problem.c;
@@ -209,7 +210,7 @@ void expect_close(Problem<T>& problem, double unit) {
       ASSERT_LE(std::abs(static_cast<double>(load(got[at])) - (*want)[i]), unit * largest) << "at " << at;
   }
 }
-/// With another mask for each query where `mask_seed` is not 0.
+/// If `mask_seed` is not 0, each query has its own mask.
 template <class T>
 void expect_close(const Case& c, double unit, unsigned mask_seed = 0) {
   Problem<T> problem(c);
@@ -218,8 +219,9 @@ void expect_close(const Case& c, double unit, unsigned mask_seed = 0) {
 }
 void expect_close_in_all_dtypes(const Case& c, unsigned mask_seed = 0) {
   expect_close<double>(c, 1e-13, mask_seed);
-  expect_close<float>(c, 4e-6, mask_seed);     // exponentials and sums of up to 310 terms at 2^-24
-  expect_close<float16>(c, 4e-3, mask_seed);   // p, the gradients of the logits, y and each result rounded at 2^-11
+  expect_close<float>(c, 4e-6, mask_seed);  // exponentials and sums of up to 310 terms at 2^-24
+  expect_close<float16>(c, 4e-3,
+                        mask_seed);  // probabilities, gradients of logits, y and each result are rounded at 2^-11
   expect_close<bfloat16>(c, 3e-2, mask_seed);  // the same at 2^-8
 }
 
@@ -235,7 +237,8 @@ TEST_P(Attention, MatchesTheFormulasAtAnyShape) {
     return low + static_cast<std::int64_t>(generator() % static_cast<unsigned>(high - low + 1));
   };
   for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
-    Case c{from(1, 2), from(1, 70), from(1, 70), 1, 1, from(1, 48)};  // tiles have 6 to 32 rows, panels 8 to 32 keys
+    Case c{from(1, 2), from(1, 70), from(1, 70),
+           1,          1,           from(1, 48)};  // around the size of tiles (6 to 32 rows) and panels (8 to 32 keys)
     c.key_heads = from(1, 2);
     c.heads = c.key_heads * from(1, 3);
     c.causal = i % 4 != 0;
@@ -257,14 +260,15 @@ void expect_same_bits_at_any_thread_count(const Case& c) {
   }
   set_num_threads(0);
 }
-TEST_P(Attention, GivesTheSameBitsAtAnyThreadCount) {
+TEST_P(Attention, GivesTheSameBitsForEveryNumberOfThreads) {
   for (const Case& c : {Case{2, 150, 150, 4, 2, 24, true, 0.1f, true}, Case{1, 290, 300, 4, 2, 8, true}}) {
     expect_same_bits_at_any_thread_count<float>(c);
     expect_same_bits_at_any_thread_count<bfloat16>(c);
   }
 }
 
-/// Buffers are read in whole vectors, behind what the queries see of them too: what is left there counts for nothing.
+/// Buffers are read in whole vectors, so that values from an earlier call may be read behind the end of a row. They
+/// must not affect the result.
 template <class T>
 void expect_nothing_left_of_nan(const Case& c) {
   const Problem<T> clean(c);
@@ -276,8 +280,8 @@ void expect_nothing_left_of_nan(const Case& c) {
   EXPECT_EQ(std::memcmp(before.data(), after.data(), after.size() * sizeof(T)), 0)
       << name_of(kDTypeOf<T>) << ", " << c.keys << " keys, dropout " << c.dropout;
 }
-TEST_P(Attention, LeavesNothingOfOneCallToTheNext) {
-  set_num_threads(1);  // one thread's working memory
+TEST_P(Attention, DoesNotReadValuesOfAnEarlierCall) {
+  set_num_threads(1);  // so that both calls use the same working memory
   for (const Case& c : {Case{1, 37, 37, 2, 1, 12, true}, Case{1, 29, 45, 2, 2, 9, true, 0.2f}, Case{1, 15, 21, 1, 1, 5},
                         Case{1, 300, 270, 1, 1, 8, true}}) {
     expect_nothing_left_of_nan<double>(c);
@@ -288,7 +292,7 @@ TEST_P(Attention, LeavesNothingOfOneCallToTheNext) {
   set_num_threads(0);
 }
 
-/// Of two logits x apart: y is the share of the lower one, e^x / (1 + e^x), and lse log(1 + e^x).
+/// Two keys whose logits differ by x: y is the probability of the lower one, e^x / (1 + e^x), and lse is log(1 + e^x).
 template <class T>
 void expect_exponentials(double tolerance, double lse_tolerance) {
   constexpr std::int64_t kPairs = 450;
@@ -323,15 +327,16 @@ void expect_exponentials(double tolerance, double lse_tolerance) {
     EXPECT_NEAR(static_cast<double>(lse[0]), std::log1p(std::exp(apart)), lse_tolerance) << apart;
   }
 }
-TEST_P(Attention, ExponentialsKeepTheirPrecision) {
-  // Logits are rounded before they are exponents, so that the share's error grows with them.
+TEST_P(Attention, ExponentialsAreAccurate) {
+  // Logits are rounded before exp, so the error of the probability grows with the logit.
   expect_exponentials<double>(0x1p-51, 0x1p-51);
   expect_exponentials<float>(0x1p-23, 0x1p-22);
-  expect_exponentials<bfloat16>(0x1p-8, 0x1p-17);  // y is rounded, lse is not, and its exponentials have 18 bits
+  expect_exponentials<bfloat16>(
+      0x1p-8, 0x1p-17);  // y is rounded to 8 bits; lse is not rounded, and its exponentials have 18 bits
 }
 
-TEST_P(Attention, ARowThatSeesNothingIsZeroAndSoAreItsGradients) {
-  Problem<float> problem({3, 4, 5, 1, 1, 6, false, 0, true});  // batch 2 sees nothing
+TEST_P(Attention, AQueryWithoutKeysGivesZeroAndZeroGradients) {
+  Problem<float> problem({3, 4, 5, 1, 1, 6, false, 0, true});  // all keys of batch 2 are hidden
   const Fenced<float> all = problem.compute();
   const std::size_t queries = problem.q.size(), keys = problem.k.size();
   for (std::size_t i = queries / 3 * 2; i < queries; ++i) {
@@ -344,10 +349,10 @@ TEST_P(Attention, ARowThatSeesNothingIsZeroAndSoAreItsGradients) {
   }
 }
 
-/// NaN in row `bad_row` of one input of `rows` causal rows: which rows of y, gq, gk and gv hold NaN then; the others
-/// keep their bits.
+/// Causal attention with a NaN in row `bad_row` of one input: expects NaN in exactly the rows of y, gq, gk and gv that
+/// depend on it; all other rows keep their bits.
 template <class T>
-void expect_nan_where_seen(std::int64_t rows, std::int64_t bad_row) {
+void expect_nan_in_dependent_rows(std::int64_t rows, std::int64_t bad_row) {
   constexpr std::int64_t kDepth = 8, kColumn = 3;
   enum Input { kQ, kK, kV, kGy };
   const Problem<T> clean({1, rows, rows, 1, 1, kDepth, true});
@@ -384,20 +389,21 @@ void expect_nan_where_seen(std::int64_t rows, std::int64_t bad_row) {
   }
 }
 
-TEST_P(Attention, NanReachesTheRowsThatSeeItAndNoOther) {
-  // Each row of a few tiles, of which only some rows see it; the last of an odd number; rows of a second block, whose
-  // sums over queries have begun; the first row behind an odd number of rows, which shares a pair of keys with them.
+TEST_P(Attention, NanReachesExactlyTheRowsThatDependOnIt) {
+  // Positions of the NaN: every row of a few tiles, of which only some rows attend to it; the last of an odd number of
+  // rows; rows of a second block of queries; the first row after an odd number of rows, with which it shares a pair of
+  // keys.
   std::vector<std::pair<std::int64_t, std::int64_t>> places = {{21, 20}, {66, 33}, {300, 3}, {300, 150}, {300, 299}};
   for (std::int64_t row = 0; row < 30; ++row) places.emplace_back(30, row);
   for (const auto& [rows, bad_row] : places) {
-    expect_nan_where_seen<double>(rows, bad_row);
-    expect_nan_where_seen<float>(rows, bad_row);
-    expect_nan_where_seen<float16>(rows, bad_row);
-    expect_nan_where_seen<bfloat16>(rows, bad_row);
+    expect_nan_in_dependent_rows<double>(rows, bad_row);
+    expect_nan_in_dependent_rows<float>(rows, bad_row);
+    expect_nan_in_dependent_rows<float16>(rows, bad_row);
+    expect_nan_in_dependent_rows<bfloat16>(rows, bad_row);
   }
 }
 
-TEST_P(Attention, InfiniteValuesReachTheirColumnInTheRowsThatSeeThem) {
+TEST_P(Attention, InfiniteValuesReachTheirColumnInTheRowsThatAttendToThem) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const Problem<float> clean({1, 20, 20, 1, 1, 8, true});
   const Fenced<float> want = clean.compute();
@@ -409,7 +415,8 @@ TEST_P(Attention, InfiniteValuesReachTheirColumnInTheRowsThatSeeThem) {
   }
 }
 
-/// Only a mask, or having no key, makes a row 0. Logits that are -inf of themselves are an overflow, and news.
+/// A row is 0 only if a mask hides all keys or there is no key. Logits that are -inf without a mask are an overflow,
+/// and must give NaN.
 TEST_P(Attention, ARowWhoseLogitsAreMinusInfinityWithoutAMaskIsNan) {
   for (const bool masked : {false, true}) {
     Problem<float> problem({2, 2, 3, 1, 1, 4, false, 0, masked});          // the mask hides key 0 of batch 1
@@ -420,14 +427,14 @@ TEST_P(Attention, ARowWhoseLogitsAreMinusInfinityWithoutAMaskIsNan) {
   }
 }
 
-TEST_P(Attention, NanPassesAMask) {
+TEST_P(Attention, ANanInAHiddenKeyIsPropagated) {
   Problem<float> problem({2, 4, 6, 1, 1, 8, false, 0, true});  // key 3 of batch 1 is hidden
   problem.k[(6 + 3) * 8] = std::numeric_limits<float>::quiet_NaN();
   const Fenced<float> all = problem.compute();
   for (std::size_t t = 0; t < 8; ++t) EXPECT_EQ(std::isnan(all[t * 8]), t >= 4) << t;
 }
 
-/// y of one query on two keys whose logits lie apart by scale x 3: softmax of two numbers is a sigmoid.
+/// Returns y for one query and two keys whose logits differ by 3 scale: the softmax of two numbers is a sigmoid.
 double share_of_first(DType dtype, double scale, std::int64_t depth) {
   const Runtime runtime({.seed = 1, .threads = 1});
   const Tensor q = Tensor::full({1, 1, 1, depth}, 1.0, dtype);
@@ -440,19 +447,19 @@ double share_of_first(DType dtype, double scale, std::int64_t depth) {
   return y.value().at(0);
 }
 
-TEST(AttentionOp, ScalesInDoubleForF64) {
+TEST(AttentionOp, F64ScalesInDouble) {
   EXPECT_NEAR(share_of_first(DType::f64, 0, 3), 1 / (1 + std::exp(-3 / std::sqrt(3.0))), 1e-15);
   EXPECT_NEAR(share_of_first(DType::f64, 0.1, 3), 1 / (1 + std::exp(-0.3)), 1e-15) << "0.1 is no float";
   EXPECT_EQ(share_of_first(DType::f32, 0, 3), share_of_first(DType::f32, 1 / std::sqrt(3.0f), 3));
   EXPECT_EQ(share_of_first(DType::f32, 0.1, 3), share_of_first(DType::f32, 0.1f, 3));
 }
 
-TEST(AttentionOp, AMaskOfF64IsAddedInDouble) {
+TEST(AttentionOp, F64AddsItsMaskInDouble) {
   const Runtime runtime({.seed = 1, .threads = 1});
   const Shape one{1, 1, 1, 1}, two{1, 2, 1, 1};
   const auto of = [](std::vector<double> values, const Shape& shape) { return Tensor::from(values, shape); };
   Variable q(of({0}, one), true), v(of({1, 0}, two), true);
-  const Variable mask(of({0.1, 0}, {1, 2}));  // 0.1 is not exact in float
+  const Variable mask(of({0.1, 0}, {1, 2}));  // 0.1 is not exact in f32
   const Variable y = attention(q, Variable(of({1, -1}, two)), v, {}, mask);
   const double p = 1 / (1 + std::exp(-0.1));
   EXPECT_NEAR(y.value().at(0), p, 1e-15);

@@ -37,18 +37,18 @@ const std::vector<ConvShape> kShapes = {
     shape_of(1, 9, 9, 6, 3, 5, 5, 3, 3, 2, 2, 1, 3),
     shape_of(2, 1, 1, 3, 2, 3, 3, 1, 1, 1, 1),
     shape_of(1, 6, 8, 9, 5, 2, 2, 2, 2),
-    shape_of(1, 5, 5, 3, 2, 2, 2, 3, 3),  // pixels that no filter position meets
+    shape_of(1, 5, 5, 3, 2, 2, 2, 3, 3),  // some pixels are under no filter position
     shape_of(1, 4, 4, 200, 40, 3, 3, 1, 1, 1, 1),
     shape_of(2, 40, 40, 5, 3, 3, 3, 1, 1, 1, 1),
-    shape_of(1, 190, 190, 8, 2, 2, 2),             // more values under filters than are gathered at a time
-    shape_of(1, 5, 32, 20, 33, 3, 3, 1, 1, 1, 1),  // bf16: whole groups of pairs
+    shape_of(1, 190, 190, 8, 2, 2, 2),             // more values under the filters than are gathered at once
+    shape_of(1, 5, 32, 20, 33, 3, 3, 1, 1, 1, 1),  // whole groups of pairs, for bf16
     shape_of(1, 6, 64, 9, 5, 3, 5, 2, 1, 1, 2),
     shape_of(1, 7, 32, 10, 4, 3, 3, 1, 1, 2, 2, 2),
     shape_of(2, 4, 34, 9, 4, 2, 3, 1, 1, 0, 0),
     shape_of(0, 4, 4, 2, 2, 3, 3, 1, 1, 1, 1),
 };
 
-/// Calls f(x element, w element, y element) for every product of the convolution. Pitches are those of the arrays.
+/// Calls f(index in x, index in w, index in y) for every product of the convolution, in arrays with the given pitches.
 template <class F>
 void for_products(const ConvShape& s, std::int64_t x_pitch, std::int64_t y_pitch, F&& f) {
   const std::int64_t channels = s.channels / s.groups, filters = s.filters / s.groups;
@@ -88,7 +88,7 @@ struct Problem {
   Fenced<T> x, w, gy;
 };
 
-/// Sum and sum of magnitudes of each output of a direction.
+/// The expected result of one direction (forward or a gradient), and the sum of magnitudes for its error bound.
 struct Reference {
   explicit Reference(std::size_t size) : sum(size), magnitude(size), terms(size) {}
   void add(std::size_t i, double product) {
@@ -185,7 +185,7 @@ class Conv : public ::testing::TestWithParam<std::string_view> {
 INSTANTIATE_TEST_SUITE_P(Isa, Conv, ::testing::ValuesIn(isa_levels()),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-TEST_P(Conv, EveryDirectionStaysWithinTheBoundOfItsContract) {
+TEST_P(Conv, ForwardAndGradientsStayWithinTheErrorBound) {
   for (const ConvShape& s : kShapes) {
     expect_all_directions<float, float>(s, 0);
     expect_all_directions<float, float>(s, 3);  // channel slices
@@ -196,7 +196,7 @@ TEST_P(Conv, EveryDirectionStaysWithinTheBoundOfItsContract) {
   }
 }
 
-TEST_P(Conv, GivesTheSameBitsAtAnyThreadCount) {
+TEST_P(Conv, GivesTheSameBitsForEveryNumberOfThreads) {
   for (const ConvShape& s :
        {shape_of(3, 33, 20, 20, 40, 3, 3, 1, 1, 1, 1), shape_of(2, 8, 8, 130, 140, 3, 3, 1, 1, 1, 1),
         shape_of(2, 70, 60, 1, 20, 3, 3, 1, 1, 1, 1)}) {
@@ -230,7 +230,7 @@ TEST_P(Conv, GivesTheSameBitsAtAnyThreadCount) {
   set_num_threads(0);
 }
 
-TEST_P(Conv, NanReachesExactlyThePixelsThatSeeIt) {
+TEST_P(Conv, NanReachesExactlyThePixelsThatDependOnIt) {
   const ConvShape s = shape_of(1, 6, 9, 3, 20, 3, 3, 1, 1, 1, 1);
   Problem<float> p(s);
   p.x[static_cast<std::size_t>((2 * 9 + 4) * 3 + 1)] = std::numeric_limits<float>::quiet_NaN();

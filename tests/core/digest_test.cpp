@@ -23,7 +23,7 @@ TEST(Sha256, GivesTheStandardsKnownAnswers) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST(Sha256, AStreamInPiecesIsTheSameAndEndsOnce) {
+TEST(Sha256, AStreamInPiecesGivesTheSameHashAndEndsOnce) {
   const std::string text = "a stream in pieces";
   Sha256 stream;
   for (const char c : text) stream.update(&c, 1);
@@ -44,7 +44,7 @@ TEST(Crc32c, GivesTheStandardsKnownAnswers) {
   EXPECT_EQ(crc32c(bytes_of("")), 0u);
 }
 
-TEST(Crc32c, TableInstructionAndPiecesAgreeAtEveryLengthAndOffset) {
+TEST(Crc32c, TableAndInstructionAgreeAtEveryLengthAndOffset) {
   std::vector<std::byte> data(300);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>((i * i + 7 * i) >> 2);
   for (std::size_t offset = 0; offset < 9; ++offset)
@@ -56,7 +56,7 @@ TEST(Crc32c, TableInstructionAndPiecesAgreeAtEveryLengthAndOffset) {
     }
 }
 
-TEST(Crc32c, NoticesEveryFlippedBit) {
+TEST(Crc32c, DetectsEveryFlippedBit) {
   std::string text = "no bit of a checkpoint is unguarded";
   const std::uint32_t right = crc32c(bytes_of(text));
   for (std::size_t bit = 0; bit < 8 * text.size(); ++bit) {

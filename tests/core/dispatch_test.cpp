@@ -12,7 +12,7 @@ namespace {
 
 using Levels = std::vector<std::string_view>;
 
-TEST(KernelDispatch, TakesTheHighestLevelButForBf16ProductsOutsideAmd) {
+TEST(KernelDispatch, SelectsTheHighestLevelExceptV4bf16OutsideAmd) {
   for (const bool amd : {false, true}) {
     EXPECT_EQ(preferred_isa({"generic"}, amd), "generic");
     EXPECT_EQ(preferred_isa({"generic", "v3"}, amd), "v3");
@@ -25,8 +25,8 @@ TEST(KernelDispatch, TakesTheHighestLevelButForBf16ProductsOutsideAmd) {
   EXPECT_EQ(preferred_isa({"generic", "v4amx"}, false), "v4amx");
 }
 
-/// v4bf16 is v4 and one instruction more: without v4 in the build it is still better than 256-bit vectors.
-TEST(KernelDispatch, Bf16ProductsStandInForAV4ThatIsNotBuilt) {
+/// v4bf16 is v4 with one more instruction. If v4 is not built, it is still faster than 256-bit vectors.
+TEST(KernelDispatch, SelectsV4bf16IfV4IsNotBuilt) {
   for (const bool amd : {false, true}) {
     EXPECT_EQ(preferred_isa({"generic", "v3", "v4bf16"}, amd), "v4bf16");
     EXPECT_EQ(preferred_isa({"generic", "v4bf16"}, amd), "v4bf16");
@@ -34,7 +34,7 @@ TEST(KernelDispatch, Bf16ProductsStandInForAV4ThatIsNotBuilt) {
   }
 }
 
-TEST(KernelDispatch, LevelsComeLowestFirstAndGenericIsAlwaysThere) {
+TEST(KernelDispatch, LevelsAreInAscendingOrderFromGeneric) {
   const Levels levels = isa_levels();
   ASSERT_FALSE(levels.empty());
   EXPECT_EQ(levels.front(), "generic");
@@ -46,7 +46,7 @@ TEST(KernelDispatch, LevelsComeLowestFirstAndGenericIsAlwaysThere) {
   }
 }
 
-TEST(KernelDispatch, ALevelSwitchedToIsTheOneThatRuns) {
+TEST(KernelDispatch, ASelectedLevelIsUsed) {
   const std::string_view chosen = level().isa;
   for (const std::string_view level : isa_levels()) {
     select_isa(level);
@@ -56,7 +56,7 @@ TEST(KernelDispatch, ALevelSwitchedToIsTheOneThatRuns) {
   select_isa(chosen);
 }
 
-TEST(KernelDispatch, AnUnknownOrUnsupportedLevelIsRefusedWithTheOnesThereAre) {
+TEST(KernelDispatch, AnUnknownOrUnsupportedLevelIsAnErrorThatListsTheOthers) {
   const std::string_view chosen = level().isa;
   try {
     select_isa("v9");
@@ -69,8 +69,8 @@ TEST(KernelDispatch, AnUnknownOrUnsupportedLevelIsRefusedWithTheOnesThereAre) {
   EXPECT_EQ(cpu::level().isa, chosen) << "a refused switch changes nothing";
 }
 
-/// In a child of its own: the choice is made once in a process.
-TEST(KernelDispatchDeathTest, TheEnvironmentNamesTheLevel) {
+/// Runs in a child process, because a process selects its level once.
+TEST(KernelDispatchDeathTest, TheEnvironmentVariableSelectsTheLevel) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const std::string_view level : isa_levels())
     EXPECT_EXIT(

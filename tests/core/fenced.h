@@ -9,8 +9,8 @@
 
 namespace binade::test {
 
-/// Memory that ends with its last element: behind it lies a page that ends the test when it is read or written. Kernels
-/// of every instruction set meet it, also of those that no sanitizer build is made for.
+/// Allocates memory whose last element is followed by an inaccessible page: a read or write beyond the end ends the
+/// test. This also tests kernels of instruction sets that the sanitizer builds leave out.
 template <class T>
 struct FencedAllocator {
   using value_type = T;

@@ -15,7 +15,7 @@ namespace {
 
 bool same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
-TEST(Float16, EveryValueWidensAsTheCompilerDoes) {
+TEST(Float16, EveryValueWidensAsInTheCompiler) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float16 h{static_cast<std::uint16_t>(bits)};
     const float expected = static_cast<float>(std::bit_cast<_Float16>(h));
@@ -36,7 +36,7 @@ TEST(Float16, EveryValueSurvivesTheRoundTrip) {
   }
 }
 
-TEST(Float16, RoundsEveryMidpointAndItsNeighborsAsTheCompilerDoes) {
+TEST(Float16, RoundsEveryMidpointAndItsNeighborsAsInTheCompiler) {
   for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const double low = float16{static_cast<std::uint16_t>(bits)}.to_float();
     const double high = bits == 0x7bff ? 65536.0 : float16{static_cast<std::uint16_t>(bits + 1)}.to_float();
@@ -49,7 +49,7 @@ TEST(Float16, RoundsEveryMidpointAndItsNeighborsAsTheCompilerDoes) {
   }
 }
 
-TEST(Float16, RandomFloatsRoundAsTheCompilerDoes) {
+TEST(Float16, RandomFloatsRoundAsInTheCompiler) {
   std::mt19937 random(1);
   for (int i = 0; i < 2'000'000; ++i) {
     const float x = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
@@ -106,7 +106,7 @@ TEST(Float16, NonFiniteStaysNonFinite) {
     EXPECT_EQ(float16::from_float(sign * 65520.0f).to_float(), sign * kInf);
     EXPECT_EQ(float16::from_float(sign * 65519.996f).to_float(), sign * 65504.0f);
   }
-  // Every NaN payload, also those whose kept bits are all zero.
+  // NaN payloads, including those whose upper bits, which f16 keeps, are all 0.
   for (std::uint32_t payload = 1; payload < 0x800000; payload += 4093) {
     const float nan = std::bit_cast<float>(0x7f800000u | payload);
     EXPECT_TRUE(std::isnan(float16::from_float(nan).to_float()));

@@ -12,8 +12,8 @@
 namespace binade {
 namespace {
 
-// The reference knows a format by its bias and mantissa bits alone, computes in double and rounds by looking for the
-// nearest of all values.
+// The reference uses only the bias and the number of mantissa bits of a format. It computes in double, and rounds by
+// searching all values for the nearest.
 
 struct Format {
   Float8 format;
@@ -33,7 +33,7 @@ double value_of(int code, const Format& f) {
   return sign * (exponent == 0 ? std::ldexp(part, 1 - f.bias) : std::ldexp(1 + part, exponent - f.bias));
 }
 
-/// The magnitudes by code, up to the largest finite one.
+/// Returns the magnitude of each code, up to the largest finite one.
 std::vector<double> magnitudes(const Format& f) {
   std::vector<double> values;
   for (int code = 0; code < 0x80 && value_of(code, f) <= f.largest; ++code) values.push_back(value_of(code, f));
@@ -54,7 +54,7 @@ int nearest(double x, const Format& f, const std::vector<double>& values) {
   return sign | best;
 }
 
-TEST(Float8, EveryCodeHasItsValueAndSurvivesTheRoundTrip) {
+TEST(Float8, EveryCodeHasTheRightValueAndSurvivesARoundTrip) {
   for (const Format& f : kFormats) {
     EXPECT_EQ(largest_of(f.format), f.largest);
     for (int code = 0; code < 256; ++code) {
@@ -72,7 +72,7 @@ TEST(Float8, EveryCodeHasItsValueAndSurvivesTheRoundTrip) {
   }
 }
 
-TEST(Float8, EveryHalfRoundsToTheNearestCodeTiesToEven) {
+TEST(Float8, Every16BitValueRoundsToTheNearestCodeTiesToEven) {
   for (const Format& f : kFormats) {
     const std::vector<double> values = magnitudes(f);
     for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -102,7 +102,7 @@ TEST(Float8, EveryMidpointAndItsNeighborsRoundToTheNearestCode) {
   }
 }
 
-TEST(Float8, WhatIsFiniteSaturatesAndWhatIsNotStaysVisible) {
+TEST(Float8, FiniteValuesSaturateAndOthersStayNonFinite) {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kMost = std::numeric_limits<float>::max();
   EXPECT_EQ(from_float8(to_float8(449, Float8::e4m3), Float8::e4m3), 448);
   EXPECT_EQ(from_float8(to_float8(-kMost, Float8::e4m3), Float8::e4m3), -448);
@@ -112,7 +112,7 @@ TEST(Float8, WhatIsFiniteSaturatesAndWhatIsNotStaysVisible) {
   EXPECT_EQ(from_float8(to_float8(-kInf, Float8::e5m2), Float8::e5m2), -kInf);
 }
 
-TEST(Float8, AScaleBringsTheLargestValueJustUnderTheFormatsLargest) {
+TEST(Float8, AScaleMapsTheLargestValueIntoTheRange) {
   std::mt19937 random(3);
   for (const Format& f : kFormats) {
     EXPECT_EQ(scale_exponent(0, f.format), 0);
@@ -129,7 +129,7 @@ TEST(Float8, AScaleBringsTheLargestValueJustUnderTheFormatsLargest) {
   }
 }
 
-TEST(Float8, ThroughAScaledCodeAndBackIsExactInABFloat16) {
+TEST(Float8, AScaledCodeIsExactInBf16) {
   std::mt19937 random(4);
   for (const Format& f : kFormats) {
     const std::vector<double> values = magnitudes(f);

@@ -58,7 +58,7 @@ class Problem {
     args.c_row = shape.n;
   }
 
-  /// The product a b by Eigen in long double, and that of the magnitudes, which scales the error bound.
+  /// The product a b, computed by Eigen in long double, and the product of the magnitudes, for the error bound.
   struct Reference {
     Eigen::MatrixX<long double> sums, magnitudes;
     double sum(std::int64_t i, std::int64_t j) const { return static_cast<double>(sums(i, j)); }
@@ -92,7 +92,7 @@ class Problem {
   }
 };
 
-/// Half a unit in the last place of `x` stored as `d`.
+/// Returns half a unit in the last place of `x` in dtype `d`.
 double half_ulp(double x, DType d) {
   const DTypeRange range = range_of(d);
   const double magnitude = std::max(std::abs(x), range.smallest_normal);
@@ -135,7 +135,7 @@ void expect_within_bound(const Case& shape) {
     }
 }
 
-TEST_P(Gemm, StaysWithinTheBoundOfItsContract) {
+TEST_P(Gemm, StaysWithinTheErrorBound) {
   for (const Case& shape : kCases) {
     expect_within_bound<float, float>(shape);
     expect_within_bound<float, float16>(shape);
@@ -147,7 +147,7 @@ TEST_P(Gemm, StaysWithinTheBoundOfItsContract) {
   }
 }
 
-TEST_P(Gemm, GivesTheSameBitsAtAnyThreadCount) {
+TEST_P(Gemm, GivesTheSameBitsForEveryNumberOfThreads) {
   for (const Case& shape : {Case{200, 300, 500}, Case{9, 40, 5001, true, false}, Case{64, 64, 64, false, true}}) {
     Problem<float> problem(shape, DType::f32, 11);
     Fenced<float> first;
@@ -163,7 +163,7 @@ TEST_P(Gemm, GivesTheSameBitsAtAnyThreadCount) {
   set_num_threads(0);
 }
 
-TEST_P(Gemm, AddsToWhatIsThere) {
+TEST_P(Gemm, AddsToExistingValues) {
   for (const Case& shape : {Case{20, 37, 50}, Case{9, 40, 5001, true, false}, Case{3, 3, 0}}) {
     Problem<float> problem(shape, DType::f32, 3);
     Fenced<float> plain(static_cast<std::size_t>(shape.m * shape.n)), sum(plain.size(), 2.5f);
@@ -206,7 +206,7 @@ TEST_P(Gemm, AppliesBiasAndActivation) {
     }
 }
 
-/// C as it is, and times an activation derivative: of the sum as it was before it was rounded.
+/// Expects that C multiplied by an activation derivative equals the derivative times the sum before rounding.
 template <class T>
 void expect_derivative(const Case& shape, Activation derivative_of) {
   const auto count = static_cast<std::size_t>(shape.m * shape.n);
@@ -227,14 +227,15 @@ void expect_derivative(const Case& shape, Activation derivative_of) {
   problem.args.derivative_of = derivative_of;
   problem.args.derivative_at = z.data();
   gemm.gemm(problem.args);
-  const bool coarse = std::is_same_v<T, bfloat16> && derivative_of != Activation::kRelu;  // to 2^-15, then rounded
+  const bool coarse = std::is_same_v<T, bfloat16> &&
+                      derivative_of != Activation::kRelu;  // such derivatives are accurate to 2^-15 before rounding
   for (std::size_t i = 0; i < count; ++i)
     ASSERT_NEAR(load(y[i]), load(store<T>(wanted[i])),
                 coarse ? 0x1p-7 * std::abs(wanted[i]) + 0x1p-15 * std::abs(sums[i]) : 0)
         << i;
 }
 
-TEST_P(Gemm, MultipliesItsSumsByADerivative) {
+TEST_P(Gemm, MultipliesSumsByAnActivationDerivative) {
   for (const Activation derivative_of : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
     for (const Case& shape : kCases) {
       expect_derivative<float>(shape, derivative_of);
@@ -243,8 +244,8 @@ TEST_P(Gemm, MultipliesItsSumsByADerivative) {
     }
 }
 
-/// Everything that bf16 can hold: rounded once, from an activation derivative that is off by 2^-15 at most.
-TEST_P(Gemm, DerivativesOfEveryBf16) {
+/// For all bf16 values z, the derivative has an error of at most 2^-15 before it is rounded once.
+TEST_P(Gemm, DerivativesAreAccurateForEveryBf16) {
   Fenced<bfloat16> z(1 << 16), gy(z.size(), bfloat16::from_float(1)), gz(z.size());
   for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) z[bits].bits = static_cast<std::uint16_t>(bits);
   for (const Activation derivative_of : {Activation::kGelu, Activation::kGeluTanh}) {
@@ -264,8 +265,8 @@ TEST_P(Gemm, DerivativesOfEveryBf16) {
   }
 }
 
-/// What `gemm` stores as y can be made again of what it stores as z, and is the same where nobody wants z. Some sums
-/// are beyond T's range.
+/// The y that `gemm` stores can be recomputed from the z that it stores, and is the same if z is not requested. Some
+/// sums are beyond the range of T.
 template <class T>
 void expect_made_of_z(const Case& shape, Activation activation) {
   SCOPED_TRACE(fmt::format("m {} n {} k {} {}", shape.m, shape.n, shape.k, name_of(kDTypeOf<T>)));
@@ -299,7 +300,8 @@ void expect_made_of_z(const Case& shape, Activation activation) {
       const double exact = activation == Activation::kGelu
                                ? 0.5 * v * std::erfc(-v / std::sqrt(2.0))
                                : v / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
-      ASSERT_NEAR(got, exact, 1.15 * half_ulp(exact, kDTypeOf<T>)) << i;  // 12 bits at least, then rounded
+      ASSERT_NEAR(got, exact, 1.15 * half_ulp(exact, kDTypeOf<T>))
+          << i;  // GELU has at least 12 correct bits before rounding
     }
   }
   if (shape.n > 5 && count > 0) {
@@ -309,7 +311,7 @@ void expect_made_of_z(const Case& shape, Activation activation) {
   }
 }
 
-TEST_P(Gemm, AGeluInHalvesIsOneOfTheRoundedSum) {
+TEST_P(Gemm, AGeluIn16BitsReadsTheRoundedSum) {
   for (const Activation activation : {Activation::kGelu, Activation::kGeluTanh})
     for (const Case& shape : kCases) {
       expect_made_of_z<float16>(shape, activation);
@@ -317,7 +319,7 @@ TEST_P(Gemm, AGeluInHalvesIsOneOfTheRoundedSum) {
     }
 }
 
-TEST_P(Gemm, PassesNonFiniteValuesOn) {
+TEST_P(Gemm, PropagatesNonFiniteValues) {
   Problem<float> problem({4, 40, 20}, DType::f32, 5);
   problem.a[20] = std::numeric_limits<float>::quiet_NaN();  // row 1
   problem.a[40] = std::numeric_limits<float>::infinity();   // row 2
@@ -332,8 +334,8 @@ TEST_P(Gemm, PassesNonFiniteValuesOn) {
   }
 }
 
-TEST_P(Gemm, OverflowsInHalfAsATensorCoreDoes) {
-  // Products and sums live in f32: 300 * 300 * 4 is beyond f16 only when it is stored.
+TEST_P(Gemm, OverflowsInF16AsATensorCoreDoes) {
+  // Products and sums are f32: 300 * 300 * 4 overflows f16 only when the result is stored.
   Fenced<float16> a(4, float16::from_float(300)), b(4, float16::from_float(300));
   float16 half;
   float wide = 0;
@@ -354,9 +356,9 @@ TEST_P(Gemm, OverflowsInHalfAsATensorCoreDoes) {
   EXPECT_EQ(wide, 360000.0f);
 }
 
-TEST_P(Gemm, RunsManyProductsAtOffsets) {
+TEST_P(Gemm, RunsBatchesOfProducts) {
   constexpr std::int64_t kBatch = 9, kM = 5, kN = 18, kK = 6;
-  Problem<float> problem({kBatch * kM, kN, kK}, DType::f32, 9);  // b is shared, a and c advance
+  Problem<float> problem({kBatch * kM, kN, kK}, DType::f32, 9);  // all products share b
   std::vector<std::int64_t> a_offsets, c_offsets;
   for (std::int64_t i = 0; i < kBatch; ++i) {
     a_offsets.push_back(i * kM * kK);
@@ -382,13 +384,13 @@ TEST_P(Gemm, SumsColumns) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 97) - 48;
   level().gemm.column_sums({x.data(), DType::f32, kM, kN, 40, sums.data()});
   for (std::size_t j = 0; j < kN; ++j) {
-    float sum = 0;  // integers: exact in any order
+    float sum = 0;  // integers, whose sum is exact in any order
     for (std::size_t i = 0; i < kM; ++i) sum += x[i * 40 + j];
     EXPECT_EQ(sums[j], sum);
   }
 }
 
-TEST_P(Gemm, SumsColumnsOfAGradientOnItsWayThroughAnActivation) {
+TEST_P(Gemm, ActivationBackwardSumsColumnsToo) {
   for (const auto& [m, n] : {std::pair{0, 5}, {1, 1}, {700, 35}, {600, 1030}, {3, 2049}}) {
     const auto count = static_cast<std::size_t>(m * n), columns = static_cast<std::size_t>(n);
     Fenced<bfloat16> z(count), gy(count), alone(count), gz(count);

@@ -1,5 +1,5 @@
-// What every loop over stored values shares (core/kernels/chunk.h): widening, rounding, observing and the maximum, in
-// rows of any length, at every instruction-set level.
+// The functions that all loops over stored values share (core/kernels/chunk.h): widening, rounding, observing and the
+// maximum, for rows of any length, at every kernel level.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,8 +37,8 @@ INSTANTIATE_TEST_SUITE_P(Isa, Loops, ::testing::ValuesIn(cpu::isa_levels()),
 
 Tensor tensor_of(const std::vector<float>& x) { return Tensor::from(x, {static_cast<std::int64_t>(x.size())}); }
 
-/// Every sign, exponent and upper part of the mantissa, each with what rounding turns on below it: subnormal, normal,
-/// infinite, NaN.
+/// Returns floats with every upper half (sign, exponent, upper mantissa bits), each with the lower halves that decide
+/// rounding: subnormal and normal numbers, infinities, NaN.
 std::vector<float> every_upper_half() {
   std::vector<float> x;
   for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
@@ -55,7 +55,7 @@ void expect_rounded_as_one_by_one() {
     ASSERT_EQ(static_cast<const T*>(y.raw())[i].bits, T::from_float(x[i]).bits)
         << std::hex << std::bit_cast<std::uint32_t>(x[i]);
 }
-TEST_P(Loops, HalvesAreRoundedToTheSameBitsAsOneByOne) {
+TEST_P(Loops, VectorsRoundTo16BitsLikeSingleValues) {
   expect_rounded_as_one_by_one<bfloat16>();
   expect_rounded_as_one_by_one<float16>();
 }
@@ -69,14 +69,14 @@ TEST_P(Loops, Bf16IsWidenedExactly) {
     ASSERT_EQ(std::bit_cast<std::uint32_t>(y.data<float>()[bits]), bits << 16);
 }
 
-/// Lengths around every width that a loop may take at once.
+/// Returns lengths around every number of elements that a loop may process at once.
 std::vector<int> lengths() {
   std::vector<int> all;
   for (int n = 1; n <= 70; ++n) all.push_back(n);
   for (const int n : {511, 512, 513, 576, 1030}) all.push_back(n);
   return all;
 }
-/// Positions in a row of n: all of a short one, of a long one those next to its ends and to chunks'.
+/// Returns positions in a row of n: all in a short row, those near the ends and near chunk borders in a long one.
 std::vector<int> positions(int n) {
   std::vector<int> all;
   for (int at = 0; at < n; ++at)
@@ -84,7 +84,7 @@ std::vector<int> positions(int n) {
   return all;
 }
 
-TEST_P(Loops, WhatIsRoundedIsSeenWhereverItStands) {
+TEST_P(Loops, ObservesTheValueBeforeRoundingAtEveryPosition) {
   for (const int n : lengths())
     for (const int at : positions(n))
       for (const float worst : {-3e38f, kInf, kNaN}) {
@@ -100,7 +100,7 @@ TEST_P(Loops, WhatIsRoundedIsSeenWhereverItStands) {
       }
 }
 
-TEST_P(Loops, TheMaximumIsFoundWhereverItStandsAndANanWins) {
+TEST_P(Loops, FindsTheMaximumOrNanAtEveryPosition) {
   for (const int n : lengths())
     for (const int at : positions(n)) {
       std::vector<float> x(static_cast<std::size_t>(n), -2.0f);
@@ -108,13 +108,14 @@ TEST_P(Loops, TheMaximumIsFoundWhereverItStandsAndANanWins) {
       ASSERT_EQ(max(tensor_of(x)).item(), -1.0) << at << " of " << n;
       x[static_cast<std::size_t>(at)] = kNaN;
       ASSERT_TRUE(std::isnan(max(tensor_of(x)).item())) << at << " of " << n;
-      x[static_cast<std::size_t>(n - 1 - at)] = kInf;  // before it, behind it, or in its place
+      x[static_cast<std::size_t>(n - 1 - at)] = kInf;  // before the NaN, after it, or in its place
       ASSERT_EQ(std::isnan(max(tensor_of(x)).item()), n - 1 - at != at) << at << " of " << n;
     }
 }
 
-/// Four pixels of as many channels as there are ways to choose them.
-void expect_the_first_largest(const std::vector<float>& choice, DType dtype) {
+/// Pools four pixels in one channel for each combination of values from `choice`. Expects the first largest value or
+/// the last NaN, and the gradient at its position.
+void expect_first_largest_or_last_nan(const std::vector<float>& choice, DType dtype) {
   const PolicyScope scope(PrecisionPolicy{}.with("*", dtype));
   const std::size_t many = choice.size() * choice.size() * choice.size() * choice.size();
   std::vector<float> pixels(4 * many);
@@ -141,17 +142,17 @@ void expect_the_first_largest(const std::vector<float>& choice, DType dtype) {
           << name_of(dtype) << ", channel " << c << ", pixel " << pixel;
   }
 }
-/// Numbers alone and with what makes a whole register of channels take the slower way.
-TEST_P(Loops, OfFourPixelsTheFirstLargestIsTakenOrTheLastNan) {
+/// Numbers alone, and with NaN and infinities, for which a whole register of channels takes a slower path.
+TEST_P(Loops, PoolingSelectsTheFirstLargestPixelOrTheLastNan) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-    expect_the_first_largest({-2, -0.0f, 0.0f, 1}, dtype);
-    expect_the_first_largest({-kInf, -2, -0.0f, 0.0f, 1, kInf, kNaN}, dtype);
+    expect_first_largest_or_last_nan({-2, -0.0f, 0.0f, 1}, dtype);
+    expect_first_largest_or_last_nan({-kInf, -2, -0.0f, 0.0f, 1, kInf, kNaN}, dtype);
   }
 }
 
-/// softmax of (0, x) is e^x / (1 + e^x): the exponential's error, 1 ulp, and three roundings; where e^x is subnormal,
-/// of its last bit.
-TEST_P(Loops, ExponentialsKeepTheirDigitsToTheSmallest) {
+/// softmax of (0, x) is e^x / (1 + e^x). Tolerance: 1 ulp for the exponential and three roundings; one unit of the last
+/// place if e^x is subnormal.
+TEST_P(Loops, ExponentialsAreAccurateDownToSubnormals) {
   std::vector<float> x;
   for (float at = 0; at > -104.5f; at -= 0.00437f) x.insert(x.end(), {0.0f, at});
   x.insert(x.end(), {0.0f, -std::numeric_limits<float>::max(), 0.0f, -kInf});
@@ -166,7 +167,7 @@ TEST_P(Loops, ExponentialsKeepTheirDigitsToTheSmallest) {
   }
 }
 
-TEST_P(Loops, ANanAnywhereInARowIsInAllOfItsSoftmaxAndInItsLoss) {
+TEST_P(Loops, ANanAtAnyPositionReachesTheWholeSoftmaxAndTheLoss) {
   for (const int n : lengths())
     for (const int at : positions(n)) {
       std::vector<float> x(static_cast<std::size_t>(n), -1.0f);
@@ -179,8 +180,8 @@ TEST_P(Loops, ANanAnywhereInARowIsInAllOfItsSoftmaxAndInItsLoss) {
     }
 }
 
-/// A product with 1 hands on its input: what it fuses is all that is computed.
-TEST_P(Loops, GelusHaveTheSameBitsAloneAndFusedIntoAProduct) {
+/// A product with the 1 x 1 matrix (1) returns its input, so that only the fused GELU is tested.
+TEST_P(Loops, GeluHasTheSameBitsAloneAndFusedIntoAProduct) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const PolicyScope scope(PrecisionPolicy{}.with("*", dtype));
     const Tensor values = test::noise({401, 1}, 1, dtype, 15), one = Tensor::full({1, 1}, 1, dtype);
@@ -189,7 +190,8 @@ TEST_P(Loops, GelusHaveTheSameBitsAloneAndFusedIntoAProduct) {
       const Variable alone = activation == Activation::kGelu ? gelu(in_loop) : gelu_tanh(in_loop);
       const Variable fused = linear(in_product, one, {}, {.activation = activation});
       EXPECT_EQ(alone.value().to_vector<float>(), fused.value().to_vector<float>()) << name_of(dtype);
-      if (dtype != DType::f32) continue;  // a leaf's gradient is f32, the fused one's on its way to it is rounded
+      if (dtype != DType::f32)
+        continue;  // in 16 bits the fused gradient is rounded once more than the f32 gradient of a leaf
       const Tensor gy = test::noise({401, 1}, 2, dtype);
       backward(alone, gy);
       backward(fused, gy);

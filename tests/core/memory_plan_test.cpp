@@ -15,7 +15,7 @@
 namespace binade {
 namespace {
 
-/// Blocks that are given back in any order.
+/// Returns a trace of `count` blocks that are released in random order, with about `alive` blocks at a time.
 MemoryTrace random_trace(std::size_t count, std::size_t alive, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   MemoryTrace trace;
@@ -32,10 +32,11 @@ MemoryTrace random_trace(std::size_t count, std::size_t alive, std::uint64_t see
       trace.blocks.push_back({.bytes = size(), .allocated = event++});
     }
   }
-  return trace;  // what is open is kept
+  return trace;  // blocks that are still allocated are kept for good
 }
 
-/// A forward that keeps a block a layer and works in others, a backward that gives them back in reverse.
+/// Returns the trace of a network: forward keeps a block per layer and uses temporary blocks; backward releases the
+/// kept blocks in reverse order.
 MemoryTrace layers(std::size_t count) {
   MemoryTrace trace;
   std::vector<std::size_t> kept;
@@ -85,7 +86,7 @@ void expect_valid(const MemoryTrace& trace, const MemoryPlan& plan, std::size_t 
   }
 }
 
-TEST(MemoryPlan, NoTwoThatLiveAtOnceOverlap) {
+TEST(MemoryPlan, BlocksThatAreAliveTogetherDoNotOverlap) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const MemoryTrace trace = random_trace(20 + seed * 30, 1 + seed * 3, seed);
     const std::size_t alignment = seed % 2 == 0 ? 256 : 64;
@@ -93,19 +94,19 @@ TEST(MemoryPlan, NoTwoThatLiveAtOnceOverlap) {
   }
 }
 
-TEST(MemoryPlan, IsEmptyWhereNothingIsGivenBack) {
+TEST(MemoryPlan, IsEmptyIfNoBlockIsReleased) {
   EXPECT_EQ(plan_memory({}, 64).bytes, 0u);
   const MemoryPlan plan = plan_memory({{{.bytes = 100, .allocated = 0}}}, 64);
   EXPECT_EQ(plan.bytes, 0u);
   EXPECT_EQ(plan.offsets[0], MemoryPlan::kNone);
 }
 
-TEST(MemoryPlan, TheSameTraceGivesTheSamePlan) {
+TEST(MemoryPlan, IsAFunctionOfTheTrace) {
   const MemoryTrace trace = random_trace(500, 40, 7);
   EXPECT_EQ(plan_memory(trace, 256).offsets, plan_memory(trace, 256).offsets);
 }
 
-TEST(MemoryPlan, LayersAreNearTheBound) {
+TEST(MemoryPlan, SizeIsNearTheBoundForLayers) {
   for (const std::size_t count : {1, 5, 48, 400}) {
     const MemoryTrace trace = layers(count);
     const MemoryPlan plan = plan_memory(trace, 256);
@@ -114,15 +115,15 @@ TEST(MemoryPlan, LayersAreNearTheBound) {
   }
 }
 
-/// Hostile: no structure at all.
-TEST(MemoryPlan, RandomBlocksAreNearTheBound) {
+/// The hardest case: lifetimes without structure.
+TEST(MemoryPlan, SizeIsNearTheBoundForRandomBlocks) {
   for (const std::size_t count : {300, 3000}) {
     const MemoryPlan plan = plan_memory(random_trace(count, 60, count), 256);
     EXPECT_LE(static_cast<double>(plan.bytes), 1.1 * static_cast<double>(plan.bound)) << count;
   }
 }
 
-TEST(MemoryPlan, OfTensOfThousandsOfBlocksIsMadeNearTheBound) {
+TEST(MemoryPlan, SizeIsNearTheBoundForTensOfThousandsOfBlocks) {
   for (const MemoryTrace& trace : {random_trace(50000, 300, 1), random_trace(20000, 2000, 1), layers(10000)}) {
     const auto begin = std::chrono::steady_clock::now();
     const MemoryPlan plan = plan_memory(trace, 256);
@@ -133,7 +134,7 @@ TEST(MemoryPlan, OfTensOfThousandsOfBlocksIsMadeNearTheBound) {
   }
 }
 
-TEST(MemoryTrace, NotesWhatABodyTakesAndGivesBack) {
+TEST(MemoryTrace, RecordsAllocationsAndReleases) {
   Backend& cpu = cpu_backend();
   Tensor before = Tensor::empty({100});
   Tensor kept;
@@ -154,7 +155,7 @@ TEST(MemoryTrace, NotesWhatABodyTakesAndGivesBack) {
   EXPECT_EQ(cpu.capture([] {}, trace), nullptr);
 }
 
-TEST(MemoryTrace, ACpuHasNothingToWaitFor) {
+TEST(MemoryTrace, MarksOfACpuAreReachedAtOnce) {
   Backend& cpu = cpu_backend();
   auto* pinned = static_cast<float*>(cpu.allocate_pinned(sizeof(float)));
   *pinned = 3;

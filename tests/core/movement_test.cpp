@@ -24,7 +24,7 @@ using Pooling = Movement;
 using Upsampling = Movement;
 using EmbeddingTable = Movement;
 
-TEST_F(Pooling, MaxKeepsNaNWhereverItStands) {
+TEST_F(Pooling, MaxPropagatesNanFromEveryPosition) {
   for (int position = 0; position < 4; ++position) {
     std::vector<double> values{1, 2, 3, 4};
     values[static_cast<std::size_t>(position)] = kNaN;
@@ -34,7 +34,7 @@ TEST_F(Pooling, MaxKeepsNaNWhereverItStands) {
   EXPECT_EQ(max_pool2d(Tensor::full({1, 2, 2, 1}, -kInf)).item(), -kInf);
 }
 
-TEST_F(Pooling, MaxEqualsPlainLoops) {
+TEST_F(Pooling, MaxEqualsAPlainLoop) {
   const Tensor x = noise({2, 7, 5, 19}, 1, DType::f32);
   const Variable y = max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1});
   ASSERT_EQ(y.shape(), (Shape{2, 4, 3, 19}));
@@ -50,8 +50,8 @@ TEST_F(Pooling, MaxEqualsPlainLoops) {
         }
 }
 
-/// Padding can be all that is under a window, and there may be no memory behind it.
-TEST_F(Pooling, OfNoPixelsTheLargestIsMinusInfinity) {
+/// A window may contain only padding, and the image may be empty.
+TEST_F(Pooling, MaxOfNoPixelsIsMinusInfinity) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Variable y = max_pool2d(Tensor::empty({1, 0, 4, 3}, dtype), {.kernel = 2, .stride = 1, .padding = 1});
     ASSERT_EQ(y.shape(), (Shape{1, 1, 5, 3}));
@@ -59,7 +59,7 @@ TEST_F(Pooling, OfNoPixelsTheLargestIsMinusInfinity) {
   }
 }
 
-TEST_F(Pooling, WindowsNeedNotBeSquare) {
+TEST_F(Pooling, WindowsMayBeRectangular) {
   const Tensor x = Tensor::from(std::vector<float>{1, 5, 2, 8, 3, 7, 4, 6}, {1, 2, 4, 1});
   const Variable most = max_pool2d(x, {.kernel = {1, 2}}), mean = avg_pool2d(x, {.kernel = {2, 1}, .stride = {2, 3}});
   EXPECT_EQ(most.value().to_vector<float>(), (std::vector<float>{5, 8, 7, 6}));
@@ -77,7 +77,7 @@ TEST_F(Pooling, GradientsEqualDifferences) {
   }
 }
 
-TEST_F(Pooling, AverageCountsPaddingOnlyWhenAsked) {
+TEST_F(Pooling, AverageCountsPaddingOnlyOnRequest) {
   const Tensor x = Tensor::full({1, 2, 2, 1}, 1);
   EXPECT_FLOAT_EQ(avg_pool2d(x, {.kernel = 2, .stride = 2, .padding = 1}).value().at(0), 0.25f);
   EXPECT_FLOAT_EQ(avg_pool2d(x, {.kernel = 2, .stride = 2, .padding = 1, .count_include_pad = false}).value().at(0),
@@ -99,7 +99,7 @@ TEST_F(Upsampling, GradientsEqualDifferences) {
   }
 }
 
-TEST_F(Movement, TheThreadCountNeverShows) {
+TEST_F(Movement, TheNumberOfThreadsDoesNotAffectTheBits) {
   const Tensor x = noise({3, 33, 34, 21}, 1, DType::f32);
   test::check_threads(
       [](const auto& v) { return std::vector{max_pool2d(v[0], {.kernel = 3, .stride = 2, .padding = 1})}; }, {x});
@@ -148,7 +148,7 @@ TEST_F(Movement, PermuteMovesEveryElementOfEverySize) {
   }
 }
 
-TEST_F(Movement, ConcatTakesChannelSlicesAndTheWidestDType) {
+TEST_F(Movement, ConcatAcceptsChannelSlicesAndStoresTheWidestDType) {
   const Tensor wide = noise({2, 3, 8}, 1, DType::f16);
   const Variable y = concat({wide.channel_slice(2, 3), wide.channel_slice(0, 1).to(DType::f32)});
   EXPECT_EQ(y.dtype(), DType::f32);
@@ -156,7 +156,7 @@ TEST_F(Movement, ConcatTakesChannelSlicesAndTheWidestDType) {
     for (std::int64_t c = 0; c < 4; ++c) EXPECT_EQ(y.value().at(r * 4 + c), wide.at(r * 8 + (c < 3 ? c + 2 : 0)));
 }
 
-TEST_F(Movement, BadExtentsAreNamed) {
+TEST_F(Movement, BadExtentsAreErrorsThatNameThem) {
   const Tensor x = noise({2, 3}, 1, DType::f32);
   EXPECT_THROW(reshape(x, {4, -1}), ShapeError);
   EXPECT_THROW(reshape(x, {-1, -1}), ShapeError);
@@ -172,7 +172,7 @@ TEST_F(EmbeddingTable, GradientsEqualDifferences) {
   test::check_gradients([&](const auto& v) { return std::vector{embedding(v[0], indices)}; }, {noise({6, 5}, 1)});
 }
 
-TEST_F(EmbeddingTable, ReadsTheLowCopyUnderALowPolicyAndKeepsAnF32Gradient) {
+TEST_F(EmbeddingTable, ReadsThe16BitCopyUnderA16BitPolicyAndHasAnF32Gradient) {
   Variable weight(noise({4, 3}, 1, DType::f32), true);
   const Tensor indices = Tensor::from(std::vector<std::int32_t>{3, 1}, {2});
   const PolicyScope scope(PrecisionPolicy{.name = "fp16", .low = DType::f16});
@@ -184,7 +184,7 @@ TEST_F(EmbeddingTable, ReadsTheLowCopyUnderALowPolicyAndKeepsAnF32Gradient) {
   EXPECT_EQ(weight.grad().to_vector<float>(), (std::vector<float>{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}));
 }
 
-TEST_F(EmbeddingTable, NamesAnIndexOutsideAndItsPosition) {
+TEST_F(EmbeddingTable, AnIndexOutOfRangeIsAnErrorWithItsPosition) {
   const Tensor indices = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 7}, {2, 2});
   try {
     embedding(noise({4, 3}, 1, DType::f32), indices);

@@ -10,23 +10,23 @@
 
 namespace binade::test {
 
-/// The sanitizers' allocators do not answer to the system's limits: under them forbid_memory() forbids nothing, and
-/// what is tested runs with memory.
+/// False under sanitizers, whose allocators ignore the system's limits: forbid_memory() then has no effect, and the
+/// code under test runs with memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kMemoryCanRunOut = false;
 #else
 constexpr bool kMemoryCanRunOut = true;
 #endif
 
-/// From here on the system gives this process no memory. What the heap has left it goes on giving, but not to a thread
-/// that asks for the first time.
+/// From now on the system gives this process no more memory. The heap can still hand out free memory that it has, but
+/// not to a thread that allocates for the first time.
 inline void forbid_memory() {
   if (!kMemoryCanRunOut) return;
-  const rlimit least{1, RLIM_INFINITY};  // Linux takes 0 for no limit when the hard one is none
+  const rlimit least{1, RLIM_INFINITY};  // not 0, which Linux takes for no limit if the hard limit is infinite
   setrlimit(RLIMIT_DATA, &least);
 }
 
-/// Forbids memory and uses up what the heap has left.
+/// Calls forbid_memory() and allocates all memory that the heap has left.
 inline void take_all_memory() {
   forbid_memory();
   if (!kMemoryCanRunOut) return;
@@ -38,7 +38,7 @@ inline void take_all_memory() {
     }
 }
 
-/// What `body` returns in a forked child; -1 when a signal ends that.
+/// Runs `body` in a forked child and returns its result; -1 if a signal ended the child.
 template <class Body>
 int exit_status_of(Body body) {
   const pid_t child = fork();
@@ -47,7 +47,7 @@ int exit_status_of(Body body) {
   return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// The same of a body that runs in a thread of its own, from whose beginning there is no memory at all.
+/// Like exit_status_of(), but runs `body` in a new thread that has no memory from its beginning.
 template <class Body>
 int exit_status_without_memory(Body body) {
   const auto in_a_thread = [&] {
@@ -62,8 +62,8 @@ int exit_status_without_memory(Body body) {
     thread.join();
     return result;
   };
-  // A thread that begins in a forked child is not known to ThreadSanitizer; and where memory cannot run out there is
-  // nothing to contain.
+  // ThreadSanitizer does not support threads that start in a forked child. If memory cannot run out, no child is
+  // needed.
   return kMemoryCanRunOut ? exit_status_of(in_a_thread) : in_a_thread();
 }
 

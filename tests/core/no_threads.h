@@ -6,7 +6,7 @@
 
 namespace binade::test {
 
-/// While one lives, threads want stacks for which no system has the room: none can be started.
+/// During its lifetime no thread can be started, because the default size of stacks exceeds the address space.
 class NoThreads {
  public:
   NoThreads() {

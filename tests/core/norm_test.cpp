@@ -18,7 +18,8 @@ class Norms : public ::testing::Test {
   Runtime runtime_{{.seed = 3}};
 };
 
-/// y over rows x cols, plain loops in double; `rms` leaves the mean out.
+/// Returns the norm of each row, by plain loops in double; `rms` selects the RMS norm, which does not subtract the
+/// mean.
 std::vector<double> reference_rows(const Tensor& x, const Tensor& w, const Tensor& b, double eps, bool rms) {
   const std::int64_t rows = x.shape().rows(), cols = x.shape().cols();
   std::vector<double> y;
@@ -47,8 +48,9 @@ TEST_F(Norms, LayerNormEqualsTheFormulaInEveryDTypeAndLevel) {
   cpu::select_isa(before);
 }
 
-/// Squares of 1e30 and of 1e-30 leave the range of float; the result must be the same as for x without the factor.
-TEST_F(Norms, RowsWhoseSquaresLeaveTheRangeAreNormalizedLikeAnyOther) {
+/// The squares of 1e30 and 1e-30 are outside of the range of f32. Rows multiplied by such factors must be normalized as
+/// without the factor.
+TEST_F(Norms, RowsWhoseSquaresOverflowOrUnderflowAreNormalized) {
   const std::string_view before = cpu::level().isa;
   const Tensor w = noise({37}, 2, DType::f32), b = noise({37}, 3, DType::f32), gy = noise({4, 37}, 4, DType::f32);
   for (const std::string_view level : cpu::isa_levels()) {
@@ -61,7 +63,7 @@ TEST_F(Norms, RowsWhoseSquaresLeaveTheRangeAreNormalizedLikeAnyOther) {
                                            {DType::f64, 0x1p-900, 0.0}}) {
       const auto in = [&](const Tensor& t) { return t.to(accumulate_dtype(dtype)); };
       Tensor x = noise({4, 37}, 1, dtype, 1).to(DType::f64), far = x.clone();
-      for (double& v : std::span(far.mutable_data<double>(), 3 * 37)) v *= unit;  // the last row is an ordinary one
+      for (double& v : std::span(far.mutable_data<double>(), 3 * 37)) v *= unit;  // the last row is not scaled
       for (const bool rms : {false, true}) {
         const auto run = [&](const Tensor& of, double given) {
           const Variable v(of.to(dtype), true);
@@ -70,11 +72,11 @@ TEST_F(Norms, RowsWhoseSquaresLeaveTheRangeAreNormalizedLikeAnyOther) {
           return std::pair(y.value(), v.grad());
         };
         const auto [y, gx] = run(far, eps);
-        const auto [plain, plain_gx] = run(x, 0);  // eps is negligible beside 1e30
+        const auto [plain, plain_gx] = run(x, 0);  // eps is negligible compared with 1e30
         const auto [ordinary, ordinary_gx] = run(x, eps);
         for (std::int64_t i = 0; i < y.numel(); ++i) {
           const bool scaled = i < 3 * 37;
-          // A scaled row takes another path through the same sums: a few roundings differ, in bf16 one.
+          // A scaled row is computed by another path, so a few roundings differ (one in bf16).
           const double near = dtype == DType::bf16 ? 0x1p-7 : dtype == DType::f32 ? 2e-6 : 1e-14;
           EXPECT_NEAR(y.at(i), (scaled ? plain : ordinary).at(i), scaled ? 4 * near : 0) << level << " " << i;
           const double gradient = (scaled ? plain_gx : ordinary_gx).at(i);
@@ -96,7 +98,7 @@ TEST_F(Norms, RowsWhoseSquaresLeaveTheRangeAreNormalizedLikeAnyOther) {
   cpu::select_isa(before);
 }
 
-TEST_F(Norms, AChannelOrGroupWhoseVarianceIsNoFloatIsNanAndNotItsBias) {
+TEST_F(Norms, AChannelOrGroupWhoseVarianceOverflowsIsNan) {
   Tensor x = noise({2, 3, 2, 4}, 1, DType::f32);
   for (std::int64_t i = 0; i < x.numel(); i += 4) x.mutable_data<float>()[i] *= 1e30f;
   const Tensor y = batch_norm(x, {}, {}).y.value(), z = group_norm(x, 2).value();
@@ -106,7 +108,7 @@ TEST_F(Norms, AChannelOrGroupWhoseVarianceIsNoFloatIsNanAndNotItsBias) {
   }
 }
 
-TEST_F(Norms, RowNormGradientsEqualDifferences) {
+TEST_F(Norms, RowNormGradientsEqualFiniteDifferences) {
   for (const std::int64_t cols : {1, 2, 7, 17}) {
     const Tensor x = noise({2, 3, cols}, 1), r = noise({2, 3, cols}, 2), w = noise({cols}, 3), b = noise({cols}, 4);
     test::check_gradients([](const auto& v) { return std::vector{layer_norm(v[0], v[1], v[2])}; }, {x, w, b});
@@ -120,7 +122,7 @@ TEST_F(Norms, RowNormGradientsEqualDifferences) {
   }
 }
 
-TEST_F(Norms, GroupAndBatchNormGradientsEqualDifferences) {
+TEST_F(Norms, GroupAndBatchNormGradientsEqualFiniteDifferences) {
   for (const std::int64_t cols : {2, 4, 18}) {
     const Tensor x = noise({2, 3, 2, cols}, 1), r = noise({2, 3, 2, cols}, 2), w = noise({cols}, 3),
                  b = noise({cols}, 4);
@@ -148,7 +150,7 @@ TEST_F(Norms, GroupAndBatchNormGradientsEqualDifferences) {
   }
 }
 
-TEST_F(Norms, BatchNormStatisticsSurviveALargeOffset) {
+TEST_F(Norms, BatchNormStatisticsAreAccurateForALargeMean) {
   // 1000 + noise: a one-pass variance in f32 would lose every digit of it.
   Tensor x = noise({4, 16, 16, 5}, 7, DType::f64);
   std::vector<double> shifted = x.to_vector<double>();
@@ -157,14 +159,14 @@ TEST_F(Norms, BatchNormStatisticsSurviveALargeOffset) {
   for (std::size_t i = 0; i < shifted.size(); i += 5) mean += shifted[i] / 1024;
   for (std::size_t i = 0; i < shifted.size(); i += 5) var += std::pow(shifted[i] - mean, 2) / 1024;
   const BatchNormResult n = batch_norm(Tensor::from(shifted, x.shape()).to(DType::f32), {}, {});
-  EXPECT_NEAR(n.mean.value().at(0), mean, 1e-4);  // f32 near 1000 has a step of 6e-5
+  EXPECT_NEAR(n.mean.value().at(0), mean, 1e-4);  // the spacing of f32 near 1000 is 6e-5
   EXPECT_NEAR(n.var.value().at(0) / var, 1, 1e-5);
 }
 
-TEST_F(Norms, LongChannelsKeepTheirDigits) {
+TEST_F(Norms, LongChannelsAreAccurate) {
   // Plain f32 sums over these rows lost 3e-6 of the mean and 7e-4 of the weight's gradient.
   const Tensor x = noise({4, 64, 64, 3}, 1, DType::f32, 2), gy = noise({4, 64, 64, 3}, 2, DType::f32);
-  Tensor shifted = gy.clone();  // an average that does not vanish is what the mean's error is multiplied by
+  Tensor shifted = gy.clone();  // gy with an average other than 0, by which the error of the mean is multiplied
   accumulate(shifted, Tensor::full(gy.shape(), 1));
   const auto run = [&](DType dtype) {
     Variable w(Tensor::full({3}, 1, dtype), true);
@@ -180,7 +182,7 @@ TEST_F(Norms, LongChannelsKeepTheirDigits) {
   }
 }
 
-TEST_F(Norms, TheThreadCountNeverShows) {
+TEST_F(Norms, TheNumberOfThreadsDoesNotAffectTheBits) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensor x = noise({3, 40, 33, 24}, 1, dtype), r = noise({3, 40, 33, 24}, 2, dtype);
     const Tensor w = noise({24}, 3, DType::f32), b = noise({24}, 4, DType::f32);
@@ -192,7 +194,7 @@ TEST_F(Norms, TheThreadCountNeverShows) {
   }
 }
 
-TEST_F(Norms, NaNSpreadsOverWhatItWasAveragedWith) {
+TEST_F(Norms, NanReachesTheValuesThatItIsAveragedWith) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> values = noise({4, 6}, 1).to_vector<double>();
   values[7] = nan;  // row 1, channel 1
@@ -230,7 +232,7 @@ TEST_F(Norms, AddLayerNormIsAddThenLayerNorm) {
   EXPECT_EQ(n.y.value().to_vector<float>(), layer_norm(n.h.detach()).value().to_vector<float>());
 }
 
-TEST_F(Norms, WrongShapesAreNamed) {
+TEST_F(Norms, WrongShapesAreErrorsThatNameThem) {
   const Tensor x = noise({4, 6}, 1, DType::f32), w = noise({5}, 2, DType::f32);
   EXPECT_THROW(layer_norm(x, w), ShapeError);
   EXPECT_THROW(group_norm(x, 4), ShapeError);

@@ -12,7 +12,7 @@
 
 namespace binade::test {
 
-/// Deterministic values in about [-1, 1], different for every tag.
+/// Returns values in about [-1, 1], a function of tag and index.
 inline Tensor noise(const Shape& shape, std::uint64_t tag, DType dtype = DType::f64, double scale = 1) {
   const RandomStream stream{.seed = 20, .purpose = RngPurpose::kData, .step = tag};
   std::vector<double> values(static_cast<std::size_t>(shape.numel()));
@@ -22,7 +22,7 @@ inline Tensor noise(const Shape& shape, std::uint64_t tag, DType dtype = DType::
 
 using Function = std::function<std::vector<Variable>(const std::vector<Variable>&)>;
 
-/// sum over outputs of output . cotangent, the cotangent being noise: no symmetry can hide an error.
+/// Returns the sum of all outputs, weighted by noise so that no symmetry hides an error.
 inline double weighted(const std::vector<Variable>& outputs) {
   double sum = 0;
   for (std::size_t k = 0; k < outputs.size(); ++k) {
@@ -33,8 +33,8 @@ inline double weighted(const std::vector<Variable>& outputs) {
   return sum;
 }
 
-/// Backward of every f64 input against central differences. 1e-6 leaves room for the differences' own error (1e-10
-/// relative, h^2 curvature) and none for a wrong term.
+/// Compares the gradients of all f64 inputs with central differences. The tolerance of 1e-6 covers the error of the
+/// differences (1e-10 relative, and h^2 times the curvature), but no wrong term.
 inline void check_gradients(const Function& f, const std::vector<Tensor>& inputs, double tolerance = 1e-6) {
   std::vector<Variable> leaves;
   for (const Tensor& x : inputs) leaves.emplace_back(x.clone(), is_floating(x.dtype()));
@@ -62,7 +62,7 @@ inline void check_gradients(const Function& f, const std::vector<Tensor>& inputs
   }
 }
 
-/// All bits of outputs and gradients of one run.
+/// Returns all outputs and gradients of one run.
 inline std::vector<double> run_bits(const Function& f, const std::vector<Tensor>& inputs) {
   std::vector<Variable> leaves;
   for (const Tensor& x : inputs) leaves.emplace_back(x.clone(), is_floating(x.dtype()));
@@ -80,7 +80,7 @@ inline std::vector<double> run_bits(const Function& f, const std::vector<Tensor>
   return bits;
 }
 
-/// The same bits at 1, 2, 3, 4 and 8 threads.
+/// Expects the same bits with 1, 2, 3, 4 and 8 threads.
 inline void check_threads(const Function& f, const std::vector<Tensor>& inputs) {
   const int before = num_threads();
   set_num_threads(1);
@@ -92,8 +92,8 @@ inline void check_threads(const Function& f, const std::vector<Tensor>& inputs) 
   set_num_threads(before);
 }
 
-/// `got` against a reference in double: `ulps` f32 ulp of the largest value (rounding errors of a row meet in its
-/// statistics) and, for a half, the one rounding of the value itself.
+/// Compares `got` with a reference in double. Tolerance: `ulps` f32 ulps of the largest value (because the statistics
+/// of a row contain the rounding errors of all its values) and, in 16 bits, one rounding of the value.
 inline void check_close(const Tensor& got, const std::vector<double>& wanted, double ulps) {
   ASSERT_EQ(static_cast<std::size_t>(got.numel()), wanted.size());
   const double rounding = is_half(got.dtype()) ? std::ldexp(0.5, -range_of(got.dtype()).mantissa_bits) : 0;

@@ -6,33 +6,33 @@
 #include "binade/core/runtime.h"
 #include "tests/core/op_check.h"
 
-// Results that are laid side by side, and concatenations of what lies so.
+// ConcatBuffer: results that are written side by side into one tensor, and the concat of such results.
 namespace binade {
 namespace {
 
 using ops::ConcatBuffer;
 using test::noise;
 
-class Rooms : public ::testing::Test {
+class ConcatBuffers : public ::testing::Test {
  protected:
   static Tensor take(ConcatBuffer& buffer, std::int64_t begin, std::int64_t channels, DType dtype = DType::f32) {
     return buffer.take(begin, {2, 3, channels}, dtype, Device::cpu());
   }
   Runtime runtime_{{.seed = 3}};
 };
-using Concat = Rooms;
+using Concat = ConcatBuffers;
 
-TEST_F(Rooms, SlicesLieSideBySideAndLiveAsLongAsTheyAreRead) {
+TEST_F(ConcatBuffers, SlicesAreAdjacentAndOwnTheTensorTogether) {
   ConcatBuffer buffer(24);
   const Tensor right = take(buffer, 16, 8);
   Tensor left = take(buffer, 0, 16);
   ASSERT_TRUE(left.joined_with(right).defined());
   EXPECT_EQ(left.pitch(), 24);
   left = Tensor();
-  EXPECT_TRUE(right.sole_owner());  // the buffer is full: it holds nothing any more
+  EXPECT_TRUE(right.sole_owner());  // the buffer is full, and has dropped its reference
 }
 
-TEST_F(Rooms, ChannelsAreGivenOutOnce) {
+TEST_F(ConcatBuffers, EachChannelIsHandedOutOnce) {
   ConcatBuffer buffer(16);
   const Tensor first = take(buffer, 0, 8), again = take(buffer, 0, 8), overlapping = take(buffer, 4, 8);
   EXPECT_EQ(first.pitch(), 16);
@@ -44,21 +44,21 @@ TEST_F(Rooms, ChannelsAreGivenOutOnce) {
   EXPECT_TRUE(late.sole_owner());
 }
 
-TEST_F(Rooms, WhatDoesNotFitLiesApart) {
+TEST_F(ConcatBuffers, RequestsThatDoNotFitGetASeparateTensor) {
   ConcatBuffer buffer(16);
   const Tensor first = take(buffer, 0, 8);
   EXPECT_TRUE(take(buffer, 8, 8, DType::bf16).contiguous());
   EXPECT_TRUE(buffer.take(8, {2, 4, 8}, DType::f32, Device::cpu()).contiguous());
-  EXPECT_FALSE(take(buffer, 8, 8).contiguous());  // those before have taken nothing
+  EXPECT_FALSE(take(buffer, 8, 8).contiguous());  // the refused requests above took no channels
   EXPECT_THROW(take(buffer, 12, 8), ArgumentError);
 
-  ConcatBuffer odd(12);  // halves would begin between two packs
+  ConcatBuffer odd(12);  // a 16-bit slice would not start on 16 bytes
   EXPECT_TRUE(take(odd, 8, 4, DType::f16).contiguous());
   EXPECT_EQ(take(odd, 8, 4, DType::f16).dtype(), DType::f16);
   EXPECT_FALSE(take(odd, 8, 4, DType::f32).contiguous());
 }
 
-TEST_F(Concat, NeighborsAreNotCopied) {
+TEST_F(Concat, AdjacentSlicesAreNotCopied) {
   const Tensor all = noise({2, 3, 24}, 1, DType::f32);
   const Tensor a = all.channel_slice(0, 8), b = all.channel_slice(8, 4), c = all.channel_slice(12, 12);
   const Variable y = concat({a, b, c});
@@ -70,7 +70,7 @@ TEST_F(Concat, NeighborsAreNotCopied) {
   EXPECT_EQ(part.value().to_vector<float>(), all.channel_slice(8, 16).to_vector<float>());
 }
 
-TEST_F(Concat, AnythingElseIs) {
+TEST_F(Concat, OtherInputsAreCopied) {
   const Tensor all = noise({2, 3, 16}, 1, DType::f32);
   const Tensor a = all.channel_slice(0, 8), b = all.channel_slice(8, 8);
   for (const Variable& y : {concat({b, a}), concat({a, a}), concat({a, b.clone()}), concat({a}),

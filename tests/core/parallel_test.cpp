@@ -33,7 +33,7 @@ TEST_P(Parallel, EveryElementIsVisitedOnce) {
   }
 }
 
-TEST_P(Parallel, TheLowestBlocksExceptionIsTheOneThatArrives) {
+TEST_P(Parallel, ThrowsTheExceptionOfTheLowestBlock) {
   for (int round = 0; round < 20; ++round) {
     try {
       parallel_blocks(64, [](std::int64_t block) {
@@ -52,9 +52,9 @@ TEST_P(Parallel, NestedRegionsRunSerially) {
   EXPECT_EQ(inner, 20);
 }
 
-/// Regions over the same rows give them to the same threads: a helper begins in the middle of the blocks, and the
-/// caller does all that no helper came for.
-TEST(ParallelPool, EachThreadBeginsWithBlocksOfItsOwn) {
+/// Each region over the same rows gives them to the same threads: the helper begins in the middle of the blocks, and
+/// the caller processes the blocks that no helper takes.
+TEST(ParallelPool, EachThreadBeginsWithItsOwnBlocks) {
   set_num_threads(2);
   constexpr std::int64_t kNone = -1;
   for (int round = 0; round < 20; ++round) {
@@ -75,8 +75,9 @@ TEST(ParallelPool, EachThreadBeginsWithBlocksOfItsOwn) {
   set_num_threads(0);
 }
 
-/// A helper that is late for one region must neither miss the next nor the end of the pool: a lost wake-up hangs here.
-TEST(ParallelPool, TheThreadCountChangesBetweenRegions) {
+/// A helper that is late for one region must miss neither the next region nor the end of the pool; a lost wake-up would
+/// hang this test.
+TEST(ParallelPool, TheNumberOfThreadsMayChangeBetweenRegions) {
   std::atomic<std::int64_t> sum = 0;
   for (int round = 0; round < 600; ++round) {
     set_num_threads(2 + round % 7);
@@ -89,7 +90,7 @@ TEST(ParallelPool, TheThreadCountChangesBetweenRegions) {
   EXPECT_EQ(sum, expected);
 }
 
-/// Threads do not survive fork(): the child computes all the same, and exits.
+/// After fork() the child has no helper threads. It must compute alone and exit.
 TEST(ParallelPool, AForkedChildComputesAndExits) {
   set_num_threads(4);
   parallel_blocks(64, [](std::int64_t) {});
@@ -110,14 +111,15 @@ std::ptrdiff_t threads_of_this_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
 }
 
-/// The system lists a thread for a while after it was joined.
+/// Waits until the process has `count` threads, because the system lists a thread for a while after it was joined.
+/// Returns the number of threads.
 std::ptrdiff_t threads_once_they_are(std::ptrdiff_t count) {
   for (int i = 0; i < 1000 && threads_of_this_process() != count; ++i) usleep(1000);
   return threads_of_this_process();
 }
 
-/// The error of std::thread went through to the caller, and named no op.
-TEST(ParallelPool, WithoutThreadsTheCallerDoesTheWorkUntilThereAreSome) {
+/// Before a fix, the std::system_error of std::thread reached the caller, without the name of an op.
+TEST(ParallelPool, IfNoThreadCanStartTheCallerDoesTheWork) {
   set_num_threads(2);
   parallel_blocks(64, [](std::int64_t) {});
   const std::ptrdiff_t with_one = threads_of_this_process();

@@ -17,21 +17,21 @@ namespace {
 std::string g_destroyed;
 
 template <char kName>
-struct Told {
-  ~Told() { g_destroyed += kName; }
+struct RecordsDestruction {
+  ~RecordsDestruction() { g_destroyed += kName; }
   int uses = 0;
 };
 
-constinit thread_local PerThread<Told<'a'>> t_a;
-constinit thread_local PerThread<Told<'b'>> t_b;
+constinit thread_local PerThread<RecordsDestruction<'a'>> t_a;
+constinit thread_local PerThread<RecordsDestruction<'b'>> t_b;
 
-/// Its destructor asks for one that was made after it, and is destroyed by then.
+/// Its destructor uses t_a, which was created later and so is already destroyed.
 struct Late {
   ~Late() { ++t_a.get().uses; }
 };
 constinit thread_local PerThread<Late> t_late;
 
-TEST(PerThread, EachThreadHasItsOwnAndDestroysItLastMadeFirst) {
+TEST(PerThread, EachThreadHasItsOwnObjectsAndDestroysThemInReverseOrder) {
   g_destroyed.clear();
   t_a.get().uses = 7;
   std::thread([] {
@@ -46,7 +46,7 @@ TEST(PerThread, EachThreadHasItsOwnAndDestroysItLastMadeFirst) {
   EXPECT_EQ(t_a.get().uses, 7);
 }
 
-TEST(PerThread, WhatADestructorMakesAgainIsDestroyedToo) {
+TEST(PerThread, AnObjectThatADestructorRecreatesIsDestroyedToo) {
   g_destroyed.clear();
   std::thread([] {
     t_late.get();
@@ -55,8 +55,8 @@ TEST(PerThread, WhatADestructorMakesAgainIsDestroyedToo) {
   EXPECT_EQ(g_destroyed, "aa");
 }
 
-// "Fatal glibc error: failed to register TLS destructor" was the end of the process.
-TEST(PerThread, AThreadThatBeginsWithoutMemoryLives) {
+// Before a fix, the process ended with "Fatal glibc error: failed to register TLS destructor".
+TEST(PerThread, AThreadWithoutMemoryGetsBadAllocAndContinues) {
   EXPECT_EQ(test::exit_status_without_memory([] {
               if (!step_context().module_path.empty() || current_policy().low != DType::f32) return 2;
               try {

@@ -14,7 +14,7 @@ OpPrecision decide(PrecisionClass c, std::span<const DType> in, const PrecisionP
   return compute_dtype(c, in, p, "decoder.0.conv1", "conv2d");
 }
 
-TEST(PrecisionPolicy, EachClassReadsAndStoresAsItsContractSays) {
+TEST(PrecisionPolicy, EachClassHasItsComputeAndStoreDtype) {
   EXPECT_EQ(decide(PrecisionClass::kLow, kF32).read, DType::f16);
   EXPECT_EQ(decide(PrecisionClass::kLow, kF32).store, DType::f16);
   EXPECT_EQ(decide(PrecisionClass::kFull, kMixed).read, std::nullopt);
@@ -25,7 +25,7 @@ TEST(PrecisionPolicy, EachClassReadsAndStoresAsItsContractSays) {
   EXPECT_EQ(decide(PrecisionClass::kAsIs, kMixed).store, DType::f16);
 }
 
-TEST(PrecisionPolicy, ACheckInF64IsF64Throughout) {
+TEST(PrecisionPolicy, F64InputsAreComputedInF64) {
   for (const auto c : {PrecisionClass::kLow, PrecisionClass::kFull, PrecisionClass::kWidest, PrecisionClass::kAsIs})
     EXPECT_EQ(decide(c, kCheck).store, DType::f64);
 }
@@ -39,7 +39,7 @@ TEST(PrecisionPolicy, TheLastMatchingOverrideWins) {
   EXPECT_THROW(policy.with("x", DType::i64), ArgumentError);
 }
 
-TEST(PrecisionPolicy, Tf32IsForProductsOfF32ThatNoOverrideNames) {
+TEST(PrecisionPolicy, Tf32AppliesToF32ProductsWithoutAnOverride) {
   const PrecisionPolicy policy{.tf32 = true};
   EXPECT_TRUE(decide(PrecisionClass::kLow, kF32, policy).tf32);
   EXPECT_FALSE(decide(PrecisionClass::kLow, kF32, {}).tf32);
@@ -71,7 +71,7 @@ TEST(PrecisionPolicy, ScopesNest) {
   EXPECT_EQ(current_policy().low, DType::f32);
 }
 
-TEST(Glob, StarMatchesAnythingDotsToo) {
+TEST(Glob, StarMatchesAnyCharactersIncludingDots) {
   EXPECT_TRUE(glob_match("*", ""));
   EXPECT_TRUE(glob_match("decoder.*", "decoder.0.conv1"));
   EXPECT_FALSE(glob_match("decoder.*", "decoder"));

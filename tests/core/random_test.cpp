@@ -44,7 +44,7 @@ TEST(RandomStream, UniformAndNormalHaveTheirMoments) {
     normal += z;
     normal_square += z * z;
   }
-  // Five standard errors of each mean.
+  // Tolerance: five standard errors of each mean.
   const double root = std::sqrt(double{kCount});
   EXPECT_NEAR(sum / kCount, 0.5, 5 * std::sqrt(1.0 / 12) / root);
   EXPECT_NEAR(square / kCount, 1.0 / 3, 5 * std::sqrt(4.0 / 45) / root);
@@ -52,7 +52,7 @@ TEST(RandomStream, UniformAndNormalHaveTheirMoments) {
   EXPECT_NEAR(normal_square / kCount, 1.0, 5 * std::sqrt(2.0) / root);
 }
 
-TEST(RandomStream, BelowStaysBelow) {
+TEST(RandomStream, BelowIsInRange) {
   const RandomStream stream{1, RngPurpose::kShuffle, 0, 0, 0};
   for (std::uint64_t n : {1ull, 2ull, 3ull, 1000ull, 4294967295ull})
     for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_LT(stream.below(i, n), n);

@@ -14,9 +14,9 @@ Tensor counted(const Shape& shape) {
   return Tensor::from(values, shape);
 }
 
-TEST(StateCopy, ClonedSharesNothing) {
+TEST(StateCopy, ClonedSharesNoMemory) {
   StateDict state;
-  state.put("model/large", counted({3, 1 << 18}));  // several blocks, the last one not whole
+  state.put("model/large", counted({3, 1 << 18}));  // several blocks, the last one incomplete
   state.put("model/slice", counted({6, 8}).channel_slice(2, 3));
   state.put("model/empty", Tensor::empty({0}, DType::f32));
   state.put("progress/step", std::int64_t{5});
@@ -33,7 +33,7 @@ TEST(StateCopy, ClonedSharesNothing) {
   EXPECT_EQ(copies.text("amp/policy"), "bf16");
 }
 
-TEST(StateCopy, OnTheHostIsItselfWhereItIsThere) {
+TEST(StateCopy, OnHostDoesNotCopyAStateOnTheHost) {
   StateDict state;
   state.put("model/whole", counted({4, 4}));
   state.put("model/slice", counted({6, 8}).channel_slice(2, 3));

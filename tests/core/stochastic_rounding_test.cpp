@@ -54,7 +54,7 @@ TYPED_TEST(StochasticRounding, OtherValuesBecomeANeighborAndKeepTheirMean) {
     EXPECT_LE(low, x);
     EXPECT_GE(high, x);
     EXPECT_TRUE(low == nearest || high == nearest) << x;
-    // The standard deviation of one draw is at most half the spacing; six of the mean's.
+    // The standard deviation of one draw is at most half the spacing. Tolerance: six standard deviations of the mean.
     EXPECT_NEAR(mean, x, 6 * 0.5 * (high - low) / std::sqrt(kDraws) + 1e-12) << x;
   }
 }

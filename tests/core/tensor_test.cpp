@@ -41,7 +41,7 @@ TEST(Shape, BroadcastsLikeNumPy) {
   }
 }
 
-TEST(Tensor, ChannelSliceAliasesAndKnowsItsPitch) {
+TEST(Tensor, AChannelSliceSharesMemoryAndHasAPitch) {
   Tensor x = counting({2, 3, 4});
   Tensor slice = x.channel_slice(1, 2);
   EXPECT_FALSE(slice.contiguous());
@@ -56,7 +56,7 @@ TEST(Tensor, ChannelSliceAliasesAndKnowsItsPitch) {
   EXPECT_THROW(x.channel_slice(3, 2), ShapeError);
 }
 
-TEST(Tensor, NeighborsInOneStorageAreJoined) {
+TEST(Tensor, AdjacentSlicesAreJoined) {
   const Tensor x = counting({2, 3, 8});
   const Tensor left = x.channel_slice(0, 3), right = x.channel_slice(3, 5);
   const Tensor all = left.joined_with(right);
@@ -71,13 +71,14 @@ TEST(Tensor, NeighborsInOneStorageAreJoined) {
   EXPECT_FALSE(left.joined_with(x.channel_slice(4, 4)).defined());  // a gap
   EXPECT_FALSE(left.joined_with(left).defined());
   EXPECT_FALSE(left.joined_with(right.clone()).defined());
-  EXPECT_FALSE(left.joined_with(x.narrow(0, 1).channel_slice(3, 5)).defined());  // of another height
-  EXPECT_FALSE(x.narrow(0, 1).joined_with(x.narrow(1, 1)).defined());            // dense: below one another
+  EXPECT_FALSE(
+      left.joined_with(x.narrow(0, 1).channel_slice(3, 5)).defined());  // slices with different numbers of rows
+  EXPECT_FALSE(x.narrow(0, 1).joined_with(x.narrow(1, 1)).defined());   // dense tensors are joined only along channels
   EXPECT_FALSE(left.joined_with(Tensor()).defined());
   EXPECT_FALSE(Tensor().joined_with(left).defined());
 }
 
-TEST(Tensor, NarrowAndViewsAliasAndShareTheVersion) {
+TEST(Tensor, ViewsShareMemoryAndTheVersion) {
   Tensor x = counting({4, 3});
   Tensor rows = x.narrow(1, 2);
   EXPECT_EQ(rows.to_vector<float>(), (std::vector<float>{3, 4, 5, 6, 7, 8}));
@@ -88,7 +89,7 @@ TEST(Tensor, NarrowAndViewsAliasAndShareTheVersion) {
   EXPECT_THROW(x.view_at(10, {3}), ShapeError);
 }
 
-TEST(Tensor, WhatStandsApartAliasesAndHasAVersionOfItsOwn) {
+TEST(Tensor, WithOwnVersionSharesMemoryButNotTheVersion) {
   Tensor x = counting({4, 3});
   Tensor rows = x.narrow(1, 2).with_own_version();
   const std::uint64_t before = x.version(), own = rows.version();
@@ -122,8 +123,8 @@ TEST(Tensor, ConvertsBetweenAllDTypes) {
   EXPECT_EQ(x.to(DType::boolean).to_vector<float>(), (std::vector<float>{0, 1, 1, 1, 1, 1}));
 }
 
-/// 1752.5 + 2^-30 is just above the midpoint of two f16 values; rounding to float first would make it the midpoint.
-TEST(Tensor, ADoubleBecomesAHalfInOneRounding) {
+/// 1752.5 + 2^-30 is just above the midpoint of two f16 values; rounding to f32 first would make it the midpoint.
+TEST(Tensor, ADoubleIsRoundedOnceTo16Bits) {
   const double above_a_tie = 1752.5 + 0x1p-30, below_a_tie = 1753.5 - 0x1p-30;
   const Tensor x = Tensor::from(std::vector<double>{above_a_tie, below_a_tie, -above_a_tie}, {3});
   EXPECT_EQ(x.to(DType::f16).to_vector<double>(), (std::vector<double>{1753, 1753, -1753}));
@@ -134,7 +135,7 @@ TEST(Tensor, ADoubleBecomesAHalfInOneRounding) {
   Tensor sum = Tensor::full({1}, 1752, DType::f16);
   accumulate(sum, Tensor::from(std::vector<double>{0.5 + 0x1p-30}, {1}));
   EXPECT_EQ(sum.at(0), 1753);
-  // An op that reads f64 and stores f16: the kernels do this rounding.
+  // The same for an op that reads f64 and stores f16, where a kernel rounds.
   Tensor stored = Tensor::empty({3}, DType::f16);
   cpu::level().elementwise->convert({x.raw(), DType::f64}, {stored.mutable_raw(), DType::f16}, 3);
   EXPECT_EQ(stored.to_vector<double>(), (std::vector<double>{1753, 1753, -1753}));
@@ -170,7 +171,7 @@ TEST(CpuBackend, ReusesMemoryAndCountsIt) {
   EXPECT_EQ(Tensor::empty({3 << 20}).raw(), first);
 }
 
-TEST(StateDict, SectionsAndErrorsNameTheEntry) {
+TEST(StateDict, ErrorsNameTheSectionAndEntry) {
   StateDict state;
   state.put("amp/scale", 2.0);
   state.put("amp/steps", std::int64_t{3});

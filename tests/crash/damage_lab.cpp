@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBytes = std::size_t{256} << 10;
 
-/// A checkpoint of exactly 256 KiB, of noise.
+/// Returns a checkpoint of exactly 256 KiB with random content.
 io::CheckpointImage make_image(std::uint64_t seed) {
   const auto encode = [&](std::int64_t floats, std::size_t padding) {
     Draws draws(seed);
@@ -40,7 +40,7 @@ bool is_refused(std::span<const std::byte> image) {
   }
 }
 
-/// Bits first, first + stride, ...: those that verify_checkpoint() lets pass.
+/// Flips the bits first, first + stride, … one at a time. Returns those whose flip verify_checkpoint() does not detect.
 std::vector<std::size_t> flips_that_pass(std::span<const std::byte> image, std::size_t first, std::size_t stride) {
   std::vector<std::byte> bytes(image.begin(), image.end());
   std::vector<std::size_t> passed;
@@ -55,9 +55,9 @@ std::vector<std::size_t> flips_that_pass(std::span<const std::byte> image, std::
 
 }  // namespace
 
-/// verify_checkpoint() itself judges every flip: SHA-256 of 256 KiB takes a fifth of a millisecond on a processor with
-/// instructions for it, so nothing needs to be cut short. Every commit takes another part of the bits, by the seed; the
-/// bits of the user block, which guards the rest, and all truncations are always tried.
+/// Calls verify_checkpoint() for every flipped bit: with SHA instructions, hashing 256 KiB takes a fifth of a
+/// millisecond. A partial run takes a part of the bits that depends on the seed, all bits of the user block (which
+/// contains the hash of the rest), and all truncations.
 void damage(const Assignment& assignment, Findings& findings) {
   const io::CheckpointImage image = make_image(assignment.seed);
   const std::size_t bits = 8 * image.bytes().size();

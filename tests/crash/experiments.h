@@ -18,9 +18,9 @@ void failing_calls(const Assignment&, Findings&);
 void failing_allocations(const Assignment&, Findings&);
 void seeded_bugs(const Assignment&, Findings&);
 
-/// Part of seeded_bugs(): training programs that lie about their checkpoints, which `kills` must notice.
-void seeded_lies(std::uint64_t seed, Findings&);
-/// Part of failing_allocations(): whole training programs, `runs` of which a failing allocation ends.
+/// Part of seeded_bugs(): training programs with a bug in their use of checkpoints, which `kills` must detect.
+void seeded_training_bugs(std::uint64_t seed, Findings&);
+/// Part of failing_allocations(): makes an allocation fail in whole training programs, `runs` of which it must end.
 void starve_programs(std::uint64_t seed, std::int64_t runs, Findings&);
 
 }  // namespace binade::crash

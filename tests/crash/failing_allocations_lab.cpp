@@ -16,24 +16,24 @@ namespace {
 using Action = Story::Action;
 constexpr Action kActions[] = {Action::kOpen,     Action::kSave, Action::kSaveBehind, Action::kReplace,
                                Action::kRollBack, Action::kLoad, Action::kResume};
-constexpr unsigned kPatience = 20;  // seconds for what takes milliseconds
+constexpr unsigned kPatience = 20;  // seconds after which an action, which takes milliseconds, counts as hanging
 
 char g_doing[256];
 
-/// The end of the experiment for what cannot be caught: std::terminate, or waiting for ever.
-void told_end(int signal) {
+/// Signal handler for ends that cannot be caught (std::terminate, a hang): reports the violation and exits.
+void report_end(int signal) {
   const char* what = signal == SIGALRM ? "VIOLATION it hangs: " : "VIOLATION it ended the process: ";
   for (const char* text : {what, static_cast<const char*>(g_doing), "\n"})
     if (::write(STDOUT_FILENO, text, std::strlen(text)) < 0) break;
   ::_exit(1);
 }
 
-/// Tells of a cell that takes the process with it.
+/// Reports the case in progress if it ends the process or hangs.
 class Watch {
  public:
   Watch() {
-    ::signal(SIGALRM, told_end);
-    ::signal(SIGABRT, told_end);
+    ::signal(SIGALRM, report_end);
+    ::signal(SIGABRT, report_end);
   }
   ~Watch() {
     ::alarm(0);
@@ -50,7 +50,7 @@ class Watch {
 
 void failing_allocations(const Assignment& assignment, Findings& findings) {
   constexpr int kActionsBefore = 5;
-  constexpr std::int64_t kAllocationsOfAStory = 1000;  // at least
+  constexpr std::int64_t kAllocationsOfAStory = 1000;  // least number of allocations in a story
   const std::int64_t stories = assignment.full ? 10 : 1;
   const std::int64_t floor = assignment.full        ? kAllocationsOfAStory * stories
                              : assignment.cases > 0 ? std::min(assignment.cases, kAllocationsOfAStory)

@@ -10,7 +10,8 @@ namespace binade::crash {
 
 namespace {
 
-/// 0 stands for reads and writes that do half of what was asked; the last two say that the file system cannot.
+/// The errors that calls fail with. 0 stands for reads and writes of half of the bytes; the last two mean that the file
+/// system does not support the call.
 constexpr int kErrors[] = {EIO, ENOSPC, EINTR, EACCES, EMFILE, EROFS, EDQUOT, ENOMEM, 0, EINVAL, ENOTSUP};
 using Action = Story::Action;
 constexpr Action kActions[] = {Action::kOpen,     Action::kSave, Action::kReplace,
@@ -20,9 +21,9 @@ constexpr Action kActions[] = {Action::kOpen,     Action::kSave, Action::kReplac
 
 void failing_calls(const Assignment& assignment, Findings& findings) {
   constexpr int kActionsBefore = 5;
-  constexpr std::int64_t kCallsOfAStory = 1500;  // at least
+  constexpr std::int64_t kCallsOfAStory = 1500;  // least number of calls in a story
   const std::int64_t stories = assignment.cases > 0 ? 1 : assignment.full ? 20 : 2;
-  // Of fewer calls than a story has, those that are evenly spread.
+  // If fewer calls than a story has are to fail, they are evenly spread.
   const std::int64_t floor = assignment.cases > 0 ? std::min(assignment.cases, kCallsOfAStory)
                                                   : kCallsOfAStory * stories;
   const int stride = assignment.cases > 0 ? static_cast<int>(kCallsOfAStory / floor) : 1;

@@ -37,7 +37,7 @@ int FaultyDisk::sync(int file) {
 }
 
 int FaultyDisk::close(int file) {
-  const int error = strikes();  // the descriptor is gone in any case
+  const int error = strikes();  // the descriptor is closed in any case
   disk_.close(file);
   return error;
 }

@@ -9,12 +9,12 @@ namespace binade::crash {
 
 /// Which call fails, and how.
 struct Fault {
-  int error = 0;       ///< errno; 0: a read or write that does half of what was asked
+  int error = 0;       ///< errno; 0: a read or write transfers half of the bytes
   int call = 0;        ///< the first call that fails, counted from 0
-  bool lasts = false;  ///< and all calls after it
+  bool lasts = false;  ///< true: all later calls fail too
 };
 
-/// A disk whose n-th call fails. Every call counts, those that only look too.
+/// A disk whose n-th call fails. All calls count, including those that only read.
 class FaultyDisk final : public io::ForwardingFileOps {
  public:
   explicit FaultyDisk(MemoryDisk& disk) : ForwardingFileOps(disk), disk_(disk) {}
@@ -23,9 +23,9 @@ class FaultyDisk final : public io::ForwardingFileOps {
   void mend() { armed_ = false; }
   bool armed() const { return armed_; }
   bool fired() const { return fired_; }
-  /// Whether there were as many calls as that.
+  /// Returns true if the call that is to fail was reached.
   bool reached() const { return calls_ > fault_.call; }
-  /// Nodes that a sync failed for: what they hold is not known any more.
+  /// Nodes for which a sync failed, so that their content on the disk is unknown.
   const std::set<int>& doubtful() const { return doubtful_; }
 
   int write(int file, std::span<const std::byte> bytes, std::size_t& written) override;
@@ -35,7 +35,7 @@ class FaultyDisk final : public io::ForwardingFileOps {
 
  private:
   int around(const std::function<int()>& call) override;
-  /// The errno of this call, 0 when it goes through.
+  /// Returns the errno of this call; 0 if it succeeds.
   int strikes(bool can_be_short = false);
 
   MemoryDisk& disk_;

@@ -1,4 +1,5 @@
-// The crash laboratory: what a checkpoint promises, tried against power cuts, failing calls, kills and damage.
+// crash_lab tests the promises of checkpoints (docs/checkpoints.md) against power cuts, failing calls and allocations,
+// kills and damage.
 #include <CLI/CLI.hpp>
 #include <chrono>
 

@@ -21,16 +21,16 @@ struct Node {
 /// Everything on a disk. Node 0 is the root folder "/".
 using DiskImage = std::vector<Node>;
 
-/// The node that a path leads to, or -1.
+/// Returns the node of a path, or -1.
 int node_at(const DiskImage& image, const std::string& path);
 
-/// One thing that was done to a disk, in the pieces that a power cut may separate.
+/// One change of a disk. A power cut may apply any subset of the changes that were not synced.
 struct DiskEvent {
   enum class Kind {
-    kData,     ///< `bytes` at `offset` of file `node`, which grows when need be
-    kSize,     ///< file `node` gets size `offset`
-    kEntries,  ///< `entries` of folder `node` change, all or none of them: a rename is one event
-    kSync      ///< all that was done to `node` before is permanent
+    kData,     ///< `bytes` are written at `offset` of file `node`, which grows if necessary
+    kSize,     ///< file `node` gets the size `offset`
+    kEntries,  ///< `entries` of folder `node` change together, as in a rename
+    kSync      ///< all earlier changes of `node` become permanent
   };
   static constexpr int kGone = -1;
 
@@ -41,7 +41,7 @@ struct DiskEvent {
   std::vector<std::pair<std::string, int>> entries{};
 };
 
-/// What a file system need not be able to do.
+/// Optional features of a file system.
 struct DiskFeatures {
   bool rename_no_replace = true;
   bool link = true;
@@ -53,11 +53,11 @@ class MemoryDisk final : public io::FileOps {
   explicit MemoryDisk(DiskImage start = {Node{.folder = true}}, DiskFeatures features = {})
       : start_(std::move(start)), live_(start_), features_(features) {}
 
-  const DiskImage& start() const { return start_; }  ///< all of it permanent
-  const DiskImage& live() const { return live_; }    ///< as programs see it now
+  const DiskImage& start() const { return start_; }  ///< the initial state, which is permanent
+  const DiskImage& live() const { return live_; }    ///< the current state, as programs see it
   const std::vector<DiskEvent>& log() const { return log_; }
   std::size_t now() const { return log_.size(); }
-  /// A bit of a file turns by itself, for good.
+  /// Flips a bit of a file permanently, as a defective disk does.
   void rot(const std::string& path, std::size_t byte);
 
   int open_folder(const std::string& path, int& folder) override;
@@ -82,7 +82,7 @@ class MemoryDisk final : public io::FileOps {
   int list(int folder, std::vector<std::string>& names) override;
   int lock_exclusive(int file) override;
 
-  /// The node behind a descriptor, and how many descriptors are open.
+  /// Returns the node of a descriptor.
   int node_of(int descriptor) const { return open_.at(static_cast<std::size_t>(descriptor)).node; }
   int open_descriptors() const;
 
@@ -107,7 +107,7 @@ class MemoryDisk final : public io::FileOps {
   std::vector<Descriptor> open_;
 };
 
-/// Does to an image what an event says.
+/// Applies an event to an image.
 void replay(const DiskEvent& event, DiskImage& image);
 
 }  // namespace binade::crash

@@ -14,7 +14,7 @@ constexpr std::byte kGarbage{0xa5};
 PowerCut::PowerCut(const MemoryDisk& disk, std::size_t instant) : least_(disk.start()) {
   for (std::size_t i = least_.size(); i < disk.live().size(); ++i) least_.push_back({.folder = disk.live()[i].folder});
   const std::span<const DiskEvent> log = std::span(disk.log()).first(instant);
-  std::vector<std::size_t> synced(least_.size(), 0);  // events before this index are permanent, for each node
+  std::vector<std::size_t> synced(least_.size(), 0);  // for each node: events before this index are permanent
   for (std::size_t i = 0; i < log.size(); ++i)
     if (log[i].kind == DiskEvent::Kind::kSync) synced[static_cast<std::size_t>(log[i].node)] = i;
   std::map<int, LooseFile> loose;
@@ -42,8 +42,8 @@ PowerCut::PowerCut(const MemoryDisk& disk, std::size_t instant) : least_(disk.st
   for (auto& [node, file] : loose) loose_files_.push_back(std::move(file));
 }
 
-/// Variants come in an order: the pieces are all there, none, a prefix, all but one, one alone, the rest at random; the
-/// size is the last one, or one from before, or one on the way; gaps are zeros or garbage.
+/// Writes variant number `variant` of a file. In this order: all pieces, none, a prefix, all but one, a single one,
+/// then random subsets. The size is the last one, an earlier one, or one in between; gaps contain zeros or garbage.
 void PowerCut::fill(const LooseFile& file, std::size_t variant, Node& node) {
   const std::size_t n = file.pieces.size();
   Draws draws(variant * 7919 + static_cast<std::size_t>(file.node));

@@ -7,23 +7,22 @@
 
 namespace binade::crash {
 
-/// What a power cut may leave on a disk when it strikes after the first `instant` events of a log.
+/// The states in which a power cut after the first `instant` events of a log may leave a disk.
 ///
-/// The model is weaker than what ext4, XFS or Btrfs promise, so that what holds here holds there:
-///  * what was synced is there; of everything else any part may be missing;
-///  * a write reaches the disk in pieces of 512 bytes, in any order, any of them or none; the size of a file travels by
-///    itself, before or after its bytes; where the size grew and the bytes did not come, zeros or old garbage lie;
-///  * changes of a folder's entries (create, rename, link, unlink, mkdir) that were not synced by an fsync of this very
-///    folder are there or not, each for itself, in any combination; a rename is one change. An fsync of a file says
-///    nothing about its name.
+/// The model gives fewer guarantees than ext4, XFS or Btrfs, so a promise that holds here holds there too:
+///  * Synced changes are on the disk. Any part of the other changes may be missing.
+///  * A write reaches the disk in pieces of 512 bytes, of which any subset may be there. The size of a file is written
+///    separately, before or after its bytes. If the size grew and bytes are missing, they are zeros or old garbage.
+///  * Changes of a folder's entries (create, rename, link, unlink, mkdir) that were not followed by an fsync of this
+///    folder are there in any combination; a rename is one change. An fsync of a file does not sync its name.
 class PowerCut {
  public:
   PowerCut(const MemoryDisk& disk, std::size_t instant);
 
-  /// Only what was synced.
+  /// Returns the state that contains only synced changes.
   const DiskImage& least() const { return least_; }
-  /// Calls `visit` with at most `most` of the states: all of them where there are so few, else all combinations of
-  /// folder entries as far as they go and a random sample of the rest.
+  /// Calls `visit` for at most `most` of the states: for all of them if there are no more, otherwise for all
+  /// combinations of folder entries (as many as fit) and a random sample of the rest.
   void each(std::size_t most, Draws& draws, const std::function<void(const DiskImage&)>& visit) const;
 
  private:
@@ -34,12 +33,12 @@ class PowerCut {
   struct LooseFile {
     int node{};
     std::vector<Piece> pieces{};
-    std::vector<std::uint64_t> sizes{};  // sizes that the file has had since its last sync
+    std::vector<std::uint64_t> sizes{};  // the sizes of the file since its last sync
   };
-  /// Which part of what was not synced is there.
+  /// The selected part of the changes that were not synced.
   struct Choice {
-    std::uint64_t entries = 0;        // a bit for each loose change
-    std::vector<std::size_t> data{};  // for each loose file, see fill()
+    std::uint64_t entries = 0;        // bit i: unsynced change i of entries is on the disk
+    std::vector<std::size_t> data{};  // for each file with unsynced changes, its variant (see fill())
   };
   static std::size_t variants(const LooseFile& file) { return 6 * file.pieces.size() + 8; }
   static void fill(const LooseFile& file, std::size_t variant, Node& node);

@@ -16,7 +16,7 @@ namespace {
 constexpr int kActions = 14;
 constexpr std::size_t kStatesPerInstant = 96, kStatesForABug = 24;
 
-/// Tells states apart by what is in them.
+/// Returns a hash of the content of a disk.
 std::uint64_t fingerprint(const DiskImage& image) {
   std::uint64_t sum = 0;
   const auto mix = [&](std::uint64_t x) { sum = (sum ^ x) * 0x9e3779b97f4a7c15u, sum ^= sum >> 29; };
@@ -36,7 +36,7 @@ struct Counts {
   std::int64_t states = 0, while_recovering = 0;
 };
 
-/// The power fails again while the run recovers from the first cut.
+/// Cuts the power again at each instant while the run recovers from the first cut.
 std::int64_t cut_the_recovery(const Story& story, const DiskImage& left, const Promise& promise, Draws& draws,
                               const std::function<void(const std::string&)>& violation) {
   MemoryDisk disk(left);
@@ -51,7 +51,8 @@ std::int64_t cut_the_recovery(const Story& story, const DiskImage& left, const P
   return states;
 }
 
-/// Every instant of a story, until `wanted` states were judged or, where one is `enough`, something is found.
+/// Cuts the power at every instant of a story, until `wanted` states were judged or, with `enough`, a violation was
+/// found.
 Counts cut_everywhere(const Story& story, std::uint64_t seed, std::int64_t wanted, Findings& findings,
                       bool enough = false) {
   Draws draws(seed);
@@ -64,7 +65,7 @@ Counts cut_everywhere(const Story& story, std::uint64_t seed, std::int64_t wante
       findings.violation(
           fmt::format("story {}, power cut after event {} ({}): {}", seed, instant, promise.doing, what));
     };
-    seen.clear();  // the same state may be right at one instant and wrong at the next
+    seen.clear();  // because a state may be correct at one instant and wrong at the next
     PowerCut(story.disk(), instant)
         .each(enough ? kStatesForABug : kStatesPerInstant, draws, [&](const DiskImage& left) {
           if (!seen.insert(fingerprint(left)).second) return;
@@ -118,7 +119,7 @@ void seeded_bugs(const Assignment& assignment, Findings& findings) {
         if (!story.trouble().empty()) found.violation(story.trouble());
         cut_everywhere(story, seed, 20'000, found, true);
       } catch (const std::exception& error) {
-        found.violation(error.what());  // the product itself noticed
+        found.violation(error.what());  // Binade's code itself detected the bug
       }
     }
     std::printf("  %-7s after %2d stories: %s\n", found.violations() > 0 ? "caught" : "MISSED",
@@ -131,7 +132,7 @@ void seeded_bugs(const Assignment& assignment, Findings& findings) {
   }
   findings.count("calls of the protocol left out, one kind at a time", static_cast<std::int64_t>(kinds.size()));
   findings.count_at_least("of them caught", caught, static_cast<std::int64_t>(kinds.size()));
-  seeded_lies(assignment.seed, findings);
+  seeded_training_bugs(assignment.seed, findings);
 }
 
 }  // namespace binade::crash

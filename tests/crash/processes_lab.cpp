@@ -1,4 +1,4 @@
-// Real processes: killed by SIGKILL at any instant, and stopped by SIGTERM.
+// Experiments with real processes: kills by SIGKILL at any instant, and stops by SIGTERM.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -29,7 +29,7 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What a finished run leaves: its log, and its last checkpoint.
+/// Returns the log and the last checkpoint of a finished run.
 std::string outcome_of(const Training& t) {
   return bytes_of(t.folder + "/metrics.jsonl") +
          bytes_of(t.folder + "/checkpoints/" + io::checkpoint_file_name(t.steps));
@@ -51,7 +51,8 @@ int wait_for(int child) {
   return status;
 }
 
-/// The newest commit that the killed process acknowledged is there, or a newer one; whole in any case.
+/// Checks that the newest commit that the killed process acknowledged, or a newer one, is there and complete. Returns
+/// the violation, or "".
 std::string after_a_kill(const Training& t, std::int64_t acknowledged) {
   std::string warning;
   try {
@@ -70,7 +71,7 @@ struct Kills {
   std::int64_t struck = 0, chains = 0, longest = 0;
 };
 
-/// A run that is killed, resumed and killed again, at most 20 times, and then allowed to end.
+/// Kills and resumes a run at most 20 times, then lets it end and compares its outcome with `control`.
 void chain_of_kills(Training training, const std::string& control, Draws& draws, int microseconds, Kills& kills,
                     Findings& findings, const std::string& what) {
   fs::remove_all(training.folder);
@@ -104,7 +105,7 @@ void chain_of_kills(Training training, const std::string& control, Draws& draws,
   if (outcome_of(training) != control) findings.violation(fmt::format("{}: other bits than never killed", what));
 }
 
-/// Trains without a kill; how long that takes, in microseconds.
+/// Trains without a kill and returns the duration in microseconds.
 int measure(const Training& training) {
   const auto begin = Clock::now();
   check<StorageError>(wait_for(start_training(training)) == 0, "the run that is never killed did not end well");
@@ -124,7 +125,7 @@ void kills(const Assignment& assignment, Findings& findings) {
     const std::string control = outcome_of(training);
     training.folder = scratch / "run";
     Draws draws(assignment.seed);
-    // Every call that changes the disk, until one is never reached.
+    // Kills around every call that changes the disk, until there is no further call.
     for (int call = 0;; ++call) {
       const std::int64_t before = around.struck;
       for (int Training::*where : {&Training::kill_before, &Training::kill_after}) {
@@ -153,41 +154,43 @@ void kills(const Assignment& assignment, Findings& findings) {
   findings.count_at_least("kills at random instants", random.struck, floor);
 }
 
-void seeded_lies(std::uint64_t seed, Findings& findings) {
+void seeded_training_bugs(std::uint64_t seed, Findings& findings) {
   constexpr int kChains = 40;
-  constexpr std::pair<Lie, const char*> kLies[] = {
-      {Lie::kNone, "the truth"},
-      {Lie::kAcknowledgesTooEarly, "a commit acknowledged when its file is begun"},
-      {Lie::kForgetsTheNewest, "a resume from the checkpoint before the newest"},
-      {Lie::kSwapsABatch, "another batch after a resume"}};
+  constexpr std::pair<SeededBug, const char*> kBugs[] = {
+      {SeededBug::kNone, "the truth"},
+      {SeededBug::kAcknowledgesTooEarly, "a commit acknowledged when its file is begun"},
+      {SeededBug::kForgetsTheNewest, "a resume from the checkpoint before the newest"},
+      {SeededBug::kSwapsABatch, "another batch after a resume"}};
   const Scratch scratch;
   Training training{.folder = scratch / "control", .steps = 20, .checkpoint_every = 1};
   const int whole = measure(training);
   const std::string control = outcome_of(training);
   training.folder = scratch / "run";
   std::int64_t caught = 0;
-  for (const auto& [lie, what] : kLies) {
+  for (const auto& [bug, what] : kBugs) {
     Draws draws(seed);
     Findings found;
     Kills kills;
-    training.lie = lie;
-    const int chains = lie == Lie::kNone ? 3 : kChains;
+    training.bug = bug;
+    const int chains = bug == SeededBug::kNone ? 3 : kChains;
     while (kills.chains < chains && found.violations() == 0) {
-      training.kill_before = kills.chains % 2 == 0 ? -1 : static_cast<int>(kills.chains);  // by chance, or at a call
+      training.kill_before = kills.chains % 2 == 0
+                                 ? -1
+                                 : static_cast<int>(kills.chains);  // alternately at a random time and at a call
       chain_of_kills(training, control, draws, whole / 2, kills, found, what);
     }
     const bool noticed = found.violations() > 0;
     std::printf("  %-7s after %2d chains of kills: %s\n",
-                noticed             ? "caught"
-                : lie == Lie::kNone ? "passed"
-                                    : "MISSED",
+                noticed                   ? "caught"
+                : bug == SeededBug::kNone ? "passed"
+                                          : "MISSED",
                 static_cast<int>(kills.chains), what);
-    if (noticed != (lie != Lie::kNone))
+    if (noticed != (bug != SeededBug::kNone))
       findings.violation(fmt::format("a training program that tells {}: {}", what, noticed ? "accused" : "believed"));
     if (noticed) ++caught;
   }
   findings.count_at_least("lies of a training program about its checkpoints, caught by kills", caught,
-                          std::size(kLies) - 1);
+                          std::size(kBugs) - 1);
 }
 
 void starve_programs(std::uint64_t seed, std::int64_t runs, Findings& findings) {
@@ -199,7 +202,9 @@ void starve_programs(std::uint64_t seed, std::int64_t runs, Findings& findings) 
   Draws draws(seed);
   std::int64_t starved = 0, resumed = 0;
   while (starved < runs && findings.violations() < 20) {
-    const std::size_t most = std::size_t{1} << (4 + draws.below(14));  // starting is as well tried as training
+    const std::size_t most = std::size_t{1}
+                             << (4 +
+                                 draws.below(14));  // so that kills during start-up are as likely as during training
     const Shortage shortage{static_cast<int>(draws.below(most)), draws.one_in(2)};
     const std::string what = fmt::format("a training program, allocation {}{}", shortage.call,
                                          shortage.lasts ? " and all after it" : "");
@@ -249,7 +254,7 @@ void stops(const Assignment& assignment, Findings& findings) {
     const int child = start_training(now);
     acks.close_writer();
     started.close_writer();
-    const bool early = draws.one_in(8);  // while it starts or resumes
+    const bool early = draws.one_in(8);  // kills during the start or the resume
     const bool second = !early && draws.one_in(8);
     char byte = 0;
     if (!early) [[maybe_unused]]
@@ -271,7 +276,7 @@ void stops(const Assignment& assignment, Findings& findings) {
     if (std::string wrong = after_a_kill(training, acknowledged); !wrong.empty()) findings.violation(wrong);
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (early && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
-      ++too_early;  // before the run was open: there was nothing to commit
+      ++too_early;  // the run was not open yet, so there was nothing to commit
     else if (second && (code == 11 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)))
       ++twice;
     else if (code == 10)

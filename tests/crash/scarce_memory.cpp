@@ -15,11 +15,11 @@ namespace binade::crash {
 namespace {
 
 std::atomic<bool> g_scarce = false, g_struck = false;
-std::atomic<int> g_left = 0;  // allocations until one fails
+std::atomic<int> g_left = 0;  // number of allocations until one fails
 std::atomic<bool> g_lasts = false;
 thread_local int t_uncounted = 0;
 
-/// Where the code of this program and of libbinade lies.
+/// The address range of the code of this program or of libbinade.
 struct Range {
   std::uintptr_t begin = 0, end = 0;
 };

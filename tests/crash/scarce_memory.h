@@ -4,13 +4,13 @@ namespace binade::crash {
 
 /// Which allocation fails.
 struct Shortage {
-  int call = 0;        ///< the first that fails, counted from 0
-  bool lasts = false;  ///< and all after it
+  int call = 0;        ///< the first allocation that fails, counted from 0
+  bool lasts = false;  ///< true: all later allocations fail too
 };
 
-/// While one lives, allocations of all threads count, and fail as the shortage says: operator new everywhere, and
-/// malloc and its kin where Binade itself calls them (tensors, images of files). In sanitizer builds, which have a
-/// malloc of their own, operator new alone. One at a time.
+/// During its lifetime, allocations of all threads are counted and fail as the Shortage says: operator new everywhere,
+/// and malloc and similar functions if Binade's own code calls them (tensors, images of files). In sanitizer builds,
+/// which replace malloc, only operator new. At most one object at a time.
 class ScarceMemory {
  public:
   explicit ScarceMemory(const Shortage& shortage);
@@ -18,11 +18,11 @@ class ScarceMemory {
   ScarceMemory(const ScarceMemory&) = delete;
   ScarceMemory& operator=(const ScarceMemory&) = delete;
 
-  /// Of the last one: whether there were as many allocations as that, so that one failed.
+  /// Returns true if an allocation failed during the lifetime of the last object.
   static bool struck();
 };
 
-/// While one lives, allocations of this thread do not count: they are the laboratory's.
+/// During its lifetime, allocations of this thread are not counted, because they belong to the experiment.
 class UncountedMemory {
  public:
   UncountedMemory();

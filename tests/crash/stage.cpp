@@ -8,7 +8,7 @@ namespace binade::crash {
 
 namespace {
 
-/// What a name stands for in the protocol.
+/// Returns the role of a file name in the commit protocol, such as "temporary".
 std::string role_of(const std::string& name) {
   if (name == ".MANIFEST.tmp") return "manifest temporary";
   if (name == "MANIFEST") return "manifest";

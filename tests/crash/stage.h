@@ -8,14 +8,14 @@
 
 namespace binade::crash {
 
-/// Thrown in place of a SIGKILL: nothing in the product catches it.
+/// Thrown instead of a SIGKILL; no code of Binade catches it.
 struct Killed {};
 
-/// Stands between the product and a disk: kills the process before its n-th call that changes something, is full when
-/// MANIFEST is written, and forgets calls of one kind as a program with a bug would.
+/// A layer between Binade and a disk. It can kill the process before the n-th call that changes the disk, make the disk
+/// full when MANIFEST is written, and leave out calls of one kind, as a program with a bug would.
 ///
-/// Kinds are named by what they do in the protocol: "sync temporary", "rename temporary to checkpoint", "sync folder
-/// after rename temporary to checkpoint".
+/// Kinds of calls are named after their purpose in the commit protocol: "sync temporary", "rename temporary to
+/// checkpoint", "sync folder after rename temporary to checkpoint".
 class Stage final : public io::ForwardingFileOps {
  public:
   explicit Stage(io::FileOps& disk) : ForwardingFileOps(disk) {}
@@ -24,7 +24,7 @@ class Stage final : public io::ForwardingFileOps {
   void spare() { countdown_ = -1; }
   void set_manifest_full(bool full) { manifest_full_ = full; }
   void forget(std::string kind) { forgotten_ = std::move(kind); }
-  /// Kinds seen so far that can be forgotten.
+  /// The kinds of calls so far, which forget() can leave out.
   const std::set<std::string>& kinds() const { return kinds_; }
 
   int open_folder(const std::string& path, int& folder) override;
@@ -43,16 +43,16 @@ class Stage final : public io::ForwardingFileOps {
 
  private:
   void tick();
-  /// Whether the call is one to forget; in a folder it is remembered as the last change.
+  /// Returns true if the call is to be left out. Records a call in a folder as the folder's last change.
   bool forgets(const std::string& kind, int folder = -1);
 
   int countdown_ = -1;
-  int opening_ = -1;  // the folder of checkpoints that was opened and not yet changed
+  int opening_ = -1;  // the checkpoint folder, from opening it to its first change
   bool manifest_full_ = false;
   std::string forgotten_;
   std::set<std::string> kinds_;
-  std::map<int, std::string> names_;         // of open descriptors
-  std::map<std::string, std::string> last_;  // change of a folder, by the folder's path
+  std::map<int, std::string> names_;         // names of open descriptors
+  std::map<std::string, std::string> last_;  // last change of each folder, by path
 };
 
 }  // namespace binade::crash

@@ -30,7 +30,7 @@ io::SaveRequest request_for(std::int64_t step, int version, std::optional<io::Sc
   return {step, std::move(state), std::string(64, '0'), score};
 }
 
-/// The file that comes of it. Stories are told again and again, and most of the time went into making the same files.
+/// Returns the checkpoint file of a version. Files are cached, because many stories need the same ones.
 const Bytes& file_of(std::int64_t step, int version) {
   static std::map<std::pair<std::int64_t, int>, Bytes> made;
   Bytes& bytes = made[{step, version}];
@@ -91,7 +91,7 @@ void Story::promise(Promise next) {
 void Story::begin() {
   folder_.emplace(io::RunFolder::create(kFolder, outside_));
   open();
-  if (draws_.one_in(3)) {  // a checkpoint alone makes a run
+  if (draws_.one_in(3)) {  // a checkpoint alone, without config.json, counts as a run
     save();
     promises_.back().begun = true;
   }
@@ -163,7 +163,8 @@ std::vector<int> Story::versions_of(const std::vector<io::ManifestEntry>& entrie
   return versions;
 }
 
-/// From now until the save returns: the old state or the new one, and what the ring keeps in both.
+/// Records the promise while a save runs: the old or the new state is loadable, and the checkpoints that the ring keeps
+/// in both cases exist.
 void Story::promise_save(int version) {
   Promise during = promises_.back();
   const std::int64_t step = versions_[static_cast<std::size_t>(version)].step;
@@ -177,13 +178,13 @@ void Story::promise_save(int version) {
   const std::vector<bool> stays = io::kept_by_ring(entries, keep_);
   std::erase_if(during.kept, [&](int old) {
     const std::int64_t s = versions_[static_cast<std::size_t>(old)].step;
-    // It makes room, and is deleted only for a checkpoint that holds more.
+    // The old state of the step is renamed; it is deleted only if the new save supersedes it.
     if (s == step && old != version && !supersedes_) add(during.aside, old);
     for (std::size_t i = 0; i < entries.size(); ++i)
       if (entries[i].step == s) return old != version && (s == step || !stays[i]);
     return true;
   });
-  // MANIFEST forgets what it knew of a state that makes way, before it does.
+  // MANIFEST drops the entry of the replaced state before it is replaced.
   std::erase_if(during.facts, [&](const io::ManifestEntry& fact) { return fact.step == step; });
   add(during.loadable, version);
   promise(during);
@@ -192,7 +193,7 @@ void Story::promise_save(int version) {
 void Story::promise_what_is_there() {
   Promise next = promises_.back();
   next.kept = versions_of(store_->entries());
-  // A disk too full for MANIFEST keeps the old one: nothing more is known than before.
+  // If the disk was too full for MANIFEST, it still has the old one, which contains no new entries.
   if (std::ranges::none_of(warnings_, [](const std::string& w) { return w.find("rebuilt from them") != w.npos; }))
     next.facts = store_->entries();
   warnings_.clear();
@@ -207,7 +208,7 @@ void Story::save_version(int version) {
   ask([&] { store_->save(std::move(request)); });
 }
 
-/// Lets the writer do it, as training does, and throws what it reports.
+/// Saves in the background, as training does, and throws the error that the writer reports.
 void Story::save_behind(io::SaveRequest request) {
   bool taken = false;
   std::vector<io::SaveOutcome> outcomes;
@@ -219,7 +220,7 @@ void Story::save_behind(io::SaveRequest request) {
     });
   } catch (const std::bad_alloc&) {
     if (!taken) throw;
-    outcomes = store_->finished();  // what was taken is told when there is memory to tell it
+    outcomes = store_->finished();  // the outcome of a started save is reported once there is memory
   }
   check<NumericError>(outcomes.size() == 1, "of one save in the background {} were reported", outcomes.size());
   if (outcomes.front().error) std::rethrow_exception(outcomes.front().error);
@@ -234,14 +235,15 @@ void Story::save() {
   const Promise before = promises_.back();
   supersedes_ = false;
   promise_save(version);
-  const bool full = draws_.one_in(6) && !faulty_.armed();  // one trouble at a time, or nobody knows which it was
+  const bool full = draws_.one_in(6) && !faulty_.armed();  // only one fault at a time, so that its effect is known
   stage_.set_manifest_full(full);
   try {
     save_version(version);
-  } catch (const StorageError&) {  // MANIFEST lists another file of that name, and has no room to forget it
+  } catch (
+      const StorageError&) {  // MANIFEST lists another file of this name, and the disk is too full to drop the entry
     if (!full) throw;
     stage_.set_manifest_full(false);
-    Promise next = before;  // facts too: what the store remembers of a MANIFEST it could not write is in no file
+    Promise next = before;  // also the facts: entries that the store could not write to MANIFEST are in no file
     next.kept = versions_of(store_->entries());
     warnings_.clear();
     return promise(std::move(next));
@@ -268,7 +270,7 @@ void Story::save_another_of_the_same_step() {
   promise_what_is_there();
 }
 
-/// From now until it returns: any of those that are to go, or the one to go back to.
+/// Records the promise while a rollback runs: one of the abandoned checkpoints or the target is loadable.
 void Story::promise_rollback(std::int64_t step) {
   Promise during = promises_.back();
   during.doing = fmt::format("roll back to step {}", step);
@@ -279,11 +281,11 @@ void Story::promise_rollback(std::int64_t step) {
       add(during.loadable, v);
       add(during.aside, v);
     } else {
-      target = v;  // kept is in the order of steps
+      target = v;  // `kept` is in ascending order of steps
     }
   }
   std::erase_if(during.kept, [&](int v) { return versions_[static_cast<std::size_t>(v)].step > step; });
-  // One that the ring let go may not be gone for good yet.
+  // A checkpoint that the ring deleted may reappear after a power cut, if its deletion is not synced yet.
   for (std::size_t v = 0; v < versions_.size(); ++v)
     if (versions_[v].step > step && !holds(during.foreign, static_cast<int>(v)))
       add(during.loadable, static_cast<int>(v));
@@ -313,7 +315,7 @@ void Story::kill(bool rolling_back) {
   try {
     rolling_back ? roll_back() : save();
     stage_.spare();
-    return;  // it was done before its hour came
+    return;  // the action ended before the call at which it would have been killed
   } catch (const Killed&) {
   }
   stage_.spare();
@@ -336,7 +338,7 @@ void Story::kill(bool rolling_back) {
     next.loadable = {Promise::kNone};
     clean_ = 0;
   }
-  // What a rollback that was cut off left in its place is a checkpoint like others again: the ring may let it go.
+  // A checkpoint that an interrupted rollback did not rename is an ordinary one again, which the ring may delete.
   const std::vector<int> listed = versions_of(store_->entries());
   std::erase_if(next.aside, [&](int v) { return holds(listed, v); });
   promise(next);
@@ -350,7 +352,7 @@ void Story::rot() {
   next.kept.pop_back();
   std::erase(next.aside, sick);
   next.loadable.clear();
-  // One that the ring let go may not be gone for good yet.
+  // A checkpoint that the ring deleted may reappear after a power cut, if its deletion is not synced yet.
   for (std::size_t v = 0; v < versions_.size(); ++v)
     if (versions_[v].step < versions_[static_cast<std::size_t>(sick)].step && !holds(next.foreign, static_cast<int>(v)))
       add(next.loadable, static_cast<int>(v));
@@ -361,7 +363,7 @@ void Story::rot() {
   const std::string path = fmt::format("{}/checkpoints/{}", kFolder, io::checkpoint_file_name(v.step));
   disk_.rot(path, draws_.below(v.image.size()));
   next.loadable.pop_back();
-  Version rotten = v;  // not a checkpoint any more, and not to be deleted either
+  Version rotten = v;  // no longer a valid checkpoint, but it must not be deleted
   rotten.image = disk_.live()[static_cast<std::size_t>(node_at(disk_.live(), path))].bytes;
   versions_.push_back(rotten);
   next.aside.push_back(static_cast<int>(versions_.size()) - 1);

@@ -13,30 +13,32 @@
 
 namespace binade::crash {
 
-/// A checkpoint that a story saves. Steps are saved again after a rollback: a version is one state of one step.
+/// A checkpoint that a story saves: one state of one step. A step has several versions if it is saved again after a
+/// rollback.
 struct Version {
   std::int64_t step = 0;
   std::optional<io::Score> score{};
   Bytes image{};  ///< the file that the save must produce
 };
 
-/// What the product has promised from some event of the log on. Versions by index; kNone: no checkpoint at all.
+/// The state that Binade promises from event `from` of the disk's log on. Lists contain indices of versions; kNone
+/// stands for no checkpoint.
 struct Promise {
   static constexpr int kNone = -1;
 
   std::size_t from = 0;
   std::string doing = "begin";
-  bool begun = false;                      ///< the run folder is there and holds a run
-  bool configured = false;                 ///< with its config.json
+  bool begun = false;                      ///< the run folder exists and holds a run
+  bool configured = false;                 ///< config.json exists
   std::vector<int> loadable = {kNone};     ///< load_newest() returns one of these
-  std::vector<int> kept{};                 ///< these exist under their own names
-  std::vector<int> aside{};                ///< the bytes of these exist under some name
-  std::vector<int> foreign{};              ///< these are not listed and not loaded any more
-  std::vector<io::ManifestEntry> facts{};  ///< entries that MANIFEST must have at least
-  bool rotten = false;                     ///< a file turned bad by itself: a warning about it is right
+  std::vector<int> kept{};                 ///< these checkpoints exist under their own names
+  std::vector<int> aside{};                ///< these files exist, possibly renamed
+  std::vector<int> foreign{};              ///< these are neither listed nor loaded
+  std::vector<io::ManifestEntry> facts{};  ///< entries that MANIFEST must contain
+  bool rotten = false;                     ///< a file was corrupted, so that a warning about it is correct
 };
 
-/// A disk whose own allocations do not count.
+/// A disk whose own allocations are not counted (ScarceMemory).
 class UncountedDisk final : public io::ForwardingFileOps {
  public:
   using ForwardingFileOps::ForwardingFileOps;
@@ -48,43 +50,44 @@ class UncountedDisk final : public io::ForwardingFileOps {
   }
 };
 
-/// The life of one run folder, drawn from a seed: saves, saves on a disk too full for MANIFEST, rollbacks, another
-/// state of the same step, kills and reopenings, a file that rots. Beside the log of the disk it keeps what is promised
-/// at every instant of it.
+/// A story is a simulated run, drawn from a seed: saves (some on a disk too full for MANIFEST), rollbacks, second saves
+/// of a step, kills and resumes, a file that becomes corrupt. It records the log of the disk, and the promise that
+/// holds at each instant of the log.
 class Story {
  public:
   struct Manner {
-    std::string forgotten{};  ///< the kind of call that a bug leaves out, see Stage
-    bool looks = true;        ///< judge what is there after each action
+    std::string forgotten{};  ///< the kind of call that a seeded bug leaves out, see Stage
+    bool looks = true;        ///< true: checks the disk after each action
   };
   Story(std::uint64_t seed, int actions, const Manner& manner);
-  /// The first seed from this one on whose story ends with two checkpoints or more.
+  /// Returns the first seed, starting at `seed`, whose story ends with at least two checkpoints.
   static std::uint64_t next_with_two_checkpoints(std::uint64_t seed, int actions);
   ~Story();
 
   const MemoryDisk& disk() const { return disk_; }
   const Promise& promise_at(std::size_t instant) const;
   const std::set<std::string>& kinds() const { return stage_.kinds(); }
-  /// What went wrong while it was told, without any power cut; empty when nothing did.
+  /// Returns the violation that occurred without a power cut; "" if there was none.
   const std::string& trouble() const { return trouble_; }
 
-  /// Opens what a power cut left as a program that resumes would. Says what breaks the promise; empty when nothing
-  /// does. With `exactly` nothing but the promised checkpoints may be there. With `goes_on` another save must follow.
+  /// Opens the disk that a power cut left, as a resumed program does. Returns the violation of the promise, or "". With
+  /// `exactly` there may be no other checkpoints than the promised ones. With `goes_on` another save must succeed.
   std::string judge(const DiskImage& left, const Promise& promise, bool exactly = false, bool goes_on = false) const;
 
-  /// What a program asks of a run folder.
+  /// Actions of a program on a run folder.
   enum class Action { kOpen, kSave, kReplace, kRollBack, kLoad, kResume, kSaveBehind };
   struct Attempt {
-    bool reached = false;  ///< there were as many calls or allocations as that
-    bool struck = false;   ///< and one of them failed
-    std::string wrong{};   ///< with how it ended, or with what is left, now and after a power cut
+    bool reached = false;  ///< the call or allocation that is to fail was reached
+    bool struck = false;   ///< a call or allocation failed
+    std::string
+        wrong{};  ///< the violation: in the way the action ended, or in the state of the disk, now or after a power cut
   };
-  /// Does one thing while calls fail. It must have two checkpoints.
+  /// Performs an action while calls fail. The story must have at least two checkpoints.
   Attempt attempt(Action action, const Fault& fault);
-  /// The same while allocations fail.
+  /// Performs an action while allocations fail.
   Attempt attempt(Action action, const Shortage& shortage);
 
-  /// Resumes as a program does, on a disk that a power cut left, and stops there.
+  /// Opens the run on a disk that a power cut left, as a resumed program does, and does nothing else.
   void recover(MemoryDisk& disk) const;
 
  private:
@@ -105,7 +108,7 @@ class Story {
 
   void save_version(int version);
   void save_behind(io::SaveRequest request);
-  /// A call of the product, whose allocations may fail.
+  /// Calls code of Binade, whose allocations may fail.
   template <class Call>
   auto ask(Call&& call) {
     std::optional<ScarceMemory> scarce;
@@ -130,15 +133,15 @@ class Story {
   Stage stage_;
   UncountedDisk outside_;
   std::optional<Shortage> shortage_;
-  bool behind_ = false;      // the store's own thread does the saves
-  bool supersedes_ = false;  // another state of a step replaces the existing one, as after a last evaluation
+  bool behind_ = false;      // true: saves run in the store's writer thread
+  bool supersedes_ = false;  // true: a second save of a step replaces the first one, as after the last evaluation
   std::vector<Version> versions_;
   std::vector<Promise> promises_;
   std::vector<std::string> warnings_;
   std::string trouble_;
   std::optional<io::RunFolder> folder_;
   std::unique_ptr<io::CheckpointStore> store_;
-  std::int64_t clean_ = 0;  // the last step that was reported clean
+  std::int64_t clean_ = 0;  // the last step that was reported as free of incidents
 };
 
 const char* name_of(Story::Action action);

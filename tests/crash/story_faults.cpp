@@ -1,4 +1,4 @@
-// A story goes on while calls of the system fail.
+// Actions of a story while system calls or allocations fail.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace binade::crash {
 
 namespace {
 
-/// What a program may end with when an action fails.
+/// Returns true if a program may end with this exit code when the action fails.
 bool is_right_code(Story::Action action, int code) {
   switch (action) {
     case Story::Action::kOpen:
@@ -100,7 +100,7 @@ std::string Story::judge_memory_ending(Action action) {
     return error.exit_code() == 50 ? ""
                                    : fmt::format("it ended with exit code {}: {}", error.exit_code(), error.what());
   } catch (const std::bad_alloc&) {
-    return "";  // amp::run_command_line makes it exit code 50
+    return "";  // amp::run_command_line turns it into exit code 50
   } catch (const std::exception& error) {
     return fmt::format("it ended with an error that is not Binade's: {}", error.what());
   }
@@ -141,7 +141,7 @@ std::string Story::judge_the_disk(Action action) {
   const PowerCut cut(disk_, disk_.now());
   if (std::string wrong = judge(cut.least(), promised); !wrong.empty()) return "after a power cut: " + wrong;
   if (action == Action::kResume || !store_) return "";
-  // The process is alive: when the trouble has passed it goes on. What did not have to make way is in the ring again.
+  // The process continues after the fault. Checkpoints that were not replaced in the end are in the ring again.
   Promise now = promised;
   const std::vector<int> listed = versions_of(store_->entries());
   for (const int v : listed)

@@ -26,7 +26,7 @@ namespace {
 
 namespace toy = amp::toy;
 
-/// The real disk, which acknowledges commits and kills the process around a call.
+/// The real disk. Acknowledges commits, and can kill the process before or after a call.
 class WatchedDisk final : public io::ForwardingFileOps {
  public:
   explicit WatchedDisk(const Training& training) : ForwardingFileOps(io::FileOps::real()), training_(training) {}
@@ -35,7 +35,7 @@ class WatchedDisk final : public io::ForwardingFileOps {
     return counted([&] { return ForwardingFileOps::create_folder(path); });
   }
   int create_exclusive(int folder, const std::string& name, int& file) override {
-    if (const auto step = step_being_saved(name); step && training_.lie == Lie::kAcknowledgesTooEarly)
+    if (const auto step = step_being_saved(name); step && training_.bug == SeededBug::kAcknowledgesTooEarly)
       acknowledge(*step);
     return counted([&] { return ForwardingFileOps::create_exclusive(folder, name, file); });
   }
@@ -60,7 +60,7 @@ class WatchedDisk final : public io::ForwardingFileOps {
   }
 
  private:
-  /// ".ckpt-000000000500.h5.saving": 500.
+  /// Returns the step of a temporary file: 500 for ".ckpt-000000000500.h5.saving".
   static std::optional<std::int64_t> step_being_saved(const std::string& name) {
     const std::size_t end = name.rfind(".saving");
     return end == std::string::npos ? std::nullopt : io::step_of_file_name(std::string_view(name).substr(1, end - 1));
@@ -79,7 +79,8 @@ class WatchedDisk final : public io::ForwardingFileOps {
 
   const Training& training_;
   int calls_ = 0;
-  std::map<int, std::int64_t> renamed_;  // folder -> the step of a checkpoint that only waits for the folder's sync
+  std::map<int, std::int64_t>
+      renamed_;  // folder -> step of a checkpoint that is committed by the next sync of the folder
 };
 
 void forget_the_newest(const std::string& folder) {
@@ -92,7 +93,7 @@ void forget_the_newest(const std::string& folder) {
 }
 
 void run(const Training& training) {
-  if (training.lie == Lie::kForgetsTheNewest) forget_the_newest(training.folder);
+  if (training.bug == SeededBug::kForgetsTheNewest) forget_the_newest(training.folder);
   bool swaps = false;
   toy::Training net({.precision = amp::Policy::fp16(),
                      .schedule = optim::Schedule::cosine(0.02, training.steps, 0.001, 3),
@@ -105,7 +106,7 @@ void run(const Training& training) {
   WatchedDisk disk(training);
   amp::RunOptions options{.folder = training.folder, .steps = training.steps};
   options.checkpoint_every = training.checkpoint_every;
-  options.checkpoint_minutes = 0;  // counts must not depend on the clock
+  options.checkpoint_minutes = 0;  // so that the number of checkpoints does not depend on time
   options.eval_every = 7;
   options.log_every = 1'000'000;
   options.keep = 2;
@@ -116,7 +117,7 @@ void run(const Training& training) {
   };
   amp::TrainingRun run(net.trainer, options);
   const bool resumed = run.resume_if_possible();
-  swaps = resumed && training.lie == Lie::kSwapsABatch;
+  swaps = resumed && training.bug == SeededBug::kSwapsABatch;
   if (training.started >= 0 && ::write(training.started, "s", 1) != 1) ::_exit(99);
   for (const auto& batch : run.batches(loader))
     run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });

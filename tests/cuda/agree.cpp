@@ -26,7 +26,7 @@ Variable placed(const TestInput& input, DType rounded, DType wide, const Device&
   return Variable(whole.to(device).channel_slice(input.before, v.shape().cols()), true);
 }
 
-/// y and the inputs' gradients: computed in `wide` from inputs that were rounded to `rounded`.
+/// Returns y and the gradients of the inputs, computed in dtype `wide` from inputs rounded to dtype `rounded`.
 std::vector<std::vector<double>> results(const std::vector<TestInput>& inputs,
                                          const std::function<Variable(const std::vector<Variable>&)>& run,
                                          DType rounded, DType wide, const Device& device) {

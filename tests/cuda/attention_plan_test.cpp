@@ -11,10 +11,10 @@
 #include "binade/cuda/device/failure.h"
 #include "tests/cuda/described_device.h"
 
-// What cuDNN is asked for an attention. Without a GPU every descriptor of a graph and the graph itself are built and
-// finalized, which says that cuDNN knows the operations. AttentionEngines goes further where the toolkit's empty driver
-// is: heuristics propose engines for a described device, and each of these has checked that it computes the graph.
-// What is left to a GPU: compiling and running one.
+// Requests to cuDNN for attention. Without a GPU, the graph and its descriptors are built and finalized, which shows
+// that cuDNN knows the operations. With the toolkit's link-time libcuda.so, AttentionEngines also lets cuDNN's
+// heuristics propose engines for the description of an H100; a proposed engine has checked that it can compute the
+// graph. Only compiling and running an engine needs a GPU.
 namespace binade::cuda {
 namespace {
 
@@ -25,7 +25,7 @@ struct Sizes {
   const char* name;
   std::int64_t batch, queries, keys, heads, key_heads, depth;
   bool causal = false;
-  bool meets_a_fault = false;  ///< of cuDNN's backward pass
+  bool meets_a_fault = false;  ///< true: a size at which cuDNN's backward pass can give NaN
 };
 const Sizes kSizes[] = {
     {"gpt", 8, 1024, 1024, 12, 12, 64, true},         {"open", 2, 256, 256, 4, 4, 128},
@@ -35,7 +35,7 @@ const Sizes kSizes[] = {
     {"small", 1, 5, 7, 1, 1, 8, false, true},
 };
 
-/// Queries, keys and values are slices of one projection.
+/// Returns the key of an attention whose queries, keys and values are slices of one tensor.
 AttentionKey key_of(const Sizes& s, AttentionPass pass, DType dtype = DType::bf16) {
   const std::int64_t row = (s.heads + 2 * s.key_heads) * s.depth;
   AttentionKey key{.pass = pass,
@@ -63,7 +63,7 @@ const Sizes kGpt = kSizes[0];
 
 using Change = std::function<void(AttentionKey&)>;
 
-TEST(AttentionKey, NamesWhatTheChoiceDependsOn) {
+TEST(AttentionKey, ContainsEverythingThatTheChoiceDependsOn) {
   alignas(16) char memory[64];
   AttentionForward call;
   AttentionArgs& a = call.args;
@@ -104,7 +104,7 @@ TEST(AttentionKey, NamesWhatTheChoiceDependsOn) {
   EXPECT_FALSE(attention_key(back).aligned);
 }
 
-TEST(AttentionKey, NoTwoAreAlike) {
+TEST(AttentionKey, DifferentCallsHaveDifferentKeys) {
   const Change changes[] = {
       [](AttentionKey& k) { k.pass = AttentionPass::kBackward; },
       [](AttentionKey& k) { k.dtype = DType::f16; },
@@ -146,7 +146,7 @@ TEST(AttentionKey, NoTwoAreAlike) {
   EXPECT_EQ(std::size(changes), static_cast<std::size_t>(AttentionKey::kNumbers));
 }
 
-TEST(AttentionKey, SomeAreNotForALibrary) {
+TEST(AttentionKey, SomeCallsAreNotRequestedFromALibrary) {
   for (const AttentionPass pass : kPasses) {
     for (const Sizes& s : kSizes)
       EXPECT_EQ(no_library_for(key_of(s, pass), kVersion, kHopper).empty(),
@@ -169,7 +169,7 @@ TEST(AttentionKey, SomeAreNotForALibrary) {
   }
 }
 
-TEST(AttentionKey, OnlyVersionsWhoseGraphIsKnownAreAsked) {
+TEST(AttentionKey, OnlySupportedVersionsAreUsed) {
   const AttentionKey key = key_of(kGpt, AttentionPass::kForward);
   for (const std::size_t version : {90100u, 91400u, 91500u, 92100u, 92600u, 100000u})
     EXPECT_NE(no_library_for(key, version, kHopper), "") << version;
@@ -178,7 +178,7 @@ TEST(AttentionKey, OnlyVersionsWhoseGraphIsKnownAreAsked) {
   for (const int architecture : {7, 8, 10, 12}) EXPECT_NE(no_library_for(key, kVersion, architecture), "");
 }
 
-TEST(AttentionKey, ABatchIsCutWhereItsLogitsAreMany) {
+TEST(AttentionKey, ABatchIsSplitIfItsLogitsExceedTheLimit) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   AttentionKey key = key_of(kGpt, AttentionPass::kForward);
   key.batch = 64;
@@ -202,7 +202,7 @@ TEST(AttentionKey, ABatchIsCutWhereItsLogitsAreMany) {
   EXPECT_EQ(at_once(key, kMost), key);
 }
 
-TEST(AttentionPlanText, ComesBackAsItWas) {
+TEST(AttentionPlanText, RoundTrips) {
   const std::string key = key_of(kGpt, AttentionPass::kBackward).text();
   const EngineChoice choices[] = {
       {},
@@ -228,7 +228,7 @@ TEST(AttentionPlanText, ComesBackAsItWas) {
 
 std::vector<std::int64_t> four(const Descriptor& d, cudnnBackendAttributeName_t name) { return d.integers(name, 4); }
 
-/// The tensor of a graph that is called `id`.
+/// Returns the tensor of a graph with this id, or null.
 const Descriptor* find(const OperationGraph& g, std::int64_t id) {
   for (const Descriptor& part : g.parts) {
     std::int64_t has = 0, count = 0;
@@ -240,7 +240,7 @@ const Descriptor* find(const OperationGraph& g, std::int64_t id) {
   return nullptr;
 }
 
-TEST(AttentionGraph, SlicesAreStrides) {
+TEST(AttentionGraph, SlicesBecomeStrides) {
   using V = std::vector<std::int64_t>;
   AttentionKey key = key_of({"", 2, 9, 11, 4, 2, 16, true}, AttentionPass::kBackward);
   key.gy = {80, 20};
@@ -274,14 +274,14 @@ TEST(AttentionGraph, IsKnownToCudnn) {
       }
 }
 
-TEST(AttentionGraph, SaysWhyItIsNone) {
+TEST(AttentionGraph, AnInvalidKeyThrows) {
   AttentionKey key = key_of(kGpt, AttentionPass::kForward);
   key.batch = -1;
   EXPECT_THROW(attention_graph(key), Failure);
 }
 
-/// Engines ask the driver for what they need. Where BINADE_EMPTY_DRIVER names the library that toolkits link against in
-/// the driver's place, which does nothing, they find it.
+/// Engines query the driver. BINADE_EMPTY_DRIVER is the path of the toolkit's link-time libcuda.so, which has the
+/// symbols but does nothing; with it cuDNN proposes engines on a machine without a GPU.
 class AttentionEngines : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -298,7 +298,7 @@ class AttentionEngines : public testing::Test {
   static inline void* driver_ = nullptr;
 };
 
-TEST_F(AttentionEngines, ComputeWhatTheyAreAskedFor) {
+TEST_F(AttentionEngines, AreProposedForEveryCall) {
   for (const Sizes& s : kSizes)
     for (const AttentionPass pass : kPasses)
       for (const DType dtype : {DType::f16, DType::bf16}) {
@@ -314,7 +314,7 @@ TEST_F(AttentionEngines, ComputeWhatTheyAreAskedFor) {
       }
 }
 
-TEST_F(AttentionEngines, OthersAreNone) {
+TEST_F(AttentionEngines, AreNotProposedForUnsupportedCalls) {
   AttentionKey key = key_of(kGpt, AttentionPass::kForward);
   key.depth = 60;
   EXPECT_TRUE(proposed(key).empty());
@@ -323,7 +323,7 @@ TEST_F(AttentionEngines, OthersAreNone) {
   EXPECT_TRUE(proposed(key).empty());
 }
 
-TEST_F(AttentionEngines, AStoredChoiceIsNotTrusted) {
+TEST_F(AttentionEngines, AStoredChoiceIsValidated) {
   const AttentionKey key = key_of(kGpt, AttentionPass::kForward);
   const EngineTarget target{.device = described_device()};
   EngineChoice wrong = proposed(key).at(0);

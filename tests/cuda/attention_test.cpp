@@ -13,8 +13,8 @@
 #include "binade/core/random.h"
 #include "tests/cuda/device.h"
 
-// What the conformance suite does not reach of attention: several tiles, masks of every layout, dropout, and where NaN
-// and infinities go. The CPU's kernels, which have tests of their own, say what is right.
+// Attention beyond the conformance suite: several tiles, masks of every layout, dropout, and the propagation of NaN and
+// infinities. The CPU kernels, which have their own tests, are the reference.
 namespace binade {
 namespace {
 
@@ -38,7 +38,7 @@ std::vector<double> random(std::int64_t count, std::uint64_t tag) {
   return values;
 }
 
-/// One call's values, before any dtype; a test may spoil some.
+/// The inputs of one call, in double. A test may replace some by NaN or infinity.
 struct Problem {
   explicit Problem(const Case& shape) : c(shape) {
     q = random(c.batch * c.queries * c.heads * c.depth, 1);
@@ -51,12 +51,12 @@ struct Problem {
     if (c.mask == Mask::kKeys || c.mask == Mask::kHead) mask_shape[2] = 1;
     if (c.mask == Mask::kHead || c.mask == Mask::kQuery) mask_shape[0] = 1;
     mask = random(mask_shape[0] * mask_shape[1] * mask_shape[2] * mask_shape[3], 5);
-    // Every seventh number hides, and the last row is hidden from end to end.
+    // Every seventh entry hides its key, and the last row hides all keys.
     for (std::size_t i = 0; i < mask.size(); ++i)
       if (i % 7 == 3 || i + static_cast<std::size_t>(c.keys) >= mask.size()) mask[i] = -kInfinity;
   }
 
-  /// y, lse, gq, gk and gv from `device`, in double on the host.
+  /// Returns y, lse, gq, gk and gv, computed on `device` and converted to double on the host.
   std::vector<std::vector<double>> results(DType dtype, DType computed, const Device& device) const {
     const Shape queries{c.batch, c.queries, c.heads, c.depth}, keys{c.batch, c.keys, c.key_heads, c.depth};
     const auto there = [&](const std::vector<double>& values, const Shape& shape) {
@@ -67,7 +67,7 @@ struct Problem {
         mask.empty() ? Tensor()
                      : Tensor::from(mask, Shape(mask_shape)).to(DType::f32).to(accumulate_dtype(computed)).to(device);
     Tensor y = Tensor::full(queries, kNan, computed, device), gq = y.clone();
-    // Gradients of keys and values side by side, as those of one projection lie.
+    // The gradients of keys and values are adjacent, as for a projection of both.
     const Tensor pairs = Tensor::full(keys.with_dim(-1, 2 * c.depth), kNan, computed, device);
     Tensor gk = pairs.channel_slice(0, c.depth), gv = pairs.channel_slice(c.depth, c.depth);
     Tensor lse = Tensor::full({c.batch, c.heads, c.queries}, kNan, accumulate_dtype(computed), device);
@@ -114,7 +114,8 @@ struct Problem {
 
 constexpr const char* kNames[] = {"y", "lse", "gq", "gk", "gv"};
 
-/// NaN and infinities at the same places, numbers within `tolerance` of the largest.
+/// Expects NaN and infinities at the same positions, and numbers with an error of at most `tolerance` times the
+/// largest.
 void expect_close(const std::vector<std::vector<double>>& got, const std::vector<std::vector<double>>& want,
                   double tolerance, const std::string& what) {
   for (std::size_t r = 0; r < want.size(); ++r) {
@@ -169,8 +170,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"all", 2, 70, 71, 2, 1, 32, true, 0.25f, Mask::kFull}),
     [](const auto& test) { return test.param.name; });
 
-/// One value at a time is spoiled; results are NaN and infinite exactly where the CPU's are.
-TEST(CudaAttentionPoles, NanAndInfinitiesGoWhereTheyDoOnTheCpu) {
+/// Replaces one value at a time by NaN or infinity. Results must be NaN or infinite exactly where the CPU's are.
+TEST(CudaAttentionNonFinite, NanAndInfinitiesPropagateAsOnTheCpu) {
   for (const Case& c :
        {Case{"causal", 1, 70, 70, 1, 1, 4, true}, Case{"masked", 1, 6, 9, 1, 1, 4, false, 0, Mask::kFull}})
     for (const double bad : {kNan, kInfinity, -kInfinity})
@@ -187,7 +188,7 @@ TEST(CudaAttentionPoles, NanAndInfinitiesGoWhereTheyDoOnTheCpu) {
       }
 }
 
-TEST(CudaAttentionPoles, LogitsOfMinusInfinityAreNewsWithoutAMask) {
+TEST(CudaAttentionNonFinite, LogitsOfMinusInfinityWithoutAMaskGiveNan) {
   for (const Mask mask : {Mask::kNone, Mask::kKeys}) {
     Problem problem({"minus", 2, 2, 3, 1, 1, 4, false, 0, mask});
     problem.q[0] = problem.q[8] = kInfinity;
@@ -197,8 +198,8 @@ TEST(CudaAttentionPoles, LogitsOfMinusInfinityAreNewsWithoutAMask) {
   }
 }
 
-/// Results and gradients, whoever has computed them: on the emulated device that is a library with
-/// BINADE_SIMT_LIBRARY=1. Rows of heads that lie together, and results with gaps between the heads.
+/// Observed maxima of results and gradients, also if a library computed them (on the emulated device with
+/// BINADE_SIMT_LIBRARY=1), for adjacent heads and for results with gaps between the heads.
 TEST(CudaAttentionResults, AreObserved) {
   for (const std::int64_t gap : {0, 8})
     for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
@@ -242,7 +243,7 @@ TEST(CudaAttentionResults, AreObserved) {
     }
 }
 
-TEST(CudaAttentionMask, BecomesWhatIsAdded) {
+TEST(CudaAttentionMask, IsConvertedToAddedNumbers) {
   const Tensor there = Tensor::from(std::vector<double>{1, 0, 0, 1, 1, 0}, {2, 3});
   for (const DType dtype : {DType::boolean, DType::u8, DType::bf16, DType::f64}) {
     const Tensor mask = there.to(dtype).to(test_device());
@@ -256,7 +257,7 @@ TEST(CudaAttentionMask, BecomesWhatIsAdded) {
   }
 }
 
-/// All keys of a query on the device, as a watcher of the logits reads them.
+/// Reads the logits of a query for all keys on a device, as telemetry does.
 TEST(CudaAttentionLogits, AreReadOnTheHost) {
   const Shape shape{1, 3, 2, 4};
   std::vector<Tensor> host, there;

@@ -8,7 +8,8 @@
 #include "binade/core/observation.h"
 #include "binade/cuda/gpu.h"
 
-// What only a device can get wrong. Runs on a GPU, or on the emulated device that BINADE_CUDA_MODULE names.
+// Tests of errors that only a device can have. They run on a GPU, or on the emulated device if BINADE_CUDA_MODULE names
+// it.
 namespace binade {
 namespace {
 
@@ -20,7 +21,7 @@ std::vector<float> counted(std::size_t n) {
   return values;
 }
 
-TEST(GpuBackend, BringsBackWhatItWasGiven) {
+TEST(GpuBackend, CopiesToTheDeviceAndBack) {
   const std::vector<float> values = counted(1001);
   const Tensor there = Tensor::from(values, {7, 143}).to(kGpu);
   EXPECT_EQ(there.device(), kGpu);
@@ -40,7 +41,7 @@ TEST(GpuBackend, FillsAndAddsInPlace) {
   EXPECT_EQ(Tensor::zeros({2, 2}, DType::boolean, kGpu).to_vector<std::uint8_t>(), std::vector<std::uint8_t>(4, 0));
 }
 
-TEST(GpuBackend, MemoryThatIsNotThereIsAnErrorThatNamesIt) {
+TEST(GpuBackend, OutOfMemoryIsAnErrorWithTheSize) {
   const std::size_t before = backend_of(kGpu).bytes_in_use();
   try {
     Tensor::empty({std::int64_t{1} << 42}, DType::f32, kGpu);
@@ -54,7 +55,7 @@ TEST(GpuBackend, MemoryThatIsNotThereIsAnErrorThatNamesIt) {
   EXPECT_EQ(Tensor::full({8}, 2, DType::f32, kGpu).to_vector<float>(), std::vector<float>(8, 2.0f)) << "it goes on";
 }
 
-TEST(GpuBackend, AskingForAnotherGpuSaysWhatIsThere) {
+TEST(GpuBackend, AMissingGpuIsAnErrorThatListsTheOthers) {
   try {
     backend_of(Device::cuda(gpus::count() + 3));
     FAIL();
@@ -68,8 +69,8 @@ TEST(GpuBackend, OperandsOfTwoDevicesAreRefused) {
   EXPECT_THROW(here + there, DeviceError);
 }
 
-/// A step that is watched asks for hundreds of observations: they must not wait one by one.
-TEST(GpuObservation, ManyAreBroughtTogether) {
+/// A step with telemetry reads hundreds of observations. They must arrive with one wait, not with one wait each.
+TEST(GpuObservation, ManyArriveWithOneWait) {
   const Variable x(Tensor::full({64}, 2, DType::f32, kGpu));
   std::vector<Observation> seen;
   const std::uint64_t before = cuda::waits();
@@ -87,7 +88,7 @@ TEST(GpuObservation, ManyAreBroughtTogether) {
   EXPECT_LE(cuda::waits(), before + 1);
 }
 
-TEST(GpuObservation, AScopeInsideAnotherHidesNothingFromIt) {
+TEST(GpuObservation, ANestedScopeDoesNotAffectTheOuterOne) {
   const Variable x(Tensor::full({8}, 3, DType::f32, kGpu));
   ObservationScope outer;
   const Variable a = x * static_cast<double>(5);
@@ -100,7 +101,7 @@ TEST(GpuObservation, AScopeInsideAnotherHidesNothingFromIt) {
   EXPECT_EQ(std::bit_cast<float>(outer.take().synchronized().wide), 15.0f);
 }
 
-TEST(GpuObservation, MergingTwoThatAreOutstandingLosesNeither) {
+TEST(GpuObservation, ObservationsOnTheDeviceCanBeMerged) {
   const Variable x(Tensor::full({8}, 3, DType::f32, kGpu));
   Observation sum;
   for (const double factor : {2.0, 7.0, 4.0}) {
@@ -111,7 +112,7 @@ TEST(GpuObservation, MergingTwoThatAreOutstandingLosesNeither) {
   EXPECT_EQ(std::bit_cast<float>(sum.synchronized().wide), 21.0f);
 }
 
-TEST(GpuObservation, ARingThatIsFullIsBroughtInPieces) {
+TEST(GpuObservation, AFullRingBufferIsCopiedInParts) {
   const Variable x(Tensor::full({4}, 1, DType::f32, kGpu));
   std::vector<Observation> seen;
   constexpr int kMany = 20000;

@@ -11,9 +11,9 @@
 #include "tests/cuda/conv_keys.h"
 #include "tests/cuda/described_device.h"
 
-// Which engines of cuDNN's take the convolutions of the U-Net that is measured (base 64, depth 4, images of 512 x 512,
-// in halves), on a described H100. Each engine that is named has checked that it computes the graph; what is left to a
-// GPU is compiling and running it. BINADE_PRINT_ENGINES=1 prints a line for each convolution.
+// cuDNN's engines for the convolutions of the benchmark U-Net (base 64, depth 4, images of 512 x 512, in 16 bits), for
+// the description of an H100. A proposed engine has checked that it can compute the graph; only compiling and running
+// it needs a GPU. BINADE_PRINT_ENGINES=1 prints a line for each convolution (docs/performance-gpu.md).
 namespace binade::cuda {
 namespace {
 
@@ -22,7 +22,7 @@ struct Named {
   ConvKey key;
 };
 
-/// So that a filter of 3 x 3 leaves images as large as they are.
+/// A convolution with padding, whose result is as large as its input.
 ConvShape padded(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
                  std::int64_t filter, std::int64_t stride = 1) {
   return shape(images, size, channels, filters, filter, stride, filter / 3);
@@ -30,8 +30,8 @@ ConvShape padded(std::int64_t images, std::int64_t size, std::int64_t channels, 
 
 constexpr std::int64_t kBase = 64, kDepth = 4, kSize = 512;
 
-/// The ones of the network as conv_weight_gradient.cu asks for them: gradients of the first layer's and the head's
-/// filters in eights of channels.
+/// Returns the convolutions of the network. As conv_weight_gradient.cu requests them, the weight gradients of the first
+/// layer and of the head have their channels padded to eight.
 std::vector<Named> of_the_unet(std::int64_t images, DType in) {
   std::vector<Named> all;
   const auto add = [&](const std::string& name, ConvPass pass, const ConvShape& s, bool bias = false) {
@@ -62,7 +62,7 @@ std::vector<Named> of_the_unet(std::int64_t images, DType in) {
   return all;
 }
 
-/// Engines that are compiled ask the driver what they need: AttentionEngines says how they find it here.
+/// Engines that cuDNN compiles query the driver; see AttentionEngines in attention_plan_test.cpp.
 class ConvEngines : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -85,11 +85,11 @@ class ConvEngines : public testing::Test {
   static inline void* driver_ = nullptr;
 };
 
-TEST_F(ConvEngines, WithTensorCoresTakeAllOfTheUnet) {
+TEST_F(ConvEngines, WithTensorCoresExistForTheWholeUnet) {
   const bool print = std::getenv("BINADE_PRINT_ENGINES") != nullptr;
   for (const std::int64_t images : {1, 16, 32})
     for (const DType in : {DType::bf16, DType::f16}) {
-      if (in == DType::f16 && images != 16 && !print) continue;  // a minute each
+      if (in == DType::f16 && images != 16 && !print) continue;  // takes a minute each
       for (const auto& [name, key] : of_the_unet(images, in)) {
         const std::vector<EngineChoice> all = proposed(key);
         std::map<std::int64_t, bool> engines;
@@ -100,8 +100,8 @@ TEST_F(ConvEngines, WithTensorCoresTakeAllOfTheUnet) {
         if (print && !all.empty())
           fmt::print("{} x {} {}: {} of {} with Tensor Cores, first {}\n", images, name_of(in), name, with, all.size(),
                      engine_line("", all.front()));
-        // The head's gradient reads one channel: little to multiply. Where sums are written otherwise than they are
-        // made, no engine without Tensor Cores may come in.
+        // The head's data gradient reads one channel and needs few multiplications. But for a bias or a weight
+        // gradient, whose sums have another dtype than the result, engines without Tensor Cores must not be proposed.
         if (key.bias || key.pass == ConvPass::kWeightGradient) {
           EXPECT_EQ(with, static_cast<std::ptrdiff_t>(all.size())) << name;
         }
@@ -109,7 +109,7 @@ TEST_F(ConvEngines, WithTensorCoresTakeAllOfTheUnet) {
     }
 }
 
-TEST_F(ConvEngines, CutLongSumsOfFewResults) {
+TEST_F(ConvEngines, SplitLongSumsOfFewResults) {
   const auto slices = [](const ConvKey& key) {
     const EngineChoice first = proposed(key).at(0);
     for (const auto& [type, value] : first.knobs)
@@ -126,7 +126,7 @@ TEST_F(ConvEngines, CutLongSumsOfFewResults) {
   }
 }
 
-/// Bytes of work memory that cuDNN wants, as it says before it plans.
+/// Returns the size of the workspace in bytes, which cuDNN reports before planning.
 std::int64_t workspace_of(const ConvKey& key, const EngineChoice& choice) {
   const OperationGraph graph = conv_graph(key, static_cast<ConvForm>(choice.form));
   const Descriptor engine = described_engine(graph, choice.engine);
@@ -144,8 +144,9 @@ std::int64_t workspace_of(const ConvKey& key, const EngineChoice& choice) {
   return config.finalize().integer(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE);
 }
 
-/// Kernels are numbers to cuDNN: a version that numbers others is found here. The result is 64 x 576.
-TEST_F(ConvEngines, CutWithTheTilesThatAreMeant) {
+/// cuDNN identifies kernels by numbers. If a version numbers them differently, the size of its workspace for a result
+/// of 64 x 576 shows it.
+TEST_F(ConvEngines, SplitWithTheExpectedTiles) {
   const std::map<std::int64_t, std::int64_t> padded_results{
       {-1, 128 * 640}, {11, 64 * 576}, {10, 64 * 640}, {19, 64 * 576}};
   const ConvKey key = key_of(ConvPass::kWeightGradient, DType::bf16, padded(16, 512, 64, 64, 3));
@@ -160,8 +161,9 @@ TEST_F(ConvEngines, CutWithTheTilesThatAreMeant) {
   EXPECT_EQ(cut, 8);
 }
 
-/// What the calls of conv.cu and conv_weight_gradient.cu are arranged for. Where this fails, a newer cuDNN can do more.
-TEST_F(ConvEngines, OthersAreNone) {
+/// Convolutions for which cuDNN has no engine, and which conv.cu and conv_weight_gradient.cu therefore compute
+/// differently. If this test fails, a newer cuDNN has an engine.
+TEST_F(ConvEngines, AreNotProposedForUnsupportedCalls) {
   const ConvShape s = padded(16, 512, 64, 64, 3), up = padded(16, 512, 64, 128, 2, 2);
   for (const DType in : {DType::bf16, DType::f16}) {
     ConvKey key = key_of(ConvPass::kWeightGradient, in, padded(16, 512, 3, 64, 3));

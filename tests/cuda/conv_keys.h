@@ -2,10 +2,10 @@
 
 #include "binade/cuda/device/conv_plan.h"
 
-/// Convolutions for tests of what a library is asked for.
+/// Keys of convolutions, for tests of the requests to a library.
 namespace binade::cuda {
 
-/// Square images and filters.
+/// Returns a convolution of square images and filters.
 inline ConvShape shape(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
                        std::int64_t filter, std::int64_t stride = 1, std::int64_t padding = 0,
                        std::int64_t groups = 1) {
@@ -24,7 +24,7 @@ inline ConvShape shape(std::int64_t images, std::int64_t size, std::int64_t chan
           .groups = groups};
 }
 
-/// Dense, aligned; gradients of weights are f32.
+/// Returns a key for dense, aligned tensors; weight gradients are f32.
 inline ConvKey key_of(ConvPass pass, DType in, const ConvShape& s, bool bias = false) {
   return {.pass = pass,
           .in = in,

@@ -15,7 +15,7 @@ constexpr ConvPass kPasses[] = {ConvPass::kForward, ConvPass::kDataGradient, Con
 
 std::vector<std::int64_t> four(const Descriptor& d, cudnnBackendAttributeName_t name) { return d.integers(name, 4); }
 
-TEST(ConvKey, NamesWhatTheChoiceDependsOn) {
+TEST(ConvKey, ContainsEverythingThatTheChoiceDependsOn) {
   alignas(16) char memory[64];
   const ConvArgs call{.shape = shape(2, 9, 8, 6, 3),
                       .in = DType::bf16,
@@ -34,14 +34,14 @@ TEST(ConvKey, NamesWhatTheChoiceDependsOn) {
       key.text(),
       "conv forward bf16 bf16 x 2 9 9 8 pitch 20 align 4 y 7 7 6 pitch 6 align 8 w 3 3 align 16 stride 1 1 padding "
       "0 0 dilation 1 1 groups 1 bias 1 tf32 0");
-  ConvArgs transposed = call;  // its source is y
+  ConvArgs transposed = call;  // in a transposed convolution the input of the graph is y
   transposed.transposed = true;
   EXPECT_EQ(conv_key(transposed).y_pitch, 20);
   EXPECT_EQ(conv_key(transposed).x_alignment, 8);
   EXPECT_EQ(conv_key(transposed).pass, ConvPass::kDataGradient);
 }
 
-TEST(ConvKey, NoTwoAreAlike) {
+TEST(ConvKey, DifferentCallsHaveDifferentKeys) {
   std::vector<ConvKey> keys{key_of(ConvPass::kForward, DType::bf16, shape(2, 9, 8, 6, 3))};
   const auto other = [&keys](auto&& change) { change(keys.emplace_back(keys.front())); };
   other([](ConvKey& k) { k.pass = ConvPass::kDataGradient; });
@@ -66,7 +66,7 @@ TEST(ConvKey, NoTwoAreAlike) {
   for (const ConvKey& key : keys) EXPECT_EQ(key == keys.front(), &key == &keys.front()) << key.text();
 }
 
-TEST(ConvKey, SomeAreNotForALibrary) {
+TEST(ConvKey, SomeCallsAreNotRequestedFromALibrary) {
   ConvKey key = key_of(ConvPass::kForward, DType::f32, shape(1, 9, 8, 8, 3));
   EXPECT_EQ(no_library_for(key), "");
   key.shape.out_height -= 1;
@@ -74,7 +74,7 @@ TEST(ConvKey, SomeAreNotForALibrary) {
   EXPECT_NE(no_library_for(key_of(ConvPass::kForward, DType::f64, shape(1, 9, 8, 8, 3))), "");
 }
 
-TEST(ConvPlanText, ComesBackAsItWas) {
+TEST(ConvPlanText, RoundTrips) {
   const EngineChoice choices[] = {
       {},
       {.library = true, .form = ConvForm::kThroughFloat, .engine = 38, .knobs = {{2, 5}, {13, -1}}},
@@ -96,7 +96,7 @@ TEST(ConvPlanText, ComesBackAsItWas) {
     EXPECT_FALSE(parse_engine_line(bad, kConvFamily, kConvForms)) << bad;
 }
 
-TEST(ConvGraph, SlicesAndFiltersAreStrides) {
+TEST(ConvGraph, SlicesAndFiltersBecomeStrides) {
   ConvKey key = key_of(ConvPass::kForward, DType::bf16, shape(2, 9, 8, 6, 3, 1, 1, 2));
   key.x_pitch = 24;
   const OperationGraph g = conv_graph(key, ConvForm::kDirect);
@@ -125,7 +125,7 @@ TEST(ConvGraph, IsKnownToCudnnForEveryPass) {
       }
 }
 
-TEST(ConvGraph, SaysWhyItIsNone) {
+TEST(ConvGraph, AnInvalidKeyThrows) {
   ConvKey key = key_of(ConvPass::kForward, DType::f32, shape(1, 9, 8, 8, 3));
   key.shape.out_width = 100;
   try {
@@ -140,15 +140,15 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const EnginePlan& plan) {
   return notes_of(described_engine(plan.graph, plan.choice.engine));
 }
 
-/// The one that is taken where nothing is timed.
+/// Returns the plan that is used without autotuning.
 std::optional<EnginePlan> first_plan(const ConvKey& key, const EngineTarget& target) {
   for (const EngineChoice& choice : propose_conv(key, target))
     if (std::optional<EnginePlan> plan = restore_conv_plan(key, choice, target)) return plan;
   return {};
 }
 
-/// Engines that are compiled when they are planned need a driver; those that come with cuDNN do not.
-TEST(ConvChoice, AreChosenForADescribedDevice) {
+/// Engines that cuDNN compiles when it makes a plan need a driver; precompiled engines do not.
+TEST(ConvChoice, IsMadeForADescribedDevice) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const EngineTarget target{.device = described_device()};
   for (const ConvPass pass : kPasses)
@@ -173,7 +173,7 @@ TEST(ConvChoice, AreChosenForADescribedDevice) {
     }
 }
 
-TEST(ConvKey, Tf32IsForF32) {
+TEST(ConvKey, Tf32AppliesToF32Only) {
   for (const DType in : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
     const ConvShape s = shape(2, 9, 8, 6, 3);
     EXPECT_EQ(conv_key(ConvArgs{.shape = s, .in = in, .out = in, .tf32 = true}).tf32, in == DType::f32);
@@ -182,7 +182,7 @@ TEST(ConvKey, Tf32IsForF32) {
   }
 }
 
-TEST(ConvChoice, UseTensorCoresForF32WhereTf32IsAllowed) {
+TEST(ConvChoice, UsesTensorCoresForF32IfTf32IsAllowed) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const EngineTarget target{.device = described_device()};
   for (const ConvPass pass : kPasses) {
@@ -202,8 +202,8 @@ TEST(ConvChoice, UseTensorCoresForF32WhereTf32IsAllowed) {
   }
 }
 
-/// Engines that add in any order come in where that is allowed, and their lines do not go where it is not.
-TEST(ConvChoice, MayAddInAnyOrderWhereAllowed) {
+/// Engines that add in any order are proposed if the target allows it. Their plan lines are refused if it does not.
+TEST(ConvChoice, MayAddInAnyOrderIfAllowed) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const EngineTarget strict{.device = described_device()}, any{.device = described_device(), .any_order = true};
   const ConvKey key = key_of(ConvPass::kWeightGradient, DType::f32, shape(8, 64, 64, 128, 3, 1, 1));
@@ -217,7 +217,7 @@ TEST(ConvChoice, MayAddInAnyOrderWhereAllowed) {
   EXPECT_GT(others, 0);
 }
 
-TEST(ConvChoice, HeuristicsAreAskedWidelyForPlansThatAreTimed) {
+TEST(ConvChoice, HeuristicsProposeMorePlansForAutotuning) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const ConvKey key = key_of(ConvPass::kForward, DType::bf16, shape(8, 64, 64, 128, 3, 1, 1));
   const std::vector<EngineChoice> few = propose_conv(key, {.device = described_device()}),
@@ -228,7 +228,7 @@ TEST(ConvChoice, HeuristicsAreAskedWidelyForPlansThatAreTimed) {
     EXPECT_EQ(std::find(many.begin(), many.end(), many[i]) - many.begin(), static_cast<std::ptrdiff_t>(i)) << "once";
 }
 
-TEST(ConvChoice, AStoredChoiceIsNotTrusted) {
+TEST(ConvChoice, AStoredChoiceIsValidated) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const EngineTarget target{.device = described_device()};
   const ConvShape s = shape(8, 64, 64, 128, 3, 1, 1);

@@ -15,13 +15,13 @@
 namespace binade {
 namespace {
 
-/// Sizes at which the device cuts its work otherwise than in the conformance suite: reads in fours, whole tiles,
-/// several runs of pixels, groups of few and of many channels.
+/// Sizes at which the device divides its work differently than in the conformance suite: reads of four elements, whole
+/// tiles, several runs of pixels, groups of few and of many channels.
 struct Sizes {
   const char* name;
   Shape x, w;
   ops::Conv2d::Params p = {};
-  std::int64_t slice = 0;  ///< channels that lie before x in memory
+  std::int64_t slice = 0;  ///< number of channels before x in a wider tensor
 };
 
 const Sizes kSizes[] = {
@@ -48,7 +48,7 @@ Tensor random(const Shape& shape, std::uint64_t tag) {
   return Tensor::from(values, shape);
 }
 
-/// y, gx, gw and gbias, all on the host.
+/// Returns y, gx, gw and gbias on the host.
 std::vector<Tensor> results(const Sizes& s, DType dtype, DType wide, const Device& device) {
   const Tensor channels = random(s.x.with_dim(-1, s.x[3] + s.slice), 1).to(dtype).to(wide).to(device);
   const Variable x(s.slice > 0 ? channels.channel_slice(s.slice, s.x[3]) : channels, true);
@@ -87,7 +87,7 @@ TEST_P(CudaConv, AgreesWithTheCpuInDouble) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, CudaConv, testing::ValuesIn(kSizes), [](const auto& test) { return test.param.name; });
 
-/// Both sides slices of wider tensors: what lies between the pixels stays what it was.
+/// Input and result are slices of wider tensors: the values between the slice's pixels must not change.
 TEST(CudaConvEdges, ResultsMayBeSlices) {
   const Shape x{2, 7, 6, 8}, w{12, 3, 3, 8}, y{2, 7, 6, 12};
   const Tensor wide_x = random(x.with_dim(-1, 16), 1).to(DType::f32),
@@ -115,7 +115,7 @@ TEST(CudaConvEdges, ResultsMayBeSlices) {
   }
 }
 
-TEST(CudaConvEdges, WithoutPixelsTheWeightsGetZeros) {
+TEST(CudaConvEdges, WithoutPixelsWeightGradientsAreZero) {
   const Variable x(Tensor::zeros({0, 4, 4, 4}, DType::f32).to(test_device()), true);
   const Variable w(random({4, 3, 3, 4}, 1).to(DType::f32).to(test_device()), true);
   const Variable y = conv2d(x, w);

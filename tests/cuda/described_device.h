@@ -4,11 +4,11 @@
 
 namespace binade::cuda {
 
-/// A GPU (an H100) in words, as cuDNN writes them down: engines can be chosen for it where there is none. Null where
-/// this cuDNN takes no description.
+/// Returns a description of an H100 in cuDNN's format, for which engines can be chosen without a GPU. Null if this
+/// cuDNN accepts no descriptions.
 const Descriptor* described_device();
 
-/// Engine `index` of a graph on it, finalized, and what cuDNN notes of its numbers.
+/// Returns engine `index` of a graph on this device, finalized, with its numerical notes.
 Descriptor described_engine(const OperationGraph& graph, std::int64_t index);
 std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& engine);
 

@@ -4,8 +4,8 @@
 
 namespace binade {
 
-/// The device that these tests run on: the emulated one where BINADE_CUDA_MODULE names it, else the first GPU. Where
-/// there is neither, the program says so and runs no test.
+/// Returns the device under test: the emulated one if BINADE_CUDA_MODULE names it, otherwise the first GPU. Without
+/// either, the program says so and runs no test.
 Device test_device();
 
 }  // namespace binade

@@ -32,14 +32,15 @@ bool on_a_gpu() {
   return std::ranges::any_of(gpus::versions(),
                              [](const auto& v) { return v.first == "cublaslt" && !v.second.empty(); });
 }
-/// So has the emulated one.
+/// Returns true if the device has products of 8-bit codes; the emulated device has.
 bool gpus_have_codes() {
   const cuda::DeviceFacts& facts = *cuda::facts();
   return cuda::why_no_fp8_codes(10 * facts.major + facts.minor, 16, 16, 16).empty();
 }
 
-/// Holds results of products of codes against the CPU's: the same bits, but on a GPU within 2^-13 of the largest.
-/// Hopper's tensor cores align the products of codes before they add them, and keep about 14 bits.
+/// Compares products of codes with the CPU's. On the emulated device the bits must be equal. On a GPU an error of 2^-13
+/// of the largest is allowed, because Hopper's Tensor Cores align products before they add them, and keep about 14
+/// bits.
 void expect_products(const Tensor& got, const Tensor& want, std::string_view what) {
   const std::vector<float> a = got.to_vector<float>(), b = want.to_vector<float>();
   ASSERT_EQ(a.size(), b.size()) << what;
@@ -53,7 +54,7 @@ void expect_products(const Tensor& got, const Tensor& want, std::string_view wha
 struct Operand {
   const char* name;
   Shape shape;
-  std::int64_t before = 0;  // channels that lie before these in memory
+  std::int64_t before = 0;  // number of channels before these in a wider tensor
   std::int64_t behind = 0;
 };
 
@@ -76,7 +77,7 @@ class CudaFp8 : public testing::TestWithParam<Operand> {
   void SetUp() override { test_device(); }
 };
 
-/// Values over many binades, with zeros, an infinity and a NaN where there is room.
+/// Returns values over many binades, with zeros and, if large enough, an infinity and a NaN.
 Tensor operand(const Operand& o) {
   const Shape whole = o.shape.with_dim(-1, o.before + o.shape.cols() + o.behind);
   Tensor values = random_values(whole, 3, -1, 1);
@@ -98,7 +99,7 @@ void expect_same(const Tensor& got, const Tensor& wanted) {
     ASSERT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) << i << ": " << a[i] << ", wanted " << b[i];
 }
 
-TEST_P(CudaFp8, RoundsToTheBitsOfTheCpuAndKeepsTheSameMagnitudes) {
+TEST_P(CudaFp8, RoundsToTheBitsOfTheCpuWithTheSameHistory) {
   const Tensor here = operand(GetParam()), there = here.to(test_device());
   for (const auto what : {ops::Fp8Operand::kX, ops::Fp8Operand::kWeight, ops::Fp8Operand::kGradient}) {
     Tensor amaxes = ops::fp8_amaxes(Device::cpu()), device_amaxes = amaxes.to(test_device());
@@ -108,11 +109,11 @@ TEST_P(CudaFp8, RoundsToTheBitsOfTheCpuAndKeepsTheSameMagnitudes) {
       expect_same(device_amaxes, amaxes);
     };
     round_both({}, {});
-    round_both({amaxes, true}, {device_amaxes, true});  // nothing to look back at
+    round_both({amaxes, true}, {device_amaxes, true});  // without a history
     for (int step = 0; step < 3; ++step) {
       ops::begin_fp8_step(amaxes);
       ops::begin_fp8_step(device_amaxes);
-      // A history that is too small, one that is too large, and one that a fault has reached.
+      // Histories that are too small, too large, and infinite because of a fault.
       const float factor = step == 0 ? 0.01f : step == 1 ? 300.0f : std::numeric_limits<float>::infinity();
       for (const int row : {0, 1, 2}) amaxes.mutable_data<float>()[17 * row + 1] *= factor;
       device_amaxes.copy_from(amaxes.to(test_device()));
@@ -122,7 +123,7 @@ TEST_P(CudaFp8, RoundsToTheBitsOfTheCpuAndKeepsTheSameMagnitudes) {
   }
 }
 
-/// What codes say, in bf16's precision.
+/// Returns the decoded values, rounded to bf16.
 std::vector<float> decoded(const Tensor& codes, const Tensor& scale, Float8 format) {
   std::vector<float> values;
   const float unit = scale.to_vector<float>().at(0);
@@ -130,14 +131,15 @@ std::vector<float> decoded(const Tensor& codes, const Tensor& scale, Float8 form
   return values;
 }
 
-TEST_P(CudaFp8, CodesAreTheCpusRoundingByRowsAndByColumns) {
+TEST_P(CudaFp8, CodesByRowsAndByColumnsEqualTheCpusRounding) {
   if (!gpus_have_codes()) GTEST_SKIP() << "this GPU has no 8-bit products";
   const Tensor here = operand(GetParam()), there = here.to(test_device());
   const Tensor from = sliced(there, GetParam());
   const std::int64_t rows = from.shape().rows(), cols = from.shape().cols();
   for (const auto what : {ops::Fp8Operand::kX, ops::Fp8Operand::kWeight, ops::Fp8Operand::kGradient}) {
     for (const float factor : {0.0f, 1.0f, 0.01f, 300.0f, 1e-30f, std::numeric_limits<float>::infinity()}) {
-      // A history of nothing, one that fits, one that is too small, too large, far too small, and one of a fault.
+      // An empty history, one that fits, one that is too small, too large, far too small, and infinite because of a
+      // fault.
       Tensor amaxes = ops::fp8_amaxes(Device::cpu());
       for (const int row : {0, 1, 2}) amaxes.mutable_data<float>()[17 * row + 1] = factor;
       Tensor device_amaxes = amaxes.to(test_device());
@@ -165,7 +167,7 @@ TEST_P(CudaFp8, CodesAreTheCpusRoundingByRowsAndByColumns) {
 INSTANTIATE_TEST_SUITE_P(Operands, CudaFp8, testing::ValuesIn(kOperands),
                          [](const auto& test) { return test.param.name; });
 
-TEST(CudaFp8Choice, CodesAreForSizesAndDevicesThatHaveProductsOfThem) {
+TEST(CudaFp8Choice, CodesAreUsedIfTheDeviceHasProductsOfThem) {
   using cuda::why_no_fp8_codes;
   EXPECT_EQ(why_no_fp8_codes(90, 16, 48, 32), "");
   EXPECT_EQ(why_no_fp8_codes(89, 8192, 768, 50304), "");
@@ -200,7 +202,7 @@ const Layer kLayers[] = {
     {"odd_rows", 21, 48, 32, false},
 };
 
-/// Whole numbers: products and sums are exact, so that their order does not show.
+/// Returns multiples of `unit`, whose products and sums are exact in any order.
 Tensor whole(const Shape& shape, std::uint64_t tag, double unit) {
   Tensor t = random_values(shape, tag, -200, 200);
   for (std::int64_t i = 0; i < t.numel(); ++i) t.mutable_data<double>()[i] = std::round(t.at(i)) * unit;
@@ -239,7 +241,7 @@ TEST_P(CudaFp8Linear, StepsHaveTheBitsOfTheCpu) {
   }
 }
 
-TEST_P(CudaFp8Linear, ARecordedStepReadsTheScalesOfItsOwnTime) {
+TEST_P(CudaFp8Linear, ACapturedStepReadsTheCurrentScales) {
   const Layer& l = GetParam();
   const Tensor w = whole({l.out, l.in}, 1, 0x1p-12), gy = whole({l.rows, l.out}, 20, 0x1p-20);
   struct Step {
@@ -277,7 +279,7 @@ TEST_P(CudaFp8Linear, ARecordedStepReadsTheScalesOfItsOwnTime) {
 INSTANTIATE_TEST_SUITE_P(Layers, CudaFp8Linear, testing::ValuesIn(kLayers),
                          [](const auto& test) { return test.param.name; });
 
-// ---- products of codes beside those of the values that they stand for
+// ---- products of codes compared with products of the decoded values
 
 struct Product {
   std::int64_t m, n, k;
@@ -287,8 +289,8 @@ struct Product {
   Activation activation = Activation::kNone;
 };
 
-/// y, then z where it is kept, of both; |error| <= 2^-10 sum |a b| before it is rounded: between two promotions to
-/// f32 an 8-bit Tensor Core keeps fewer bits of a sum than f32 has.
+/// Compares y, and z if it is stored. Allowed error before rounding: 2^-10 sum |a b|, because an 8-bit Tensor Core
+/// keeps fewer bits of a partial sum than f32 before it adds it to the f32 sum.
 void expect_products_agree(const Product& p) {
   SCOPED_TRACE(fmt::format("{} x {} x {}, {} bits", p.m, p.n, p.k, 8 * size_of(p.out)));
   const Tensor a = random_values({p.m, p.k}, 1, -3, 3).to(DType::bf16).to(test_device()),
@@ -342,12 +344,12 @@ const Product kProducts[] = {
     {272, 48, 64, ops::Fp8Operand::kX, DType::bf16, true, true, Activation::kGelu},
 };
 
-TEST(CudaFp8Products, AreThoseOfTheValues) {
+TEST(CudaFp8Products, EqualProductsOfTheDecodedValues) {
   if (!gpus_have_codes()) GTEST_SKIP() << "this GPU has no 8-bit products";
   for (const Product& product : kProducts) expect_products_agree(product);
 }
 
-// On a GPU alone.
+// Runs on a GPU only.
 TEST(CudaFp8OnAGpu, TheLibraryMultipliesCodes) {
   if (!on_a_gpu()) GTEST_SKIP() << "no GPU is there: the emulated device has no cuBLASLt";
   if (!gpus_have_codes()) GTEST_SKIP() << "this GPU has no 8-bit products";

@@ -6,13 +6,13 @@
 
 #include "binade/cuda/device/failure.h"
 
-// What cuBLASLt is asked; no GPU is needed for it, nor to read the descriptors again.
+// Requests to cuBLASLt. Making descriptors and reading them back needs no GPU.
 namespace binade::cuda {
 namespace {
 
 alignas(16) const float place[64] = {};
 
-/// y (m, n) = x (m, k) w (n, k) transposed: a linear layer's forward.
+/// Returns the forward product of a linear layer: y (m, n) = x (m, k) times w (n, k) transposed.
 GemmArgs linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
   GemmArgs g{.m = m, .n = n, .k = k, .in = dtype, .out = dtype};
   g.a = g.b = place;
@@ -69,11 +69,11 @@ std::int32_t form(const PlanDescriptors& plan, cublasLtMatmulDescAttributes_t wh
   return attribute<std::int32_t>(plan.operation.get(), which);
 }
 
-TEST(GemmPlan, ALinearLayerIsTheTransposedProductByColumns) {
+TEST(GemmPlan, ALinearLayerIsATransposedProductInColumnMajorOrder) {
   const std::optional<PlanKey> key = plan_key(linear(96, 40, 24, DType::bf16));
   ASSERT_TRUE(key);
   const PlanDescriptors plan = plan_descriptors(*key);
-  // y' (40, 96) = w (40, 24) x' (24, 96): w is stored (24, 40) by columns.
+  // By columns: y' (40, 96) = w (40, 24) x' (24, 96), with w stored as (24, 40).
   EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSA), CUBLAS_OP_T);
   EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_N);
   EXPECT_EQ(read(plan.first), (Layout{CUDA_R_16BF, 24, 40, 24, 1, 0}));
@@ -83,7 +83,7 @@ TEST(GemmPlan, ALinearLayerIsTheTransposedProductByColumns) {
   EXPECT_EQ(attribute<std::int32_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_SCALE_TYPE), CUDA_R_32F);
 }
 
-TEST(GemmPlan, AWeightsGradientTakesRowsAsLines) {
+TEST(GemmPlan, AWeightGradientSumsOverRows) {
   // gw (n, k) = gy (m, n) transposed times x (m, k).
   GemmArgs g{.m = 40, .n = 24, .k = 96, .in = DType::f16, .out = DType::f32};
   g.a = g.b = place;
@@ -106,7 +106,7 @@ TEST(GemmPlan, AWeightsGradientTakesRowsAsLines) {
   EXPECT_EQ(read(plan.result), (Layout{CUDA_R_32F, 24, 40, 24, 1, 0}));
 }
 
-TEST(GemmPlan, EvenBatchesHaveStridesAndOthersNoPlan) {
+TEST(GemmPlan, EvenlySpacedBatchesHaveStridesAndOthersNoPlan) {
   GemmArgs g = linear(8, 16, 32, DType::f32);
   g.batch = 3;
   const std::vector<std::int64_t> even{0, 256, 512}, results{0, 128, 256}, odd{0, 256, 256};
@@ -115,7 +115,7 @@ TEST(GemmPlan, EvenBatchesHaveStridesAndOthersNoPlan) {
   const std::optional<PlanKey> key = plan_key(g);
   ASSERT_TRUE(key);
   const PlanDescriptors plan = plan_descriptors(*key);
-  EXPECT_EQ(read(plan.first), (Layout{CUDA_R_32F, 32, 16, 32, 3, 0}));  // one w for all
+  EXPECT_EQ(read(plan.first), (Layout{CUDA_R_32F, 32, 16, 32, 3, 0}));  // all products share w
   EXPECT_EQ(read(plan.second), (Layout{CUDA_R_32F, 32, 8, 32, 3, 256}));
   EXPECT_EQ(read(plan.result), (Layout{CUDA_R_32F, 16, 8, 16, 3, 128}));
   g.a_offsets = odd.data();
@@ -125,7 +125,7 @@ TEST(GemmPlan, EvenBatchesHaveStridesAndOthersNoPlan) {
   EXPECT_FALSE(plan_key(g)) << "three products in one place";
 }
 
-TEST(GemmPlan, WhatIsNotOurContractHasNoPlan) {
+TEST(GemmPlan, UnsupportedProductsHaveNoPlan) {
   EXPECT_FALSE(plan_key(linear(8, 8, 8, DType::f64)));
   EXPECT_FALSE(plan_key(linear(8, 8, 0, DType::f32))) << "an empty sum";
   GemmArgs g = linear(8, 8, 8, DType::bf16);
@@ -148,13 +148,13 @@ TEST(GemmPlan, WhatIsNotOurContractHasNoPlan) {
 std::uint32_t epilogue_of(const GemmArgs& g) {
   return attribute<std::uint32_t>(plan_descriptors(*plan_key(g)).operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE);
 }
-/// With what heuristics take for its alignment: 16 bytes and no more.
+/// Expects the pointer that tells the heuristics an alignment of exactly 16 bytes.
 void expect_on_16_bytes(const PlanDescriptors& plan, cublasLtMatmulDescAttributes_t which) {
   const auto address = reinterpret_cast<std::uintptr_t>(attribute<const void*>(plan.operation.get(), which));
   EXPECT_EQ(address % 32, 16u);
 }
 
-TEST(GemmPlan, ABiasIsOfTheResultsDType) {
+TEST(GemmPlan, ABiasHasTheDtypeOfTheResult) {
   GemmArgs g = linear(8, 8, 8, DType::bf16);
   EXPECT_EQ(epilogue_of(g), std::uint32_t{CUBLASLT_EPILOGUE_DEFAULT});
   EXPECT_EQ(attribute<const void*>(plan_descriptors(*plan_key(g)).operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER),
@@ -175,7 +175,7 @@ TEST(GemmPlan, ABiasIsOfTheResultsDType) {
   EXPECT_FALSE(plan_key(g));
 }
 
-TEST(GemmPlan, AGeluKeepsWhatItIsOfBesideTheResult) {
+TEST(GemmPlan, AGeluStoresItsInputToo) {
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const bool bias : {false, true}) {
       GemmArgs g = linear(96, 40, 24, dtype);
@@ -193,7 +193,7 @@ TEST(GemmPlan, AGeluKeepsWhatItIsOfBesideTheResult) {
       const PlanDescriptors plan = plan_descriptors(*key);
       expect_on_16_bytes(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
       EXPECT_EQ(attribute<std::int64_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), 40);
-      // In the result's dtype, which is what "not set" means.
+      // "Not set" means the dtype of the result.
       EXPECT_EQ(attribute<std::int32_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE), -1);
 
       GemmArgs other = g;
@@ -255,7 +255,7 @@ TEST(GemmPlan, ADerivativeReadsThePreActivation) {
   }
 }
 
-TEST(GemmPlan, SinglesAreDenseEitherWay) {
+TEST(GemmPlan, SingleRowsAndColumnsAreDenseInBothOrders) {
   for (const auto& [m, n, k] : std::vector<std::tuple<int, int, int>>{{1, 5, 7}, {5, 1, 7}, {5, 7, 1}, {1, 1, 1}}) {
     const std::optional<PlanKey> key = plan_key(linear(m, n, k, DType::f32));
     ASSERT_TRUE(key) << m << " " << n << " " << k;
@@ -263,7 +263,7 @@ TEST(GemmPlan, SinglesAreDenseEitherWay) {
   }
 }
 
-TEST(GemmPlan, AlignmentIsThatOfEveryColumn) {
+TEST(GemmPlan, AlignmentIsTheLeastOfAllColumns) {
   GemmArgs g = linear(8, 16, 24, DType::bf16);
   EXPECT_EQ(plan_key(g)->a.alignment, 16);
   g.a_row = 26;  // 52 bytes
@@ -279,7 +279,7 @@ TEST(GemmPlan, AlignmentIsThatOfEveryColumn) {
             std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
 }
 
-TEST(GemmPlan, ASumThatIsCutIsNotRoundedBeforeItsEpilogue) {
+TEST(GemmPlan, ASplitSumIsNotUsedWithAnEpilogueIn16Bits) {
   const auto scheme = [](const GemmArgs& g) {
     const PreferenceOwner preference = plan_preference(*plan_key(g), 1 << 20);
     return attribute<std::uint32_t>(preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
@@ -294,7 +294,7 @@ TEST(GemmPlan, ASumThatIsCutIsNotRoundedBeforeItsEpilogue) {
   EXPECT_EQ(scheme(g), std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}) << "f32 is not rounded in between";
 }
 
-TEST(GemmPlan, Tf32IsForF32ThatMayBeRounded) {
+TEST(GemmPlan, Tf32AppliesToF32IfAllowed) {
   const auto compute_type = [](const PlanKey& key) {
     return attribute<std::int32_t>(plan_descriptors(key).operation.get(), CUBLASLT_MATMUL_DESC_COMPUTE_TYPE);
   };
@@ -320,7 +320,7 @@ TEST(GemmPlan, Tf32IsForF32ThatMayBeRounded) {
   EXPECT_FALSE(plan_key(g));
 }
 
-/// The same of codes with a gradient's in front, as the backward of a layer has them.
+/// Returns a product of codes whose first operand is a gradient (e5m2), as in the backward of a layer.
 GemmArgs codes(std::int64_t m, std::int64_t n, std::int64_t k, DType out = DType::bf16) {
   GemmArgs g = linear(m, n, k, DType::u8);
   g.out = out;
@@ -329,7 +329,7 @@ GemmArgs codes(std::int64_t m, std::int64_t n, std::int64_t k, DType out = DType
   return g;
 }
 
-TEST(GemmPlan, CodesAreMultipliedWithScalesInFullAccumulation) {
+TEST(GemmPlan, CodesAreMultipliedWithScalesAndFullAccumulation) {
   for (const DType out : {DType::bf16, DType::f32})
     for (const Float8 format : {Float8::e4m3, Float8::e5m2}) {
       GemmArgs g = codes(96, 48, 32, out);
@@ -337,7 +337,7 @@ TEST(GemmPlan, CodesAreMultipliedWithScalesInFullAccumulation) {
       const std::optional<PlanKey> key = plan_key(g);
       ASSERT_TRUE(key);
       const PlanDescriptors plan = plan_descriptors(*key);
-      // The only form that it has on Hopper: its first operand transposed, its second one plain.
+      // The only form that cuBLASLt has on Hopper: the first operand is transposed, the second one is not.
       EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSA), CUBLAS_OP_T);
       EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_N);
       EXPECT_EQ(read(plan.first), (Layout{CUDA_R_8F_E4M3, 32, 48, 32, 1, 0}));
@@ -395,7 +395,7 @@ TEST(GemmPlan, CodesThatDoNotFitHaveNoPlan) {
   }
 }
 
-TEST(GemmPlan, LinesOfCodesNameTheFormatOfTheFirstOperand) {
+TEST(GemmPlan, PlanLinesOfCodesContainTheFormatOfTheFirstOperand) {
   const PlanKey key = *plan_key(codes(96, 48, 32));
   const std::string line = plan_line(key, {});
   EXPECT_EQ(line,
@@ -411,7 +411,7 @@ TEST(GemmPlan, LinesOfCodesNameTheFormatOfTheFirstOperand) {
   EXPECT_FALSE(parse_plan_line("gemm in=u8" + line.substr(line.find(" out"))));
 }
 
-TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
+TEST(GemmPlan, APlanLineRoundTrips) {
   GemmArgs g = linear(8, 16, 24, DType::bf16);
   g.out = DType::f32;
   g.bias = place;
@@ -440,14 +440,14 @@ void expect_word(const GemmArgs& g, const std::string& word) {
   ASSERT_NE(at, line.npos);
   EXPECT_EQ(parse_plan_line(line)->key, key);
   EXPECT_NE(PlanKeyHash{}(key), PlanKeyHash{}(plain));
-  // As lines were before there was such a word, and still are without one.
+  // A line without an epilogue has no such word, as in older versions.
   EXPECT_EQ(plan_line(plain, {}), line.substr(0, at) + line.substr(at + word.size()));
   EXPECT_EQ(parse_plan_line(plan_line(plain, {}))->key, plain);
   EXPECT_FALSE(parse_plan_line(line.substr(0, at) + " epilogue=other" + line.substr(at + word.size())));
   for (std::size_t cut = 0; cut < line.size(); ++cut) EXPECT_FALSE(parse_plan_line(line.substr(0, cut))) << cut;
 }
 
-TEST(GemmPlan, AnEpilogueIsAWordThatMayBeMissing) {
+TEST(GemmPlan, AnEpilogueIsAnOptionalWord) {
   GemmArgs forward = linear(8, 16, 24, DType::bf16), backward = forward;
   forward.activation = Activation::kGeluTanh;
   forward.pre_activation = const_cast<float*>(place);
@@ -459,7 +459,7 @@ TEST(GemmPlan, AnEpilogueIsAWordThatMayBeMissing) {
   EXPECT_NE(PlanKeyHash{}(*plan_key(forward)), PlanKeyHash{}(*plan_key(backward)));
 }
 
-TEST(GemmPlan, AnythingElseIsNoLine) {
+TEST(GemmPlan, InvalidLinesAreRefused) {
   const std::string line = plan_line(*plan_key(linear(8, 16, 24, DType::f32)), {});
   ASSERT_TRUE(parse_plan_line(line));
   for (std::size_t cut = 0; cut < line.size(); ++cut) EXPECT_FALSE(parse_plan_line(line.substr(0, cut))) << cut;

@@ -17,7 +17,7 @@
 #include "tests/cuda/device.h"
 #include "tests/error_text.h"
 
-// Data errors that a device finds late, and sizes at which its work is cut.
+// Data errors that a device reports late, and sizes around the borders of the division of work.
 namespace binade {
 namespace {
 
@@ -30,7 +30,7 @@ Tensor random(const Shape& shape, std::uint64_t tag) {
   return Tensor::from(values, shape);
 }
 
-TEST(GpuLosses, ATargetThatIsNoClassIsTheCpusErrorAtTheNextWait) {
+TEST(GpuLosses, ATargetOutOfRangeIsReportedAtTheNextWaitAsOnTheCpu) {
   const Tensor logits = random({5, 4}, 1);
   const Tensor targets = Tensor::from(std::vector<std::int64_t>{0, -100, 7, 3, -1}, {5});
   const ModulePathScope inside("head");
@@ -50,7 +50,7 @@ TEST(GpuLosses, ATargetThatIsNoClassIsTheCpusErrorAtTheNextWait) {
   for (std::size_t c = 0; c < 4; ++c) EXPECT_EQ(g[4 + c], 0) << "ignored";
 }
 
-TEST(GpuLosses, AnIndexOutsideTheTableIsTheCpusErrorAtTheNextWait) {
+TEST(GpuLosses, AnIndexOutOfRangeIsReportedAtTheNextWaitAsOnTheCpu) {
   const Tensor weight = random({6, 3}, 2);
   const Tensor indices = Tensor::from(std::vector<std::int64_t>{1, 5, 6, 0, -2, 9}, {2, 3});
   const std::string want = error_of<DataError>([&] { embedding(Variable(weight), Variable(indices)); });
@@ -59,7 +59,7 @@ TEST(GpuLosses, AnIndexOutsideTheTableIsTheCpusErrorAtTheNextWait) {
   Variable w(weight.to(test_device()), true);
   const Variable there(indices.to(test_device()));
   const Variable y = embedding(w, there);
-  embedding(w, there);  // the first error stays
+  embedding(w, there);  // the first error is kept
   EXPECT_EQ(error_of<DataError>([&] { backend_of(test_device()).synchronize(Stream{test_device()}); }), want);
   const std::vector<float> rows = y.value().to_vector<float>(), table = weight.to_vector<float>();
   for (std::size_t c = 0; c < 3; ++c) {
@@ -71,7 +71,8 @@ TEST(GpuLosses, AnIndexOutsideTheTableIsTheCpusErrorAtTheNextWait) {
   EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1}));
 }
 
-/// The index at each place; `rows` of them are looked up now and then, row 17 at every third place.
+/// Compares the gradient of an embedding with a loop, for `count` lookups of a table of `rows` rows. Every third lookup
+/// is of row 17.
 void expect_lookups_added(std::int64_t rows, std::int64_t cols, std::int64_t count) {
   const RandomStream stream{.seed = 4, .purpose = RngPurpose::kData};
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
@@ -89,12 +90,12 @@ void expect_lookups_added(std::int64_t rows, std::int64_t cols, std::int64_t cou
   EXPECT_EQ(gradient(test_device()), gradient(Device::cpu())) << rows << " rows of " << cols << ", " << count;
 }
 
-TEST(GpuLosses, LookupsAreAddedWhereverChunksOfThemEnd) {
-  expect_lookups_added(5000, 8, 6007);  // three digits of the sort, three of its tiles
-  expect_lookups_added(18, 3, 640);     // nothing but rows of several chunks; ends with a chunk
+TEST(GpuLosses, EmbeddingGradientsAreRightAtChunkBorders) {
+  expect_lookups_added(5000, 8, 6007);  // the sort has three digits and three tiles
+  expect_lookups_added(18, 3, 640);     // every row has several chunks, and the last one is full
   expect_lookups_added(18, 8, 63);
   expect_lookups_added(100, 5, 321);
-  for (const std::int64_t count : {63, 64, 65, 127, 128, 129}) {  // one row alone
+  for (const std::int64_t count : {63, 64, 65, 127, 128, 129}) {  // a single row
     const Tensor zeros = Tensor::zeros({count}, DType::i64, test_device());
     Variable w(Tensor::zeros({1, 8}, DType::f32, test_device()), true);
     backward(embedding(w, Variable(zeros)), Tensor::full({count, 8}, 1, DType::f32, test_device()));
@@ -116,7 +117,8 @@ TEST(GpuLosses, LongSumsAreRight) {
 
 TEST(GpuLosses, WideRowsAreRight) {
   for (const std::int64_t classes :
-       {1024, 1032, 16392, 16401}) {  // held by a warp, by a block, by nobody; not in packs
+       {1024, 1032, 16392,
+        16401}) {  // rows that fit into the registers of a warp, of a block, or do not fit; rows not in packs
     const Tensor logits = random({2, classes}, 9), targets = Tensor::from(std::vector<std::int32_t>{3, 1000}, {2});
     const auto both = [&](Device device) {
       Variable x(logits.to(device), true);
@@ -131,16 +133,16 @@ TEST(GpuLosses, WideRowsAreRight) {
   }
 }
 
-TEST(GpuLosses, InfinitiesInWideRowsDoAsOnTheCpu) {
+TEST(GpuLosses, InfinitiesInWideRowsGiveTheResultsOfTheCpu) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (const std::int64_t classes : {16392, 16401})
     for (const double smoothing : {0.0, 0.1}) {
       Tensor logits = random({5, classes}, 10);
       float* x = logits.mutable_data<float>();
-      std::fill_n(x, classes, -300.0f);  // row 0: all alike but for threads that see nothing but -infinity
+      std::fill_n(x, classes, -300.0f);  // row 0: equal values, and some threads get only -infinity
       for (std::int64_t c = 0; c < classes; ++c)
         if (c / 8 % 512 == 7) x[c] = -kInf;
-      std::fill_n(x + classes, classes, -kInf);  // row 1: nothing else
+      std::fill_n(x + classes, classes, -kInf);  // row 1: only -infinity
       x[2 * classes + 77] = kInf;
       x[3 * classes + 5000] = std::numeric_limits<float>::quiet_NaN();
       const Tensor targets = Tensor::from(std::vector<std::int32_t>{3, 3, 77, 3, 3}, {5});

@@ -7,14 +7,14 @@
 #include "binade/core/random.h"
 #include "tests/cuda/device.h"
 
-// Broadcasts that go by packs, by elements, and where either ends; sizes at which a division has another form. Sums and
-// products are rounded once on both sides, so that bits agree.
+// Broadcasting by packs and by elements, at the border between both, and at sizes with different index divisions. The
+// CPU and the device round sums and products once, so their bits must agree.
 namespace binade {
 namespace {
 
 struct Operand {
   Shape shape;
-  std::int64_t slice = 0;  ///< channels that lie before these in memory
+  std::int64_t slice = 0;  ///< number of channels before these in a wider tensor
 };
 struct Sizes {
   const char* name;
@@ -67,7 +67,7 @@ const Sizes kSizes[] = {
 INSTANTIATE_TEST_SUITE_P(Sizes, GpuBroadcasts, testing::ValuesIn(kSizes),
                          [](const auto& test) { return test.param.name; });
 
-TEST(GpuFill, EveryDtypeAtEveryAlignmentAndNothingBeside) {
+TEST(GpuFill, FillsEveryDtypeAtEveryAlignmentAndNothingElse) {
   for (const DType dtype :
        {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
     for (const std::int64_t cols : {1, 3, 4, 16, 30})

@@ -12,7 +12,7 @@
 #include "examples/unet/unet.h"
 #include "tests/lab/pair_batch.h"
 
-// Both example models, whole, on the device: beside our own CPU in halves, and with their activations computed twice.
+// Both example models on the device: compared with the CPU in 16 bits, and with recomputed activations.
 namespace binade::examples {
 namespace {
 
@@ -31,11 +31,11 @@ Tensor image_of(const Shape& shape, std::uint32_t which, bool mask) {
   return Tensor::from(pixels, shape);
 }
 
-/// What a few steps of a model left behind.
+/// Losses, weights and peak memory after a few steps of a model.
 struct Trace {
   std::vector<double> losses, scales;
   std::string hash;
-  std::size_t peak = 0;  // bytes of tensors beside those that were there before
+  std::size_t peak = 0;  // bytes of tensors in addition to those before the steps
 };
 
 /// One of the two models, with a batch for each step.
@@ -43,7 +43,7 @@ struct Training {
   bool recompute = false;
   double dropout = 0;
   std::int64_t rows = 4;
-  std::int64_t base = 8, size = 16;  // of the U-Net
+  std::int64_t base = 8, size = 16;  // base and image size of the U-Net
 
   Trace gpt(const Device& device, const amp::Policy& policy, int steps) const {
     Runtime runtime({.device = device, .seed = 2});
@@ -91,12 +91,12 @@ struct Training {
   }
 };
 
-/// Both round a f32 sum once, but add it up in another order: where it lies between two halves the results are a unit
-/// apart. Before an update a loss, a mean over many of them, moves by less than one rounding of its own. Updates carry
-/// the difference on (Adam makes the same step of a gradient of 1e-9 as of one of 1, and the sign of the former is the
-/// rounding's), but a few roundings that fall the other way do no more than all of them: either stays as near to f32 as
-/// halves do, and so both to each other within twice that. One run shows that distance within a factor of two.
-void expect_the_same_road(const Trace& device, const Trace& cpu, const Trace& cpu_in_f32, DType half) {
+/// Device and CPU round an f32 sum once, but add its terms in another order, so that a 16-bit result may differ by one
+/// unit. The first loss, a mean over many results, then differs by less than one rounding. Updates amplify differences:
+/// Adam's update for a gradient of 1e-9 is as large as for one of 1, and its sign depends on rounding. The distance of
+/// device and CPU must therefore be at most twice the distance of a 16-bit run from the f32 run, which one run measures
+/// within a factor of two.
+void expect_similar_training(const Trace& device, const Trace& cpu, const Trace& cpu_in_f32, DType half) {
   const double unit_roundoff = half == DType::f16 ? 0x1p-11 : 0x1p-8;
   EXPECT_NEAR(device.losses[0], cpu.losses[0], unit_roundoff * cpu.losses[0]);
   double effect_of_halves = 0;
@@ -116,15 +116,15 @@ class ModelsInHalves : public testing::TestWithParam<DType> {
   const amp::Policy policy_ = GetParam() == DType::f16 ? amp::Policy::fp16() : amp::Policy::bf16();
 };
 
-TEST_P(ModelsInHalves, ATransformerGoesTheCpusRoadForTwentySteps) {
+TEST_P(ModelsInHalves, ATransformerTrainsAsOnTheCpu) {
   const Training training;
-  expect_the_same_road(training.gpt(Device::cuda(), policy_, kSteps), training.gpt(Device::cpu(), policy_, kSteps),
-                       training.gpt(Device::cpu(), amp::Policy::fp32(), kSteps), GetParam());
+  expect_similar_training(training.gpt(Device::cuda(), policy_, kSteps), training.gpt(Device::cpu(), policy_, kSteps),
+                          training.gpt(Device::cpu(), amp::Policy::fp32(), kSteps), GetParam());
 }
-TEST_P(ModelsInHalves, AUNetGoesTheCpusRoadForTwentySteps) {
+TEST_P(ModelsInHalves, AUNetTrainsAsOnTheCpu) {
   const Training training;
-  expect_the_same_road(training.unet(Device::cuda(), policy_, kSteps), training.unet(Device::cpu(), policy_, kSteps),
-                       training.unet(Device::cpu(), amp::Policy::fp32(), kSteps), GetParam());
+  expect_similar_training(training.unet(Device::cuda(), policy_, kSteps), training.unet(Device::cpu(), policy_, kSteps),
+                          training.unet(Device::cpu(), amp::Policy::fp32(), kSteps), GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Halves, ModelsInHalves, testing::Values(DType::f16, DType::bf16),
                          [](const auto& of) { return std::string(name_of(of.param)); });
@@ -135,20 +135,20 @@ void expect_the_same_for_less(const Trace& recomputed, const Trace& kept) {
   EXPECT_LT(recomputed.peak, kept.peak);
 }
 
-TEST(RecomputeOnADevice, GivesATransformersBitsForLessMemory) {
+TEST(RecomputeOnADevice, OfATransformerGivesTheSameBitsWithLessMemory) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const Training kept{.dropout = 0.2, .rows = 8}, recomputed{.recompute = true, .dropout = 0.2, .rows = 8};
   for (const amp::Policy& policy : {amp::Policy::fp32(), amp::Policy::fp16()})
     expect_the_same_for_less(recomputed.gpt(Device::cuda(), policy, 2), kept.gpt(Device::cuda(), policy, 2));
 }
-TEST(RecomputeOnADevice, GivesAUNetsBitsForLessMemory) {
+TEST(RecomputeOnADevice, OfAUNetGivesTheSameBitsWithLessMemory) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const Training kept{.base = 4, .size = 32}, recomputed{.recompute = true, .base = 4, .size = 32};
   for (const amp::Policy& policy : {amp::Policy::fp32(), amp::Policy::bf16()})
     expect_the_same_for_less(recomputed.unet(Device::cuda(), policy, 2), kept.unet(Device::cuda(), policy, 2));
 }
 
-// ---- memory, told before the first step
+// ---- forecast of memory before the first step
 
 struct OfDevice {
   Device device;
@@ -174,12 +174,12 @@ class ForecastOfMemory : public testing::TestWithParam<OfDevice> {
     return {x.to(GetParam().device), y.to(GetParam().device), std::move(origin)};
   }
 
-  /// Trains on `b` twice, with a forecast before it and without: the same bits, and what was forecast is what it takes.
+  /// Trains on `b` with and without a forecast before it. Expects the same bits, and the forecast amount of memory.
   template <class MakeModel, class LossOf>
   static void expect_it_comes_true(const MakeModel& make, const lab::PairBatch& b, const LossOf& loss_of) {
     std::string hashes[2];
     for (const bool forecasts : {false, true}) {
-      Runtime runtime({.device = GetParam().device, .seed = 2});  // the same initial weights
+      Runtime runtime({.device = GetParam().device, .seed = 2});  // so that both runs have the same initial weights
       auto model = make();
       optim::AdamW optimizer(*model, {.lr = 1e-3});
       amp::Trainer trainer(runtime, *model, optimizer,
@@ -209,7 +209,7 @@ class ForecastOfMemory : public testing::TestWithParam<OfDevice> {
   }
 };
 
-TEST_P(ForecastOfMemory, ComesTrueForATransformer) {
+TEST_P(ForecastOfMemory, EqualsTheMemoryOfATransformer) {
   const Tensor tokens = tokens_of({12, 16}, 0, 61);
   expect_it_comes_true(
       [] {
@@ -223,7 +223,7 @@ TEST_P(ForecastOfMemory, ComesTrueForATransformer) {
       },
       batch(tokens, tokens), [](Gpt& model, const lab::PairBatch& b) { return nn::cross_entropy(model(b.x), b.y); });
 }
-TEST_P(ForecastOfMemory, ComesTrueForAUNet) {
+TEST_P(ForecastOfMemory, EqualsTheMemoryOfAUNet) {
   const Shape shape{6, 16, 16, 1};
   expect_it_comes_true(
       [] { return std::make_unique<UNet>(UNetOptions{.base = 4, .depth = 2, .recompute = GetParam().recompute}); },

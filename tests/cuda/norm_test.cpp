@@ -13,8 +13,8 @@
 namespace binade {
 namespace {
 
-/// Rows at which the device changes its way: how many threads share one, what they keep in registers, whether they sum
-/// the parameters' gradients as they go.
+/// Row lengths at which the device changes its method: the number of threads per row, the values in registers, and
+/// whether the parameter gradients are summed in the same pass.
 struct Rows {
   const char* name;
   Shape shape;
@@ -42,7 +42,7 @@ TEST_P(CudaRowNorm, LayerNormAgreesWithTheCpuInDouble) {
 
 TEST_P(CudaRowNorm, AddRmsNormAgreesWithTheCpuInDouble) {
   const Rows& s = GetParam();
-  // Sums of a half that are rounded once more than in double: whole numbers of one binade are exact.
+  // In 16 bits the sum is rounded once more than in double; multiples of a power of two avoid this rounding.
   const auto exact = [&](std::uint64_t tag) {
     Tensor t = random_values(s.shape, tag, -8, 8);
     for (std::int64_t i = 0; i < t.numel(); ++i) t.mutable_data<double>()[i] = std::round(t.at(i)) / 4;
@@ -57,7 +57,7 @@ TEST_P(CudaRowNorm, AddRmsNormAgreesWithTheCpuInDouble) {
 
 INSTANTIATE_TEST_SUITE_P(Rows, CudaRowNorm, testing::ValuesIn(kRows), [](const auto& test) { return test.param.name; });
 
-TEST(CudaRowNormEdges, WithoutRowsTheParametersGetZeros) {
+TEST(CudaRowNormEdges, WithoutRowsParameterGradientsAreZero) {
   const Variable x(Tensor::zeros({0, 16}, DType::f32, test_device()), true);
   const Variable w(Tensor::full({16}, 1, DType::f32, test_device()), true);
   const Variable y = layer_norm(x, w);
@@ -65,7 +65,7 @@ TEST(CudaRowNormEdges, WithoutRowsTheParametersGetZeros) {
   for (const double v : w.grad().to_vector<double>()) EXPECT_EQ(v, 0.0);
 }
 
-/// Images at which the device cuts its work otherwise: several stripes of rows, several tiles of channels.
+/// Image sizes at which the device divides its work differently: several stripes of rows, several tiles of channels.
 const Rows kImages[] = {
     {"several_stripes", {3, 40, 41, 16}}, {"two_tiles", {2, 9, 9, 264}},
     {"odd_tiles", {2, 7, 5, 70}},         {"one_pack", {20000, 8}},
@@ -77,7 +77,7 @@ class CudaColumnNorm : public testing::TestWithParam<Rows> {};
 
 TEST_P(CudaColumnNorm, BatchNormAgreesWithTheCpuInDouble) {
   const Rows& s = GetParam();
-  if (s.shape.rows() == 1) return;  // a variance of 0
+  if (s.shape.rows() == 1) return;  // the variance is 0
   const Shape channels{s.shape.cols()};
   for (const bool relu : {false, true})
     expect_agreement({{random_values(s.shape, 1, -1, 3), false, s.slice},
@@ -117,7 +117,7 @@ TEST_P(CudaColumnNorm, GroupNormAgreesWithTheCpuInDouble) {
 INSTANTIATE_TEST_SUITE_P(Images, CudaColumnNorm, testing::ValuesIn(kImages),
                          [](const auto& test) { return test.param.name; });
 
-TEST(CudaColumnNormEdges, ACommonOffsetCostsNoDigits) {
+TEST(CudaColumnNormEdges, ACommonOffsetDoesNotReduceAccuracy) {
   const Tensor x = random_values({5000, 8}, 1, 10000, 10001).to(DType::f32);
   const Tensor ones = Tensor::full({8}, 1);
   const auto statistics = [&](DType dtype, const Device& device) {
@@ -127,7 +127,7 @@ TEST(CudaColumnNormEdges, ACommonOffsetCostsNoDigits) {
   for (std::size_t c = 0; c < exact.size(); ++c) EXPECT_NEAR(got[c], exact[c], 2e-6 * exact[c]);
 }
 
-TEST(CudaBatchNorm2d, MovesItsStatisticsOnTheDevice) {
+TEST(CudaBatchNorm2d, UpdatesItsStatisticsOnTheDevice) {
   nn::BatchNorm2d norm({.channels = 16, .momentum = 0.25});
   const Tensor x = random_values({4, 6, 5, 16}, 1, -1, 3).to(DType::f32);
   ASSERT_EQ(norm.running_mean.value().device(), test_device());
@@ -162,8 +162,8 @@ TEST(CudaBatchNorm2d, MovesItsStatisticsOnTheDevice) {
   expect_moved(1);
 }
 
-/// The CPU scales such rows first; on a device the result must not silently be the bias.
-TEST(CudaNorms, WhatHasAVarianceThatIsNoFloatIsNan) {
+/// The CPU scales rows whose variance overflows; on a device their result must be NaN, not silently the bias.
+TEST(CudaNorms, RowsWhoseVarianceOverflowsAreNan) {
   const Shape shape{3, 8};
   std::vector<double> values(24, 1.0);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i < 8 && i % 2 == 0 ? 1e30 : static_cast<double>(i % 5);
@@ -176,7 +176,7 @@ TEST(CudaNorms, WhatHasAVarianceThatIsNoFloatIsNan) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isnan(got[i]), i % 8 % 2 == 0) << i;
 }
 
-TEST(CudaModules, ParametersHaveTheBitsThatTheHostDraws) {
+TEST(CudaModules, InitialWeightsHaveTheBitsOfTheCpu) {
   RandomStream stream = Runtime::current().next_init_stream();
   ++stream.index;
   const nn::Linear layer({.in = 16, .out = 3});
@@ -185,7 +185,7 @@ TEST(CudaModules, ParametersHaveTheBitsThatTheHostDraws) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], static_cast<float>(-0.25 + 0.5 * stream.uniform(i)));
 }
 
-TEST(CudaModules, AStateOfTheHostIsLoaded) {
+TEST(CudaModules, AStateOnTheHostCanBeLoaded) {
   nn::Linear layer({.in = 2, .out = 2});
   StateDict state;
   state.put("weight", Tensor::from(std::vector<float>{1, 2, 3, 4}, {2, 2}));

@@ -9,7 +9,7 @@
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 
-// Who sees what kernels store on a device, and what libraries do.
+// Observation of the values that kernels and libraries store on a device.
 namespace binade {
 namespace {
 
@@ -17,7 +17,7 @@ Variable input(const Shape& shape, std::uint64_t tag) {
   return Variable(random_values(shape, tag).to(DType::f32).to(test_device()));
 }
 
-/// Of a product and a convolution, which a library takes where there is one.
+/// Returns the observation of a product and a convolution, which a library computes if there is one.
 Observation seen_of_library_ops() {
   ObservationScope scope;
   linear(input({4, 16}, 1), input({24, 16}, 2));
@@ -25,7 +25,7 @@ Observation seen_of_library_ops() {
   return scope.take().synchronized();
 }
 
-TEST(Observations, OfLibrariesAreMadeWhereSomebodyAsks) {
+TEST(Observations, OfLibrariesAreMadeOnRequest) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   EXPECT_NE(seen_of_library_ops().wide, 0u);
   const bool library = !gpus::plans().empty();
@@ -40,7 +40,7 @@ TEST(Observations, OfLibrariesAreMadeWhereSomebodyAsks) {
   EXPECT_NE(seen_of_library_ops().wide, 0u) << "the scope is over";
 }
 
-TEST(Observations, AreNotMadeWhereNobodyWatches) {
+TEST(Observations, AreNotMadeWithoutAnObserver) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const Variable x = input({4, 16}, 1);
   const Variable sum = x + x;

@@ -12,14 +12,15 @@
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
-// The device's optimizer passes against the CPU's. The emulated device rounds each product as the CPU's generic level
-// does, so there the bits agree; a GPU fuses products and sums, so there a result may lie roundings apart.
+// The optimizer kernels of the device, compared with the CPU's. The emulated device rounds each product like the CPU's
+// level `generic`, so the bits must agree; a GPU fuses multiplications and additions, so results may differ by
+// roundings.
 namespace binade {
 namespace {
 
 bool same_bits_expected() { return std::string_view(cuda::facts()->name) == "emulated device"; }
 
-/// The CPU's level that fuses nothing, for a test's length.
+/// Selects the CPU level `generic`, which has no fused multiply-add, during its lifetime.
 struct Generic {
   std::string_view before = cpu::level().isa;
   Generic() { cpu::select_isa("generic"); }
@@ -33,7 +34,8 @@ Tensor random(std::int64_t n, DType dtype, std::uint64_t tag, double low = -1, d
   return Tensor::from(values, Shape{n}).to(dtype);
 }
 
-/// Whether `got` is what the CPU has: bit by bit, or two roundings of `dtype` apart (Adam fuses two products).
+/// Expects that `got` equals the CPU's result: in every bit, or on a GPU within two roundings, because Adam fuses two
+/// products.
 void expect_same(const Tensor& got, const Tensor& want, const std::string& what) {
   const std::vector<double> a = got.to_vector<double>(), b = want.to_vector<double>();
   ASSERT_EQ(a.size(), b.size());
@@ -44,7 +46,7 @@ void expect_same(const Tensor& got, const Tensor& want, const std::string& what)
   }
 }
 
-/// Two parameters of which one begins off 16 bytes, and one that got no gradient.
+/// Sizes of the parameters; the second one does not begin at a multiple of 16 bytes, and the third gets no gradient.
 constexpr std::int64_t kSizes[] = {kFlatBlock + 37, 2 * kFlatBlock + 5, 11};
 constexpr std::int64_t kOffsets[] = {0, kFlatBlock + 37, 3 * kFlatBlock + 42}, kTotal = 3 * kFlatBlock + 53;
 
@@ -64,7 +66,7 @@ struct Kind {
   bool root_of_first = false;  // the first moment is a mean of squares
 };
 
-/// What one update leaves.
+/// Weights, moments and copies after one update.
 struct After {
   Tensor value, low, moment1, moment2, moment3;
   std::vector<BlockExtremes> extremes;
@@ -130,7 +132,7 @@ void expect_same_words(std::uint32_t got, std::uint32_t want, const std::string&
     EXPECT_NEAR(std::bit_cast<float>(got), std::bit_cast<float>(want), 1e-6) << what;
 }
 
-TEST(GpuOptimizer, UpdatesAsTheCpuDoes) {
+TEST(GpuOptimizer, UpdatesEqualTheCpus) {
   const Generic generic;
   for (const Kind& kind :
        {Kind{.name = "sgd", .rule = rules::Sgd{}},
@@ -178,7 +180,7 @@ std::vector<BlockScan> scan(const Tensor& any, Device device) {
   return results;
 }
 
-TEST(GpuOptimizer, ScansAsTheCpuDoes) {
+TEST(GpuOptimizer, ScansEqualTheCpus) {
   for (const double scale : {1.0, 1e-42, 1e-25, 1e38}) {
     const Tensor values = random(kTotal, DType::f32, 8, -scale, scale);
     const std::vector<BlockScan> got = scan(values, test_device()), want = scan(values, Device::cpu());
@@ -190,7 +192,7 @@ TEST(GpuOptimizer, ScansAsTheCpuDoes) {
   }
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     Tensor values = random(kTotal, DType::f32, 9);
-    values.mutable_data<float>()[kFlatBlock + 36] = bad;  // the last of the first slice
+    values.mutable_data<float>()[kFlatBlock + 36] = bad;  // the last element of the first slice
     const std::vector<BlockScan> got = scan(values, test_device());
     EXPECT_GE(got[1].largest, 0x7f800000u);
     EXPECT_EQ(got[1].sum_squares, 0);
@@ -198,7 +200,7 @@ TEST(GpuOptimizer, ScansAsTheCpuDoes) {
   }
 }
 
-TEST(GpuOptimizer, AveragesAsTheCpuDoes) {
+TEST(GpuOptimizer, AveragesEqualTheCpus) {
   const Generic generic;
   const std::vector<FlatBlock> all = blocks();
   const auto run = [&](Device device) {
@@ -216,7 +218,7 @@ TEST(GpuOptimizer, AveragesAsTheCpuDoes) {
   expect_same(run(test_device()), run(Device::cpu()), "average");
 }
 
-TEST(GpuOptimizer, LimitsAsTheCpuDoes) {
+TEST(GpuOptimizer, LimitsEqualTheCpus) {
   const Generic generic;
   const std::vector<FlatBlock> all = blocks();
   const auto limit = [&](Device device) {

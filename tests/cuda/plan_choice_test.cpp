@@ -11,7 +11,8 @@
 
 #include "tests/io/scratch_folder.h"
 
-// Which of several plans is taken, and how a machine keeps it. No GPU and no library: times are given.
+// The choice among plans by their times, and the file that stores the choices of a machine. The tests use given times,
+// no GPU and no library.
 namespace binade::cuda {
 namespace {
 
@@ -34,7 +35,7 @@ class PlanChoice : public testing::Test {
     std::filesystem::create_directories(folder_.path("plans"));
     std::ofstream(file()) << text;
   }
-  /// What a process chooses for `key`, and how many times it takes.
+  /// The plan that a process chooses for `key`, and the number of plans that it timed.
   struct Chosen {
     std::string line;
     std::size_t timed = 0;
@@ -46,7 +47,7 @@ class PlanChoice : public testing::Test {
     const auto found = turn.fastest(
         times.size(),
         [&](std::size_t i) {
-          std::this_thread::sleep_for(std::chrono::microseconds(200));  // as a run takes its time
+          std::this_thread::sleep_for(std::chrono::microseconds(200));  // as long as a real measurement
           return ++chosen.timed, times[i];
         },
         [&](std::size_t i) { return times[i].has_value(); });
@@ -63,7 +64,7 @@ class PlanChoice : public testing::Test {
   io::ScratchFolder folder_;
 };
 
-TEST_F(PlanChoice, TheFastestIsKeptAndTakenByTheNextProcess) {
+TEST_F(PlanChoice, TheFastestIsStoredAndUsedByTheNextProcess) {
   const PlanSettings settings{.timed = true, .file = file(), .seconds = 10};
   PlanChooser first(&tell);
   first.configure(settings);
@@ -86,7 +87,7 @@ TEST_F(PlanChoice, TheFastestIsKeptAndTakenByTheNextProcess) {
   EXPECT_TRUE(g_told.empty()) << told();
 }
 
-TEST_F(PlanChoice, WithoutTimesOrAFileTheFirstIsTaken) {
+TEST_F(PlanChoice, WithoutTimesOrAFileTheFirstIsUsed) {
   PlanChooser first(&tell);
   EXPECT_EQ(choose(first, "conv a", {{}, 2.0, 1.0}).line, "conv a = 1");
   first.configure({.timed = false, .file = file(), .seconds = 10});
@@ -95,7 +96,7 @@ TEST_F(PlanChoice, WithoutTimesOrAFileTheFirstIsTaken) {
   EXPECT_TRUE(g_told.empty()) << told();
 
   write("");
-  const std::string below = file() + "/plans.txt";  // in a file, no folder
+  const std::string below = file() + "/plans.txt";  // a path below a file, which cannot exist
   first.configure({.timed = true, .file = below, .seconds = 10});
   const Chosen chosen = choose(first, "conv c", {2.0, 1.0});
   EXPECT_EQ(chosen.line, "conv c = 0") << "what cannot be kept is not chosen by time";
@@ -105,8 +106,8 @@ TEST_F(PlanChoice, WithoutTimesOrAFileTheFirstIsTaken) {
   EXPECT_NE(told().find(below), std::string::npos);
 }
 
-TEST_F(PlanChoice, WhatIsDamagedIsPassedByAndSaidOnce) {
-  write("conv a = 2\n\x01\x02rubbish\nno plan\ngemm in=f32 algorithm=ff\nconv b = 1");  // the last line is torn
+TEST_F(PlanChoice, DamagedLinesAreSkippedAndReportedOnce) {
+  write("conv a = 2\n\x01\x02rubbish\nno plan\ngemm in=f32 algorithm=ff\nconv b = 1");  // the last line is incomplete
   PlanChooser chooser(&tell);
   chooser.configure({.timed = true, .file = file(), .seconds = 10});
   EXPECT_EQ(choose(chooser, "conv a", {1.0, 2.0}).line, "conv a = 2");
@@ -119,7 +120,7 @@ TEST_F(PlanChoice, WhatIsDamagedIsPassedByAndSaidOnce) {
   EXPECT_EQ(choose(next, "conv b", {2.0, 1.0}).line, "conv b = 0") << text();
 }
 
-TEST_F(PlanChoice, TimeThatIsSpentIsSpent) {
+TEST_F(PlanChoice, TheTimeLimitOfAProcessIsKept) {
   PlanChooser chooser(&tell);
   chooser.configure({.timed = true, .file = file(), .seconds = 0.01});
   {
@@ -143,8 +144,8 @@ TEST_F(PlanChoice, TimeThatIsSpentIsSpent) {
   EXPECT_EQ(choose(next, "conv b", {2.0, 1.0}).timed, 0u) << "a fresh run computes what the one before did";
 }
 
-/// Eight processes that begin at once, each of which finds another plan the fastest.
-TEST_F(PlanChoice, ProcessesAtOnceAgree) {
+/// Eight processes begin at the same time, and each measures another plan as the fastest.
+TEST_F(PlanChoice, ConcurrentProcessesAgree) {
   constexpr int kProcesses = 8, kKeys = 20;
   std::vector<pid_t> children;
   int start[2] = {};
@@ -153,7 +154,7 @@ TEST_F(PlanChoice, ProcessesAtOnceAgree) {
     const pid_t child = fork();
     if (child == 0) {
       char word = 0;
-      if (close(start[1]) != 0 || read(start[0], &word, 1) != 0) _exit(1);  // until the other end is closed
+      if (close(start[1]) != 0 || read(start[0], &word, 1) != 0) _exit(1);  // waits until the other end is closed
       PlanChooser chooser(&tell);
       chooser.configure({.timed = true, .file = file(), .seconds = 10});
       std::ofstream out(folder_.path("of" + std::to_string(p)));

@@ -15,12 +15,12 @@
 #include "binade/core/tensor.h"
 #include "tests/io/scratch_folder.h"
 
-// How plans are chosen by time, from the outside: a program of its own, with a library whose plans need the times of
-// BINADE_SIMT_TIMES (3,1,2: the second is the fastest).
+// Autotuning of plans in a whole process, with a substitute library whose plans take the times in BINADE_SIMT_TIMES
+// (3,1,2: the second plan is the fastest).
 namespace binade {
 namespace {
 
-/// A product on the device that a library may compute.
+/// Computes a product on the device, for which the library has plans.
 void multiply(std::int64_t size) {
   const Tensor x = Tensor::full({size, size}, 1, DType::f32).to(Device::cuda());
   Tensor y = Tensor::empty({size, size}, DType::f32, Device::cuda());
@@ -33,7 +33,7 @@ void multiply(std::int64_t size) {
 
 bool has(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
-/// The one file below `folder`.
+/// Returns the content of the only file below `folder`.
 std::string kept_in(const std::string& folder) {
   std::string all;
   if (std::filesystem::exists(folder))
@@ -45,7 +45,7 @@ std::string kept_in(const std::string& folder) {
   return all;
 }
 
-/// What a fresh process with other times takes, as its exit status: 0 where it took what the machine has.
+/// Runs a new process with other times. Its exit status is 0 if it used the plan that the machine has stored.
 int later_process(int begin) {
   char word = 0;
   if (read(begin, &word, 1) != 1) return 2;
@@ -59,14 +59,14 @@ int later_process(int begin) {
   return has(gpus::notes(), "timed once") ? 0 : 5;
 }
 
-TEST(CudaPlansByTime, AreKeptForTheMachine) {
+TEST(CudaPlansByTime, AreStoredForTheMachine) {
   if (gpus::count() == 0 || std::getenv("BINADE_SIMT_TIMES") == nullptr)
     GTEST_SKIP() << "needs the emulated device with the times of BINADE_SIMT_TIMES";
   const io::ScratchFolder folder;
   setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
   int ends[2] = {};
   ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();  // before this process has a device
+  const pid_t child = fork();  // before this process opens the device
   if (child == 0) _exit(later_process(ends[0]));
 
   Backend& gpu = gpus::open(0);
@@ -85,7 +85,7 @@ TEST(CudaPlansByTime, AreKeptForTheMachine) {
   EXPECT_TRUE(has(kept, "product 8 8 8 = 1\n")) << kept;
   EXPECT_TRUE(has(gpus::notes(), "timed once on this machine")) << gpus::notes();
 
-  // What a run began with goes before what the machine has, and is not the machine's choice.
+  // The plans of a run take precedence over those of the machine, and are not stored for the machine.
   const std::string title = gpus::plans().substr(0, gpus::plans().find('\n') + 1);
   EXPECT_EQ(gpus::use_plans(title + "product 8 8 8 = 2\nproduct 9 9 9 = 0\n"), 2);
   multiply(8);

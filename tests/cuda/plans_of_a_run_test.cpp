@@ -13,12 +13,12 @@
 #include "tests/amp/toy.h"
 #include "tests/io/scratch_folder.h"
 
-// A program of its own: the network is trained on the CPU, and what is asked of the device's libraries beside it is
-// kept.
+// A separate program: the network is trained on the CPU; beside it, products run on the device, and their plans are
+// stored in the run.
 namespace binade::amp {
 namespace {
 
-/// x x on the device, of which a library may compute the one of f32.
+/// Computes x times x on the device; the substitute library computes it in f32.
 void multiply(DType dtype) {
   const Tensor x = toy::random({8, 8}, 5).to(dtype).to(Device::cuda());
   Tensor y = Tensor::empty({8, 8}, dtype, Device::cuda());
@@ -29,8 +29,8 @@ void multiply(DType dtype) {
   kernels(Device::cuda()).gemm(g);
 }
 
-/// Trains to step 4 in `folder`, resuming where it can, with two products on the device in each step; returns the hash
-/// of the state. `begun` sees the run before its first step.
+/// Trains to step 4 in `folder` (resumes if possible), with two products on the device in each step. Returns the state
+/// hash. Calls `begun` before the first step.
 std::string train(
     const std::string& folder, const std::function<void()>& begun = [] {}) {
   toy::Training net;
@@ -46,7 +46,7 @@ std::string train(
   return net.trainer.state_hash();
 }
 
-/// The checkpoint of step 2 in `from` as the only one of a run in `to`, with `plans` for those it holds.
+/// Copies the checkpoint of step 2 from the run `from` to a new run `to`, with `plans` instead of its plans.
 void copy_with_plans(const io::ScratchFolder& folder, const std::string& from, const std::string& to,
                      const std::string& plans) {
   std::filesystem::create_directories(folder.path(to + "/checkpoints"));
@@ -61,7 +61,7 @@ void copy_with_plans(const io::ScratchFolder& folder, const std::string& from, c
   store.save({.step = 2, .state = state, .state_hash = state_hash(state)});
 }
 
-TEST(CudaPlansOfARun, AreKeptWithItAndTakenUpBeforeItsNextStep) {
+TEST(CudaPlansOfARun, AreStoredAndLoadedBeforeTheNextStep) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   gpus::open(0);
   const io::ScratchFolder folder;

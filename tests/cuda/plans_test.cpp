@@ -17,11 +17,11 @@
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 
-// What the device's libraries are asked for, by the lines that they keep of it.
+// Requests to the device's libraries, as seen in their plan lines.
 namespace binade {
 namespace {
 
-/// Without titles.
+/// Returns the current plan lines without title lines.
 std::set<std::string> lines_now() {
   std::istringstream text(gpus::plans());
   std::set<std::string> lines;
@@ -36,12 +36,12 @@ Variable input(const Shape& shape, std::uint64_t tag) {
   return Variable(random_values(shape, tag).to(DType::f32).to(test_device()), true);
 }
 
-struct Asked {
+struct Requests {
   std::set<std::string> forward, backward;
 };
 
-/// Products of three kinds, forward under `policy` and backward, later, under none: new lines of each.
-Asked lines_of(const PrecisionPolicy& policy) {
+/// Runs products of three kinds: forward under `policy`, then backward without a policy. Returns the new lines of each.
+Requests lines_of(const PrecisionPolicy& policy) {
   const std::set<std::string> before = lines_now();
   Variable loss;
   {
@@ -54,7 +54,7 @@ Asked lines_of(const PrecisionPolicy& policy) {
   const std::set<std::string> between = lines_now();
   backward(loss);
   const std::set<std::string> after = lines_now();
-  Asked asked;
+  Requests asked;
   std::ranges::set_difference(between, before, std::inserter(asked.forward, asked.forward.end()));
   std::ranges::set_difference(after, between, std::inserter(asked.backward, asked.backward.end()));
   return asked;
@@ -64,12 +64,12 @@ bool allows_tf32(const std::string& line) {
   return line.find("tf32=1") != line.npos || line.find("tf32 1") != line.npos;
 }
 
-TEST(CudaPlans, AskForTf32WhereThePolicyOfTheForwardAllowsIt) {
-  const Asked strict = lines_of({});
+TEST(CudaPlans, RequestTf32IfThePolicyOfForwardAllowsIt) {
+  const Requests strict = lines_of({});
   if (strict.forward.empty())
     GTEST_SKIP() << "no library is there; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
-  const Asked rounded = lines_of({.tf32 = true});
-  // Two products and a convolution; then two gradients of each.
+  const Requests rounded = lines_of({.tf32 = true});
+  // Forward: two products and a convolution; backward: two gradients of each.
   EXPECT_EQ(strict.forward.size(), 3u);
   EXPECT_EQ(strict.backward.size(), 6u);
   EXPECT_EQ(rounded.forward.size(), 3u);
@@ -80,7 +80,7 @@ TEST(CudaPlans, AskForTf32WhereThePolicyOfTheForwardAllowsIt) {
     for (const std::string& line : lines) EXPECT_TRUE(allows_tf32(line)) << line;
 }
 
-TEST(CudaPlans, AskForCodesWhereALayerReadsFp8AndItsSizesFit) {
+TEST(CudaPlans, Request8BitProductsIfTheSizesFit) {
   if (lines_of({}).forward.empty() && lines_now().empty())
     GTEST_SKIP() << "no library is there; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
   if (!ops::multiplies_fp8_codes(test_device(), 16, 80, 32)) GTEST_SKIP() << "this GPU has no 8-bit products";
@@ -100,7 +100,7 @@ TEST(CudaPlans, AskForCodesWhereALayerReadsFp8AndItsSizesFit) {
   EXPECT_EQ(asked(17, 80), (std::map<std::string, int>{})) << "no multiple of 16";
 }
 
-TEST(CudaPlans, AskForGradientsOfOddChannelsByEights) {
+TEST(CudaPlans, RequestWeightGradientsWithChannelsPaddedToEight) {
   const std::set<std::string> before = lines_now();
   const PolicyScope scope(PrecisionPolicy{}.with("*", DType::bf16));
   const auto half = [](const Shape& shape, std::uint64_t tag) {
@@ -122,7 +122,7 @@ TEST(CudaPlans, AskForGradientsOfOddChannelsByEights) {
   EXPECT_EQ(gradients, 1);
 }
 
-/// Lines of attention of halves, forward and backward.
+/// Returns the plan lines of attention, forward and backward.
 std::set<std::string> attention_lines(DType dtype, const ops::Attention::Params& options) {
   const std::set<std::string> before = lines_now();
   const PolicyScope scope(PrecisionPolicy{}.with("*", dtype));
@@ -136,7 +136,7 @@ std::set<std::string> attention_lines(DType dtype, const ops::Attention::Params&
   return lines;
 }
 
-TEST(CudaPlans, AskForAttentionOfHalvesWithoutDropout) {
+TEST(CudaPlans, RequestAttentionIn16BitsWithoutDropout) {
   const std::set<std::string> taken = attention_lines(DType::bf16, {.causal = true});
   if (std::ranges::all_of(taken, [](const std::string& line) { return line.ends_with(" = own"); }))
     GTEST_SKIP() << "no library takes attention; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
@@ -152,7 +152,7 @@ TEST(CudaPlans, AskForAttentionOfHalvesWithoutDropout) {
     EXPECT_NE(notes.find(what), notes.npos) << what << " in " << notes;
 }
 
-TEST(CudaPlans, AskForF32WhereAnOverrideOrAHalfSaysSo) {
+TEST(CudaPlans, RequestF32ForAnOverrideOrA16BitDtype) {
   const std::set<std::string> before = lines_now();
   for (const PrecisionPolicy& policy :
        {PrecisionPolicy{.tf32 = true}.with("linear", DType::f32), PrecisionPolicy{.low = DType::f16, .tf32 = true}}) {

@@ -8,7 +8,8 @@
 namespace binade {
 namespace {
 
-/// Channels in packs and one by one, windows that overlap, reach over the edge, or are too large for a byte's index.
+/// Channels in packs and single channels; windows that overlap, extend beyond the image, or have more positions than a
+/// byte can number.
 struct Sizes {
   const char* name;
   Shape x;

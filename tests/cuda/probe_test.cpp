@@ -20,14 +20,14 @@
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 
-// What telemetry finds on the device beside what the host finds in the same tensors.
+// Probes of telemetry on the device, compared with those of the host for the same tensors.
 namespace binade::amp {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
 
-/// Random values with `odd` ones among them.
+/// Returns random values, among them the values `odd`.
 Tensor values(const Shape& shape, std::uint64_t tag, DType dtype, const std::vector<double>& odd = {}, double low = -1,
               double high = 1) {
   Tensor x = random_values(shape, tag, low, high);
@@ -36,7 +36,7 @@ Tensor values(const Shape& shape, std::uint64_t tag, DType dtype, const std::vec
   return x.to(dtype);
 }
 
-/// The same behind `before` other channels.
+/// Returns x as a channel slice after `before` other channels.
 Tensor slice_of_more(const Tensor& x, std::int64_t before) {
   if (before == 0) return x;
   std::vector<std::int64_t> extents(x.shape().dims().begin(), x.shape().dims().end());
@@ -48,7 +48,7 @@ Tensor slice_of_more(const Tensor& x, std::int64_t before) {
   return part;
 }
 
-/// What telemetry sees of what `run` does with these values on a device; `waits`: how often it waited to see it.
+/// Returns the telemetry records of `run` with these inputs on a device. `waits` gets the number of waits of the host.
 std::vector<Telemetry::OpRecord> seen(const std::vector<Tensor>& inputs, Device device,
                                       const std::function<void(const std::vector<Variable>&)>& run) {
   std::vector<Variable> there;
@@ -88,7 +88,7 @@ void expect_same(const std::vector<Tensor>& inputs, const std::function<void(con
 
 const std::vector<DType> kFloating = {DType::f32, DType::f16, DType::bf16, DType::f64};
 
-TEST(GpuLooks, NameTheDistanceToAPoleThatTheHostNames) {
+TEST(GpuProbes, MeasureTheDistanceToASingularityAsTheHostDoes) {
   const std::vector<std::vector<double>> odd = {
       {}, {kNan, kNan}, {kInfinity, kNan}, {-kInfinity}, {0}, {-0.0, kNan}, {kNan, 0x1p-140, -0x1p-10}, {1}, {1.5}};
   for (const DType dtype : kFloating)
@@ -108,7 +108,7 @@ TEST(GpuLooks, NameTheDistanceToAPoleThatTheHostNames) {
       }
 }
 
-TEST(GpuLooks, OnlyNanIsNothingNear) {
+TEST(GpuProbes, OfOnlyNanReportNoDistance) {
   const Tensor x = Tensor::full({300}, kNan);
   expect_same(
       {x, x}, [](const auto& v) { (void)(v[0] / v[1]); }, "NaN");
@@ -116,7 +116,7 @@ TEST(GpuLooks, OnlyNanIsNothingNear) {
       {x}, [](const auto& v) { (void)(v[0] / 0.0); }, "divided by 0");
 }
 
-TEST(GpuLooks, ReadChannelSlices) {
+TEST(GpuProbes, ReadChannelSlices) {
   for (const DType dtype : kFloating)
     for (const std::int64_t before : {0, 1, 8}) {
       const Tensor x = slice_of_more(values({37, 24}, 3, dtype, {}, 0.1, 2), before).to(test_device());
@@ -143,7 +143,7 @@ std::int64_t zeros_on_the_host(const Tensor& x) {
   return zeros;
 }
 
-TEST(GpuLooks, CountTheZerosThatTheHostCounts) {
+TEST(GpuProbes, CountZerosAsTheHostDoes) {
   ProbeBuffer numbers;
   std::vector<std::int64_t> want;
   for (const DType dtype : {DType::f16, DType::bf16})
@@ -166,7 +166,7 @@ TEST(GpuLooks, CountTheZerosThatTheHostCounts) {
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(found[i], static_cast<double>(want[i])) << i;
 }
 
-TEST(GpuLooks, OfAnAttentionNameTheEntropyThatTheHostNames) {
+TEST(GpuProbes, OfAnAttentionMeasureTheEntropyAsTheHostDoes) {
   struct Case {
     Shape q, k;
     ops::Attention::Params params;
@@ -208,7 +208,7 @@ TEST(GpuLooks, OfAnAttentionNameTheEntropyThatTheHostNames) {
       }
 }
 
-TEST(GpuLooks, OfASoftmaxNameTheEntropyThatTheHostNames) {
+TEST(GpuProbes, OfASoftmaxMeasureTheEntropyAsTheHostDoes) {
   const ModulePathScope inside("block.attention");
   for (const DType dtype : kFloating)
     for (const std::int64_t rows : {1, 5, 16, 17, 100})
@@ -220,7 +220,7 @@ TEST(GpuLooks, OfASoftmaxNameTheEntropyThatTheHostNames) {
               fmt::format("{} {} {}", name_of(dtype), rows, cols));
 }
 
-TEST(GpuLooks, TakeMoreRoomAndKeepIt) {
+TEST(GpuProbes, EnlargeTheirBufferAndKeepIt) {
   const Tensor x = Tensor::full({1}, 0.5, DType::f32, test_device());
   const auto look = [&](ProbeBuffer& numbers) {
     const ProbeBuffer::Range range = numbers.allocate(1, x.device());

@@ -18,8 +18,8 @@
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
-// What the conformance suite does not reach of products: sums cut into chunks with everything behind them, batches that
-// are not evenly spaced, pitches, and what a Finish does in packs.
+// Products beyond the conformance suite: sums that are split into chunks, with every epilogue; batches that are not
+// evenly spaced; pitches; epilogues in packs.
 namespace binade {
 namespace {
 
@@ -35,10 +35,10 @@ struct Sizes {
   std::int64_t m, n, k, batch = 1;
   Activation activation = Activation::kNone;
   bool bias = false, keep = false;
-  bool low_bias = false;  // of halves: the bias is one of them
+  bool low_bias = false;  // true: the bias has the 16-bit dtype of the product
 };
 
-/// The op's kernel for `device` on the same values: y, then z where it is kept.
+/// Runs the kernel of `device`. Returns y and, if it is stored, z.
 std::vector<Tensor> product(const Sizes& s, DType in, DType out, const Device& device, bool irregular = false,
                             bool accumulate = false) {
   const Tensor a = random({s.batch, s.m, s.k}, in, 1).to(device), b = random({s.batch, s.k, s.n}, in, 2).to(device);
@@ -54,7 +54,7 @@ std::vector<Tensor> product(const Sizes& s, DType in, DType out, const Device& d
   g.c_row = s.n;
   g.accumulate = accumulate;
   g.low_bias = low_bias && kernels(device).low_bias;
-  if (low_bias && !g.low_bias) bias = bias.to(DType::f32);  // the same values
+  if (low_bias && !g.low_bias) bias = bias.to(DType::f32);  // converted, with the same values
   g.bias = s.bias ? bias.raw() : nullptr;
   g.activation = s.activation;
   g.pre_activation = s.keep ? z.mutable_raw() : nullptr;
@@ -118,7 +118,7 @@ TEST_P(CudaProducts, AgreeWithTheCpuOnIrregularBatches) {
                  tolerance_of(in), std::string(name_of(in)));
 }
 
-TEST_P(CudaProducts, AddToWhatIsThere) {
+TEST_P(CudaProducts, AddToExistingValues) {
   const Sizes& s = GetParam();
   if (s.bias || s.keep || s.activation != Activation::kNone) return;
   for (const DType in : {DType::f32, DType::bf16, DType::f64}) {
@@ -148,9 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
-/// Which way a product with a GELU went: where there is a library, with a GELU in its product or with a note that it
-/// has none.
-TEST(CudaProductsOfALibrary, HaveAGeluOrSayWhyNot) {
+/// If there is a library, its product includes the GELU, or a note says that it cannot.
+TEST(CudaProductsOfALibrary, IncludeAGeluOrANoteSaysWhyNot) {
   const Sizes s{"", 35, 40, 48, 1, Activation::kGeluTanh, true, true, true};
   product(s, DType::bf16, DType::bf16, test_device());
   if (!has(gpus::plans(), "m=35 n=40 k=48") && !has(gpus::plans(), "product 35 40 48"))
@@ -171,9 +170,9 @@ TEST_P(CudaProducts, DoNotDependOnWhetherZIsKept) {
   }
 }
 
-/// A library leaves nothing out of what is watched: the largest magnitude of what was kept is there, and a bias past
-/// f16's range has made an infinity that is seen.
-TEST(CudaProductsWatched, WhatALibraryKeepsIsSeen) {
+/// Results of a library are observed like those of kernels: the maximum covers the stored values, and the infinity that
+/// a bias beyond f16's range gives.
+TEST(CudaProductsWatched, ResultsOfALibraryAreObserved) {
   const std::int64_t m = 8, n = 16, k = 8;
   for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
     for (const float value : {100.f, -100.f, std::numeric_limits<float>::infinity()}) {
@@ -203,8 +202,8 @@ TEST(CudaProductsWatched, WhatALibraryKeepsIsSeen) {
     }
 }
 
-/// Which way a product with an activation derivative goes is of the device and of its library; what comes out of it is
-/// within the rounding of the product, which only one of them makes.
+/// Device and library decide whether the product multiplies by the activation derivative or a separate pass does.
+/// Results may differ by the rounding of the product, which only the separate pass needs.
 TEST(CudaProductsDerivative, AgreesWithTheCpu) {
   for (const auto& [m, n, k] : std::vector<std::tuple<int, int, int>>{{33, 40, 48}, {5, 7, 9}, {40, 24, 2100}})
     for (const Activation derivative_of : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
@@ -234,7 +233,7 @@ TEST(CudaProductsDerivative, AgreesWithTheCpu) {
       }
 }
 
-TEST(CudaProductsDerivative, IsInTheLibrarysProductOrANoteSaysWhyNot) {
+TEST(CudaProductsDerivative, IsInTheLibraryProductOrANoteSaysWhyNot) {
   if (test_device() == Device::cpu()) GTEST_SKIP() << "needs a GPU, or the emulated one";
   const auto plain = [](DType dtype, Activation derivative_of) {
     return !kernels(test_device()).derivative_in_product(derivative_of, dtype);
@@ -255,8 +254,8 @@ TEST(CudaProductsDerivative, IsInTheLibrarysProductOrANoteSaysWhyNot) {
   EXPECT_NE(fused, noted) << gpus::plans() << gpus::notes();
 }
 
-/// An infinity of the sum is one, or a NaN, behind the activation derivative.
-TEST(CudaProductsDerivative, LeavesNothingUnseen) {
+/// An infinite sum is infinite or NaN after the multiplication by the activation derivative, and is observed.
+TEST(CudaProductsDerivative, InfinitiesAreObserved) {
   for (const float at : {-50.f, 3.f}) {
     const Tensor a = Tensor::full({4, 8}, 1e30, DType::bf16, test_device()),
                  b = Tensor::full({8, 16}, 1e30, DType::bf16, test_device()),
@@ -279,7 +278,7 @@ TEST(CudaProductsDerivative, LeavesNothingUnseen) {
   }
 }
 
-TEST(CudaProductsActivationBackward, SumsColumnsOfWhatItStores) {
+TEST(CudaProductsActivationBackward, SumsTheColumnsOfItsResult) {
   for (const auto& [rows, columns] :
        std::vector<std::pair<int, int>>{{0, 5}, {1, 1}, {3, 8}, {1000, 3}, {2100, 16}, {700, 264}, {130, 301}})
     for (const Activation activation : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
@@ -305,9 +304,9 @@ TEST(CudaProductsActivationBackward, SumsColumnsOfWhatItStores) {
       }
 }
 
-/// What a policy of 16 bits makes of a layer's bias: on a GPU its copy in them, which is kept with the parameter (so
-/// that the optimizer writes it), of the products' dtype; on a CPU f32.
-TEST(CudaProductsBias, IsReadInTheProductsDType) {
+/// Under a 16-bit policy, a GPU reads the bias as the 16-bit copy of the parameter, which the optimizer writes; a CPU
+/// reads it in f32.
+TEST(CudaProductsBias, IsReadInTheDtypeOfTheProduct) {
   if (test_device() == Device::cpu()) GTEST_SKIP() << "needs a GPU, or the emulated one";
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const bool trained : {true, false}) {
@@ -355,7 +354,7 @@ TEST(CudaColumnSums, AgreeWithTheCpuAtEverySize) {
     }
 }
 
-TEST(CudaPlans, ATextOfAnotherDeviceIsPassedBy) {
+TEST(CudaPlans, PlansOfAnotherDeviceAreSkipped) {
   EXPECT_EQ(gpus::use_plans("cublaslt 1 sm_10 multiprocessors 1\ngemm in=f32 out=f32 m=1\nnonsense\n"), 0);
   const std::string plans = gpus::plans();
   EXPECT_EQ(gpus::use_plans(plans) > 0, !plans.empty());

@@ -11,7 +11,7 @@
 #include "binade/optim/adam.h"
 #include "binade/optim/ema.h"
 
-// Bad labels and damaged averages in steps that the device makes by itself, beside the same steps made op by op.
+// Bad labels and damaged averages in captured steps, compared with the same steps run eagerly.
 namespace binade::amp {
 namespace {
 
@@ -73,26 +73,26 @@ Outcome train(bool record, const Harm& harm) {
   return outcome;
 }
 
-void expect_the_same(const Harm& harm, const std::string& incident) {
+void expect_equal_to_eager(const Harm& harm, const std::string& incident) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
-  const Outcome recorded = train(true, harm), op_by_op = train(false, harm);
-  EXPECT_EQ(recorded.incidents, std::vector<std::string>{incident});
-  EXPECT_EQ(recorded.incidents, op_by_op.incidents);
-  EXPECT_EQ(recorded.hash, op_by_op.hash);
+  const Outcome captured = train(true, harm), eager = train(false, harm);
+  EXPECT_EQ(captured.incidents, std::vector<std::string>{incident});
+  EXPECT_EQ(captured.incidents, eager.incidents);
+  EXPECT_EQ(captured.hash, eager.hash);
 }
 
-TEST(RecordedSteps, WithALabelOutOfRangeLeaveItsSampleOut) {
+TEST(RecordedSteps, WithALabelOutOfRangeQuarantineItsSample) {
   const auto label = [](TextRun&, io::TextBatch& b, std::int64_t k) {
     if (k == 12) b.targets.mutable_data<std::int32_t>()[2 * kContext + 1] = kTokens;
   };
-  expect_the_same(label, "12: bad-input quarantine-sample, 1202");
+  expect_equal_to_eager(label, "12: bad-input quarantine-sample, 1202");
 }
 
-TEST(RecordedSteps, WithATokenOutOfRangeInTheFirstOneLeaveItsSampleOut) {
+TEST(RecordedSteps, WithATokenOutOfRangeInTheFirstStepQuarantineItsSample) {
   const auto token = [](TextRun&, io::TextBatch& b, std::int64_t k) {
     if (k == 1) b.tokens.mutable_data<std::int32_t>()[kContext] = -1;
   };
-  expect_the_same(token, "1: bad-input quarantine-sample, 101");
+  expect_equal_to_eager(token, "1: bad-input quarantine-sample, 101");
 }
 
 TEST(RecordedSteps, WithADamagedAverageMendIt) {
@@ -102,7 +102,7 @@ TEST(RecordedSteps, WithADamagedAverageMendIt) {
     bad.mutable_data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
     average.copy_from(bad);
   };
-  expect_the_same(damage, "12: corrupted-state mend-averages, average of head.weight");
+  expect_equal_to_eager(damage, "12: corrupted-state mend-averages, average of head.weight");
 }
 
 }  // namespace

@@ -27,12 +27,12 @@
 #include "binade/optim/sgd.h"
 #include "tests/optim/rmsprop.h"
 
-// A small run on a GPU, made op by op or recorded, to compare bit for bit.
+// A small training on a GPU, eager or captured, for tests that compare both bit for bit.
 namespace binade::amp::recorded_lab {
 
 inline constexpr std::int64_t kSteps = 12;
 
-/// Statistics, random numbers and 16-bit copies: everything that a step changes.
+/// A network with batch-norm statistics, random numbers (dropout) and 16-bit copies, all of which a step changes.
 struct Net : nn::Module {
   nn::Conv2d first{{.in = 1, .out = 8, .kernel = 3, .padding = 1, .bias = false}};
   nn::BatchNorm2d norm{{.channels = 8}};
@@ -48,7 +48,7 @@ struct Net : nn::Module {
   Variable forward(const Variable& x) override { return last(drop(relu(norm(first(x))))); }
 };
 
-/// Images with a bright square, whose place is the mask.
+/// Returns images with a bright square, which the mask marks.
 inline io::ImageBatch batch(std::uint32_t k, std::int64_t rows = 4, std::int64_t side = 8) {
   io::ImageBatch b;
   b.images = Tensor::empty({rows, side, side, 1});
@@ -64,20 +64,20 @@ inline io::ImageBatch batch(std::uint32_t k, std::int64_t rows = 4, std::int64_t
   return b;
 }
 
-inline Variable maths(Net& net, const io::ImageBatch& b) {
+inline Variable loss_of(Net& net, const io::ImageBatch& b) {
   Tensor target = Tensor::empty(b.images.shape(), DType::f32, b.images.device());
   target.copy_from(b.masks.reshape(b.images.shape()));
   return bce_with_logits(net(Variable(b.images)), Variable(target));
 }
 
-/// The same with attention and a division, both of which feel how large the images are.
-inline Variable watched_maths(Net& net, const io::ImageBatch& b) {
+/// The loss with an attention and a division, for which there are warnings if the images become too large.
+inline Variable loss_with_probes(Net& net, const io::ImageBatch& b) {
   const Shape& shape = b.images.shape();
   const Variable x(b.images);
   const Variable tokens = reshape(net.first(x), {shape.dim(0), shape.dim(1) * shape.dim(2), 8});
   const Variable spread = attention(tokens, tokens, tokens, {.scale = 0.02, .heads = 2});
   const Variable near = 1e-16 / (1e-13 / (x * x + 1));
-  return maths(net, b) + 1e-3 * mean(spread / (mean(spread * spread) + 1)) + 1e-3 * mean(near);
+  return loss_of(net, b) + 1e-3 * mean(spread / (mean(spread * spread) + 1)) + 1e-3 * mean(near);
 }
 
 struct Setting {
@@ -86,7 +86,7 @@ struct Setting {
   std::string rule = "adamw";
 };
 
-/// A run of `kSteps` steps.
+/// A network with an optimizer and a trainer.
 struct Training {
   explicit Training(Setting setting, bool record) {
     setting.options.record = record;
@@ -114,12 +114,12 @@ struct Training {
       optimizer = std::make_unique<optim::AdamW>(net, optim::AdamWOptions{.lr = 1e-2});
     trainer.emplace(runtime, net, *optimizer, setting.options);
   }
-  /// Of a closure in which there is something to look at.
-  StepResult watched_step(const io::ImageBatch& b) {
-    return trainer->step(b, [&](const io::ImageBatch& there) { return watched_maths(net, there); });
+  /// Runs a step with the loss of loss_with_probes().
+  StepResult step_with_probes(const io::ImageBatch& b) {
+    return trainer->step(b, [&](const io::ImageBatch& there) { return loss_with_probes(net, there); });
   }
   StepResult step(const io::ImageBatch& b) {
-    return trainer->step(b, [&](const io::ImageBatch& there) { return maths(net, there); });
+    return trainer->step(b, [&](const io::ImageBatch& there) { return loss_of(net, there); });
   }
   Runtime runtime{{.device = Device::cuda(), .seed = 3}};
   Net net;
@@ -127,7 +127,7 @@ struct Training {
   std::optional<Trainer> trainer;
 };
 
-/// What a run came to.
+/// Results and final state of a run.
 struct Trace {
   std::vector<StepResult> results{};
   std::string hash{};
@@ -142,8 +142,8 @@ inline Trace trace(const Setting& setting, bool record,
   return trace;
 }
 
-/// The warnings of a step.
-inline std::vector<std::string> told(const StepResult& result) {
+/// Returns the warnings of a step as texts.
+inline std::vector<std::string> warnings_of(const StepResult& result) {
   std::vector<std::string> lines;
   for (const Warning& warning : result.warnings)
     lines.push_back(fmt::format("{}: {} {} {} {}", name_of(warning.kind), location_of(warning), warning.what,
@@ -151,7 +151,7 @@ inline std::vector<std::string> told(const StepResult& result) {
   return lines;
 }
 
-/// To the bit; a NaN is like another.
+/// Returns true if a and b are equal or both NaN.
 inline bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 inline void expect_equal(const Trace& a, const Trace& b) {
@@ -168,7 +168,7 @@ inline void expect_equal(const Trace& a, const Trace& b) {
     EXPECT_EQ(x.incident.has_value(), y.incident.has_value()) << i;
     EXPECT_EQ(x.metric("signs/attention_entropy"), y.metric("signs/attention_entropy")) << i;
     EXPECT_EQ(x.metric("signs/update_rms"), y.metric("signs/update_rms")) << i;
-    EXPECT_EQ(told(x), told(y)) << i;
+    EXPECT_EQ(warnings_of(x), warnings_of(y)) << i;
   }
   EXPECT_EQ(a.hash, b.hash);
 }

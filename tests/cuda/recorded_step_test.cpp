@@ -8,7 +8,7 @@
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/recorded_lab.h"
 
-// Steps that the device makes by itself beside the same steps made op by op: every bit of the state must be the same.
+// Captured steps, compared with the same steps run eagerly: every bit of the state must be equal.
 namespace binade::amp {
 namespace {
 
@@ -23,7 +23,7 @@ class RecordedStep : public testing::TestWithParam<Setting> {
   }
 };
 
-TEST_P(RecordedStep, LeavesTheBitsThatOpByOpLeaves) {
+TEST_P(RecordedStep, HasTheBitsOfEagerSteps) {
   const auto steps = [](Training& run, std::vector<StepResult>& results) {
     for (std::uint32_t k = 0; k < kSteps; ++k) results.push_back(run.step(batch(k)));
   };
@@ -53,27 +53,28 @@ TEST(RecordedSteps, DoNotWait) {
   Training run({"fp16", {.precision = Policy::fp16(), .clip_norm = 1}}, true);
   for (std::int64_t step = 1; step <= 54; ++step) {
     const std::uint64_t before = cuda::waits();
-    const StepResult result = run.watched_step(batch(static_cast<std::uint32_t>(step)));
+    const StepResult result = run.step_with_probes(batch(static_cast<std::uint32_t>(step)));
     for (const std::string& note : result.notes) ADD_FAILURE() << note;
     EXPECT_TRUE(result.committed);
     EXPECT_EQ(result.metric("signs/attention_entropy").has_value(), step % 4 == 0) << step;
-    // Two of each kind are made op by op, the second to compare its recording; at step 50 the host reads weights.
+    // Of each graph specialization the first two steps run eagerly, the second one to validate the graph; at step 50
+    // the host reads weights.
     if (step > 8 && step != 50) {
       EXPECT_EQ(cuda::waits(), before) << step;
     }
   }
 }
 
-TEST(RecordedSteps, SeeTheSignsThatOpByOpTheyShow) {
+TEST(RecordedSteps, GiveTheWarningsOfEagerSteps) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
-  // Images that grow by 2 % a step: what is made of them comes to its limits.
+  // The images grow by 2 % per step, until results reach their limits.
   const auto steps = [](Training& run, std::vector<StepResult>& results) {
     for (std::uint32_t k = 0; k < 160; ++k) {
       io::ImageBatch b = batch(0, 2, 4);
       const double factor = 4 * std::exp2(0.03 * static_cast<double>(k));
       for (std::int64_t i = 0; i < b.images.numel(); ++i)
         b.images.mutable_data<float>()[i] *= static_cast<float>(factor);
-      results.push_back(run.watched_step(b));
+      results.push_back(run.step_with_probes(b));
     }
   };
   const Setting fp16{"fp16", {.precision = Policy::fp16()}};
@@ -86,9 +87,9 @@ TEST(RecordedSteps, SeeTheSignsThatOpByOpTheyShow) {
     EXPECT_THAT(all, testing::Contains(name_of(kind)));
 }
 
-TEST(RecordedSteps, SeeTheSilentDefectsThatOpByOpTheyShow) {
+TEST(RecordedSteps, GiveTheWarningsAboutSilentDefectsOfEagerSteps) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
-  // A ReLU that is dead, and an infinity that tanh swallows.
+  // A dead ReLU, and an infinity that tanh turns into a finite number.
   const auto loss = [](Net& net, const io::ImageBatch& b) {
     Tensor target = Tensor::empty(b.images.shape(), DType::f32, b.images.device());
     target.copy_from(b.masks.reshape(b.images.shape()));
@@ -109,17 +110,17 @@ TEST(RecordedSteps, SeeTheSilentDefectsThatOpByOpTheyShow) {
   EXPECT_THAT(all, testing::ElementsAre("mul_scalar swallowed overflow", "first untrained parameters"));
 }
 
-TEST(RecordedSteps, RunTheClosureOnlyWhenTheyAreRecorded) {
+TEST(RecordedSteps, CallTheClosureOnlyUntilTheyAreCaptured) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   Training run({"fp32"}, true);
   int calls = 0;
   for (std::uint32_t k = 0; k < 8; ++k)
     run.trainer->step(batch(k), [&](const io::ImageBatch& b) {
       ++calls;
-      return maths(run.net, b);
+      return loss_of(run.net, b);
     });
-  // The first step, and then for those that telemetry looks into and those that it does not: one op by op, a rehearsal,
-  // the recording, one to compare.
+  // One call in the first step. Then four calls for each of the two graph specializations (with and without probes): an
+  // eager step, the traced run, the capture, and the eager step that validates it.
   EXPECT_LE(calls, 9);
 }
 
@@ -145,7 +146,7 @@ TEST(RecordedSteps, DoNotCaptureUserOptimizersAndHooks) {
   EXPECT_EQ(calls, 4);
 }
 
-TEST(RecordedSteps, OfTwoSizesAreKeptSideBySide) {
+TEST(RecordedSteps, OfTwoSizesHaveTwoGraphs) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const auto steps = [](Training& run, std::vector<StepResult>& results) {
     for (std::uint32_t k = 0; k < kSteps; ++k) results.push_back(run.step(batch(k, k % 3 == 2 ? 2 : 4)));
@@ -153,19 +154,19 @@ TEST(RecordedSteps, OfTwoSizesAreKeptSideBySide) {
   expect_equal(trace({"fp32"}, true, steps), trace({"fp32"}, false, steps));
 }
 
-TEST(RecordedSteps, TakeMicroBatches) {
+TEST(RecordedSteps, AcceptMicroBatches) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const auto steps = [](Training& run, std::vector<StepResult>& results) {
     for (std::uint32_t k = 0; k < kSteps; ++k) {
       const MicroBatches<io::ImageBatch> parts{{batch(2 * k), batch(2 * k + 1)}};
-      results.push_back(run.trainer->step(parts, [&](const io::ImageBatch& b) { return maths(run.net, b); }));
+      results.push_back(run.trainer->step(parts, [&](const io::ImageBatch& b) { return loss_of(run.net, b); }));
     }
   };
   const Setting fp16{"fp16", {.precision = Policy::fp16(), .clip_norm = 0.5}};
   expect_equal(trace(fp16, true, steps), trace(fp16, false, steps));
 }
 
-TEST(RecordedSteps, ThatGoBadAreMadeAgainOpByOp) {
+TEST(RecordedSteps, ThatDoNotCommitRunAgainEagerly) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const auto steps = [](Training& run, std::vector<StepResult>& results) {
     for (std::uint32_t k = 0; k < kSteps; ++k) {
@@ -179,7 +180,7 @@ TEST(RecordedSteps, ThatGoBadAreMadeAgainOpByOp) {
   EXPECT_EQ(recorded.results[7].samples_left_out, (std::vector<std::int64_t>{1}));
 }
 
-TEST(RecordedSteps, LowerTheScaleOfAnOverflowAndGoOn) {
+TEST(RecordedSteps, LowerTheLossScaleAfterAnOverflow) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const auto steps = [](Training& run, std::vector<StepResult>& results) {
     for (std::uint32_t k = 0; k < kSteps; ++k) {
@@ -193,7 +194,7 @@ TEST(RecordedSteps, LowerTheScaleOfAnOverflowAndGoOn) {
   expect_equal(trace(fp16, true, steps), trace(fp16, false, steps));
 }
 
-TEST(RecordedSteps, WhoseClosureReadsWhatChangesAreFoundOut) {
+TEST(RecordedSteps, WhoseClosureReadsChangingStateAreDetected) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   Training run({"fp32"}, true);
   double weight = 1;
@@ -201,7 +202,7 @@ TEST(RecordedSteps, WhoseClosureReadsWhatChangesAreFoundOut) {
   for (std::uint32_t k = 0; k < 52; ++k) {
     if (k == 30) weight = 2;
     const StepResult result = run.trainer->step(batch(k),
-                                                [&](const io::ImageBatch& b) { return maths(run.net, b) * weight; });
+                                                [&](const io::ImageBatch& b) { return loss_of(run.net, b) * weight; });
     EXPECT_TRUE(result.committed);
     for (const std::string& note : result.notes) notes.push_back(fmt::format("{}: {}", result.step, note));
   }
@@ -210,13 +211,13 @@ TEST(RecordedSteps, WhoseClosureReadsWhatChangesAreFoundOut) {
   EXPECT_THAT(notes[0], HasSubstr("the closure reads state, besides its batch and the model, that has changed"));
 }
 
-TEST(RecordedSteps, WhoseClosureLooksAtNumbersAreMadeOpByOp) {
+TEST(RecordedSteps, WhoseClosureReadsValuesRunEagerly) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   Training run({"fp32"}, true);
   std::vector<std::string> notes;
   for (std::uint32_t k = 0; k < 6; ++k) {
     const StepResult result = run.trainer->step(batch(k), [&](const io::ImageBatch& b) {
-      const Variable loss = maths(run.net, b);
+      const Variable loss = loss_of(run.net, b);
       EXPECT_TRUE(std::isfinite(loss.item()));
       return loss;
     });

@@ -16,7 +16,7 @@
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 
-// Work that was recorded once is what it would have been when sent piece by piece, whatever happens in between.
+// Captured graphs must give the results of eager execution, whatever other work runs between their launches.
 namespace binade {
 namespace {
 
@@ -27,7 +27,7 @@ Tensor on_device(const Shape& shape, std::uint64_t tag, DType dtype = DType::f32
   return random_values(shape, tag).to(dtype).to(test_device());
 }
 
-/// Warm, traced, recorded.
+/// Runs `body` once to warm up and once to trace its memory, then captures it.
 std::unique_ptr<CapturedGraph> record(const std::function<void()>& body) {
   body();
   const MemoryTrace trace = gpu().trace(body);
@@ -52,9 +52,8 @@ void expect_usable() {
 }
 
 // ---- a step of a model
-// -----------------------------------------------------------------------------------------------
 
-/// Forward, backward, and an update of a kind: weights += gradients.
+/// A model whose step is forward, backward, and a simple update: weights += gradients.
 template <class Model>
 struct Training {
   Model model;
@@ -90,7 +89,7 @@ void expect_same_state(Training<Model>& got, Training<Model>& want) {
         << name;
 }
 
-/// Runs both on the same data, one eagerly and one recorded.
+/// Runs two trainings on the same data, one eager and one captured, and compares them.
 template <class Model>
 void expect_recorded_is_eager(Training<Model>& eager, Training<Model>& recorded,
                               const std::function<void(Training<Model>&, std::uint64_t)>& fill) {
@@ -99,21 +98,21 @@ void expect_recorded_is_eager(Training<Model>& eager, Training<Model>& recorded,
   };
   twice(1);
   eager.step();
-  recorded.step();  // warm: gradients have their storage now
+  recorded.step();  // warms up, so that gradients have their storage
   twice(2);
   eager.step();
   const MemoryTrace trace = gpu().trace([&] { recorded.step(); });
   expect_same_state(recorded, eager);
-  const std::unique_ptr<CapturedGraph> recording = gpu().capture([&] { recorded.step(); }, trace);
-  ASSERT_NE(recording, nullptr);
+  const std::unique_ptr<CapturedGraph> graph = gpu().capture([&] { recorded.step(); }, trace);
+  ASSERT_NE(graph, nullptr);
   std::printf("%zu blocks, arena %.3f MiB, %.4f of the bound\n", trace.blocks.size(),
-              static_cast<double>(recording->arena_bytes()) / (1 << 20),
-              static_cast<double>(recording->arena_bytes()) / static_cast<double>(recording->arena_bound()));
-  EXPECT_LE(static_cast<double>(recording->arena_bytes()), 1.05 * static_cast<double>(recording->arena_bound()));
+              static_cast<double>(graph->arena_bytes()) / (1 << 20),
+              static_cast<double>(graph->arena_bytes()) / static_cast<double>(graph->arena_bound()));
+  EXPECT_LE(static_cast<double>(graph->arena_bytes()), 1.05 * static_cast<double>(graph->arena_bound()));
   for (std::uint64_t step = 3; step < 6; ++step) {
     twice(step);
     const std::uint64_t waits = cuda::waits();
-    recording->run();
+    graph->run();
     EXPECT_EQ(cuda::waits(), waits);
     eager.step();
     expect_same_state(recorded, eager);
@@ -126,7 +125,7 @@ Tensor tokens(std::int64_t count, std::uint64_t step) {
   return Tensor::from(values, {2, count / 2});
 }
 
-TEST(CapturedGraph, ATransformersStepIsTheEagerOne) {
+TEST(CapturedGraph, ATransformerStepEqualsTheEagerOne) {
   for (const bool composed : {false, true}) {
     const examples::GptOptions options{
         .layers = 2, .heads = 2, .dim = 16, .context = 8, .vocabulary = 29, .table = 32, .composed = composed};
@@ -148,7 +147,7 @@ TEST(CapturedGraph, ATransformersStepIsTheEagerOne) {
   }
 }
 
-TEST(CapturedGraph, AUNetsStepIsTheEagerOne) {
+TEST(CapturedGraph, AUNetStepEqualsTheEagerOne) {
   const auto make = [] {
     return Training<examples::UNet>{.model = examples::UNet({.base = 4, .depth = 2}),
                                     .x = on_device({2, 8, 8, 1}, 1),
@@ -166,11 +165,10 @@ TEST(CapturedGraph, AUNetsStepIsTheEagerOne) {
   });
 }
 
-// ---- what comes in between
-// -------------------------------------------------------------------------------------------
+// ---- other work between launches
 
-/// A sum over rows in pieces, a product over operands that lie at no even distance, products summed in chunks: work
-/// memory and constants of each kind.
+/// Ops that need workspace and constants of each kind: a sum over rows in chunks, a product of operands that are not
+/// evenly spaced, products summed in chunks.
 struct Busy {
   Tensor a, b, sums, product;
   void run() {
@@ -179,9 +177,9 @@ struct Busy {
   }
 };
 
-TEST(CapturedGraph, OutlivesEagerWorkThatTakesAndFreesAndGrows) {
+TEST(CapturedGraph, IsNotAffectedByEagerAllocations) {
   Busy busy{.a = on_device({3000, 5}, 1), .b = on_device({3, 20, 20}, 2), .sums = {}, .product = {}};
-  const std::unique_ptr<CapturedGraph> recording = record([&] { busy.run(); });
+  const std::unique_ptr<CapturedGraph> graph = record([&] { busy.run(); });
   for (std::uint64_t turn = 0; turn < 3; ++turn) {
     busy.a.copy_from(on_device({3000, 5}, 10 + turn));
     busy.b.copy_from(on_device({3, 20, 20}, 20 + turn));
@@ -189,7 +187,7 @@ TEST(CapturedGraph, OutlivesEagerWorkThatTakesAndFreesAndGrows) {
         .a = on_device({std::int64_t{50000} << turn, 7}, 3), .b = on_device({2, 50, 50}, 4), .sums = {}, .product = {}};
     other.run();
     gpu().trim();
-    recording->run();
+    graph->run();
     const std::vector<float> sums = busy.sums.to_vector<float>(), product = busy.product.to_vector<float>();
     Busy again{.a = busy.a.clone(), .b = busy.b.clone(), .sums = {}, .product = {}};
     again.run();
@@ -198,22 +196,22 @@ TEST(CapturedGraph, OutlivesEagerWorkThatTakesAndFreesAndGrows) {
   }
 }
 
-TEST(CapturedGraph, WhatItsBodyKeepsOrGivesBackStaysAsItIs) {
+TEST(CapturedGraph, MemoryThatItWritesIsNotReused) {
   const std::size_t before = gpu().bytes_in_use();
   {
     const Tensor x = on_device({4096}, 1);
     Tensor y;
-    std::unique_ptr<CapturedGraph> recording = record([&] { y = x.clone(); });
+    std::unique_ptr<CapturedGraph> graph = record([&] { y = x.clone(); });
     const void* const at = y.raw();
-    y = Tensor();  // the recording still writes there
+    y = Tensor();  // the graph still writes there
     for (int i = 0; i < 4; ++i) EXPECT_NE(on_device({4096}, 2).raw(), at);
-    recording->run();
-    recording.reset();
+    graph->run();
+    graph.reset();
   }
   EXPECT_EQ(gpu().bytes_in_use(), before);
 }
 
-TEST(CapturedGraph, ATensorOfItsArenaMayOutliveIt) {
+TEST(CapturedGraph, KeepingATensorThatTheTraceReleasesIsRefused) {
   const std::size_t before = gpu().bytes_in_use();
   {
     Tensor x = on_device({64}, 1), late;
@@ -229,10 +227,9 @@ TEST(CapturedGraph, ATensorOfItsArenaMayOutliveIt) {
   EXPECT_EQ(gpu().bytes_in_use(), before);
 }
 
-// ---- one arena for all
-// -----------------------------------------------------------------------------------------------
+// ---- the shared arena
 
-TEST(RecordingArenas, AreSharedAndLentBetweenRuns) {
+TEST(RecordingArenas, AreSharedAndLentBetweenLaunches) {
   gpu().trim();
   const std::size_t before = gpu().bytes_reserved();
   {
@@ -271,7 +268,7 @@ TEST(RecordingArenas, AreSharedAndLentBetweenRuns) {
 
 // ---- what cannot be captured --------------------------------------------------------------------
 
-TEST(CapturedGraph, NamesWhatCannotBeRecorded) {
+TEST(CapturedGraph, ErrorsNameCallsThatCannotBeCaptured) {
   const Tensor x = on_device({16}, 1);
   const std::vector<float> values(16, 1.0f);
   const Tensor here = Tensor::from(values, {16});
@@ -303,7 +300,7 @@ TEST(CapturedGraph, NamesWhatCannotBeRecorded) {
   EXPECT_NE(gpu().capture([] {}, {}), nullptr) << "the next one is recorded";
 }
 
-TEST(CapturedGraph, ABodyThatTakesOtherMemoryThanTheTraceIsRefused) {
+TEST(CapturedGraph, ABodyWithOtherAllocationsThanTheTraceIsRefused) {
   const MemoryTrace trace = gpu().trace([] { Tensor::empty({100}, DType::f32, test_device()); });
   try {
     gpu().capture([] { Tensor::empty({101}, DType::f32, test_device()); }, trace);
@@ -313,7 +310,7 @@ TEST(CapturedGraph, ABodyThatTakesOtherMemoryThanTheTraceIsRefused) {
               std::string::npos)
         << error.what();
   }
-  // Two that live at once where they followed each other.
+  // Two blocks are alive at the same time, which in the trace followed each other.
   const MemoryTrace one_by_one = gpu().trace([] {
     for (int i = 0; i < 2; ++i) Tensor::empty({100}, DType::f32, test_device());
   });
@@ -327,7 +324,7 @@ TEST(CapturedGraph, ABodyThatTakesOtherMemoryThanTheTraceIsRefused) {
   expect_usable();
 }
 
-TEST(CapturedGraph, AnArenaThatFindsNoMemoryIsAnErrorThatNamesIt) {
+TEST(CapturedGraph, OutOfMemoryForAnArenaIsAnError) {
   const std::size_t before = gpu().bytes_in_use();
   MemoryTrace trace;
   trace.blocks.push_back({.bytes = std::size_t{1} << 42, .allocated = 0, .released = 1});
@@ -336,7 +333,7 @@ TEST(CapturedGraph, AnArenaThatFindsNoMemoryIsAnErrorThatNamesIt) {
   expect_usable();
 }
 
-TEST(RecordingPlans, ALibraryChoosesNothingWhileAProductIsRecorded) {
+TEST(RecordingPlans, ALibraryChoosesNoPlanDuringACapture) {
   if (std::getenv("BINADE_SIMT_LIBRARY") == nullptr)
     GTEST_SKIP() << "no library is there; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
   const Variable a(on_device({37, 41}, 1)), b(on_device({41, 43}, 2));
@@ -354,10 +351,9 @@ TEST(RecordingPlans, ALibraryChoosesNothingWhileAProductIsRecorded) {
   EXPECT_NE(record([&] { y = matmul(a, b); }), nullptr);
 }
 
-// ---- what kernels observe and note
-// -----------------------------------------------------------------------------------
+// ---- observed maxima and data errors
 
-TEST(CapturedGraph, ObservesEachRunIntoWordsOfItsOwn) {
+TEST(CapturedGraph, ObservesEachLaunchSeparately) {
   Tensor x = on_device({64}, 1);
   std::vector<std::int64_t> numbers;
   Variable y;
@@ -369,15 +365,15 @@ TEST(CapturedGraph, ObservesEachRunIntoWordsOfItsOwn) {
       numbers.push_back(scope.take().pending);
     }
   };
-  const std::unique_ptr<CapturedGraph> recording = record(body);
-  ASSERT_EQ(recording->observation_count(), 2);
+  const std::unique_ptr<CapturedGraph> graph = record(body);
+  ASSERT_EQ(graph->observation_count(), 2);
   EXPECT_EQ(numbers, (std::vector<std::int64_t>{kCapturedObservations, kCapturedObservations + 1}));
   EXPECT_THROW(Observation{.pending = numbers[0]}.synchronized(), DeviceError);
   for (const float largest : {5.0f, 0.25f}) {
     x.copy_from(Tensor::full({64}, largest, DType::f32, test_device()));
-    recording->run();
+    graph->run();
     std::uint32_t words[4];
-    gpu().copy(words, recording->observations(), sizeof words, CopyKind::kDeviceToHost, stream());
+    gpu().copy(words, graph->observations(), sizeof words, CopyKind::kDeviceToHost, stream());
     EXPECT_EQ(std::bit_cast<float>(words[1]), 2 * largest);
     EXPECT_EQ(std::bit_cast<float>(words[3]), 3 * largest);
   }
@@ -386,15 +382,15 @@ TEST(CapturedGraph, ObservesEachRunIntoWordsOfItsOwn) {
   EXPECT_EQ(std::bit_cast<float>(scope.take().synchronized().wide), 2.0f) << "the ring goes on";
 }
 
-TEST(CapturedGraph, BadDataOfARunIsToldInTheWordsOfItsCall) {
+TEST(CapturedGraph, BadDataInALaunchHasTheErrorTextOfItsCall) {
   const Variable logits(on_device({4, 5}, 1));
   Tensor targets = Tensor::zeros({4}, DType::i64, test_device());
   Variable loss;
-  const std::unique_ptr<CapturedGraph> recording = record([&] { loss = cross_entropy(logits, targets); });
+  const std::unique_ptr<CapturedGraph> graph = record([&] { loss = cross_entropy(logits, targets); });
   for (int i = 0; i < 1100; ++i) const Variable eager = cross_entropy(logits, targets);
   gpu().synchronize(stream());
   targets.copy_from(Tensor::from(std::vector<std::int64_t>{0, 1, 77, 2}, {4}).to(test_device()));
-  recording->run();
+  graph->run();
   try {
     gpu().wait_for(gpu().mark(stream()));
     FAIL();
@@ -404,17 +400,17 @@ TEST(CapturedGraph, BadDataOfARunIsToldInTheWordsOfItsCall) {
   expect_usable();
 }
 
-TEST(RecordingLost, AFaultInARunIsALostDevice) {
+TEST(RecordingLost, AFaultInALaunchIsALostDevice) {
   const char* failing = std::getenv("BINADE_SIMT_FAIL");
   if (failing == nullptr || std::string_view(failing) != "graph")
     GTEST_SKIP() << "no device is told to fail; the emulated one is by BINADE_SIMT_FAIL=graph";
   Tensor x = on_device({16}, 1);
-  const std::unique_ptr<CapturedGraph> recording = record([&] { accumulate(x, x); });
+  const std::unique_ptr<CapturedGraph> graph = record([&] { accumulate(x, x); });
   const auto until_told = [&] {
-    recording->run();
+    graph->run();
     gpu().wait_for(gpu().mark(stream()));
   };
-  for (int i = 0; i < 2; ++i) {  // and it stays so
+  for (int i = 0; i < 2; ++i) {  // the device stays lost
     try {
       until_told();
       FAIL();
@@ -425,10 +421,9 @@ TEST(RecordingLost, AFaultInARunIsALostDevice) {
   EXPECT_THROW(gpu().capture([&] { accumulate(x, x); }, {}), DeviceLostError);
 }
 
-// ---- copies that do not wait
-// -----------------------------------------------------------------------------------------
+// ---- asynchronous copies
 
-TEST(PinnedMemory, IsCopiedWithoutAWaitAndReachesRecordedWork) {
+TEST(PinnedMemory, IsCopiedWithoutAWaitAndReadByCapturedWork) {
   constexpr std::size_t kCount = 1000, kBytes = kCount * sizeof(float);
   auto* in = static_cast<float*>(gpu().allocate_pinned(kBytes));
   auto* out = static_cast<float*>(gpu().allocate_pinned(kBytes));
@@ -439,11 +434,11 @@ TEST(PinnedMemory, IsCopiedWithoutAWaitAndReachesRecordedWork) {
     gpu().copy_later(out, x.raw(), kBytes, CopyKind::kDeviceToHost, stream());
   };
   for (std::size_t i = 0; i < kCount; ++i) in[i] = 1;
-  const std::unique_ptr<CapturedGraph> recording = record(body);
+  const std::unique_ptr<CapturedGraph> graph = record(body);
   const std::uint64_t waits = cuda::waits();
   for (int turn = 2; turn < 5; ++turn) {
     for (std::size_t i = 0; i < kCount; ++i) in[i] = static_cast<float>(turn) + static_cast<float>(i);
-    recording->run();
+    graph->run();
     const std::uint64_t mark = gpu().mark(stream());
     gpu().wait_for(mark);
     EXPECT_TRUE(gpu().reached(mark));
@@ -456,7 +451,7 @@ TEST(PinnedMemory, IsCopiedWithoutAWaitAndReachesRecordedWork) {
   gpu().release_pinned(out);
 }
 
-TEST(PinnedMemory, MarksAreReachedInOrderAndOldOnesStayReached) {
+TEST(PinnedMemory, MarksAreReachedInOrder) {
   const std::uint64_t first = gpu().mark(stream());
   std::uint64_t last = first;
   for (int i = 0; i < 1000; ++i) {
@@ -475,13 +470,13 @@ TEST(PinnedMemory, CopiesFromOrdinaryMemoryDoNotWait) {
   std::vector<Tensor> there;
   std::vector<float> values(3000);
   for (int i = 0; i < 20; ++i) {
-    values.assign(values.size(), static_cast<float>(i));  // the source is written again at once
+    values.assign(values.size(), static_cast<float>(i));  // overwrites the source at once
     there.push_back(Tensor::from(values, {3000}).to(test_device()));
   }
   EXPECT_EQ(cuda::waits(), waits);
   for (int i = 0; i < 20; ++i)
     EXPECT_EQ(there[static_cast<std::size_t>(i)].to_vector<float>(), std::vector<float>(3000, static_cast<float>(i)));
-  // More than all of the page-locked memory.
+  // More than the page-locked memory holds.
   std::vector<std::int64_t> many((std::size_t{40} << 20) / sizeof(std::int64_t) + 3);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<std::int64_t>(i * 2654435761u);
   EXPECT_EQ(Tensor::from(many, {static_cast<std::int64_t>(many.size())}).to(test_device()).to_vector<std::int64_t>(),

@@ -11,7 +11,7 @@
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
-// Sizes at which reductions and moves take another way, against the CPU.
+// Reductions and moves at sizes with different methods, compared with the CPU.
 namespace binade {
 namespace {
 
@@ -26,7 +26,7 @@ struct Sizes {
   Shape x, y;
 };
 
-TEST(GpuReduce, EveryWayOfCuttingGivesTheSum) {
+TEST(GpuReduce, SumsAreRightForEveryDivisionOfWork) {
   for (const Sizes& s :
        {Sizes{{3, 70001}, {3, 1}}, Sizes{{2, 16, 40}, {2, 1, 40}}, Sizes{{5000, 24}, {1, 24}},
         Sizes{{3, 700, 9}, {3, 1, 9}}, Sizes{{40, 3, 50, 2}, {1, 3, 1, 2}},
@@ -59,12 +59,12 @@ TEST(GpuReduce, EveryWayOfCuttingGivesTheSum) {
     }
 }
 
-TEST(GpuMove, PermutationsOfEverySize) {
+TEST(GpuMove, PermutesTensorsOfEverySize) {
   for (const Shape& shape : {Shape{3, 5, 70}, Shape{65, 2, 33}, Shape{1, 40, 64}, Shape{2, 3, 4, 5, 6}})
     for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
       std::vector<int> order(static_cast<std::size_t>(shape.rank()));
       for (int d = 0; d < shape.rank(); ++d) order[static_cast<std::size_t>(d)] = (d * 2 + 1) % shape.rank();
-      if (shape.rank() % 2 == 0) continue;  // then that is no permutation
+      if (shape.rank() % 2 == 0) continue;  // for even ranks this order is no permutation
       const Tensor x = random(shape, DType::f32).to(dtype);
       const auto permuted = [&](const Tensor& from) {
         PermuteCopy a{.element_bytes = size_of(dtype), .rank = shape.rank()};

@@ -14,13 +14,15 @@
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 
-// Copies of a state that lies on a device, as a checkpoint takes them while steps go on.
+// Copies of a state on a device, which checkpoints make while steps continue.
 namespace binade {
 namespace {
 
-constexpr std::int64_t kPart = std::int64_t{8} << 20;  // of the page-locked memory that they cross by
+constexpr std::int64_t kPart = std::int64_t{8}
+                               << 20;  // size of a part of the page-locked memory through which copies go
 
-/// Tensors around the sizes of a part and of a piece, a slice that is not contiguous, and what is no tensor.
+/// Returns a state with tensors around the sizes of a part and of a block, a slice that is not contiguous, and entries
+/// that are not tensors.
 StateDict state_on(Device device) {
   StateDict state;
   std::uint64_t tag = 1;
@@ -52,7 +54,7 @@ void overwrite(const StateDict& state, double with) {
     if (const auto* tensor = std::get_if<Tensor>(&value)) Tensor(*tensor).fill(with);
 }
 
-TEST(StateCopies, AreOfTheStateAsItWasWhenTheyWereMade) {
+TEST(StateCopies, HaveTheStateOfTheTimeOfTheCall) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const StateDict here = state_on(Device::cpu()), there = state_on(test_device());
   const StateDict copies = cloned(there);
@@ -66,8 +68,8 @@ TEST(StateCopies, AreOfTheStateAsItWasWhenTheyWereMade) {
   expect_equal(on_host(here), here);
 }
 
-/// With BINADE_SIMT_STREAMS=late nothing has run when the copies are asked for.
-TEST(StateCopies, ReachTheHostWhileOthersSendAndRecord) {
+/// With BINADE_SIMT_STREAMS=late no submitted work has run when the copies are requested.
+TEST(StateCopies, ReachTheHostWhileOtherThreadsSubmitAndCapture) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const StateDict here = state_on(Device::cpu());
   std::atomic<bool> done = false;
@@ -90,7 +92,7 @@ TEST(StateCopies, ReachTheHostWhileOthersSendAndRecord) {
   }
 }
 
-TEST(StateCopies, CountNoWaitOfTheOneWhoSends) {
+TEST(StateCopies, DoNotMakeTheSubmittingThreadWait) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const StateDict there = state_on(test_device());
   backend_of(test_device()).synchronize(Stream{test_device()});

@@ -13,8 +13,8 @@
 #include "binade/optim/adam.h"
 #include "examples/transformer/gpt.h"
 
-// What a run holds of a device's memory: the most that any of its steps needs, and not the sum over recorded ones of
-// several sizes and those made op by op.
+// The device memory that a run reserves: as much as its largest step needs, not the sum over captured steps of several
+// sizes and eager steps.
 namespace binade::amp {
 namespace {
 
@@ -34,13 +34,13 @@ io::TextBatch batch(std::uint32_t k, std::int64_t rows) {
 }
 
 struct Held {
-  std::size_t bytes = 0;  // reserved, the most
+  std::size_t bytes = 0;  // largest reserved amount
   std::vector<std::string> notes;
   std::string hash;
 };
 
-/// Telemetry looks into every fourth. Of steps with looks and of those without the first two are made op by op, the
-/// second of them after it was recorded.
+/// Telemetry probes every fourth step. Of steps with and without probes, the first two run eagerly, the second one
+/// after its capture, to validate the graph.
 Held train(TrainerOptions options, const std::vector<std::int64_t>& rows,
            const std::function<void(std::uint32_t k, const Variable& loss)>& look = {}) {
   constexpr std::uint32_t kSteps = 16;
@@ -78,7 +78,7 @@ class StepMemory : public testing::TestWithParam<Policy> {
   }
 };
 
-TEST_P(StepMemory, OfStepsThatAlternateIsThatOfTheLargerOnes) {
+TEST_P(StepMemory, OfAlternatingStepsIsThatOfTheLargerOnes) {
   const Held op_by_op = train(options(false, true), {4}), recorded = train(options(true, false), {4}),
              alternating = train(options(true, true), {4});
   const double larger = static_cast<double>(std::max(op_by_op.bytes, recorded.bytes));
@@ -99,12 +99,12 @@ TEST_P(StepMemory, OfSeveralSizesIsThatOfTheLargest) {
   EXPECT_EQ(several.hash, op_by_op.hash);
 }
 
-TEST_P(StepMemory, ThatOutlivesAStepDoesNotEndRecording) {
-  std::vector<std::uint32_t> made;  // steps in which the closure was called
+TEST_P(StepMemory, ThatOutlivesAStepDoesNotDisableCapturing) {
+  std::vector<std::uint32_t> made;  // numbers of the steps that called the closure
   Variable kept;
   const Held got = train(options(true, true), {4}, [&](std::uint32_t k, const Variable& loss) {
     made.push_back(k);
-    if (k == 3) kept = loss;  // of a step made op by op
+    if (k == 3) kept = loss;  // keeps the loss of an eager step
   });
   kept = Variable();
   EXPECT_EQ(got.hash, train(options(false, true), {4}).hash);

@@ -11,73 +11,74 @@
 #include "tests/cuda/recorded_lab.h"
 #include "tests/io/scratch_folder.h"
 
-// Steps that are sent before the host has heard of those before them: nothing may come of it but time.
+// Steps that are submitted before the host knows the results of earlier steps: this may affect the time only.
 namespace binade::amp {
 namespace {
 
 using namespace recorded_lab;
 
-constexpr std::uint32_t kLong = 56;  // past the steps that are compared, and those in which the host reads weights
+constexpr std::uint32_t kLong =
+    56;  // number of steps beyond step 50, which is validated and in which the host reads weights
 
 class StepsAhead : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override {
     if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   }
-  /// `steps` sent ahead beside the same made op by op.
-  void expect_the_same(Setting setting, const std::function<void(Training&)>& steps) {
+  /// Expects that `steps`, submitted ahead, give the same results as eager steps.
+  void expect_equal_to_eager(Setting setting, const std::function<void(Training&)>& steps) {
     const auto all = [&](Training& run, std::vector<StepResult>& results) {
       steps(run);
       run.trainer->synchronize();
       results = run.trainer->finished();
     };
     setting.options.ahead = 0;
-    const Trace op_by_op = trace(setting, false, all);
+    const Trace eager = trace(setting, false, all);
     setting.options.ahead = GetParam();
     const Trace ahead = trace(setting, true, all);
-    expect_equal(ahead, op_by_op);
+    expect_equal(ahead, eager);
     for (std::size_t i = 0; i < ahead.results.size(); ++i) {
-      EXPECT_EQ(ahead.results[i].step, op_by_op.results[i].step);
-      EXPECT_EQ(ahead.results[i].attempt, op_by_op.results[i].attempt);
-      EXPECT_EQ(ahead.results[i].lr, op_by_op.results[i].lr);
-      EXPECT_EQ(ahead.results[i].last, op_by_op.results[i].last);
+      EXPECT_EQ(ahead.results[i].step, eager.results[i].step);
+      EXPECT_EQ(ahead.results[i].attempt, eager.results[i].attempt);
+      EXPECT_EQ(ahead.results[i].lr, eager.results[i].lr);
+      EXPECT_EQ(ahead.results[i].last, eager.results[i].last);
     }
   }
 };
 INSTANTIATE_TEST_SUITE_P(Steps, StepsAhead, testing::Values(1, 2, 8));
 
-void take(Training& run, std::uint32_t steps) {
+void run_steps(Training& run, std::uint32_t steps) {
   for (std::uint32_t k = 0; k < steps; ++k) run.step(batch(k));
 }
 
-TEST_P(StepsAhead, LeaveTheBitsThatOpByOpLeaves) {
-  expect_the_same({"fp32"}, [](Training& run) { take(run, kLong); });
+TEST_P(StepsAhead, HaveTheBitsOfEagerSteps) {
+  expect_equal_to_eager({"fp32"}, [](Training& run) { run_steps(run, kLong); });
 }
 
-TEST_P(StepsAhead, ScaleClipAverageAndFollowTheScheduleOfTheirOwnNumber) {
-  expect_the_same({"fp16",
-                   {.precision = Policy::fp16(),
-                    .loss_scale = LossScaleOptions{.growth_interval = 7},
-                    .schedule = optim::Schedule::cosine(1e-2, 30, 0, 3),
-                    .clip_norm = 0.05,
-                    .ema = optim::EmaOptions{.decay = 0.9, .warmup = true}}},
-                  [](Training& run) { take(run, 30); });
+TEST_P(StepsAhead, UseTheScaleAndScheduleOfTheirOwnNumber) {
+  expect_equal_to_eager({"fp16",
+                         {.precision = Policy::fp16(),
+                          .loss_scale = LossScaleOptions{.growth_interval = 7},
+                          .schedule = optim::Schedule::cosine(1e-2, 30, 0, 3),
+                          .clip_norm = 0.05,
+                          .ema = optim::EmaOptions{.decay = 0.9, .warmup = true}}},
+                        [](Training& run) { run_steps(run, 30); });
 }
 
-TEST_P(StepsAhead, OfOtherRules) {
-  expect_the_same({"sgd", {.precision = Policy::pure_bf16()}, "sgd"}, [](Training& run) { take(run, 24); });
-  expect_the_same({"lion", {}, "lion"}, [](Training& run) { take(run, 24); });
+TEST_P(StepsAhead, OfOtherOptimizersHaveTheBitsOfEagerSteps) {
+  expect_equal_to_eager({"sgd", {.precision = Policy::pure_bf16()}, "sgd"}, [](Training& run) { run_steps(run, 24); });
+  expect_equal_to_eager({"lion", {}, "lion"}, [](Training& run) { run_steps(run, 24); });
 }
 
-TEST_P(StepsAhead, OfTwoSizes) {
-  expect_the_same({"fp32"}, [](Training& run) {
+TEST_P(StepsAhead, OfTwoSizesHaveTheBitsOfEagerSteps) {
+  expect_equal_to_eager({"fp32"}, [](Training& run) {
     for (std::uint32_t k = 0; k < 30; ++k) run.step(batch(k, k % 3 == 2 ? 2 : 4));
   });
 }
 
-TEST_P(StepsAhead, BehindOneThatGoesBadAreMadeAgain) {
+TEST_P(StepsAhead, AfterAStepThatDoesNotCommitRunAgain) {
   for (const std::uint32_t bad : {20u, 48u})
-    expect_the_same({"fp32"}, [bad](Training& run) {
+    expect_equal_to_eager({"fp32"}, [bad](Training& run) {
       for (std::uint32_t k = 0; k < kLong; ++k) {
         io::ImageBatch b = batch(k);
         if (k == bad) b.images.mutable_data<float>()[70] = std::numeric_limits<float>::quiet_NaN();
@@ -86,8 +87,8 @@ TEST_P(StepsAhead, BehindOneThatGoesBadAreMadeAgain) {
     });
 }
 
-TEST_P(StepsAhead, BehindABatchThatIsSkippedTakeItsNumber) {
-  expect_the_same({"fp32"}, [](Training& run) {
+TEST_P(StepsAhead, AfterASkippedBatchHaveItsStepNumber) {
+  expect_equal_to_eager({"fp32"}, [](Training& run) {
     for (std::uint32_t k = 0; k < 30; ++k) {
       io::ImageBatch b = batch(k);
       if (k == 17) b.images.fill(std::numeric_limits<double>::quiet_NaN());
@@ -97,36 +98,37 @@ TEST_P(StepsAhead, BehindABatchThatIsSkippedTakeItsNumber) {
   });
 }
 
-TEST_P(StepsAhead, BehindAnOverflowAreMadeAtTheLowerScale) {
-  expect_the_same({"fp16", {.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p19)}},
-                  [](Training& run) {
-                    for (std::uint32_t k = 0; k < 30; ++k) {
-                      io::ImageBatch b = batch(k);
-                      if (k == 18)
-                        for (std::int64_t i = 0; i < b.images.numel(); ++i) b.images.mutable_data<float>()[i] *= 3000;
-                      run.step(b);
-                    }
-                  });
+TEST_P(StepsAhead, AfterAnOverflowRunAtTheLowerScale) {
+  expect_equal_to_eager({"fp16", {.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p19)}},
+                        [](Training& run) {
+                          for (std::uint32_t k = 0; k < 30; ++k) {
+                            io::ImageBatch b = batch(k);
+                            if (k == 18)
+                              for (std::int64_t i = 0; i < b.images.numel(); ++i)
+                                b.images.mutable_data<float>()[i] *= 3000;
+                            run.step(b);
+                          }
+                        });
 }
 
-TEST_P(StepsAhead, BehindALossThatJumpsAreMadeWithoutIt) {
-  expect_the_same({"fp32"}, [](Training& run) {
+TEST_P(StepsAhead, AfterAnAbsurdLossRunWithoutItsBatch) {
+  expect_equal_to_eager({"fp32"}, [](Training& run) {
     for (std::uint32_t k = 0; k < kLong; ++k) {
       io::ImageBatch b = batch(k);
-      if (k == 53)  // targets beyond 1 in the background: loss and gradients both grow
+      if (k == 53)  // inverts the targets, so that loss and gradients grow
         for (std::int64_t i = 0; i < b.masks.numel(); ++i) {
           std::uint8_t& target = b.masks.mutable_data<std::uint8_t>()[i];
           target = target == 0 ? 255 : 0;
         }
-      run.watched_step(b);
+      run.step_with_probes(b);
     }
     run.trainer->synchronize();
     EXPECT_EQ(run.trainer->steps(), kLong - 1);
   });
 }
 
-TEST_P(StepsAhead, BehindOneThatMakesTheRunGoBackAreDropped) {
-  expect_the_same({"fp32"}, [](Training& run) {
+TEST_P(StepsAhead, AfterARollbackAreDropped) {
+  expect_equal_to_eager({"fp32"}, [](Training& run) {
     std::optional<RecoveryPoint> point;
     run.trainer->set_recovery([&](std::int64_t newest, std::int64_t after) -> std::optional<RecoveryPoint> {
       if (!point || point->step > newest || point->step <= after) return std::nullopt;
@@ -153,9 +155,9 @@ TEST_P(StepsAhead, BehindOneThatMakesTheRunGoBackAreDropped) {
   });
 }
 
-TEST_P(StepsAhead, ThatNothingHelpsThrowFromWhoeverHearsOfIt) {
+TEST_P(StepsAhead, WithoutARemedyThrowAtTheNextSynchronization) {
   Training run({"fp32", {.on_nan = OnNan::kStop, .ahead = GetParam()}}, true);
-  take(run, 16);
+  run_steps(run, 16);
   run.trainer->synchronize();
   io::ImageBatch bad = batch(16);
   bad.images.fill(std::numeric_limits<double>::quiet_NaN());
@@ -168,13 +170,13 @@ TEST_P(StepsAhead, ThatNothingHelpsThrowFromWhoeverHearsOfIt) {
   EXPECT_EQ(run.trainer->steps(), 17) << "the run goes on where its caller wants it to";
 }
 
-TEST_P(StepsAhead, AreSentWithoutAWait) {
+TEST_P(StepsAhead, AreSubmittedWithoutAWait) {
   Training run({"bf16", {.precision = Policy::bf16(), .ahead = GetParam()}}, true);
   std::int64_t most = 0;
   for (std::uint32_t k = 0; k < 48; ++k) {
     const std::uint64_t before = cuda::waits();
     const StepResult result = run.step(batch(k));
-    if (k >= 12) {  // steps with looks and without are recorded by now, and believed
+    if (k >= 12) {  // graphs with and without probes are captured and validated by now
       EXPECT_TRUE(result.in_flight) << k;
       EXPECT_EQ(cuda::waits(), before) << k;
       EXPECT_EQ(result.step, k + 1);
@@ -185,19 +187,19 @@ TEST_P(StepsAhead, AreSentWithoutAWait) {
   EXPECT_EQ(run.trainer->finished().size(), 48u - static_cast<std::size_t>(GetParam()));
 }
 
-TEST_P(StepsAhead, AreKnownToWhoeverLooks) {
+TEST_P(StepsAhead, AreFinishedBeforeStateIsReadOrEvaluated) {
   std::vector<double> losses;
   std::vector<std::string> hashes;
   for (const std::int64_t ahead : {GetParam(), std::int64_t{0}}) {
     Training run({"fp32", {.ahead = ahead}}, true);
-    take(run, 20);
+    run_steps(run, 20);
     EXPECT_EQ(run.trainer->in_flight() > 0, ahead > 0);
     EXPECT_EQ(run.trainer->state().integer("progress/step"), 20);
     EXPECT_EQ(run.trainer->in_flight(), 0);
     run.step(batch(20));
     run.step(batch(21));
     EXPECT_EQ(run.trainer->in_flight() > 0, ahead > 0);
-    losses.push_back(run.trainer->evaluate([&] { return maths(run.net, batch(3).to(Device::cuda())).item(); }));
+    losses.push_back(run.trainer->evaluate([&] { return loss_of(run.net, batch(3).to(Device::cuda())).item(); }));
     run.step(batch(22));
     hashes.push_back(run.trainer->state_hash());
   }
@@ -205,7 +207,7 @@ TEST_P(StepsAhead, AreKnownToWhoeverLooks) {
   EXPECT_EQ(hashes[0], hashes[1]);
 }
 
-/// A whole program, written down.
+/// A whole program with a run folder.
 void program(const std::string& folder, bool record, std::int64_t ahead, std::int64_t cut = -1) {
   Training net({"fp16", {.precision = Policy::fp16(), .accumulate = 2, .ahead = ahead}}, record);
   io::Loader<io::ImageBatch> loader({.batch = 4, .seed = 3, .samples = 40, .content = "squares"},
@@ -221,31 +223,31 @@ void program(const std::string& folder, bool record, std::int64_t ahead, std::in
                    .eval_every = 10,
                    .log_every = 1000,
                    .evaluate = [&]() -> Evaluation {
-                     return {.numbers = {{"val_loss", maths(net.net, batch(99).to(Device::cuda())).item()}}};
+                     return {.numbers = {{"val_loss", loss_of(net.net, batch(99).to(Device::cuda())).item()}}};
                    },
                    .score = "val_loss",
                    .forecast_memory = false});
   run.resume_if_possible();
   for (const auto& b : run.batches(loader)) {
-    run.step(b, [&](const io::ImageBatch& there) { return maths(net.net, there); });
+    run.step(b, [&](const io::ImageBatch& there) { return loss_of(net.net, there); });
     if (cut > 0 && net.trainer->steps() >= cut) break;
   }
 }
 
-TEST_P(StepsAhead, OfARunAreWrittenDownAsIfEachHadBeenWaitedFor) {
+TEST_P(StepsAhead, OfARunAreLoggedAsIfEachHadBeenWaitedFor) {
   const io::ScratchFolder folder;
-  program(folder.path("op_by_op"), false, 0);
+  program(folder.path("eager"), false, 0);
   program(folder.path("ahead"), true, GetParam());
   program(folder.path("cut"), true, GetParam(), 23);
   program(folder.path("cut"), true, GetParam());
-  // A save that comes while one is in flight is left out: of checkpoints only the last is there for certain.
+  // A save is skipped while another one is being written, so only the last checkpoint certainly exists.
   for (const std::string file : {"metrics.jsonl", "checkpoints/ckpt-000000000041.h5"})
     for (const std::string run : {"ahead/", "cut/"})
-      EXPECT_EQ(folder.read(run + file), folder.read("op_by_op/" + file)) << run << file;
-  EXPECT_EQ(folder.read("ahead/headroom.jsonl"), folder.read("op_by_op/headroom.jsonl"));
+      EXPECT_EQ(folder.read(run + file), folder.read("eager/" + file)) << run << file;
+  EXPECT_EQ(folder.read("ahead/headroom.jsonl"), folder.read("eager/headroom.jsonl"));
 }
 
-TEST(StepsAheadOptions, AreCheckedAtTheBeginning) {
+TEST(StepsAheadOptions, AreCheckedWhenTheTrainerIsMade) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   EXPECT_THROW(Training({"fp32", {.ahead = 9}}, true), ArgumentError);
   EXPECT_THROW(Training({"fp32", {.ahead = -1}}, true), ArgumentError);

@@ -14,14 +14,14 @@
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
-// Copies from ordinary host memory arrive in the order in which they were sent, among kernels and copies that read and
-// write where they go, and hold nobody up. BINADE_SIMT_STREAMS (tests/cuda/simt/stream.h) has the emulated device's
-// streams go on as a GPU's may.
+// Uploads from ordinary host memory must arrive in the order of the calls, relative to kernels and copies that read and
+// write their destinations, and must not make the host wait. BINADE_SIMT_STREAMS (tests/cuda/simt/stream.h) selects
+// when the emulated device runs submitted work.
 namespace binade {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kPart = 8 * kMiB;  // of cuda/device/staging.cu, which has four
+constexpr std::size_t kPart = 8 * kMiB;  // size of a staging buffer of cuda/device/staging.cu, which has four
 
 Backend& gpu() { return backend_of(test_device()); }
 Stream stream() { return {test_device()}; }
@@ -32,7 +32,7 @@ bool set_to(const char* name, std::string_view value) {
 }
 bool room_beside() { return std::getenv("BINADE_SIMT_MEMORY") == nullptr; }
 
-/// Device memory, and what must be in it.
+/// Device memory, and its expected content.
 struct Place {
   Tensor there;
   std::vector<unsigned char> want;
@@ -41,7 +41,7 @@ struct Place {
   float* floats() { return reinterpret_cast<float*>(want.data()); }
 };
 
-/// Sends work in any order beside a model that knows what each byte must be.
+/// Submits random work, and computes the expected content of each byte with a model.
 class Events {
  public:
   Events() {
@@ -50,7 +50,7 @@ class Events {
       bytes_[i] = make(i < 2 ? 41 * kMiB + 5 : 300 * 1024 + 1, DType::boolean);
     pinned_ = static_cast<float*>(gpu().allocate_pinned(kFloats * sizeof(float)));
     for (std::size_t i = 0; i < kFloats; ++i) pinned_[i] = static_cast<float>(i % 11);
-    // Reads its batch from a place that is written between runs, as steps do.
+    // Reads its batch from memory that is written between launches, as steps do.
     const auto body = [this] {
       accumulate(floats_[0].there, floats_[1].there);
       gpu().copy_later(floats_[1].at(0), pinned_, kFloats * sizeof(float), CopyKind::kHostToDevice, stream());
@@ -120,7 +120,7 @@ class Events {
 
   void upload(Place& to, std::size_t at, std::size_t bytes, std::uint32_t tag) {
     source_.resize(bytes);
-    if (to.there.dtype() == DType::f32) {  // whole numbers, which add up exactly for a while
+    if (to.there.dtype() == DType::f32) {  // integers, whose sums are exact for a while
       auto* values = reinterpret_cast<float*>(source_.data());
       for (std::size_t i = 0; i < bytes / sizeof(float); ++i) values[i] = static_cast<float>((i * 7 + tag) % 1021);
     } else {
@@ -128,7 +128,7 @@ class Events {
     }
     gpu().copy(to.at(at), source_.data(), bytes, CopyKind::kHostToDevice, stream());
     if (bytes > 0) std::memcpy(to.want.data() + at, source_.data(), bytes);
-    std::fill(source_.begin(), source_.end(), static_cast<unsigned char>(0xA5));  // and is written again at once
+    std::fill(source_.begin(), source_.end(), static_cast<unsigned char>(0xA5));  // overwrites the source at once
   }
 
   void expect_as_wanted() {
@@ -159,7 +159,7 @@ class Events {
     const std::size_t i = below(floats_.size() + bytes_.size());
     return i < floats_.size() ? floats_[i] : bytes_[i - floats_.size()];
   }
-  /// Around what the module treats differently: a part, all parts, what is small.
+  /// Returns a size around the limits of the module: one staging buffer, all of them, or a small upload.
   template <class Below>
   static std::size_t size(const Below& below) {
     constexpr std::size_t kSmall = 64 * 1024;
@@ -183,7 +183,7 @@ class Events {
   std::vector<unsigned char> source_;
 };
 
-TEST(Uploads, ComeInOrderWhateverIsSentBetween) {
+TEST(Uploads, ArriveInOrderAmongOtherWork) {
   Events events;
   for (std::uint32_t round = 0; round < 6; ++round) {
     std::mt19937 random(round);
@@ -193,8 +193,8 @@ TEST(Uploads, ComeInOrderWhateverIsSentBetween) {
   }
 }
 
-/// A batch for the next step is on its way while this one runs.
-TEST(Uploads, DoNotWaitForKernelsThatWereSentBefore) {
+/// The batch of the next step is transferred while this step runs.
+TEST(Uploads, DoNotWaitForEarlierKernels) {
   Tensor x = Tensor::full({5000}, 1, DType::f32, test_device());
   Tensor batch = Tensor::zeros({static_cast<std::int64_t>(3 * kPart)}, DType::boolean, test_device());
   const std::vector<unsigned char> values(kPart, 3);
@@ -202,15 +202,15 @@ TEST(Uploads, DoNotWaitForKernelsThatWereSentBefore) {
     gpu().copy(static_cast<char*>(batch.mutable_raw()) + part % 3 * kPart, values.data(), kPart,
                CopyKind::kHostToDevice, stream());
   };
-  send(0);  // what is made at the first is there
+  send(0);  // so that everything that the first upload allocates exists
   gpu().synchronize(stream());
   for (int i = 0; i < 10; ++i) accumulate(x, x);
   const std::uint64_t waits = cuda::waits();
   for (std::size_t part = 0; part < 3; ++part) send(part);
   EXPECT_EQ(cuda::waits(), waits);
   if (set_to("BINADE_SIMT_STREAMS", "late")) {
-    // Nothing that comes behind the kernels goes on: four parts are on the device, four more on the host. By way of the
-    // kernels' stream the part that is left is left behind the kernels too.
+    // Work after the kernels does not run: four buffers are full on the device, four more on the host. Without staging
+    // buffers, the remaining part also waits behind the kernels.
     std::size_t parts = 3;
     while (parts < 12 && cuda::waits() == waits) send(parts++);
     EXPECT_EQ(parts, room_beside() ? 9u : 4u) << "the last of them waited";
@@ -222,8 +222,8 @@ TEST(Uploads, DoNotWaitForKernelsThatWereSentBefore) {
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(5000, 1024.0f));
 }
 
-/// Whether the device is there yet is an answer. The runtime keeps it as if it were an error.
-TEST(Uploads, AskingHowFarTheDeviceIsIsNoErrorOfTheNextLaunch) {
+/// "Not yet reached" is an answer of a query, but the CUDA runtime stores it as the last error.
+TEST(Uploads, QueryingAMarkDoesNotMakeTheNextLaunchFail) {
   Tensor x = Tensor::full({5000}, 1, DType::f32, test_device());
   gpu().synchronize(stream());
   for (int i = 0; i < 10; ++i) {

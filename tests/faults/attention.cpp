@@ -1,4 +1,4 @@
-// Masks, softmax written by hand, and logits out of range.
+// Masks, hand-written softmax, and logits out of range.
 #include <cmath>
 
 #include "tests/faults/plan.h"
@@ -10,7 +10,7 @@ using enum CauseClass;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// A product that keeps x but stores it in the policy's dtype, as the scores of an attention are.
+/// x times the identity matrix: the values of x in the policy's dtype, like the scores of an attention.
 Variable scores_of(const Variable& x) {
   const std::int64_t width = x.shape().cols();
   Tensor identity = Tensor::zeros({width, width});
@@ -18,7 +18,7 @@ Variable scores_of(const Variable& x) {
   return linear(x, identity);
 }
 
-/// Every key of the marked sample is masked.
+/// Masks every key of the marked sample.
 Plan fully_masked_row(const Spot& s) {
   return {.card = at_site(s, "softmax", "forward", {"nan"}, {kFullyMaskedRow}),
           .site = [](const Variable& x, const Now& now) {
@@ -26,7 +26,7 @@ Plan fully_masked_row(const Spot& s) {
           }};
 }
 
-/// -1e9 is a mask in f32; made in the scores' dtype it is -inf in f16.
+/// Masks with -1e9 in the dtype of the scores: finite in f32, but -inf in f16.
 Plan mask_constant_beyond_half(const Spot& s) {
   Card card = at_site(s, "softmax", "forward", {"nan"}, {kFullyMaskedRow});
   card.remedies = {"promote-op", "quarantine-sample", "skip-batch"};
@@ -36,7 +36,7 @@ Plan mask_constant_beyond_half(const Spot& s) {
           }};
 }
 
-/// exp(x - max) / sum: the maximum of nothing but -inf is -inf, and -inf - -inf is NaN.
+/// exp(x - max) / sum of a row of -inf only: its maximum is -inf, and -inf - -inf is NaN.
 Plan own_softmax_of_a_masked_row(const Spot& s) {
   return {.card = at_site(s, "sub", "forward", {"nan"}, {kFullyMaskedRow}),
           .site = [](const Variable& x, const Now& now) {
@@ -46,7 +46,7 @@ Plan own_softmax_of_a_masked_row(const Spot& s) {
           }};
 }
 
-/// exp(x) / sum without taking the maximum off.
+/// exp(x) / sum without subtracting the maximum first: exp overflows.
 Plan own_softmax_without_maximum(const Spot& s) {
   return {.card = at_site(s, "exp", "forward", {"inf"}, {kActivationOverflow}),
           .site = [](const Variable& x, const Now& now) {
@@ -55,7 +55,7 @@ Plan own_softmax_without_maximum(const Spot& s) {
           }};
 }
 
-/// Query times key without 1 / sqrt(d) before it, in the marked sample's range.
+/// Query times key without the factor 1 / sqrt(d); the marked sample makes the product overflow.
 Plan own_attention_logits(const Spot& s) {
   Card card = at_site(s, "matmul", "forward", {"inf", "-inf", "nan"}, {kAttentionLogitOverflow}, kPromote);
   card.place->module += ".attention";

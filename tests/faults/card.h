@@ -11,26 +11,26 @@ namespace binade::faults {
 
 using amp::CauseClass;
 
-/// Where a planted fault first shows: what a right diagnosis says.
+/// Where a planted fault first has an effect: the place that a right diagnosis reports.
 struct Place {
   std::string module{}, op{}, direction{};
 };
 
-/// The truth about a planted fault, stated before anything is run.
+/// The ground truth about a planted fault, fixed before the run.
 struct Card {
-  bool incident = true;                  ///< false: nothing is wrong, or the loss scaler alone answers it
-  std::optional<Place> place{};          ///< left out if no op is to blame
-  std::vector<std::string> values{};     ///< what may be found there: "inf", "-inf", "nan"; empty: not judged
-  std::optional<std::int64_t> sample{};  ///< row of the step's whole batch
-  bool judge_sample = true;              ///< whether `sample` (or its absence) is part of the truth
-  std::string parameter{};               ///< path, where a parameter, a moment or a buffer is meant
-  std::vector<CauseClass> causes{};      ///< right answers; the first stands in the confusion matrix
-  /// A run that does the right thing goes on and ends as an unharmed one does.
+  bool incident = true;                  ///< false: there is no fault, or the loss scaler alone handles it
+  std::optional<Place> place{};          ///< none if no op is to blame
+  std::vector<std::string> values{};     ///< values accepted there: "inf", "-inf", "nan"; empty: not judged
+  std::optional<std::int64_t> sample{};  ///< row in the step's batch (all micro-batches)
+  bool judge_sample = true;              ///< whether `sample` (or its absence) is judged
+  std::string parameter{};               ///< path of the parameter or buffer to blame, if any
+  std::vector<CauseClass> causes{};      ///< accepted causes; the confusion matrix shows the first
+  /// Whether a run with the right remedy completes with the final loss of a run without the fault.
   bool recoverable = true;
-  std::vector<std::string> remedies{};  ///< right actions, as report.json names them
+  std::vector<std::string> remedies{};  ///< accepted remedies, as report.json names them
 };
 
-/// Remedies by what they answer.
+/// Sets of accepted remedies.
 inline const std::vector<std::string> kLeaveOut = {"quarantine-sample", "skip-batch"};
 inline const std::vector<std::string> kSkip = {"skip-batch"};
 inline const std::vector<std::string> kPromote = {"promote-op"};

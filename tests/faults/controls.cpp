@@ -1,4 +1,4 @@
-// What looks like a fault and is none: nothing may be reported, and nothing lost.
+// Programs that look faulty but are not: there must be no report, and no sample or step may be lost.
 #include "tests/faults/plan.h"
 #include "tests/faults/user_ops.h"
 
@@ -79,7 +79,7 @@ Plan bce_of_certain_logits(const Spot&) {
   });
 }
 
-/// Large, but f16 holds it.
+/// Values near the maximum of f16, but within it.
 Plan large_in_range_activations(const Spot&) {
   return legal_site([](const Variable& x, const Now& now) {
     const Variable bounded = cast(tanh(x) * marks(now, x, 6e4, 1), DType::f16);
@@ -87,7 +87,7 @@ Plan large_in_range_activations(const Spot&) {
   });
 }
 
-/// Of data that differ from the unharmed run's, so that the losses differ too.
+/// A card without an incident. The data differ from those of the control run, so the final losses are not compared.
 Card quiet() { return {.incident = false, .recoverable = false}; }
 
 /// A batch whose loss is far larger than usual: gradients are large and finite.

@@ -1,4 +1,4 @@
-// Values of the batch that are not finite.
+// Batches with values that are not finite.
 #include "tests/faults/plan.h"
 
 namespace binade::faults {
@@ -17,7 +17,7 @@ Card bad_input(const Spot& s, std::string module, std::string op, std::vector<st
           .remedies = kLeaveOut};
 }
 
-/// The first layer reads the pixels.
+/// A bad value in the input: the first layer reads it.
 Card bad_pixel(const Spot& s, std::string value) {
   const Product& first = products_of(s.model)[0];
   return bad_input(s, first.path, first.op, {std::move(value)});
@@ -47,7 +47,7 @@ Plan target(const Spot& s, float value, const char* name) {
 Plan nan_target(const Spot& s) { return target(s, kNan, "nan"); }
 Plan infinite_target(const Spot& s) { return target(s, kInfinity, "inf"); }
 
-/// A weight per sample, read from a table with a hole.
+/// A NaN among the per-sample weights of the loss.
 Plan nan_sample_weight(const Spot& s) {
   return {.card = bad_input(s, "", "mul", {"nan"}),
           .loss = [](const Variable& loss, const Variable& logits, const Batch&, const Now& now) {
@@ -56,7 +56,7 @@ Plan nan_sample_weight(const Spot& s) {
           }};
 }
 
-/// A second input that joins in the middle of the model.
+/// A NaN in a second input, which enters between two layers.
 Plan nan_side_input(const Spot& s) {
   return {.card = bad_input(s, s.site_path(), "add", {"nan"}),
           .site = [](const Variable& x, const Now& now) { return x + marks(now, x, kNan, 0); }};

@@ -6,8 +6,7 @@
 
 #include "tests/faults/table.h"
 
-// What the diagnosis must achieve over planted faults. The whole set runs with BINADE_FAULT_CASES=500 (./dev test
-// --full).
+// Floors for the diagnosis of planted faults. BINADE_FAULT_CASES sets the number of cases; ./dev test --full runs 500.
 namespace binade::faults {
 namespace {
 
@@ -37,7 +36,7 @@ void expect_floors(std::uint64_t seed) {
 
 TEST(Faults, AreAttributedAtAFixedSeed) { expect_floors(kFixedSeed); }
 
-TEST(Faults, AreAttributedAtASeedThatNobodyChose) {
+TEST(Faults, AreAttributedAtARandomSeed) {
   const std::uint64_t seed = std::random_device{}();
   RecordProperty("seed", std::to_string(seed));
   std::printf("seed %llu: build/tests/faults/faults --seed %llu --cases %lld repeats it\n",
@@ -46,14 +45,14 @@ TEST(Faults, AreAttributedAtASeedThatNobodyChose) {
   expect_floors(seed);
 }
 
-TEST(Faults, HaveNamesOfTheirOwnAndFortyFamiliesAtLeast) {
+TEST(Faults, HaveAtLeastFortyFamiliesWithDistinctNames) {
   std::set<std::string> names;
   for (const Family& family : all_families()) names.insert(family.name);
   EXPECT_EQ(names.size(), all_families().size());
   EXPECT_GE(names.size(), 40u);
 }
 
-TEST(Faults, ACaseIsTheSameWhereverItIsAskedFor) {
+TEST(Faults, ACaseDoesNotDependOnWhichFamiliesAreDrawn) {
   const std::vector<Family> families = all_families();
   const auto count = static_cast<std::int64_t>(families.size());
   const std::vector<Case> all = draw_cases(families, 7, 2 * count), one = draw_cases(families, 7, 2, "nan-target");

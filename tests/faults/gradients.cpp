@@ -11,12 +11,12 @@ const char* loss_op_of(ModelKind kind) { return kind == ModelKind::kUNet ? "bce_
 
 Card ordinary() { return {.incident = false}; }
 
-/// A healthy model that begins at 2^32: the scaler finds its way, and nobody is alarmed.
+/// A healthy model with an initial scale of 2^32: the scaler lowers it, and there is no incident.
 Plan scale_too_large_at_first(const Spot&) {
   return {.card = ordinary(), .loss_scale = amp::LossScaleOptions::dynamic(0x1p32)};
 }
 
-/// An overflow that a fused backward turned into NaN is the scale's business all the same.
+/// An overflow that a fused backward turns into NaN: still a matter for the scaler, no incident.
 Plan fused_backward_overflow(const Spot&) {
   return {.card = ordinary(),
           .site = [](const Variable& x, const Now&) { return apply_one<FusedBackward>({.limit = 1e2}, {x}); }};
@@ -32,7 +32,7 @@ Plan static_scale_too_large(const Spot& s) {
           .loss_scale = amp::LossScaleOptions::fixed(0x1p34)};
 }
 
-/// A loss term a billion times too large, with nothing to scale it down.
+/// A loss 1e10 times too large, with loss scaling off.
 Plan loss_too_large_without_a_scale(const Spot& s) {
   return {.card = {.place = Place{"loss", loss_op_of(s.model), "backward"},
                    .values = {"inf", "-inf"},
@@ -44,7 +44,7 @@ Plan loss_too_large_without_a_scale(const Spot& s) {
           .loss_scale = amp::LossScaleOptions::off()};
 }
 
-/// A loop that multiplies the gradient by ten, fifty times; forward passes 0 through it.
+/// A loop that multiplies by ten, fifty times: the value stays 0, the gradient overflows.
 Plan recurrence_without_clipping(const Spot& s) {
   return {.card = at_site(s, "mul_scalar", "backward", {"inf", "-inf"}, {kGradientExplosion}),
           .site = [](const Variable& x, const Now& now) {
@@ -54,7 +54,7 @@ Plan recurrence_without_clipping(const Spot& s) {
           }};
 }
 
-/// In every attempt at the step, whatever the batch.
+/// The drill applies to every attempt at the step, so leaving out samples does not help.
 Plan learning_rate_too_large(const Spot& s) {
   return {.card = {.place = Place{"", "", "optimizer"},
                    .causes = {kGradientExplosion},
@@ -63,7 +63,7 @@ Plan learning_rate_too_large(const Spot& s) {
           .inject = {fmt::format("lr@step={},factor=1e48", s.step)}};
 }
 
-/// An infinity that no op made, in every attempt, whatever the batch.
+/// The drill puts an infinity that no op made into a gradient, in every attempt at the step.
 Plan infinite_gradient_drill(const Spot& s) {
   const std::string parameter = std::string(s.product().path) + ".weight";
   return {.card = {.place = Place{"", "", "backward"},

@@ -1,4 +1,4 @@
-// What does not happen again when the step is run again.
+// Faults that do not recur when the step is run again.
 #include "tests/faults/plan.h"
 #include "tests/faults/user_ops.h"
 
@@ -22,7 +22,7 @@ Plan flipped_bit_in_a_gradient(const Spot&) {
           }};
 }
 
-/// A closure that reads something it should not: another result each time.
+/// A closure with a data race: its result differs in the replay.
 Plan race_in_the_closure(const Spot&) {
   return {.card = not_reproducible(), .loss = [](const Variable& loss, const Variable&, const Batch&, const Now& now) {
             return loss * (now.runs == 1 ? std::numeric_limits<double>::quiet_NaN() : 1);
@@ -34,7 +34,7 @@ Plan infinite_gradient_once_drill(const Spot& s) {
           .inject = {fmt::format("inf-grad@step={},param={},once=1", s.step, s.product().path)}};
 }
 
-/// A defect nobody knows of, the same every time: not hardware.
+/// A defect in a user's op that recurs in every replay: not the hardware.
 Plan defect_in_a_users_op(const Spot& s) {
   return {.card = at_site(s, "defect", "forward", {"nan"}, {kNotProven}),
           .site = [](const Variable& x, const Now& now) { return apply_one<Defect>({.forward_row = now.row}, {x}); }};

@@ -1,4 +1,4 @@
-// Losses at their poles: in the closure, outside of every module.
+// Losses at their singularities, in the closure and so outside of every module.
 #include "tests/faults/plan.h"
 #include "tests/faults/user_ops.h"
 
@@ -10,7 +10,7 @@ using enum CauseClass;
 const std::vector<ModelKind> kUNetOnly = {ModelKind::kUNet};
 const std::vector<ModelKind> kClassifiers = {ModelKind::kMlp, ModelKind::kGpt};
 
-/// A term beside the loss.
+/// Adds a small multiple of `extra` to the loss.
 template <class F>
 Plan term(Card card, F&& extra) {
   return {.card = std::move(card),
@@ -18,7 +18,7 @@ Plan term(Card card, F&& extra) {
                                                    const Now& now) { return loss + 0.05 * extra(logits, b, now); }};
 }
 
-/// Sure of the wrong answer: the sigmoid is 1 where the target is 0.
+/// Cross-entropy of a sigmoid that has rounded to 1 where the target is 0: log(0).
 Plan bce_after_sigmoid(const Spot& s) {
   Card card = in_closure(s, "bce", "forward", {"inf"}, {kLossFunctionSingularity});
   card.place->module = "loss";
@@ -35,7 +35,7 @@ Plan own_bce(const Spot& s) {
               });
 }
 
-/// Nothing predicted, nothing there, no smoothing.
+/// Dice without smoothing, where prediction and target are empty: 0 / 0.
 Plan dice_of_an_empty_class(const Spot& s) {
   Card card = in_closure(s, "dice", "forward", {"nan"}, {kLossFunctionSingularity});
   card.place->module = "loss";
@@ -61,7 +61,7 @@ Plan weights_that_add_up_to_zero(const Spot& s) {
                              }));
 }
 
-/// Every sample's loss divided by its own count of tokens, which is 0 for one that is all padding.
+/// Each sample's loss divided by its count of tokens, which is 0 for a sample of padding only.
 Plan sample_without_tokens(const Spot& s) {
   return term(in_closure(s, "div", "forward", {"nan"}, {kArithmeticSingularity}),
               [](const Variable& logits, const Batch&, const Now& now) {
@@ -71,7 +71,7 @@ Plan sample_without_tokens(const Spot& s) {
               });
 }
 
-/// A head that takes the log of a probability that is 0, from the marked batch on; where() hides the value.
+/// An auxiliary log of a probability that is 0 from the marked batch on; where() hides the value, not its gradient.
 Plan auxiliary_log_every_step(const Spot& s) {
   Card card = in_closure(s, "log", "backward", {"nan"}, {kArithmeticSingularity});
   card.judge_sample = false;
@@ -94,7 +94,7 @@ Plan focal_gradient_at_one(const Spot& s) {
               });
 }
 
-/// sum t log(softmax): 0 * -inf where the target is 0 and the softmax underflows.
+/// sum(t log(softmax)): 0 * -inf where the target is 0 and the softmax underflows.
 Plan log_of_softmax_as_loss(const Spot& s) {
   return term(in_closure(s, "log", "forward", {"-inf"}, {kArithmeticSingularity}),
               [](const Variable& logits, const Batch&, const Now& now) {
@@ -111,7 +111,7 @@ Plan divergence_from_a_target_of_zero(const Spot& s) {
               });
 }
 
-/// (r - mean) / std where every reward is the same.
+/// (r - mean) / std where all rewards are equal: 0 / 0.
 Plan advantages_without_spread(const Spot& s) {
   return of_whole_batch(term(in_closure(s, "div", "forward", {"nan"}, {kArithmeticSingularity}),
                              [](const Variable& logits, const Batch&, const Now& now) {

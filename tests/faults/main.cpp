@@ -1,4 +1,4 @@
-// Plants faults in small models and judges what the diagnosis says about them.
+// Plants faults in small models and compares the diagnosis with the ground truth (docs/faults.md).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>

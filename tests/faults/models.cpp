@@ -49,7 +49,7 @@ struct SmallMlp final : Model {
   Variable loss(const Variable& logits, const Tensor& y) const override { return nn::cross_entropy(logits, y); }
 };
 
-/// tokens (B, 12) -> logits (B, 12, 32): blocks of the example transformer.
+/// tokens (B, 12) -> logits (B, 12, 32): transformer blocks as in examples/gpt.
 struct SmallGpt final : Model {
   nn::Embedding tokens{{.count = kVocabulary, .dim = kDim}}, positions{{.count = kTokens, .dim = kDim}};
   nn::ModuleList<examples::GptBlock> blocks;
@@ -78,7 +78,7 @@ struct SmallGpt final : Model {
   Variable loss(const Variable& logits, const Tensor& y) const override { return nn::cross_entropy(logits, y); }
 };
 
-/// images (B, 16, 16, 1) -> logits (B, 16, 16, 1): parts of the example U-Net.
+/// images (B, 16, 16, 1) -> logits (B, 16, 16, 1): stages of a U-Net as in examples/unet.
 struct SmallUNet final : Model {
   nn::ModuleList<examples::DoubleConv> encoder;
   examples::DoubleConv middle{2 * kBase, 4 * kBase};
@@ -111,7 +111,7 @@ RandomStream stream_of(std::uint64_t seed, std::int64_t id) {
   return {seed, RngPurpose::kData, static_cast<std::uint64_t>(id), 0, 0};
 }
 
-/// The class is the largest of eight sums of two features each.
+/// The class is the index of the largest of eight sums, of two features each.
 void fill_mlp(const RandomStream& random, std::int64_t row, Batch& b) {
   float* x = b.x.mutable_data<float>() + row * kFeatures;
   for (std::int64_t i = 0; i < kFeatures; ++i) x[i] = static_cast<float>(random.normal(static_cast<std::uint64_t>(i)));
@@ -121,7 +121,7 @@ void fill_mlp(const RandomStream& random, std::int64_t row, Batch& b) {
   b.y.mutable_data<std::int64_t>()[row] = best;
 }
 
-/// Each token is the one before plus a stride that the sample draws.
+/// Each token is the previous one plus a stride that is random per sample.
 void fill_gpt(const RandomStream& random, std::int64_t row, Batch& b) {
   const std::int64_t start = static_cast<std::int64_t>(random.below(0, kVocabulary));
   const std::int64_t stride = 1 + static_cast<std::int64_t>(random.below(1, 3));

@@ -11,7 +11,7 @@ namespace binade::faults {
 
 using Batch = lab::PairBatch;
 
-/// A place in a model where a user's own code runs; hands its input on where there is none.
+/// A place in a model for user code; the identity without any.
 struct Site : nn::Module {
   std::function<Variable(const Variable&)> code;
   void visit(nn::Visitor&) override {}
@@ -28,10 +28,10 @@ class Model : public nn::Module {
   nn::ModuleList<Site> extra;
 };
 
-/// `composed`: attention as matmul, softmax, matmul.
+/// `composed`: attention as matmul, softmax and matmul instead of the fused op.
 std::unique_ptr<Model> make_model(ModelKind kind, bool composed);
 
-/// Samples `ids` of the task that a model of that kind learns.
+/// Samples `ids` of the task for models of that kind.
 Batch make_batch(ModelKind kind, std::uint64_t seed, std::span<const std::int64_t> ids);
 
 }  // namespace binade::faults

@@ -1,4 +1,4 @@
-// Norms over values without spread, eps being gone.
+// Norms of constant values, with eps = 0.
 #include "tests/faults/plan.h"
 #include "tests/faults/user_ops.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using enum CauseClass;
 
-/// `norm` of the site's input, which is 0 in the marked sample.
+/// `norm` in the site, of a value that is 0 throughout the marked sample.
 template <class F>
 Plan over_a_constant(const Spot& s, const char* op, F&& norm) {
   return {.card = at_site(s, op, "forward", {"nan"}, {kNormalizationSingularity}),

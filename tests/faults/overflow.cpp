@@ -10,7 +10,7 @@ namespace {
 
 using enum CauseClass;
 
-/// `factor` on the diagonal.
+/// A diagonal matrix: `factor` times the identity.
 Tensor diagonal(std::int64_t width, double factor) {
   Tensor w = Tensor::zeros({width, width});
   for (std::int64_t i = 0; i < width; ++i) w.mutable_data<float>()[i * width + i] = static_cast<float>(factor);
@@ -30,7 +30,7 @@ void scale_weight_of(Model& model, const std::string& path, double wanted) {
     if (name == path + ".weight") scale_largest_to(*parameter, wanted);
 }
 
-/// A product whose result f16 cannot hold, taken back to size behind it: f32 gives what the healthy run has.
+/// A product that overflows f16 and is scaled back after it: computed in f32, the values are those of the control run.
 Plan product_beyond_half(const Spot& s) {
   return {.card = at_site(s, "linear", "forward", {"inf", "-inf"}, {kActivationOverflow}, kPromote),
           .site = [](const Variable& x, const Now& now) {
@@ -47,7 +47,7 @@ Plan cube_in_half(const Spot& s) {
           }};
 }
 
-/// The residual stream multiplied by a gain that has grown too large.
+/// The residual stream in f16, multiplied by a gain that makes it overflow.
 Plan growing_gain(const Spot& s) {
   return of_whole_batch({.card = at_site(s, "mul_scalar", "forward", {"inf", "-inf"}, {kActivationOverflow}),
                          .site =
@@ -78,8 +78,8 @@ Plan dice_held_in_half(const Spot& s) {
   return of_whole_batch(std::move(plan), {"promote-op", "skip-batch"});
 }
 
-/// One layer's weights too large in one step, as its ops read them; a norm behind it makes the result what it was. (A
-/// batch norm would remember the spread it saw.)
+/// For one step, the ops of one layer read its weights scaled by 2e5; the norm after it removes the factor, so f32
+/// helps. (Not with a batch norm, whose running variance would keep it.)
 Plan layer_scaled_for_a_step(const Spot& s) {
   const double factor = 2e5;
   return {.card = {.place = Place{s.product().path, s.product().op, "forward"},
@@ -100,7 +100,7 @@ Plan exploding_initialization(const Spot& s) {
           .initialize = [path = std::string(s.product().path)](Model& m) { scale_weight_of(m, path, 6e4); }};
 }
 
-/// Beyond f32 itself: no precision helps.
+/// A product beyond the range of f32: no precision helps.
 Plan product_beyond_single(const Spot& s) {
   return {.card = at_site(s, "matmul", "forward", {"inf", "-inf", "nan"}, {kActivationOverflow}),
           .site = [](const Variable& x, const Now& now) {
@@ -110,7 +110,7 @@ Plan product_beyond_single(const Spot& s) {
           }};
 }
 
-/// A sample whose values are finite, but not in f16.
+/// An input that is finite in f32 and overflows in f16.
 Plan sample_beyond_half(const Spot& s) {
   const std::string first = products_of(s.model)[0].path;
   Card card{.place = Place{first, "cast", "input"},

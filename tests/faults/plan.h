@@ -11,30 +11,30 @@
 
 namespace binade::faults {
 
-/// What user code can tell about the batch it is run on.
+/// What planted code knows about the micro-batch that it runs on.
 struct Now {
-  std::int64_t rows = 0;      ///< of this micro-batch
-  std::int64_t row = -1;      ///< of the marked sample in it; -1: it is not here
-  bool marked_batch = false;  ///< it holds samples of the marked step's batch, though perhaps not the marked one
-  bool reached = false;       ///< the marked batch is here or was before
-  std::int64_t runs = 0;      ///< times that the closure ran on the marked sample, this run among them
+  std::int64_t rows = 0;      ///< in this micro-batch
+  std::int64_t row = -1;      ///< of the marked sample in this micro-batch; -1: not in it
+  bool marked_batch = false;  ///< this micro-batch is part of the batch with the marked sample
+  bool reached = false;       ///< the batch with the marked sample is this one or an earlier one
+  std::int64_t runs = 0;      ///< number of closure runs on the marked sample so far, with this one
 
   bool here() const { return row >= 0; }
 };
 
-/// What a family plants at a spot. Code that is left out is that of a healthy program.
+/// What a family plants at a spot. Members without a value leave the program healthy.
 struct Plan {
   Card card{};
-  /// When `site` and `loss` run: where the marked sample is, in the whole batch that it belongs to, or from there on.
+  /// When `site` and `loss` run: in micro-batches with the marked sample, in its whole batch, or from that batch on.
   enum class Strikes : std::uint8_t { kSample, kBatch, kAlways } strikes = Strikes::kSample;
-  std::function<Variable(const Variable& x, const Now&)> site{};  ///< user code between two layers
-  /// User code in the closure.
+  std::function<Variable(const Variable& x, const Now&)> site{};  ///< code between two layers
+  /// Code in the closure.
   std::function<Variable(const Variable& loss, const Variable& logits, const Batch&, const Now&)> loss{};
-  std::function<void(Batch&, const Now&)> data{};  ///< what the data set gives for the batch with the marked sample
-  /// Once, before the marked step.
+  std::function<void(Batch&, const Now&)> data{};  ///< changes the batch with the marked sample as it is read
+  /// Runs once, before the marked step.
   std::function<void(Model&, optim::Optimizer&, amp::Trainer&)> state{};
-  std::function<void(Model&)> initialize{};  ///< before the first step
-  std::vector<std::string> inject{};         ///< fire drills
+  std::function<void(Model&)> initialize{};  ///< runs before the first step
+  std::vector<std::string> inject{};         ///< fire drills, as for --inject
   std::optional<amp::LossScaleOptions> loss_scale{};
   double adam_eps = 1e-8;
   bool composed = false;  ///< attention as separate ops
@@ -43,7 +43,7 @@ struct Plan {
 /// One kind of fault: where it can be planted, and how.
 struct Family {
   const char* name{};
-  const char* theme{};  ///< the file that contains it
+  const char* theme{};  ///< the file of tests/faults that contains it
   Plan (*plant)(const Spot&);
   std::vector<ModelKind> models{ModelKind::kMlp, ModelKind::kGpt, ModelKind::kUNet};
   std::vector<std::string> precisions{"fp32", "bf16", "fp16"};
@@ -64,10 +64,10 @@ std::vector<Family> data_faults();
 std::vector<Family> state_faults();
 std::vector<Family> hardware_faults();
 std::vector<Family> controls();
-/// All of them.
+/// The families of all themes.
 std::vector<Family> all_families();
 
-/// A card for an op in the spot's site that goes wrong in the marked sample alone.
+/// A card for an op in the spot's site that fails in the marked sample only.
 inline Card at_site(const Spot& spot, std::string op, std::string direction, std::vector<std::string> values,
                     std::vector<CauseClass> causes, const std::vector<std::string>& remedies = kLeaveOut) {
   return {.place = Place{spot.site_path(), std::move(op), std::move(direction)},
@@ -76,14 +76,14 @@ inline Card at_site(const Spot& spot, std::string op, std::string direction, std
           .causes = std::move(causes),
           .remedies = remedies};
 }
-/// The same for an op in the closure, outside of every module.
+/// A card for an op in the closure, outside of every module.
 inline Card in_closure(const Spot& spot, std::string op, std::string direction, std::vector<std::string> values,
                        std::vector<CauseClass> causes) {
   Card card = at_site(spot, std::move(op), std::move(direction), std::move(values), std::move(causes));
   card.place->module = "";
   return card;
 }
-/// The same plan where every sample of the batch is concerned.
+/// `plan`, with the fault in every sample of the batch.
 inline Plan of_whole_batch(Plan plan, const std::vector<std::string>& remedies = kSkip) {
   plan.card.sample.reset();
   plan.card.remedies = remedies;
@@ -91,17 +91,17 @@ inline Plan of_whole_batch(Plan plan, const std::vector<std::string>& remedies =
   return plan;
 }
 
-/// (rows, 1, …) of x's rank: `here` for the marked sample, `elsewhere` for the others.
+/// A factor per row, (rows, 1, …) with x's rank: `here` for the marked sample, `elsewhere` for the others.
 Variable marks(const Now& now, const Variable& x, double here, double elsewhere);
-/// A number per sample, (rows).
+/// The same with shape (rows).
 Variable per_sample(const Now& now, double here, double elsewhere);
-/// The marked row of a batch's tensor, to be overwritten.
+/// The elements of the marked row of a batch's tensor, for writing.
 std::span<float> marked_row(Tensor& tensor, const Now& now);
 /// v in the shape of x.
 inline Variable reshape_like(const Variable& v, const Variable& x) {
   return reshape(v, {x.shape().dims().begin(), x.shape().dims().end()});
 }
-/// x^2 + 1 in f32, times marks: positive everywhere, but 0 (or what `here` makes of it) in the marked sample.
+/// (x^2 + 1) * marks(here, 1): positive, but in the marked sample multiplied by `here` (usually 0).
 inline Variable positive_but(const Now& now, const Variable& x, double here) {
   return (square(x) + 1.0) * marks(now, x, here, 1);
 }

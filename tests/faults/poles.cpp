@@ -1,4 +1,4 @@
-// Arithmetic at its poles, in user code between two layers. Everything is finite but in the marked sample.
+// Arithmetic at its singularities, in user code between two layers. Only the marked sample gives non-finite values.
 #include "tests/faults/plan.h"
 #include "tests/faults/user_ops.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using enum CauseClass;
 
-/// A pole in the site: what is added to x there.
+/// The site adds a small multiple of `term` to x.
 template <class F>
 Plan pole(Card card, F&& term) {
   return {.card = std::move(card), .site = [term = std::forward<F>(term)](const Variable& x, const Now& now) {
@@ -69,7 +69,7 @@ Plan gradient_of_a_root_at_zero(const Spot& s) {
               [](const Variable& x, const Now& now) { return pow(positive_but(now, x, 0), 1.0 / 3); });
 }
 
-/// where() hides the bad value, not its gradient: 0 * inf.
+/// where() hides the bad value, but its gradient is 0 * inf.
 Plan where_hides_the_value_only(const Spot& s) {
   return pole(at_site(s, "sqrt", "backward", {"nan"}, {kArithmeticSingularity}), [](const Variable& x, const Now& now) {
     const Variable v = positive_but(now, x, 0);
@@ -96,7 +96,7 @@ Plan min_max_scaling_of_a_constant(const Spot& s) {
               });
 }
 
-/// The softmax underflows to 0, its log does not exist.
+/// The softmax underflows to 0, and its log is -inf.
 Plan log_of_softmax(const Spot& s) {
   return pole(at_site(s, "log", "forward", {"-inf"}, {kArithmeticSingularity}), [](const Variable& x, const Now& now) {
     std::vector<float> ramp(static_cast<std::size_t>(x.shape().cols()));
@@ -128,7 +128,7 @@ Plan pole_of_a_users_op(const Spot& s) {
               });
 }
 
-/// E[x^2] - E[x]^2 of a constant far from 0 is 0 where the spread should be.
+/// The variance as E[x^2] - E[x]^2, which cancels to 0 for a mean far from 0.
 Plan one_pass_variance(const Spot& s) {
   return pole(at_site(s, "pow", "forward", {"inf"}, {kNormalizationSingularity, kArithmeticSingularity}),
               [](const Variable& x, const Now& now) {

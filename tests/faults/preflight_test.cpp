@@ -5,7 +5,7 @@
 
 #include "tests/faults/run.h"
 
-// The pre-flight on the same programs: the batch that will go wrong is the first one.
+// The pre-flight check of the programs of faults_test; its first batch is the one with the marked sample.
 namespace binade::faults {
 namespace {
 
@@ -15,7 +15,8 @@ using amp::PreflightReport;
 constexpr std::uint64_t kSeed = 20261122;
 constexpr std::int64_t kRounds = 4;
 
-/// Whether the fault lies in the program, its settings or its data, and not in something that strikes later.
+/// Whether the fault lies in the program, its settings or its data, where a pre-flight can see it, and not in an event
+/// during training.
 bool visible(const Family& family, const Plan& plan) {
   const std::string_view theme = family.theme;
   const bool in_program = theme != "hardware" && theme != "state" && theme != "gradients";
@@ -25,18 +26,18 @@ bool visible(const Family& family, const Plan& plan) {
 bool at_place(const PreflightFinding& f, const Card& card) {
   if (card.place->direction == "optimizer") return f.rule == "optimizer-eps";
   const bool module = f.module == card.place->module || std::ranges::count(f.also, card.place->module) > 0;
-  // The op that reads a batch first may be the cast that the policy puts before the one that the card names.
+  // The first op to read a batch may be the cast that the policy inserts before the op that the card names.
   const bool input = card.place->direction == "input" && f.rule == "bad-input";
   return module && (input || f.op == card.place->op);
 }
 
-std::string told(const PreflightReport& report) {
+std::string findings_of(const PreflightReport& report) {
   std::ostringstream text;
   for (const PreflightFinding& f : report.findings) text << "  " << f << '\n';
   return text.str();
 }
 
-TEST(PreflightOfFaults, FindsThemWhereTheyWillStrike) {
+TEST(PreflightOfFaults, FindsTheirPlaces) {
   const std::vector<Family> families = all_families();
   std::int64_t planted = 0, found = 0, findings = 0, right = 0;
   std::string missed;
@@ -51,7 +52,8 @@ TEST(PreflightOfFaults, FindsThemWhereTheyWillStrike) {
     findings += static_cast<std::int64_t>(report.findings.size());
     if (hits != 1 || report.findings.size() != 1)
       missed += fmt::format("{} {} ({} of {} in {}):\n{}", c.family->name, c.spot.to_string(), hits,
-                            report.findings.size(), plan.card.place->module + "/" + plan.card.place->op, told(report));
+                            report.findings.size(), plan.card.place->module + "/" + plan.card.place->op,
+                            findings_of(report));
   }
   const double recall = static_cast<double>(found) / static_cast<double>(planted),
                precision = static_cast<double>(right) / static_cast<double>(std::max<std::int64_t>(findings, 1));
@@ -60,14 +62,14 @@ TEST(PreflightOfFaults, FindsThemWhereTheyWillStrike) {
   EXPECT_GE(precision, 0.8) << missed;
 }
 
-TEST(PreflightOfFaults, IsSilentAboutWhatOnlyLooksLikeOne) {
+TEST(PreflightOfFaults, HasNoFindingsInControls) {
   const std::vector<Family> families = controls();
   for (const Case& c : draw_cases(families, kSeed, kRounds * static_cast<std::int64_t>(families.size()))) {
     const std::string name = c.family->name;
-    // These two are sound, and worth being told: a row of zeros out of attention, a value next to the end of f16.
+    // For these two a finding is right: a row of zeros out of an attention, a value close to the maximum of f16.
     if (name == "control-row-masked-in-built-in-attention" || name == "control-large-in-range-activations") continue;
     const PreflightReport report = preflight(c.spot, c.family->plant(c.spot));
-    EXPECT_TRUE(report.findings.empty()) << name << " " << c.spot.to_string() << "\n" << told(report);
+    EXPECT_TRUE(report.findings.empty()) << name << " " << c.spot.to_string() << "\n" << findings_of(report);
   }
 }
 

@@ -14,8 +14,8 @@ namespace binade::faults {
 namespace {
 
 constexpr std::int64_t kCheckpointEvery = 3;
-constexpr std::int64_t kHeldOut = 1'000'000;  // samples that training never sees begin here
-constexpr std::int64_t kRunSeeds = 3;         // few, so that controls are shared
+constexpr std::int64_t kHeldOut = 1'000'000;  // first id of the held-out samples
+constexpr std::int64_t kRunSeeds = 3;         // few, so that cases share control runs
 
 Spot draw_spot(const Family& family, const RandomStream& random) {
   const auto below = [&](std::uint64_t i, std::size_t n) { return static_cast<std::size_t>(random.below(i, n)); };
@@ -44,7 +44,7 @@ Now look(const Spot& spot, const io::BatchOrigin& origin) {
   return now;
 }
 
-/// A program with the plan's code in it.
+/// A training program with the plan's fault.
 class Program {
  public:
   Program(const Spot& spot, const Plan& plan)
@@ -61,7 +61,7 @@ class Program {
       };
   }
 
-  /// Of the micro-batch that holds the marked sample.
+  /// On the micro-batch with the marked sample.
   amp::PreflightReport preflight() {
     if (plan_.state) plan_.state(*model_, optimizer_, trainer_);
     io::BatchOrigin origin;
@@ -122,7 +122,7 @@ class Program {
             .prefetch = 0};
   }
 
-  /// A checkpoint every few steps, as a run writes them, unless something in it is not finite.
+  /// Keeps a recovery point every few steps, as a run's checkpoints do, if all its values are finite.
   void remember() {
     if (trainer_.steps() % kCheckpointEvery != 0 || (!points_.empty() && points_.back().step >= trainer_.steps()))
       return;
@@ -190,7 +190,7 @@ std::vector<Case> draw_cases(const std::vector<Family>& families, std::uint64_t 
   std::vector<Case> cases;
   for (std::int64_t i = 0; i < count && !chosen.empty(); ++i) {
     const Family& family = *chosen[static_cast<std::size_t>(i) % chosen.size()];
-    // Keyed by the family's name: asking for one family draws the cases that it has among all of them.
+    // The random stream is keyed by the family's name, so a family has the same cases alone as among all.
     const std::uint32_t key = crc32c(family.name, std::strlen(family.name));
     const std::uint64_t turn = static_cast<std::uint64_t>(i) / chosen.size();
     cases.push_back({&family, draw_spot(family, {seed, RngPurpose::kSampling, turn, 0, 2 * (key / 2)})});

@@ -15,25 +15,25 @@ struct Case {
   Spot spot{};
 };
 
-/// `count` cases drawn from `seed`, as many of each family as of every other; only those of families whose name holds
-/// `name`. A case depends on its number and the seed alone.
+/// Draws `count` cases from `seed`, spread evenly over the families whose name contains `name`. A case depends only on
+/// the seed, its family and its number within the family.
 std::vector<Case> draw_cases(const std::vector<Family>& families, std::uint64_t seed, std::int64_t count,
                              const std::string& name = "");
 
-/// What a training run with a fault in it came to.
+/// The outcome of a training run with a fault.
 struct Run {
   std::vector<amp::StepResult> attempts{};
   std::int64_t committed = 0;
-  std::string error{};    ///< the error that ended it early; empty: none
-  double final_loss = 0;  ///< mean over held-out samples after kSteps updates; NaN when it ended early
+  std::string error{};    ///< message of the error that ended it early; empty: none
+  double final_loss = 0;  ///< mean over held-out samples after kSteps updates; NaN if it ended early
   double seconds = 0;
 };
 Run train(const Spot& spot, const Plan& plan);
 
-/// What the pre-flight says of a program when its first batch is the one with the marked sample.
+/// The pre-flight report of a program whose first batch is the one with the marked sample.
 amp::PreflightReport preflight(const Spot& spot, const Plan& plan);
 
-/// Final losses of unharmed runs, made when first asked for.
+/// Final losses of runs without a fault, computed on first use.
 class Controls {
  public:
   double final_loss(const Spot& spot, const Plan& plan);
@@ -50,12 +50,12 @@ struct Score {
   bool incident = false;
   bool place = false, sample = false, cause = false;
   bool wrong_but_proven = false;
-  bool hash = true;  ///< the state after every aborted attempt is the one before it
+  bool hash = true;  ///< after every aborted attempt the state has the hash it had before
   std::int64_t replays = 0;
-  std::string found{};        ///< place, value and sample in words
-  std::string found_cause{};  ///< "" if there was no incident; the card's first cause if it is one of the card's
+  std::string found{};        ///< place, value and sample as text
+  std::string found_cause{};  ///< "" without an incident; any cause that the card accepts is given as its first
   bool recovered = false;
-  std::string remedy{};  ///< the first incident's; "stop" if the run ended early
+  std::string remedy{};  ///< of the first incident; "stop" if the run ended early
   bool right_remedy = false;
   double final_loss = 0, control_loss = 0, seconds = 0;
   std::string error{};

@@ -9,7 +9,8 @@
 namespace binade::faults {
 namespace {
 
-constexpr double kSameLoss = 0.01;  // a final loss this near to the control's counts as unharmed
+constexpr double kSameLoss =
+    0.01;  // relative difference from the control's final loss up to which a run counts as recovered
 
 template <class T>
 bool among(const std::vector<T>& list, const T& x) {
@@ -27,20 +28,20 @@ std::string in_words(const std::optional<amp::FirstBad>& bad) {
   return text + sample_text(bad->sample);
 }
 
-/// As report.json tells it.
+/// The remedy's name in report.json.
 std::string remedy_of(const amp::Incident& incident) {
   return nlohmann::json::parse(amp::report_json(incident))["remedy"]["action"];
 }
 
-/// Module, op and direction exact; where the card names a parameter, that one. An op that the card leaves open is not
-/// compared.
+/// Compares module, op and direction exactly, and the parameter if the card names one. An empty op in the card matches
+/// every op.
 bool same_place(const Card& card, const std::optional<amp::FirstBad>& bad) {
   if (!card.place) return true;
   if (!bad || bad->direction != card.place->direction) return false;
   if (!card.values.empty() && !among(card.values, bad->value)) return false;
   if (!card.parameter.empty() && bad->parameter != card.parameter) return false;
   if (card.place->op.empty()) return true;
-  // Under a 16-bit policy the layer's own cast is the first to read the batch; damage may show before an op reads it.
+  // Under a 16-bit policy the layer's cast reads the batch first; damaged state may be found before an op reads it.
   const bool same_op = bad->op == card.place->op || (bad->direction == "input" && bad->op == "cast") ||
                        (bad->direction == "state" && bad->op.empty());
   return same_op && bad->module == card.place->module;

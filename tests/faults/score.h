@@ -4,7 +4,7 @@
 
 namespace binade::faults {
 
-/// The card's place and sample.
+/// The card's place and sample as text.
 std::string in_words(const Card& card);
 
 /// Judges a run against the card of what was planted in it; `control`: the final loss of the unharmed run.

@@ -1,4 +1,4 @@
-// Weights, moments and buffers that were damaged before the step.
+// Weights, moments and buffers that are damaged before the step.
 #include "tests/faults/plan.h"
 
 namespace binade::faults {
@@ -56,7 +56,7 @@ Plan corrupt_embedding_row(const Spot& s) {
           }};
 }
 
-/// The top exponent bit of one weight: 0.1 becomes 3e37, which no 16-bit copy in f16 can hold.
+/// Flips the top exponent bit of one weight: 0.1 becomes 3e37, which overflows in its f16 copy.
 Plan flipped_bit_in_a_weight(const Spot& s) {
   const std::string parameter = std::string(s.product().path) + ".weight";
   return {.card = corrupted(s.product().path, s.product().op, parameter, {"inf", "-inf"}),
@@ -85,14 +85,14 @@ Plan nan_running_statistics(const Spot& s) {
           .inject = {fmt::format("nan-buffer@step={},path={},once=1", s.step, buffer)}};
 }
 
-/// Rows of the token table that no batch has looked up have moments of 0: 0 / (sqrt(0) + 0).
+/// Rows of the token table that no batch has looked up have moments of 0, and their update is 0 / (sqrt(0) + 0).
 Plan adam_without_eps(const Spot&) {
   return {.card = {.place = Place{"", "", "optimizer"},
                    .values = {},
                    .parameter = "tokens.weight",
                    .causes = {kOptimizerUnderflow},
                    .recoverable = false,
-                   .remedies = {"stop", "skip-batch"}},  // a batch that looks up every row would do
+                   .remedies = {"stop", "skip-batch"}},  // skipping works if the next batch looks up every row
           .adam_eps = 0};
 }
 

@@ -38,7 +38,7 @@ std::string confusion(const std::vector<Score>& scores) {
   return text;
 }
 
-/// What was wrong about it, if anything.
+/// What was wrong with the diagnosis, as text; empty: nothing.
 std::string complaint(const Score& s) {
   std::string text;
   const auto add = [&](bool bad, const char* what) { text += bad ? fmt::format(" {}", what) : ""; };
@@ -105,7 +105,7 @@ Json case_json(const Score& s) {
           {"error", s.error}};
 }
 
-/// Scores that share a family or a theme, in the order of their first.
+/// Scores grouped by family or theme, in the order in which these first appear.
 std::vector<std::pair<std::string, std::vector<Score>>> grouped(const std::vector<Score>& scores,
                                                                 std::string Score::*by) {
   std::vector<std::pair<std::string, std::vector<Score>>> groups;

@@ -2,7 +2,7 @@
 
 #include "binade.h"
 
-/// Ops as a user's own program may contain them.
+/// Ops that a user's program may define.
 namespace binade::faults {
 
 template <class F>
@@ -12,7 +12,7 @@ Tensor mapped(const Tensor& x, DType dtype, F&& f) {
   return Tensor::from(values, x.shape()).to(dtype);
 }
 
-/// y = x, gx = gy; but NaN in one row of either, as from a defect nobody knows of.
+/// y = x, gx = gy, but with NaN in one row: an op with an unknown defect.
 struct Defect {
   struct Params {
     std::int64_t forward_row = -1, backward_row = -1;
@@ -30,7 +30,7 @@ struct Defect {
   }
 };
 
-/// y = x; a gradient beyond `limit` becomes NaN, as in a fused kernel that subtracts two infinities.
+/// y = x; a gradient beyond `limit` becomes NaN, as when a fused kernel subtracts two infinities.
 struct FusedBackward {
   struct Params {
     double limit = 0;
@@ -46,7 +46,7 @@ struct FusedBackward {
   }
 };
 
-/// y = acos(x), gx = -gy / sqrt(1 - x^2): infinite at 1, and the contract says so.
+/// y = acos(x), gx = -gy / sqrt(1 - x^2), which is infinite at 1; its OpInfo declares the singularity.
 struct Acos {
   struct Params {};
   static constexpr OpInfo info{.name = "acos",
@@ -67,7 +67,7 @@ struct Acos {
   }
 };
 
-/// The sum of each sample, added up one by one in the input's own dtype: (rows, …) -> (rows).
+/// The sum of each sample, accumulated in the input's dtype: (rows, …) -> (rows).
 struct OwnSum {
   struct Params {};
   static constexpr OpInfo info{.name = "own_sum", .inputs = "x", .family = OpFamily::kReduction};
@@ -88,7 +88,7 @@ struct OwnSum {
   static float rounded(double x, DType dtype) { return static_cast<float>(Tensor::scalar(x, dtype).item()); }
 };
 
-/// Dice loss whose sums are stored in the input's own dtype: probabilities and targets of one shape -> a number.
+/// Dice loss whose sums are stored in the input's dtype: probabilities and targets of one shape -> a scalar.
 struct OwnDice {
   struct Params {};
   static constexpr OpInfo info{
@@ -116,7 +116,7 @@ struct OwnDice {
   }
 };
 
-/// y = (x - mean) / sqrt(var + eps) of each row, with an eps that is kept in f16.
+/// y = (x - mean) / sqrt(var + eps) of each row, with eps rounded to f16.
 struct OwnNorm {
   struct Params {
     double small = 1e-8;
@@ -140,7 +140,7 @@ struct OwnNorm {
   }
 };
 
-/// y = x; infinities in some elements where it strikes, as bits that flipped in memory.
+/// y = x, with infinities in every seventh element if `now`: as after bit flips in memory.
 struct Flipped {
   struct Params {
     bool now = false;

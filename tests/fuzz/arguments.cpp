@@ -76,7 +76,7 @@ double Arguments::value() {
 
 Tensor Arguments::made(const std::vector<std::int64_t>& extents, DType dtype) {
   Shape shape{std::span<const std::int64_t>(extents)};
-  if (shape.numel() == 0 && hostile(3)) {  // no element, and more rows than anybody can count
+  if (shape.numel() == 0 && hostile(3)) {  // a tensor without elements may have any number of rows
     constexpr std::int64_t kHuge[] = {1ll << 20, 1ll << 31, 1ll << 40, 1ll << 55};
     const int axis = static_cast<int>(draws_.below(static_cast<std::size_t>(shape.rank())));
     if (shape[axis] > 0) shape = shape.with_dim(axis, draws_.pick(kHuge));
@@ -102,7 +102,7 @@ Variable Arguments::handed(Tensor value) {
 Variable Arguments::tensor(std::vector<std::int64_t> extents) {
   if (hostile(60)) return {};
   if (!given_.empty() && hostile(12)) return draws_.pick(given_);
-  if (!given_.empty() && hostile(20)) {  // two tensors on the same memory
+  if (!given_.empty() && hostile(20)) {  // a tensor that shares memory with another
     const Tensor& other = draws_.pick(given_).value();
     if (other.rank() > 0 && other.dim(0) > 1 && (other.rank() > 1 || other.contiguous()))
       return handed(other.narrow(draws_.one_in(2) ? 1 : 0, other.dim(0) - 1));

@@ -10,25 +10,26 @@
 
 namespace binade::fuzz {
 
-/// The arguments of one call, most of which fit each other, so that what lies behind the first check is reached. What a
-/// call says is what would be right; now and then it gets something else: another extent, rank or dtype, a negative,
-/// zero or overflowing number, NaN, an empty tensor, a channel slice, the same storage again, or nothing.
+/// Draws the arguments of one call. Most fit each other, so that the code after the first check is reached too. The
+/// parameters of a method say what would be valid; sometimes it returns something else: another extent, rank or dtype,
+/// a negative, zero or overflowing number, NaN, an empty tensor, a channel slice, storage of another argument, or
+/// nothing.
 class Arguments {
  public:
   explicit Arguments(Draws& draws);
 
-  /// Extents of this call that several arguments share: images (n, h, w, c), k out-channels, kernels of (r, s), rows
-  /// of (b, t, d), i heads.
+  /// Extents that the arguments of this call share: images (n, h, w, c), k output channels, filters (r, s), sequences
+  /// (b, t, d), i heads.
   std::int64_t n, h, w, c, k, r, s, b, t, d, i;
 
-  /// Floating values of this call's dtype; a variable that may want a gradient.
+  /// Floating values of this call's dtype; half of the variables require a gradient.
   Variable tensor(std::vector<std::int64_t> extents);
   Variable images() { return tensor({n, h, w, c}); }
-  /// The same in f32 whatever the call's dtype is, as parameters are; undefined in a third of the calls.
+  /// As tensor(), but f32 (f64 in a call of f64), as parameters are; undefined in a third of the calls.
   Variable parameter(std::vector<std::int64_t> extents);
-  /// Any shape of few elements.
+  /// A tensor of any shape with few elements.
   Variable any();
-  /// Whole numbers in [0, limit), i64 or i32; now and then outside.
+  /// Integers in [0, limit), i64 or i32; sometimes outside.
   Variable indices(std::vector<std::int64_t> extents, std::int64_t limit);
   /// u8 or bool, 0 and 1.
   Variable mask(std::vector<std::int64_t> extents);
@@ -41,7 +42,7 @@ class Arguments {
   DType dtype();
   Draws& draws() { return draws_; }
 
-  /// Every defined variable that was handed out, in order.
+  /// Every defined variable returned so far, in order.
   const std::vector<Variable>& given() const { return given_; }
 
  private:

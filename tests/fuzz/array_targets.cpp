@@ -16,7 +16,6 @@ namespace binade::fuzz {
 namespace {
 
 // ---- .npy
-// -------------------------------------------------------------------------------------------------------------
 
 std::string npy_file(int version, std::string header, const std::string& data) {
   header += '\n';
@@ -74,12 +73,11 @@ std::string make_npy(Draws& draws) {
 
 Answer read_npy(const std::string& input) {
   const io::NpyArray array = io::decode_npy(std::as_bytes(std::span(input)), "a.npy");
-  if (array.type.size() != 2) throw Unsound("a type of another name");
+  if (array.type.size() != 2) throw WrongResult("a type of another name");
   return Answer::kAccepted;
 }
 
 // ---- IDX
-// --------------------------------------------------------------------------------------------------------------
 
 std::string gzipped(const std::string& bytes) {
   z_stream stream{};
@@ -124,7 +122,6 @@ Answer read_idx(const std::string& input) {
 }
 
 // ---- PNG
-// --------------------------------------------------------------------------------------------------------------
 
 std::string make_png(Draws& draws) {
   constexpr int kDepths[] = {1, 2, 4, 8, 16};
@@ -142,7 +139,7 @@ std::string make_png(Draws& draws) {
   png.palette.resize(png.color == 3 || draws.one_in(8) ? 3 * draws.below(260) : 0);
   png.transparency.resize(draws.one_in(4) ? draws.below(260) : 0);
   std::string file = png.file();
-  if (draws.one_in(4)) {  // chunks of right checksum that libpng knows or does not
+  if (draws.one_in(4)) {  // chunks with a right checksum, of types that libpng knows or not
     static const std::vector<std::string> kChunks{"gAMA", "sRGB", "iCCP", "tEXt", "zTXt", "iTXt",
                                                   "tIME", "bKGD", "sBIT", "hIST", "PLTE", "IHDR",
                                                   "IDAT", "abcd", "ABCD", "eXIf", "sPLT"};
@@ -157,14 +154,13 @@ Answer read_png(const std::string& input) {
   const bool as_index = input.size() % 2 == 0;
   const io::Image image = io::decode_png(input, "a.png", {.palette_as_index = as_index});
   if (image.values.size() != static_cast<std::size_t>(image.width * image.height * image.channels))
-    throw Unsound("another number of values than its extents say");
+    throw WrongResult("another number of values than its extents say");
   for (const std::uint16_t v : image.values)
-    if (v > image.max_value()) throw Unsound("a value beyond the depth");
+    if (v > image.max_value()) throw WrongResult("a value beyond the depth");
   return Answer::kAccepted;
 }
 
 // ---- token files
-// ------------------------------------------------------------------------------------------------------
 
 constexpr std::int64_t kVocabulary = 300;
 
@@ -182,7 +178,7 @@ std::string make_tokens(Draws& draws) {
 Answer read_tokens(const std::string& input) {
   const io::TokenSequence tokens = io::decode_token_file(input, "a.bin", kVocabulary);
   for (std::int64_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i] < 0 || tokens[i] >= kVocabulary) throw Unsound("a token outside of the vocabulary");
+    if (tokens[i] < 0 || tokens[i] >= kVocabulary) throw WrongResult("a token outside of the vocabulary");
   return Answer::kAccepted;
 }
 

@@ -7,8 +7,8 @@
 
 namespace binade::fuzz {
 
-/// A public function, module or tensor method, called with what `Arguments` gives. A new one is one line in the table
-/// of its kind; a test compares the tables with the headers.
+/// Calls a public function, module or tensor method with arguments drawn by `Arguments`. Each has one line in the table
+/// of its kind; complete_test.py compares the tables with the headers.
 struct Call {
   std::string name{};
   std::vector<Variable> (*call)(Arguments&);
@@ -17,7 +17,7 @@ struct Call {
 const std::vector<Call>& elementwise_calls();  ///< autograd/functions/{elementwise,math,comparison}.h, the operators
 const std::vector<Call>& function_calls();     ///< the other headers of autograd/functions/
 const std::vector<Call>& movement_calls();     ///< functions that index, scan, sort or rearrange
-const std::vector<Call>& module_calls();       ///< nn/: made with hostile options, then run
+const std::vector<Call>& module_calls();       ///< nn/: constructed with hostile options, then run
 const std::vector<Call>& tensor_calls();       ///< methods of Tensor and Shape
 
 }  // namespace binade::fuzz

@@ -25,7 +25,7 @@ Tally tally_of(const Campaign& campaign, const Subject& subject) {
                                 campaign.seed)};
 }
 
-/// Job `job` of `jobs`: the inputs job, job + jobs, job + 2 jobs, ... of every subject.
+/// Runs job `job` of `jobs`: the inputs job, job + jobs, job + 2 jobs, ... of every subject.
 std::vector<Tally> run_job(const Campaign& campaign, const std::vector<Subject>& subjects, std::uint64_t job) {
   std::vector<Tally> tallies;
   double inputs_left = 0;
@@ -48,7 +48,7 @@ std::vector<Tally> run_job(const Campaign& campaign, const std::vector<Subject>&
   return tallies;
 }
 
-/// A process of its own, which writes what its job came to into a pipe.
+/// A child process, which writes the tallies of its job into a pipe.
 struct Job {
   pid_t process = -1;
   int reads = -1;
@@ -66,10 +66,10 @@ Job start(const std::function<std::vector<Tally>()>& work) {
   }
   std::FILE* out = ::fdopen(ends[1], "w");
   std::fputs(to_json(work()).c_str(), out);
-  std::exit(std::fclose(out) == 0 ? 0 : 1);  // and not _Exit: a sanitizer looks for leaks at the end
+  std::exit(std::fclose(out) == 0 ? 0 : 1);  // not _Exit: the leak check of a sanitizer runs at exit
 }
 
-/// What a job came to; nothing when it crashed or leaked, and its own last words say of what.
+/// The tallies of a job; empty if it crashed or leaked, which its own output explains.
 std::vector<Tally> collect(const Job& job) {
   std::string text;
   char part[65536];
@@ -80,7 +80,7 @@ std::vector<Tally> collect(const Job& job) {
   return status == 0 ? tallies_from(text) : std::vector<Tally>();
 }
 
-/// Runs every job and puts together what they came to. Sets `whole` to false when one of them crashed or leaked.
+/// Runs every job and adds up the tallies. Sets `whole` to false if one of them crashed or leaked.
 std::vector<Tally> run_jobs(const Campaign& campaign, const std::vector<Subject>& subjects,
                             const std::function<void()>& prepare, bool& whole) {
   const auto work = [&](std::uint64_t job) {
@@ -117,7 +117,7 @@ int replay(const Campaign& campaign, const std::vector<Subject>& subjects, const
 void declare(CLI::App& app, Campaign& campaign) {
   campaign.program = app.get_name();
   app.add_option(campaign.only_flag, campaign.only, "one of those that --list names (all of them)");
-  // A negative number would become a huge one.
+  // CLI11 would convert a negative number to a huge unsigned one.
   const CLI::Validator whole(
       [](const std::string& text) {
         return text.find_first_not_of("0123456789") == std::string::npos ? "" : "wanted a whole number, got " + text;

@@ -44,7 +44,7 @@ Message integer_attribute(const std::string& name, std::int64_t value) {
   return attribute(name, message::integer_type(8, true), message::space({}), le(static_cast<std::uint64_t>(value), 8));
 }
 
-/// A valid checkpoint of random content, still without addresses.
+/// Composes a valid checkpoint of random content, before addresses are assigned.
 class Composer {
  public:
   explicit Composer(Draws& draws) : draws_(draws) { root_ = group(); }
@@ -71,7 +71,7 @@ class Composer {
     tensor(deep, path + "/moment", "moment");
     scalars(deep);
     if (draws_.one_in(3)) long_value(deep);
-    if (draws_.one_in(6)) misfit(deep, format);
+    if (draws_.one_in(6)) add_unexpected(deep, format);
     std::string list;
     for (const auto& [name, line] : lines_) list += line;
     dataset(manifest, "tensors", message::text_type(list.size() + 1), {}, text_data(list), "text");
@@ -137,22 +137,22 @@ class Composer {
             std::string(16, '\1'), integers ? "integers" : "numbers");
   }
 
-  /// What HDF5 allows and no checkpoint holds: another type, rank, name or place than Binade gives it.
-  void misfit(int object, int format) {
+  /// Adds something that HDF5 allows and Binade never writes: an unexpected type, rank, name or place.
+  void add_unexpected(int object, int format) {
     const Kind& kind = draws_.pick(kinds());
     const std::string one(kind.size, '\1');
     const std::vector<std::uint64_t> dims(draws_.below(2), 1);
     switch (draws_.below(6)) {
       case 0: return put(object, attribute("odd", kind.type, message::space(dims), one));
       case 1: return put(root_, integer_attribute("odd", 1));
-      case 2: {  // one of the six attributes that say which format it is
+      case 2: {  // one of the six attributes of /format
         constexpr const char* kNames[] = {"name", "major", "minor", "required_features", "optional_features", "writer"};
         const std::size_t which = draws_.below(std::size(kNames));
         at(format).messages[2 + which] = attribute(draws_.one_in(4) ? "none" : kNames[which], kind.type,
                                                    message::space(dims), one);
         return;
       }
-      case 3: return dataset(object, "step", kind.type, dims, one, kind.dtype);  // an attribute has this name
+      case 3: return dataset(object, "step", kind.type, dims, one, kind.dtype);  // also the name of an attribute
       case 4: {
         constexpr const char* kMarks[] = {"integers", "numbers", "text", "f32", "bool", "f8", ""};
         return dataset(object, "odd", kind.type, dims, one, draws_.pick(kMarks));
@@ -212,7 +212,7 @@ std::string hostile_type(Draws& draws) {
     case 0: return message::text_type(draws.edge());
     case 1: return message::float_type(draws.one_in(2) ? 4 : 2, static_cast<int>(2 + draws.below(9)));
     case 2: return message::integer_type(static_cast<int>(1u << draws.below(4)), draws.one_in(2));
-    case 3: {  // another class or version
+    case 3: {  // an unknown class or version
       std::string type = draws.pick(kinds()).type;
       type[0] = static_cast<char>(draws.word());
       return type;
@@ -242,8 +242,8 @@ Message hostile_message(Draws& draws) {
   }
 }
 
-/// One hostile change of what an image says, that keeps every checksum right.
-void spoil(ProfileImage& image, Draws& draws) {
+/// Makes one hostile change to an image, before its checksums are computed.
+void corrupt(ProfileImage& image, Draws& draws) {
   ObjectHeader& object = image.objects[draws.below(image.objects.size())];
   if (object.messages.empty()) return;
   const std::size_t at = draws.below(object.messages.size());
@@ -267,7 +267,7 @@ void spoil(ProfileImage& image, Draws& draws) {
       if (m.type == 12 && m.body.size() > 9)
         m.body[draws.below(9)] = static_cast<char>(draws.one_in(2) ? draws.word() : draws.below(9));
       break;
-    case 10: {  // another place in the file
+    case 10: {  // points elsewhere in the file
       const std::uint64_t address = draws.one_in(2) ? draws.edge() : draws.below(2000);
       if (m.points_to >= 0 && m.address_at + 8 <= m.body.size()) m.body.replace(m.address_at, 8, le(address, 8));
       m.points_to = -1;
@@ -287,8 +287,8 @@ void spoil(ProfileImage& image, Draws& draws) {
   }
 }
 
-/// Ways to lay out the same content that the format allows.
-void vary(ProfileImage& image, Draws& draws) {
+/// Varies the layout within what the format allows; the content stays.
+void vary_layout(ProfileImage& image, Draws& draws) {
   for (ObjectHeader& o : image.objects) {
     if (draws.one_in(4)) o.continued_from = draws.below(o.messages.size() + 1);
     if (draws.one_in(4)) o.phase_change = true;
@@ -303,12 +303,12 @@ std::string make(Draws& draws) {
   ProfileImage image = Composer(draws).compose();
   const bool structured = draws.one_in(2);
   if (structured)
-    for (std::size_t n = draws.one_in(8) ? 0 : 1 + draws.below(3); n > 0; --n) spoil(image, draws);
-  vary(image, draws);
+    for (std::size_t n = draws.one_in(8) ? 0 : 1 + draws.below(3); n > 0; --n) corrupt(image, draws);
+  vary_layout(image, draws);
   ProfileImage::Laid laid = image.lay_out();
   if (structured) {
     if (!draws.one_in(50)) return laid.bytes;
-    // Another version of the user block, or another size of it.
+    // An unknown version or size of the user block.
     laid.bytes.replace(draws.one_in(2) ? io::layout::kVersionAt : io::layout::kBlockSizeAt, 4, le(draws.edge(), 4));
     seal(laid.bytes);
     return laid.bytes;
@@ -316,7 +316,7 @@ std::string make(Draws& draws) {
   switch (draws.below(4)) {
     case 0: return mutate(laid.bytes, draws);
     case 1: laid.bytes = mutate(laid.bytes, draws); break;
-    default: {  // within one checksummed block, whose length stays
+    default: {  // within one checksummed block, keeping its length
       const ProfileImage::Block block = draws.pick(laid.blocks);
       std::string part = mutate(laid.bytes.substr(block.begin, block.size), draws);
       part.resize(block.size);
@@ -329,7 +329,7 @@ std::string make(Draws& draws) {
 
 bool same_bytes(const void* a, const void* b, std::size_t count) { return count == 0 || std::memcmp(a, b, count) == 0; }
 
-/// By bits, so that a NaN is the same as itself.
+/// Compares bits, so that a NaN equals itself.
 bool same(const StateDict::Value& a, const StateDict::Value& b) {
   if (a.index() != b.index()) return false;
   return std::visit(
@@ -347,16 +347,16 @@ bool same(const StateDict::Value& a, const StateDict::Value& b) {
 
 void check_same(const StateDict& a, const StateDict& b) {
   if (a.values().size() != b.values().size())
-    throw Unsound("written and read again, the state has another number of entries");
+    throw WrongResult("written and read again, the state has another number of entries");
   for (const auto& [name, value] : a.values())
     if (!b.contains(name) || !same(value, b.values().at(name)))
-      throw Unsound("written and read again, an entry differs: " + name);
+      throw WrongResult("written and read again, an entry differs: " + name);
 }
 
 Answer read(const std::string& input) {
   const Bytes image = std::as_bytes(std::span(input));
   const io::DecodedCheckpoint decoded = io::decode_checkpoint(image);
-  // Writing takes a thousand times as long as reading: one of many is enough.
+  // Writing takes about a thousand times as long as reading, so only one in a hundred is written back.
   if (Draws(input.size(), static_cast<unsigned char>(input.back())).one_in(100)) {
     const io::CheckpointImage again = io::encode_checkpoint(decoded.state, decoded.info.state_hash);
     check_same(decoded.state, io::decode_checkpoint(again.bytes()).state);

@@ -1,5 +1,5 @@
-"""Every public op, function and module has its line in the tables of fuzz_ops, whose command line says what is wrong
-with it: complete_test.py FUZZ_OPS."""
+"""Every public op, function and module has a line in the tables of fuzz_ops, and fuzz_ops names a bad command-line
+value: complete_test.py FUZZ_OPS."""
 import os
 import pathlib
 import re
@@ -12,13 +12,13 @@ FUZZ_OPS = sys.argv.pop(1)
 
 
 def code(path):
-    """A header without comments, and without what is in a namespace detail."""
+    """A header without comments and without namespace detail."""
     text = re.sub(r"//[^\n]*", "", path.read_text(encoding="utf-8"))
     return re.sub(r"\nnamespace detail \{\n.*?\n\}", "", text, flags=re.DOTALL)
 
 
 def found(folder, pattern):
-    """What `pattern` names in the headers of a folder."""
+    """All matches of `pattern` in the headers of a folder."""
     return {name for path in sorted((ROOT / folder).glob("*.h")) for name in re.findall(pattern, code(path))}
 
 

@@ -1,9 +1,9 @@
-"""Which branches of the checkpoint's validator are taken: coverage.py OBJECTS PROGRAM [FLAGS] [-- PROGRAM [FLAGS]]...
+"""Branch coverage of the checkpoint validator: coverage.py OBJECTS PROGRAM [FLAGS] [-- PROGRAM [FLAGS]]...
 
-Runs the programs, which hold the validator compiled with --coverage into the folder OBJECTS, and reads gcov's counters of
-every program together. Branches that only an exception takes are left out (gcov marks them `throw`, as gcovr's
---exclude-throw-branches does): every call has one. Prints each line with a branch that was not taken, then branches taken
-of all, by file. Fails below 95 %.
+Runs the programs, which contain the validator compiled with --coverage into the folder OBJECTS, and reads gcov's counters
+over all of them. Branches that only an exception takes are excluded (gcov marks them `throw`; gcovr's
+--exclude-throw-branches does the same), because every call has one. Prints each line with a branch that was not taken,
+then branches taken per file. Fails below 95 %.
 """
 import json
 import os
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(os.environ["BINADE_SOURCE_DIR"])
 
 
 def programs(words):
-    """The command lines between the "--"."""
+    """The command lines, which "--" separates."""
     lines = [[]]
     for word in words:
         if word == "--":
@@ -28,7 +28,7 @@ def programs(words):
 
 
 def branches(counters):
-    """(source, line, whether taken) of every branch in one file of counters."""
+    """Yields (source, line, whether taken) for every branch in a .gcda file."""
     report = subprocess.run(["gcov", "--json-format", "--stdout", "--branch-probabilities", counters.name], cwd=counters.parent,
                             check=True, capture_output=True, text=True).stdout
     for file in json.loads(report)["files"]:

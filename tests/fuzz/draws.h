@@ -8,7 +8,7 @@
 
 namespace binade::fuzz {
 
-/// The random choices behind one input: a function of (seed, index) alone, so that any input can be made again.
+/// The random choices for one input: a function of (seed, index) alone, so that any input can be generated again.
 /// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 class Draws {
  public:
@@ -37,7 +37,7 @@ class Draws {
     return from[below(N)];
   }
 
-  /// A number at which readers go wrong, or one of its neighbors.
+  /// A number at which readers tend to fail, such as a power of two, or one of its neighbors.
   std::uint64_t edge() {
     constexpr std::uint64_t kEdges[] = {0,          1,          2,          7,          8,
                                         255,        256,        65535,      65536,      0x7fffffff,
@@ -50,10 +50,10 @@ class Draws {
   std::uint64_t state_;
 };
 
-/// One to four edits of any bytes: bits, bytes, edge values as integers, cuts, repeats, moves.
+/// Applies one to four edits to bytes: flipped bits, changed bytes, edge values as integers, cuts, repeats, moves.
 std::string mutate(std::string bytes, Draws& draws);
 
-/// As mutate(), for texts: numbers become other numbers, tokens of `words` are put in, brackets opened, bytes escaped.
+/// As mutate(), for texts: replaces numbers, inserts tokens of `words`, opens brackets, escapes bytes.
 std::string mutate_text(std::string text, Draws& draws, const std::vector<std::string>& words);
 
 }  // namespace binade::fuzz

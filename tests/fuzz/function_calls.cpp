@@ -18,7 +18,7 @@ std::vector<int> axes(A a) {
 }
 
 PoolOptions pool(A a) {
-  if (a.draws().one_in(30)) {  // a window that reaches far beyond the image on both sides
+  if (a.draws().one_in(30)) {  // a window far larger than the image, with padding
     const std::int64_t half = 1ll << a.draws().below(62);
     return {.kernel = 2 * half, .stride = a.extent(1), .padding = half};
   }

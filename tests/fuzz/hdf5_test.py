@@ -1,7 +1,8 @@
-"""What stock HDF5 can write and a checkpoint must not hold: hdf5_test.py BINADE_DOCTOR, with h5py (./dev setup).
+"""Refusal of HDF5 files with content that h5py can write and no checkpoint has: hdf5_test.py BINADE_DOCTOR, with h5py
+(./dev setup).
 
-Each case takes a whole checkpoint, has h5py put one thing into it, and writes the guard in front anew (magic, length,
-SHA-256; io/checkpoint/file.h), so that the validator itself must find it. binade-doctor must refuse the file with words.
+Each case adds one thing to a valid checkpoint with h5py and rewrites the user block in front (magic, length, SHA-256;
+io/checkpoint/file.h), so that only the validator can find it. binade-doctor must refuse the file with its reason.
 """
 import hashlib
 import json
@@ -22,17 +23,17 @@ except ImportError:
 DOCTOR = sys.argv.pop(1)
 INCOMPATIBLE, NOT_WHOLE = 21, 22
 V110 = ("v110", "v110")
-TOO_LONG = 2  # seconds of processor
+TOO_LONG = 2  # seconds of CPU time
 
 
 def sealed(data):
-    """An HDF5 file with a user block of 512 bytes whose guard fits."""
+    """`data` with a valid user block in its first 512 bytes."""
     head = b"BINADECK" + struct.pack("<IIQ", 1, 512, len(data))
     return head + hashlib.sha256(head + data[56:]).digest() + data[56:]
 
 
 def in_model(write):
-    """Leaves the file as it is but for what `write` does with its group /model."""
+    """A case that applies `write` to the group /model of the checkpoint."""
     def case(path):
         with h5py.File(path, "r+", libver=V110) as file:
             write(file["model"])
@@ -40,7 +41,7 @@ def in_model(write):
 
 
 def written_anew(**options):
-    """The same groups, datasets and attributes in a new file made with other options of h5py.File."""
+    """A case that copies all groups, datasets and attributes into a new file with other options of h5py.File."""
     def case(path):
         block = path.read_bytes()[:512]
         with h5py.File(path, "r") as old, h5py.File(path.with_suffix(".new"), "w", **{"userblock_size": 512, **options}) as new:
@@ -64,7 +65,7 @@ def attribute(value, dtype=None):
 
 
 def timeless(kind):
-    """Creation properties without the times that HDF5 stores by default."""
+    """Creation properties without the timestamps that HDF5 stores by default."""
     properties = h5py.h5p.create(kind)
     properties.set_obj_track_times(False)
     return properties
@@ -75,7 +76,7 @@ def group_in(group, name):
 
 
 def made_by_properties(change, shape=(4,)):
-    """A dataset of f4 whose creation properties `change` sets through HDF5's own functions."""
+    """A case with an f4 dataset whose creation properties `change` sets through the low-level API."""
     def write(model):
         properties = timeless(h5py.h5p.DATASET_CREATE)
         change(properties)
@@ -84,7 +85,7 @@ def made_by_properties(change, shape=(4,)):
 
 
 def filtered(number):
-    """A filter that no library here has, as a plugin would bring it."""
+    """A case with a filter that is not installed, as from a plugin."""
     def change(properties):
         properties.set_chunk((4,))
         properties.set_filter(number, h5py.h5z.FLAG_OPTIONAL, (1, 2, 3))
@@ -128,7 +129,7 @@ def deep(model):
 
 
 def many_links(model):
-    group = group_in(model, b"g")  # which moves its links to a heap of their own at the ninth; a checkpoint's do not
+    group = group_in(model, b"g")  # HDF5's defaults: with the ninth link, the group moves its links to a fractal heap
     for i in range(500):
         group_in(group, str(i).encode())
 
@@ -158,7 +159,7 @@ def ordered(model):
     model.create_group("odd", track_order=True)
 
 
-# What is put in: words of the refusal, who puts it in.
+# What the case adds: (text of the refusal, the case).
 CASES = {
     "a soft link": ("a soft, external or user link", link("soft", h5py.SoftLink("/model/w"))),
     "a soft link to nothing": ("a soft, external or user link", link("soft", h5py.SoftLink("/nothing/here"))),

@@ -1,4 +1,5 @@
-// The C library's own allocator, counted. Shared libraries (libpng, zlib, libhdf5) and operator new call these too.
+// Wrappers that count around the C library's allocator. Shared libraries (libpng, zlib, libhdf5) and operator new call
+// them too.
 #include <malloc.h>
 #include <sys/resource.h>
 
@@ -15,23 +16,23 @@
 namespace binade::fuzz::heap {
 namespace {
 
-void (*tell_of_death)() = nullptr;
+void (*death_callback)() = nullptr;
 
 void on_signal(int signal) {
-  tell_of_death();
+  death_callback();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
 void* counted(void* p) {
-  if (p != nullptr) took(malloc_usable_size(p));
+  if (p != nullptr) allocated(malloc_usable_size(p));
   return p;
 }
 
 }  // namespace
 
-void watch(void (*tell)()) {
-  tell_of_death = tell;
+void watch(void (*on_death)()) {
+  death_callback = on_death;
   for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) std::signal(signal, on_signal);
 }
 
@@ -67,11 +68,11 @@ int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
 void* realloc(void* old, std::size_t bytes) {
   const std::size_t before = old != nullptr ? malloc_usable_size(old) : 0;
   void* p = __libc_realloc(old, bytes);
-  if (p != nullptr || bytes == 0) gave_back(before);
+  if (p != nullptr || bytes == 0) freed(before);
   return counted(p);
 }
 void free(void* p) {
-  if (p != nullptr) gave_back(malloc_usable_size(p));
+  if (p != nullptr) freed(malloc_usable_size(p));
   __libc_free(p);
 }
 }

@@ -1,4 +1,4 @@
-// The sanitizers' allocator, which tells what it does.
+// Counting through the hooks of the sanitizers' allocator.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@ int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std
                                               void (*)(const volatile void*));
 std::size_t __sanitizer_get_allocated_size(const volatile void*);
 void __sanitizer_set_death_callback(void (*)());
-// A refused allocation is an answer, and freed memory is not kept for long: the memory of a process may be limited.
-// Four calls say where memory came from, and the longer stack would take a tenth of the time; a replay can ask for it:
+// malloc returns null instead of aborting, and the quarantine of freed memory is small because memory is limited.
+// Stacks of allocations have four frames, because longer ones cost a tenth of the time; for a replay, set
 // ASAN_OPTIONS=malloc_context_size=30.
 const char* __asan_default_options() {
   return "allocator_may_return_null=1:quarantine_size_mb=16:malloc_context_size=4";
@@ -27,13 +27,13 @@ const char* __asan_default_options() {
 namespace binade::fuzz::heap {
 namespace {
 
-void (*tell_of_death)() = nullptr;
-std::int64_t allowance = 0;           // of what limit() was told
+void (*death_callback)() = nullptr;
+std::int64_t allowance = 0;           // bytes given to limit()
 std::atomic<std::int64_t> most{0};    // 0: no limit
-std::atomic<std::int64_t> mapped{0};  // tensors of a megabyte and more are mapped on their own
+std::atomic<std::int64_t> mapped{0};  // bytes of anonymous mmap, as for tensors from 1 MiB
 
 bool has_room_for(std::size_t bytes) {
-  constexpr std::size_t kSmall = 4096;  // the words of an error find their place, as in any heap that is not all used
+  constexpr std::size_t kSmall = 4096;  // small blocks such as error messages always fit, as in a fragmented real heap
   const std::int64_t limit = most.load(std::memory_order_relaxed);
   return limit == 0 || bytes <= kSmall ||
          (bytes <= static_cast<std::size_t>(limit) &&
@@ -42,30 +42,28 @@ bool has_room_for(std::size_t bytes) {
 
 }  // namespace
 
-// The system's own limit would strike the sanitizers, too, and end the process: it is kept here, where all that Binade
-// takes memory with passes (operator new, aligned_alloc and mmap), from what is used as a call begins. What judges the
-// calls is not limited.
+// A limit of the system would also apply to the sanitizers' own memory and end the process. So the limit is checked in
+// the functions below through which Binade allocates (operator new, aligned_alloc, mmap), relative to the use when
+// enforce(true) is called. The code that judges the calls is not limited.
 void limit(std::size_t bytes) { allowance = static_cast<std::int64_t>(bytes); }
 
 void enforce(bool on) { most = on ? live() + mapped + allowance : 0; }
 
-void watch(void (*tell)()) {
-  tell_of_death = tell;
-  __sanitizer_install_malloc_and_free_hooks([](const volatile void*, std::size_t bytes) { took(bytes); },
-                                            [](const volatile void* p) {
-                                              gave_back(__sanitizer_get_allocated_size(p));
-                                            });
-  __sanitizer_set_death_callback(tell);
+void watch(void (*on_death)()) {
+  death_callback = on_death;
+  __sanitizer_install_malloc_and_free_hooks([](const volatile void*, std::size_t bytes) { allocated(bytes); },
+                                            [](const volatile void* p) { freed(__sanitizer_get_allocated_size(p)); });
+  __sanitizer_set_death_callback(on_death);
 }
 
 }  // namespace binade::fuzz::heap
 
-/// Undefined behavior ends the process without the callback above.
+/// UBSan ends the process without calling the death callback.
 extern "C" void __ubsan_on_report() {
-  if (binade::fuzz::heap::tell_of_death != nullptr) binade::fuzz::heap::tell_of_death();
+  if (binade::fuzz::heap::death_callback != nullptr) binade::fuzz::heap::death_callback();
 }
 
-#if defined(__SANITIZE_ADDRESS__)  // the thread sanitizer must see every mapping itself
+#if defined(__SANITIZE_ADDRESS__)  // the thread sanitizer must intercept mmap itself
 extern "C" void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
   using namespace binade::fuzz;
   const bool counts = (flags & MAP_ANONYMOUS) != 0;
@@ -83,7 +81,7 @@ extern "C" int munmap(void* at, std::size_t bytes) {
   return result;
 }
 
-// Tensors below a megabyte and the kernels' scratch.
+// Used by tensors below 1 MiB and kernel scratch.
 extern "C" void* __interceptor_aligned_alloc(std::size_t alignment, std::size_t bytes);
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   if (binade::fuzz::heap::has_room_for(bytes)) return __interceptor_aligned_alloc(alignment, bytes);
@@ -91,8 +89,8 @@ extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   return nullptr;
 }
 
-// The sanitizers' own operator new ends the process when there is no memory, whatever the options say; a program that
-// must answer with words is not to be judged by that.
+// The sanitizers' operator new ends the process without memory, whatever their options; these throw std::bad_alloc, as
+// the standard demands.
 void* operator new(std::size_t bytes) {
   if (binade::fuzz::heap::has_room_for(bytes))
     if (void* p = std::malloc(bytes)) return p;

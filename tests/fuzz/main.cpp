@@ -1,4 +1,4 @@
-// Feeds hostile inputs to the readers of files and judges their answers (docs/hostile-input.md).
+// Runs the readers of files on hostile inputs and judges their answers (docs/hostile-input.md).
 #include <CLI/CLI.hpp>
 #include <fstream>
 
@@ -11,7 +11,7 @@
 namespace binade::fuzz {
 namespace {
 
-/// Reads input `index`; what it came to goes into `t`. Returns the reader's words.
+/// Reads input `index` and records the outcome in `t`. Returns the reader's answer as text.
 std::string judge(const Target& target, std::uint64_t seed, std::uint64_t index, Tally& t) {
   Draws draws(seed, index);
   const std::string input = target.make(draws);
@@ -29,7 +29,7 @@ std::string judge(const Target& target, std::uint64_t seed, std::uint64_t index,
     }
   } catch (const std::exception& error) {
     words = error.what();
-    if (is_one_of<Unsound>(error))
+    if (is_one_of<WrongResult>(error))
       t.fail(index, "accepted, and wrong: " + words);
     else if (!target.documented(error))
       t.fail(index, "an error of another type: " + words);
@@ -38,14 +38,15 @@ std::string judge(const Target& target, std::uint64_t seed, std::uint64_t index,
   }
   const double seconds = processor_seconds() - began;
   const std::size_t bytes = memory.peak();
-  t.took(seconds, bytes, index);
+  t.record(seconds, bytes, index);
   if (seconds > Tally::kSlow) t.fail(index, fmt::format("took {:.1f} s", seconds));
   if (bytes > input.size() + Tally::kMemory)
     t.fail(index, fmt::format("took {} bytes of memory for {} bytes", bytes, input.size()));
   return words;
 }
 
-/// Shares of all inputs: the checkpoint's validator is the widest, and files cost system calls.
+/// A target's share of `count` inputs: most for the checkpoint validator, which has the most code; least for the
+/// journal, whose files cost system calls.
 std::uint64_t share(const std::string& target, std::uint64_t count) {
   if (target == "checkpoint") return count * 3 / 10;
   if (target == "journal") return count / 100;

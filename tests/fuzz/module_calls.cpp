@@ -24,7 +24,7 @@ namespace {
 using A = Arguments&;
 using Out = std::vector<Variable>;
 
-/// In training or not, on x.
+/// Runs the module on x, in training or evaluation mode.
 Out on(nn::Module&& module, A a, const Variable& x) {
   module.train(a.flag());
   return {module(x)};
@@ -36,8 +36,10 @@ PoolOptions pool(A a) {
   return {.kernel = a.extent(2), .stride = a.extent(0), .padding = a.extent(0), .count_include_pad = a.flag()};
 }
 
-/// The channels of one of so many groups; what is refused otherwise.
-std::int64_t part(std::int64_t channels, std::int64_t groups) { return groups > 0 ? channels / groups : 1; }
+/// Channels per group; 1 for invalid group counts.
+std::int64_t channels_per_group(std::int64_t channels, std::int64_t groups) {
+  return groups > 0 ? channels / groups : 1;
+}
 
 Out attend(A a) {
   nn::MultiHeadAttention attention({.dim = a.number(a.i * a.d),
@@ -85,7 +87,7 @@ const std::vector<Call>& module_calls() {
                              .groups = a.number(1),
                              .bias = a.flag()};
          if (takes_long<ops::Conv2d>(
-                 x, {o.out, o.kernel.y, o.kernel.x, part(o.in, o.groups)},
+                 x, {o.out, o.kernel.y, o.kernel.x, channels_per_group(o.in, o.groups)},
                  {.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups}))
            o = {.in = o.in, .out = o.out, .kernel = {a.r, a.s}, .groups = o.groups, .bias = o.bias};
          return on(nn::Conv2d(o), a, x);
@@ -102,7 +104,7 @@ const std::vector<Call>& module_calls() {
                                       .dilation = a.extent(1),
                                       .groups = a.number(1),
                                       .bias = a.flag()};
-         if (takes_long<ops::ConvTranspose2d>(x, {o.in, o.kernel.y, o.kernel.x, part(o.out, o.groups)},
+         if (takes_long<ops::ConvTranspose2d>(x, {o.in, o.kernel.y, o.kernel.x, channels_per_group(o.out, o.groups)},
                                               {.stride = o.stride,
                                                .padding = o.padding,
                                                .output_padding = o.output_padding,

@@ -47,7 +47,7 @@ std::string hostile_number(Draws& draws) {
   }
 }
 
-/// The digits around or behind `at` become another number.
+/// Replaces the digits at or after `at` by another number.
 void replace_number(std::string& text, std::size_t at, Draws& draws) {
   const auto digit = [&](std::size_t i) {
     return i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]));

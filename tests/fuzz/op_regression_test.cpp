@@ -1,4 +1,4 @@
-// Arguments that once brought an op down, each with its story.
+// Arguments that once made an op crash, hang or return a wrong result. Each comment says what happened.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -21,8 +21,8 @@ struct HostileArguments : ::testing::Test {
   Runtime runtime{{.threads = 2}};
 };
 
-// A loop over its rows, each of nothing, took years.
-TEST_F(HostileArguments, RowsOfNothingAreNotCounted) {
+// Ops looped over 2^50 rows without elements, for years.
+TEST_F(HostileArguments, RowsWithoutElementsAreNotLoopedOver) {
   const Variable x(Tensor::empty({kMany, 0}), true);
   Tensor filled = Tensor::full({kMany, 0}, 1);
   filled.copy_from(x.value());
@@ -36,8 +36,8 @@ TEST_F(HostileArguments, RowsOfNothingAreNotCounted) {
   EXPECT_THROW(avg_pool2d(image), ShapeError);
 }
 
-// What lists batches, rows or indices was made as long as those are many, and std::bad_alloc is no error of ours.
-TEST_F(HostileArguments, BatchesOfNothingAreNotListed) {
+// Lists of batches, rows or indices were allocated with 2^50 entries, and std::bad_alloc is not one of Binade's errors.
+TEST_F(HostileArguments, BatchesWithoutElementsAreNotListed) {
   const Variable a(Tensor::zeros({1, 3, 4}), true), b(Tensor::empty({kMany, 4, 0}), true);
   const Variable y = matmul(a, b);
   backward(y, Tensor::empty(y.shape()));
@@ -50,8 +50,8 @@ TEST_F(HostileArguments, BatchesOfNothingAreNotListed) {
   EXPECT_EQ(attention(Tensor::empty({0, 1 << 20, 4})).value().numel(), 0);
 }
 
-// Backward went through the heads one by one.
-TEST_F(HostileArguments, HeadsOfNothingAreNotCounted) {
+// Backward looped over the heads.
+TEST_F(HostileArguments, HeadsWithoutElementsAreNotLoopedOver) {
   nn::MultiHeadAttention attention({.dim = 4, .heads = 2});
   const Variable x(Tensor::empty({kMany, 0, 4}), true);
   backward(attention(x), Tensor::empty(x.shape()));
@@ -61,8 +61,8 @@ TEST_F(HostileArguments, HeadsOfNothingAreNotCounted) {
   EXPECT_EQ(keys.grad().to_vector<float>(), std::vector<float>(3, 0.0f));
 }
 
-// Every pixel went through the filter's, each of no channels: minutes of products of nothing.
-TEST_F(HostileArguments, FiltersOfNothingAreNotCounted) {
+// For every pixel, the loop over the filter ran although there are no channels: minutes without any product.
+TEST_F(HostileArguments, FiltersWithoutChannelsAreNotLoopedOver) {
   const Variable bias(Tensor::full({2}, 3), true);
   const Variable painted = conv_transpose2d(Variable(Tensor::empty({1, 1, 1, 0}), true),
                                             Tensor::empty({0, 1 << 20, 2, 2}), bias, {.stride = 2});
@@ -74,31 +74,31 @@ TEST_F(HostileArguments, FiltersOfNothingAreNotCounted) {
   }
 }
 
-// Their borders went through the filter, image by image, and 0 times infinity was painted.
-TEST_F(HostileArguments, ImagesOfNothingPaintNothing) {
+// The borders of images without pixels were multiplied by the filter, which gave 0 * inf.
+TEST_F(HostileArguments, ImagesWithoutPixelsAddNothingToTheTransposedConvolution) {
   const Tensor w = Tensor::full({33, 3, 3, 1}, std::numeric_limits<double>::infinity());
   const Variable y = conv_transpose2d(Tensor::empty({1 << 16, 1, 0, 33}), w, Variable(Tensor::full({1}, 3)));
   EXPECT_EQ(y.shape(), (Shape{1 << 16, 3, 2, 1}));
   for (const float value : y.value().to_vector<float>()) ASSERT_EQ(value, 3);
 }
 
-// An image without rows still has windows where there is padding; what stood in memory was given for them.
-TEST_F(HostileArguments, WindowsOfPaddingAloneAreWritten) {
+// With padding, an image without rows has windows; their results were uninitialized memory.
+TEST_F(HostileArguments, AveragesOfPaddingAloneAreZero) {
   const Variable y = avg_pool2d(Tensor::empty({1, 0, 3, 2}), {.kernel = 2, .stride = 1, .padding = 1});
   EXPECT_EQ(y.shape(), (Shape{1, 1, 4, 2}));
   EXPECT_EQ(y.value().to_vector<float>(), std::vector<float>(8, 0.0f));
 }
 
-// The grid was made before the image, one entry for each of its rows.
-TEST_F(HostileArguments, AnImageForWhichThereIsNoMemoryIsNoBadAlloc) {
+// The sampling grid, with an entry per row, was allocated before the image was checked.
+TEST_F(HostileArguments, UpsamplingToTooManyPixelsIsAShapeError) {
   const Variable x(Tensor::zeros({1, 2, 2, 1}));
   EXPECT_THROW(upsample_to(x, kMany, 2), ShapeError);
   EXPECT_THROW(upsample(x, kMost), ShapeError);
   EXPECT_EQ(upsample_to(Tensor::empty({0, 2, 2, 1}), 1 << 29, 1 << 29).value().numel(), 0);
 }
 
-// Sums and products of these overflowed, some of them in the error's own text.
-TEST_F(HostileArguments, NumbersThatOverflowAreRefused) {
+// Sums and products of these numbers overflowed, some while the error message was formatted.
+TEST_F(HostileArguments, OptionsThatOverflowAreRefused) {
   const Tensor t = Tensor::zeros({2, 3, 4});
   for (const std::int64_t begin : {std::int64_t{1}, kMost}) {
     EXPECT_THROW(t.channel_slice(begin, kMost), ShapeError);
@@ -117,37 +117,37 @@ TEST_F(HostileArguments, NumbersThatOverflowAreRefused) {
   }
 }
 
-// Its rows were counted in the empty result, and the gradient of the input was never written.
-TEST_F(HostileArguments, ALinearWithoutOutputsHasAGradientOfZeros) {
+// The number of rows was computed from the empty result, and the gradient of the input was never written.
+TEST_F(HostileArguments, ALinearWithoutOutputsHasAZeroInputGradient) {
   const Variable x(Tensor::zeros({5, 7}), true), w(Tensor::zeros({0, 7}), true);
   const Variable y = linear(x, w);
-  for (int i = 0; i < 64; ++i) Tensor::full({5, 7}, 3);  // what is allocated next holds this
+  for (int i = 0; i < 64; ++i) Tensor::full({5, 7}, 3);  // fills the memory that is allocated next
   backward(y, Tensor::empty({5, 0}));
   for (const float value : x.grad().to_vector<float>()) EXPECT_EQ(value, 0);
 }
 
-// What the filter meets was counted from a place before the image, which has none.
-TEST_F(HostileArguments, AFilterOverPaddingAloneHasAGradientOfZeros) {
+// The range of pixels under the filter was computed from an address before the image, which is empty.
+TEST_F(HostileArguments, AFilterOverPaddingAloneHasAZeroGradient) {
   const Variable x(Tensor::zeros({2, 3, 0, 1})), w(Tensor::full({2, 3, 3, 1}, 1), true);
   const Variable y = conv2d(x, w, {}, {.padding = 2});
   backward(y, Tensor::full(y.shape(), 3));
   for (const float value : w.grad().to_vector<float>()) EXPECT_EQ(value, 0);
 }
 
-// The C library ended the process, "failed to register TLS destructor", where a thread of the pool first reached its
-// scratch.
-TEST_F(HostileArguments, AThreadOfThePoolThatBeginsWithoutMemoryDoesNotEndTheProcess) {
+// If a pool thread first used its scratch without memory, the C library ended the process: "failed to register TLS
+// destructor".
+TEST_F(HostileArguments, APoolThreadWithoutMemoryDoesNotEndTheProcess) {
   const Variable x(Tensor::zeros({2, 33, 33, 8})), w(Tensor::zeros({8, 3, 3, 8}));
   EXPECT_EQ(test::exit_status_of([&] {
               set_num_threads(1);
-              conv2d(x, w);  // this thread has its scratch, and the result's memory is kept for the next
+              conv2d(x, w);  // allocates this thread's scratch, and memory that the next result reuses
               set_num_threads(2);
               parallel_blocks(64, [](std::int64_t) {});
               test::forbid_memory();
               for (int calls = 0; calls < (test::kMemoryCanRunOut ? 10'000 : 10); ++calls) {
                 try {
                   conv2d(x, w);
-                } catch (const OutOfMemoryError&) {  // the other thread came to take a part
+                } catch (const OutOfMemoryError&) {  // the other thread took part
                   return 0;
                 }
               }
@@ -156,8 +156,8 @@ TEST_F(HostileArguments, AThreadOfThePoolThatBeginsWithoutMemoryDoesNotEndThePro
             0);
 }
 
-// Evaluation gave back what it got, and the next op had nothing to name.
-TEST_F(HostileArguments, DropoutOfNothingIsRefusedInEvaluationToo) {
+// In evaluation, dropout returned the undefined variable, and the next op failed with an error about itself.
+TEST_F(HostileArguments, DropoutOfAnUndefinedVariableIsRefusedInEvaluationToo) {
   nn::Dropout dropout({.p = 0.5});
   dropout.eval();
   EXPECT_THROW(dropout(Variable()), ArgumentError);

@@ -18,17 +18,18 @@
 namespace binade::fuzz {
 namespace {
 
-/// Room for the results of legal calls; what wants more is refused by the system and must become an OutOfMemoryError.
+/// Memory limit of a call: enough for the results of valid calls. Allocations beyond it fail and must become an
+/// OutOfMemoryError.
 constexpr std::size_t kMemory = 96u << 20;
-/// Of results that one second is enough for, beyond the two that every call has.
+/// Bytes of memory for which a call may take one second more than the two that every call has.
 constexpr double kBytesPerSecond = 8 << 20;
 #if defined(__SANITIZE_ADDRESS__)
-constexpr double kSlowdown = 10;  ///< by the sanitizers and the lesser optimization of their build
+constexpr double kSlowdown = 10;  ///< of a sanitizer build, which is also optimized less
 #else
 constexpr double kSlowdown = 1;
 #endif
 
-/// What a call gave: its results, and the gradients of its arguments.
+/// The results of a call and the gradients of its arguments.
 struct Result {
   std::vector<Tensor> values;
 };
@@ -37,13 +38,13 @@ void check_gradients(const std::vector<Variable>& given, Result& result) {
   for (const Variable& v : given) {
     if (!v.requires_grad() || !v.grad().defined()) continue;
     if (!(v.grad().shape() == v.shape()))
-      throw Unsound("a gradient of shape " + v.grad().shape().to_string() + " for an argument of shape " +
-                    v.shape().to_string());
+      throw WrongResult("a gradient of shape " + v.grad().shape().to_string() + " for an argument of shape " +
+                        v.shape().to_string());
     result.values.push_back(v.grad().clone());
   }
 }
 
-/// While one lives, memory is limited. What calls before it left in the tensors' cache is not to stand in its way.
+/// Limits memory during its lifetime. Empties the tensor cache first, so that earlier calls have no influence.
 struct Limited {
   Limited() {
     backend_of(Device::cpu()).trim();
@@ -53,19 +54,19 @@ struct Limited {
   Limited(const Limited&) = delete;
 };
 
-/// Once through it: forward, and in half of the calls backward.
+/// Makes the call once: forward, and in half of the calls backward.
 Result perform(const Call& call, std::uint64_t seed, std::uint64_t index) {
   const Limited limited;
   Draws draws(seed, index);
   Arguments arguments(draws);
-  const Runtime runtime({.seed = 1, .threads = 2});  // a module's first weights are the same again
+  const Runtime runtime({.seed = 1, .threads = 2});  // a module starts with the same weights each time
   constexpr DType kLow[] = {DType::f32, DType::f32, DType::f16, DType::bf16};
   const PolicyScope policy(PrecisionPolicy{.low = draws.pick(kLow)});
   const bool runs_backward = draws.one_in(2);
   Result result;
   const std::vector<Variable> outputs = call.call(arguments);
   for (const Variable& y : outputs) {
-    if (!y.defined()) throw Unsound("an undefined result");
+    if (!y.defined()) throw WrongResult("an undefined result");
     result.values.push_back(y.value().clone());
   }
   if (!runs_backward || outputs.empty() || !outputs[0].requires_grad() || !is_floating(outputs[0].dtype()))
@@ -76,18 +77,18 @@ Result perform(const Call& call, std::uint64_t seed, std::uint64_t index) {
   return result;
 }
 
-/// The same arguments give the same bits: no result comes of memory that nobody wrote.
+/// The same arguments must give the same bits; otherwise a result depends on uninitialized memory.
 void check_same(const Result& a, const Result& b) {
-  if (a.values.size() != b.values.size()) throw Unsound("called again, it gave another number of results");
+  if (a.values.size() != b.values.size()) throw WrongResult("called again, it gave another number of results");
   for (std::size_t i = 0; i < a.values.size(); ++i) {
     const Tensor &x = a.values[i], &y = b.values[i];
     const bool same = x.shape() == y.shape() && x.dtype() == y.dtype() &&
                       (x.bytes() == 0 || std::memcmp(x.raw(), y.raw(), x.bytes()) == 0);
-    if (!same) throw Unsound("called again, it gave another result");
+    if (!same) throw WrongResult("called again, it gave another result");
   }
 }
 
-/// Makes call `index`, twice; what it came to goes into `t`. Returns its words.
+/// Makes call `index` twice and records the outcome in `t`. Returns the answer as text.
 std::string judge(const Call& call, std::uint64_t seed, std::uint64_t index, Tally& t) {
   name_input(t.replay, index);
   std::string words = "a result";
@@ -102,7 +103,7 @@ std::string judge(const Call& call, std::uint64_t seed, std::uint64_t index, Tal
   } catch (const std::exception& error) {
     words = error.what();
     if (seconds == 0) seconds = processor_seconds() - began;
-    if (is_one_of<Unsound>(error))
+    if (is_one_of<WrongResult>(error))
       t.fail(index, words);
     else if (!is_one_of<ArgumentError, DataError, OutOfMemoryError>(error))
       t.fail(index, "an error of another type: " + words);
@@ -110,7 +111,7 @@ std::string judge(const Call& call, std::uint64_t seed, std::uint64_t index, Tal
       ++t.refusals[reason_of(words)];
   }
   const std::size_t bytes = memory.peak();
-  t.took(seconds, bytes, index);
+  t.record(seconds, bytes, index);
   if (seconds > kSlowdown * (Tally::kSlow + static_cast<double>(bytes) / kBytesPerSecond))
     t.fail(index, fmt::format("took {:.1f} s", seconds));
   if (bytes > 2 * kMemory) t.fail(index, fmt::format("took {} bytes of memory", bytes));
@@ -130,7 +131,7 @@ std::vector<Subject> subjects_of(const Campaign& campaign) {
 
 void prepare() {
   const Runtime runtime({.threads = 2});
-  parallel_blocks(2, [](std::int64_t) {});  // starts the threads: their stacks are no call's memory
+  parallel_blocks(2, [](std::int64_t) {});  // starts the threads now, so that their stacks do not count for a call
   limit_memory(kMemory);
 }
 

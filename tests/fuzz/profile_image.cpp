@@ -19,10 +19,10 @@ std::string frame(const Message& m) {
 
 std::uint64_t size_of(const Message& m) { return 4 + m.body.size(); }
 
-/// An object's messages by block, and the sizes from which addresses follow.
+/// An object's messages by block, and the sizes from which addresses are computed.
 struct Pieces {
   std::span<const Message> first, rest;
-  std::uint64_t prefix = 0, first_bytes = 0, rest_bytes = 0;  // without frames and checksums
+  std::uint64_t prefix = 0, first_bytes = 0, rest_bytes = 0;  // sizes without signatures and checksums
   std::uint64_t address = 0, rest_address = 0;
 };
 
@@ -32,7 +32,7 @@ Pieces pieces_of(const ObjectHeader& o) {
   p.prefix = 6 + (o.phase_change ? 4u : 0u) + static_cast<std::uint64_t>(o.size_width);
   for (const Message& m : p.first) p.first_bytes += size_of(m);
   for (const Message& m : p.rest) p.rest_bytes += size_of(m);
-  if (!p.rest.empty()) p.first_bytes += 4 + 16;  // the message that says where they are
+  if (!p.rest.empty()) p.first_bytes += 4 + 16;  // the message with the continuation's address
   p.first_bytes += static_cast<std::uint64_t>(o.gap);
   return p;
 }

@@ -6,38 +6,37 @@
 
 #include "tests/fuzz/draws.h"
 
-/// Checkpoint images put together by hand from the HDF5 file format specification (version 3.0), with every checksum
-/// right: what the validator is tested against owes nothing to libhdf5, and may hold what libhdf5 would never write.
+/// Checkpoint images built by hand from the HDF5 file format specification (version 3.0), with right checksums: test
+/// inputs for the validator that are independent of libhdf5 and may contain what libhdf5 would never write.
 namespace binade::fuzz {
 
-/// Fields of the format, little-endian.
+/// `value` as a little-endian field.
 std::string le(std::uint64_t value, int bytes);
 
-/// One message of an object header. A link or a layout names what it points to; its address is filled in when the
-/// image is laid out.
+/// One message of an object header. For a link or a layout, lay_out() writes the address of what `points_to` names.
 struct Message {
   int type = 0;
   int flags = 0;
   std::string body{};
-  int points_to = -1;          ///< object or data block; -1: the body is complete
-  std::size_t address_at = 0;  ///< where in the body the address goes
+  int points_to = -1;          ///< index of an object or data block; -1: the body is complete
+  std::size_t address_at = 0;  ///< offset of the address in the body
   bool points_to_data = false;
 };
 
 struct ObjectHeader {
   std::vector<Message> messages{};
-  int size_width = 1;                            ///< bytes of the size field: 1, 2, 4
-  bool phase_change = false;                     ///< the optional four bytes are there
-  std::size_t continued_from = ~std::size_t{0};  ///< messages from here on lie in a continuation block
-  int gap = 0;                                   ///< zero bytes (0 to 3) behind the messages
+  int size_width = 1;                            ///< width of the size field: 1, 2 or 4 bytes
+  bool phase_change = false;                     ///< has the four optional bytes of phase-change values
+  std::size_t continued_from = ~std::size_t{0};  ///< index of the first message in a continuation block
+  int gap = 0;                                   ///< zero bytes (0 to 3) after the messages
 };
 
-/// An image before it has addresses.
+/// An image before addresses are assigned.
 struct ProfileImage {
   std::vector<ObjectHeader> objects{};  ///< the first is the root
   std::vector<std::string> data{};      ///< raw data blocks
 
-  /// Where the checksummed blocks of the image lie: what mutations behind the layout are repaired with.
+  /// A checksummed block of the image; repair() needs these after a mutation.
   struct Block {
     std::size_t begin = 0, size = 0;  ///< without the four bytes of its checksum, which follow
   };
@@ -61,9 +60,9 @@ Message layout(int data, std::uint64_t bytes);
 std::vector<Message> group_frame();
 }  // namespace message
 
-/// Writes every checksum of `laid.blocks` and the user block anew.
+/// Recomputes every checksum of `laid.blocks`, and the user block.
 void repair(ProfileImage::Laid& laid);
-/// Writes the length and the SHA-256 in the user block anew.
+/// Recomputes the length and the SHA-256 in the user block.
 void seal(std::string& bytes);
 
 }  // namespace binade::fuzz

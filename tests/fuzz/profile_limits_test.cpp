@@ -1,5 +1,4 @@
-// Every limit of the checkpoint's validator, made small enough to be reached, and structures that random inputs rarely
-// draw.
+// Every limit of the checkpoint validator, set low enough to be reached, and structures that random inputs rarely have.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -19,7 +18,7 @@ ObjectHeader group_of(const std::vector<Message>& links) {
   return object;
 }
 
-/// A root with one group for each letter of `names`.
+/// A root group with one group for each letter of `names`.
 ProfileImage flat(const std::string& names) {
   ProfileImage image;
   std::vector<Message> links;
@@ -41,7 +40,7 @@ bool is_read(const ProfileImage& image, const io::ProfileLimits& limits) {
   return !io::read_profile(std::as_bytes(std::span(bytes)), io::kUserBlockBytes, limits).groups.empty();
 }
 
-TEST(ProfileLimits, ObjectsAndLinksAreCounted) {
+TEST(ProfileLimits, ObjectsAndLinksAreLimited) {
   EXPECT_TRUE(is_read(flat("ab"), {.objects = 3}));
   EXPECT_NE(refusal(flat("abc"), {.objects = 3}).find("more than 3 objects"), std::string::npos);
   EXPECT_NE(refusal(flat("abcd"), {.objects = 3}).find("too many links"), std::string::npos);
@@ -51,14 +50,14 @@ TEST(ProfileLimits, ObjectsAndLinksAreCounted) {
   EXPECT_NE(refusal(image, {.objects = 3}).find("more than 3 links"), std::string::npos);
 }
 
-TEST(ProfileLimits, HeadersAreCountedTogether) {
+TEST(ProfileLimits, TheSumOfObjectHeadersIsLimited) {
   const ProfileImage image = flat("ab");
   EXPECT_TRUE(is_read(image, {.header_bytes = 400}));
   EXPECT_NE(refusal(image, {.header_bytes = 70}).find("more object headers than the budget"), std::string::npos);
   EXPECT_NE(refusal(image, {.header_bytes = 10}).find("an object header of too many bytes"), std::string::npos);
 }
 
-TEST(ProfileLimits, GroupsAreCountedDown) {
+TEST(ProfileLimits, NestingOfGroupsIsLimited) {
   ProfileImage image;
   for (int level = 1; level < 4; ++level) image.objects.push_back(group_of({message::link("g", level)}));
   image.objects.push_back(group_of({}));
@@ -66,7 +65,7 @@ TEST(ProfileLimits, GroupsAreCountedDown) {
   EXPECT_NE(refusal(image, {.depth = 3}).find("nested deeper than 3"), std::string::npos);
 }
 
-TEST(ProfileLimits, AGroupWithAnyPartOfADatasetIsRefused) {
+TEST(ProfileLimits, AGroupWithADatasetMessageIsRefused) {
   const Message parts[] = {{.type = 1, .body = message::space({})},
                            {.type = 3, .body = message::integer_type(1, false)},
                            message::layout(-1, 0)};

@@ -1,4 +1,4 @@
-// Inputs that once brought a reader down, each with its story, and limits that random inputs do not reach.
+// Inputs that once made a reader fail (each comment says how), and limits that random inputs do not reach.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -23,8 +23,8 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// An extent of zero hid that the others multiply beyond any integer: Shape threw an error that no reader promises.
-TEST(HostileInput, AZeroExtentHidesNoOverflow) {
+// With an extent of 0, the overflow of the product of the others went unnoticed, and Shape threw an undocumented error.
+TEST(HostileInput, ExtentsThatOverflowBesideAZeroAreRefused) {
   const std::string words = "extents";
   const std::string idx = std::string("\0\0\x08\3", 4) + std::string(4, '\0') + std::string(8, '\x7f');
   EXPECT_NE(io::error_of<DataError>([&] { io::decode_idx(idx, "a"); }).find(words), std::string::npos);
@@ -48,14 +48,14 @@ TEST(HostileInput, AZeroExtentHidesNoOverflow) {
             std::string::npos);
 }
 
-// The first line, ended behind its name and sealed anew: substr threw out_of_range.
-TEST(HostileInput, AManifestThatEndsBehindItsName) {
+// A first line that ends after the format's name, with a right checksum: substr threw out_of_range.
+TEST(HostileInput, AManifestThatEndsAfterItsNameIsNotWhole) {
   const std::string body = "binade-manifest 1";
   EXPECT_FALSE(io::manifest_from(fmt::format("{} {:08x}\n", body, crc32c(body.data(), body.size()))).whole);
 }
 
-// A list within a list had no first element to take; a deep one took the stack.
-TEST(HostileInput, SettingsThatAreListsOfLists) {
+// An empty list within a list was read out of bounds; a deeply nested one overflowed the stack.
+TEST(HostileInput, NestedListsAsSettingsAreRefused) {
   std::vector<std::string> words;
   examples::Settings table;
   table.add("words", &words, "");
@@ -65,19 +65,19 @@ TEST(HostileInput, SettingsThatAreListsOfLists) {
   EXPECT_NE(io::error_of<DataError>([&] { table.apply_json(deep, "c"); }).find("nested"), std::string::npos);
 }
 
-// It was found at every place of a text, and the text never ended.
-TEST(HostileInput, AnAddedTokenWithoutText) {
+// An empty added token matched everywhere, and tokenization did not end.
+TEST(HostileInput, AnAddedTokenWithoutTextIsRefused) {
   const std::string vocabulary = R"({"added":{"":1},"merges":[],"vocab":{"a":0}})";
   EXPECT_NE(io::error_of<DataError>([&] { io::make_bpe_tokenizer(vocabulary); }).find("without text"),
             std::string::npos);
 }
 
-// A gzip file of 32 KiB that holds 32 MiB, with a header that promises less: it was unpacked whole before it was
-// judged.
-TEST(HostileInput, AGzipFileGrowsNoFurtherThanItsHeaderPromises) {
+// A gzip file of 32 KiB that decompresses to 32 MiB, more than its IDX header says: it was decompressed completely
+// before the check.
+TEST(HostileInput, AGzipFileIsDecompressedNoFurtherThanItsHeaderSays) {
   const std::string start = std::string("\0\0\x08\1", 4) + std::string("\0\0\0\4", 4);
   const std::string member = std::string("\x1f\x8b\x08\0\0\0\0\0\0\xff", 10);
-  std::string body;  // stored blocks
+  std::string body;  // of stored deflate blocks
   for (int block = 0; block < 40; ++block)
     body += std::string("\0\xff\xff\0\0", 5) + (block == 0 ? start : std::string(8, '\0')) +
             std::string(65535 - 8, '\0');
@@ -91,8 +91,8 @@ TEST(HostileInput, AGzipFileGrowsNoFurtherThanItsHeaderPromises) {
             std::string::npos);
 }
 
-// Forty-six bytes with the head of an eXIf chunk: libpng took the 800 MB that it asks for.
-TEST(HostileInput, APngChunkThatIsNotThereTakesNoMemory) {
+// A file of 46 bytes with the header of an eXIf chunk of 800 MB: libpng allocated these.
+TEST(HostileInput, ATruncatedPngChunkTakesNoMemory) {
   const std::string header = std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\3\0\0\0\1\4\0\0\0\0\xfb\x7b\xa6\x69", 33);
   const MemoryWatch memory;
   const std::string words = io::error_of<DataError>([&] {
@@ -122,8 +122,8 @@ std::string walk(const ProfileImage& image, std::size_t* peak = nullptr) {
   return words;
 }
 
-// Every link made an entry of a queue with its whole path before any object was looked at.
-TEST(HostileInput, LinksAndPathsAreBoundedAltogether) {
+// For every link, an entry with its full path was queued before any object was checked.
+TEST(HostileInput, TotalLinksAndPathsAreBounded) {
   constexpr std::size_t kMemory = 64u << 20;
   std::size_t peak = 0;
   std::vector<Message> many;
@@ -144,7 +144,7 @@ TEST(HostileInput, LinksAndPathsAreBoundedAltogether) {
   EXPECT_LT(peak, kMemory);
 }
 
-TEST(HostileInput, AttributesAreBoundedForAnObjectAndAltogether) {
+TEST(HostileInput, AttributesAreBoundedPerObjectAndInTotal) {
   std::vector<Message> attributes;
   const auto named = [](const std::string& name) {
     return Message{.type = 12,
@@ -159,14 +159,14 @@ TEST(HostileInput, AttributesAreBoundedForAnObjectAndAltogether) {
   std::size_t peak = 0;
   EXPECT_NE(walk(image, &peak).find("too many attributes"), std::string::npos);
   EXPECT_LT(peak, std::size_t{64} << 20);
-  image.objects.resize(129);  // 128 objects with 1024 attributes are as many as there may be; link 129 leads nowhere
+  image.objects.resize(129);  // 128 objects with 1024 attributes reach the limit; link 129 has no target
   EXPECT_EQ(walk(image).find("too many attributes"), std::string::npos);
   attributes.push_back(named("one more"));
   EXPECT_NE(walk({.objects = {group_of(attributes)}}).find("too many attributes"), std::string::npos);
 }
 
-// The block was read until the budget of header bytes was spent.
-TEST(HostileInput, AContinuationOfItselfIsRefusedAtOnce) {
+// The block was read again and again until the budget of header bytes was spent.
+TEST(HostileInput, AContinuationOfItselfIsRefused) {
   ProfileImage image;
   image.objects.push_back(group_of({}));
   image.objects[0].continued_from = 1;
@@ -177,7 +177,7 @@ TEST(HostileInput, AContinuationOfItselfIsRefusedAtOnce) {
   EXPECT_NE(walk(image).find("a continuation block is reached twice"), std::string::npos) << walk(image);
 }
 
-TEST(HostileInput, EveryCodePointThatIsNoNameIsRefused) {
+TEST(HostileInput, NamesWithInvalidCodePointsAreRefused) {
   for (const char* name : {"a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xc2\xa0"})
     EXPECT_TRUE(io::is_valid_name(name)) << name;
   for (const char* name :

@@ -10,9 +10,9 @@ namespace binade::fuzz {
 namespace {
 
 constexpr int kPerOctave = 4;
-constexpr std::size_t kMostFailures = 20;  // of one target; the first ones are told
+constexpr std::size_t kMostFailures = 20;  // per target; only the first are kept
 
-/// Calls visit(name, member) for all that a tally is written down as.
+/// Calls visit(name, member) for every member of a tally that its JSON has.
 template <class AnyTally, class Visit>
 void visit_members(AnyTally& t, const Visit& visit) {
   visit("target", t.target);
@@ -31,7 +31,7 @@ void visit_members(AnyTally& t, const Visit& visit) {
 
 }  // namespace
 
-void Tally::took(double input_seconds, std::size_t bytes, std::uint64_t input) {
+void Tally::record(double input_seconds, std::size_t bytes, std::uint64_t input) {
   ++executions;
   if (input_seconds > slowest) {
     slowest = input_seconds;

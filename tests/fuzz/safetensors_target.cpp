@@ -22,11 +22,10 @@ const std::vector<std::string>& names() {
   return all;
 }
 
-/// Tensors whose bytes follow each other, their header, and its length. `lies`: one in so many fields says something
-/// else.
-std::string file(Draws& draws, std::size_t lies) {
+/// A file of contiguous tensors: length, header, data. One in `wrong_one_in` fields has a wrong value.
+std::string file(Draws& draws, std::size_t wrong_one_in) {
   const auto number = [&](std::uint64_t true_one) {
-    return draws.one_in(lies) ? (draws.one_in(2) ? draws.edge() : true_one + draws.below(3) - 1) : true_one;
+    return draws.one_in(wrong_one_in) ? (draws.one_in(2) ? draws.edge() : true_one + draws.below(3) - 1) : true_one;
   };
   std::string header = draws.one_in(3) ? R"({"__metadata__":{"format":"pt"})" : "{";
   std::string data;
@@ -41,8 +40,8 @@ std::string file(Draws& draws, std::size_t lies) {
     }
     const std::uint64_t begin = data.size();
     for (std::uint64_t b = 0; b < count * kind.size; ++b) data += static_cast<char>(draws.below(2));
-    const std::string name = draws.one_in(lies) ? draws.pick(names()) : "w" + std::to_string(i);
-    const std::string type = draws.one_in(lies) ? draws.pick(kKinds).name : kind.name;
+    const std::string name = draws.one_in(wrong_one_in) ? draws.pick(names()) : "w" + std::to_string(i);
+    const std::string type = draws.one_in(wrong_one_in) ? draws.pick(kKinds).name : kind.name;
     header += std::string(header.size() > 1 ? "," : "") + "\"" + name + "\":{\"dtype\":\"" + type + "\",\"shape\":[" +
               shape + "],\"data_offsets\":[" + std::to_string(number(begin)) + "," +
               std::to_string(number(data.size())) + "]}";
@@ -90,12 +89,12 @@ Answer read(const std::string& input) {
   const io::Safetensors content = io::decode_safetensors(std::as_bytes(std::span(input)));
   const io::Safetensors again = io::decode_safetensors(io::encode_safetensors(content));
   if (again.metadata != content.metadata || again.tensors.size() != content.tensors.size())
-    throw Unsound("metadata or names changed on the way");
+    throw WrongResult("metadata or names changed on the way");
   for (const auto& [name, t] : content.tensors) {
     const Tensor& other = again.tensors.at(name);
     const bool same = other.dtype() == t.dtype() && other.shape() == t.shape() &&
                       (t.bytes() == 0 || std::memcmp(other.raw(), t.raw(), t.bytes()) == 0);
-    if (!same) throw Unsound("tensor " + name + " changed on the way");
+    if (!same) throw WrongResult("tensor " + name + " changed on the way");
   }
   return Answer::kAccepted;
 }

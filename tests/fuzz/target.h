@@ -8,22 +8,22 @@
 
 namespace binade::fuzz {
 
-/// What a reader did with an input.
+/// A reader's answer to an input.
 enum class Answer { kAccepted, kRefused };
 
 /// One reader under test.
 struct Target {
   std::string name{};
-  std::string what{};  ///< one line for people: the function that reads, and its inputs
-  /// Makes an input. Half of them are structured: lengths and checksums fit, so that what lies behind them is reached.
+  std::string what{};  ///< a line for --list: the function that reads, and its inputs
+  /// Generates an input. Half of them have right lengths and checksums, so that the code after these checks is reached.
   std::string (*make)(Draws&);
-  /// Reads it. Throws what the reader throws; throws Unsound when what was accepted is not what it ought to be.
+  /// Reads an input. Throws the reader's error, or WrongResult if the reader accepted it with a wrong result.
   Answer (*read)(const std::string& input);
-  /// Whether `error` is one that the reader's header promises.
+  /// Whether the reader's header documents `error`.
   bool (*documented)(const std::exception& error);
 };
 
-/// All of them; to add one, write its function and name it in targets.cpp.
+/// Every target; to add one, write its functions and list it in targets.cpp.
 const std::vector<Target>& all_targets();
 
 Target checkpoint_target();

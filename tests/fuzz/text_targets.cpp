@@ -1,4 +1,4 @@
-// Texts: data, vocabularies, manifests, settings, the logs of a run.
+// Readers of texts: data, vocabularies, manifests, settings, the logs of a run.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +21,6 @@ namespace binade::fuzz {
 namespace {
 
 // ---- any bytes as text
-// ------------------------------------------------------------------------------------------------
 
 std::string make_text(Draws& draws) {
   static const std::vector<std::string> kPieces{"'s",
@@ -56,9 +55,9 @@ std::string make_text(Draws& draws) {
 Answer read_text(const std::string& input) {
   std::string again;
   for (const std::string_view piece : io::pretokenize_gpt2(input)) again += piece;
-  if (again != input) throw Unsound("the pieces are not the text");
+  if (again != input) throw WrongResult("the pieces are not the text");
   const auto bytes = io::make_byte_tokenizer();
-  if (bytes->decode(bytes->encode(input)) != input) throw Unsound("bytes to tokens and back is another text");
+  if (bytes->decode(bytes->encode(input)) != input) throw WrongResult("bytes to tokens and back is another text");
   io::Text text;
   text.path = "a.txt";
   text.bytes = input;
@@ -66,12 +65,11 @@ Answer read_text(const std::string& input) {
   io::check_utf8(text);
   const auto characters = io::make_char_tokenizer(input);
   if (characters->decode(characters->encode(input)) != input)
-    throw Unsound("characters to tokens and back is another text");
+    throw WrongResult("characters to tokens and back is another text");
   return Answer::kAccepted;
 }
 
 // ---- BPE vocabularies
-// -------------------------------------------------------------------------------------------------
 
 const std::vector<std::string>& bpe_words() {
   static const std::vector<std::string> all{"\"\":0,",
@@ -104,8 +102,8 @@ const std::vector<std::string>& bpe_words() {
   return all;
 }
 
-/// A vocabulary of a few letters and merges of them, in one of the three forms: canonical, tokenizer.json, vocab.json
-/// with merges.txt (behind a NUL).
+/// A small BPE vocabulary in one of three forms: canonical, tokenizer.json, or vocab.json and merges.txt separated by a
+/// NUL.
 std::string make_bpe(Draws& draws) {
   std::string vocab, merges, merge_lines;
   int number = 0;
@@ -153,16 +151,15 @@ Answer read_bpe(const std::string& input) {
   try {
     tokens = tokenizer->encode(text);
   } catch (const DataError&) {
-    return Answer::kAccepted;  // a sound vocabulary may lack a byte
+    return Answer::kAccepted;  // a valid vocabulary may lack a byte
   }
-  if (tokenizer->decode(tokens) != text) throw Unsound("text to tokens and back is another text");
+  if (tokenizer->decode(tokens) != text) throw WrongResult("text to tokens and back is another text");
   return Answer::kAccepted;
 }
 
 // ---- MANIFEST
-// ---------------------------------------------------------------------------------------------------------
 
-/// The lines with their checksums made right again.
+/// `text` with the right checksum on every line.
 std::string sealed(const std::string& text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
@@ -205,16 +202,15 @@ Answer read_manifest(const std::string& input) {
   const io::ManifestReading reading = io::manifest_from(input);
   const io::ManifestReading again = io::manifest_from(io::to_text(reading.manifest));
   if (!again.whole || again.manifest.entries.size() != reading.manifest.entries.size())
-    throw Unsound("written and read again, the list differs");
+    throw WrongResult("written and read again, the list differs");
   for (std::size_t i = 0; i < again.manifest.entries.size(); ++i)
     if (again.manifest.entries[i].step != reading.manifest.entries[i].step ||
         again.manifest.entries[i].score != reading.manifest.entries[i].score)
-      throw Unsound("written and read again, an entry differs");
+      throw WrongResult("written and read again, an entry differs");
   return reading.whole ? Answer::kAccepted : Answer::kRefused;
 }
 
 // ---- settings: config.json
-// --------------------------------------------------------------------------------------------
 
 std::string make_settings(Draws& draws) {
   static const std::vector<std::string> kWords{"[]",         "[[]]",    "{}",
@@ -242,12 +238,11 @@ Answer read_settings(const std::string& input) {
   table.add("words", &words, "");
   table.apply_json(input, "config.json");
   if (steps < 0 || steps > 1000000 || !(lr >= 0) || (precision != "fp32" && precision != "fp16"))
-    throw Unsound("a setting outside of its range");
+    throw WrongResult("a setting outside of its range");
   return Answer::kAccepted;
 }
 
 // ---- the logs of a run
-// ------------------------------------------------------------------------------------------------
 
 const std::string& run_folder() {
   struct Folder {

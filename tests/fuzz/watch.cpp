@@ -15,7 +15,7 @@
 namespace binade::fuzz {
 namespace {
 
-/// What the process dies of, if it does.
+/// The command line that replays the current input, printed if the process dies.
 char being_read[200] = "between inputs";
 unsigned hang_seconds = 0;
 

@@ -7,7 +7,7 @@
 
 namespace binade::fuzz {
 
-/// Multiply-adds that a convolution of the campaign may take: a second or so where a sanitizer watches each of them.
+/// Maximum multiply-adds of a convolution in the campaign: about a second under a sanitizer.
 constexpr double kMostWork = 1 << 27;
 
 inline std::vector<std::int64_t> extents_of(const Variable& x) {
@@ -15,9 +15,8 @@ inline std::vector<std::int64_t> extents_of(const Variable& x) {
   return {x.shape().dims().begin(), x.shape().dims().end()};
 }
 
-/// Whether `Op`, a convolution of x by a w of these extents, would accept these parameters and take more than
-/// kMostWork: paddings, strides and kernels of 1000 lead from a few pixels to millions. Such a call gets the usual
-/// ones.
+/// Whether `Op`, a convolution of x by filters of extents w, would accept the parameters and take more than kMostWork:
+/// with paddings, strides and kernels of 1000, a few pixels become millions. Such a call gets default parameters.
 template <class Op>
 bool takes_long(const Variable& x, const std::vector<std::int64_t>& w, const typename Op::Params& p) {
   try {

@@ -8,7 +8,8 @@ namespace binade::io {
 
 inline const std::string kStateHashOfFormat1(64, 'a');
 
-/// What tests/golden/data/checkpoint_format_1.hex holds. Never to be changed.
+/// The state in tests/golden/data/checkpoint_format_1.hex. Never change it: released files of format 1 must stay
+/// readable.
 inline StateDict state_of_format_1() {
   StateDict state;
   const std::vector<float> values = {1.5f, -2.0f, 0x1p-14f, 0.0f, 3.25f, -0.5f};

@@ -10,14 +10,14 @@
 
 namespace binade::golden {
 
-/// One tensor of a golden case, at the precision it was written in. The format is described in golden_text.py.
+/// One tensor of a golden case, with its dtype in the file. golden_text.py describes the format.
 struct Array {
   DType dtype = DType::f64;  ///< f32, f64, i32, i64 or bool
   std::vector<std::int64_t> dims{};
   std::vector<double> values{};  ///< row-major; exact for f32, i32 and bool, and for |i64| < 2^53
 
   Shape shape() const { return Shape(dims); }
-  /// As a tensor of its own dtype, or of another one (each value rounded once).
+  /// The values as a tensor of the array's dtype, or of another (each value rounded once).
   Tensor tensor() const { return tensor(dtype); }
   Tensor tensor(DType as) const;
 };
@@ -32,7 +32,7 @@ class Case {
 
   bool has(const std::string& role) const { return arrays.contains(role); }
   bool has_param(const std::string& key) const { return params.contains(key); }
-  /// Throw std::runtime_error naming the case and what it lacks, or the word that is not a number.
+  /// These throw std::runtime_error, which names the case and the missing entry or the invalid number.
   const Array& array(const std::string& role) const;
   const std::string& text(const std::string& key) const;
   std::int64_t integer(const std::string& key) const;
@@ -41,24 +41,25 @@ class Case {
   bool flag(const std::string& key) const;  ///< "true" or "false"
 };
 
-/// Reads a whole file. Strict: an unknown word, a wrong number of values, a second case or tensor of one name, a case
-/// without op or end, a value that does not fit its dtype throw std::runtime_error with file, line and reason.
+/// Reads a whole file. Throws std::runtime_error with file, line and reason for an unknown word, a wrong number of
+/// values, a second case or tensor of the same name, a case without op or end, or a value out of its dtype's range.
 std::vector<Case> read(const std::string& path);
 std::vector<Case> parse(std::string_view text, const std::string& name);
 
 /// The folder of the golden files: $BINADE_GOLDEN_DIR (set by `meson test`), else tests/golden/data.
 std::string folder();
 
-/// How far `got` may lie from the exact `want`: |got - want| <= rtol |want| + share * max|want|. The second term covers
-/// elements that come out of cancellation: their error scales with the terms that cancelled.
-/// Where nothing but zeros is wanted, no such scale is known: `zero` is allowed.
+/// Tolerance of a result `got` against the exact `want`: |got - want| <= rtol |want| + share * max|want|. The second
+/// term covers elements that result from cancellation, whose error scales with the cancelled terms. If all of `want` is
+/// 0, the tolerance is `zero`.
 struct Tolerance {
   double rtol = 1e-5;
   double share = 1e-6;
   double zero = 0;
 };
 
-/// Empty when every element fits (same shape, NaN only where NaN is wanted), else a line that names the worst element.
+/// Empty if the shapes are equal, NaNs are in the same places and every element is within the tolerance; otherwise a
+/// line that names the worst element.
 std::string difference(const Tensor& got, const Array& want, const Tolerance& tolerance);
 
 }  // namespace binade::golden

@@ -59,7 +59,7 @@ TEST(GoldenFile, ReadsEveryKindOfLine) {
   EXPECT_EQ(c.array("in.none").shape().numel(), 0);
 }
 
-TEST(GoldenFile, NamesTheLineOfAFault) {
+TEST(GoldenFile, NamesTheLineOfAnError) {
   EXPECT_EQ(error_of("case a\nop b\ntensor in.x f32 2,2 : 1 2 3\nend\n"), "file:3: shape (2, 2) wants 4 values, got 3");
   EXPECT_EQ(error_of("case a\nop b\ntensor in.x f32 1 : 1x\nend\n"), "file:3: '1x' is not a number");
   EXPECT_EQ(error_of("case a\nop b\ntensor in.x i64 1 : 1.5\nend\n"), "file:3: '1.5' is not an integer");
@@ -75,7 +75,7 @@ TEST(GoldenFile, NamesTheLineOfAFault) {
   EXPECT_EQ(error_of(""), "file: no case in it");
 }
 
-TEST(GoldenFile, NamesWhatACaseLacks) {
+TEST(GoldenFile, NamesTheEntryThatACaseLacks) {
   const Case c = parse(kGood, "file")[1];
   EXPECT_THROW(c.array("in.x"), std::runtime_error);
   EXPECT_THROW(c.text("axis"), std::runtime_error);

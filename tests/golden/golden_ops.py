@@ -1,9 +1,9 @@
 """Golden values of every op, forward and backward, in double precision from float32 inputs: the exact answers.
 
 Layout is Binade's: images (N, H, W, C), filters (K, R, S, C / groups), transposed filters (C, R, S, K / groups) with C the
-input channels, linear weights (out, in), attention operands (B, T, H, D). Cotangents are random and lopsided, so that a
-transposed or summed gradient cannot pass. Formulas that lose digits even in double (the tails of GELU) are written in a form
-that does not.
+input channels, linear weights (out, in), attention operands (B, T, H, D). Cotangents are random and not symmetric, so that a
+transposed or summed gradient cannot pass. Formulas that lose digits even in double (the tails of GELU) are written in a stable
+form.
 """
 import math
 import zlib
@@ -215,7 +215,7 @@ def norms(case):
     case("layer_norm.weight_only", "layer_norm", {"x": x, "w": w}, lambda x, w: F.layer_norm(x, (6,), w, None, 1e-5), params)
     case("layer_norm.residual", "layer_norm_residual", {"x": x, "residual": r, "w": w, "b": b},
          lambda x, residual, w, b: {"y": F.layer_norm(x + residual, (6,), w, b, 1e-5), "sum": x + residual}, params)
-    far = draw("norm.far", (3, 8)) + np.float32(30)  # a one-pass variance would lose four digits; a mean kept in f32 loses one and a half
+    far = draw("norm.far", (3, 8)) + np.float32(30)  # far from 0: a one-pass variance loses four digits, a mean in f32 one and a half
     case("layer_norm.large_mean", "layer_norm", {"x": far, "w": draw("norm.far.w", (8,)), "b": draw("norm.far.b", (8,))},
          lambda x, w, b: F.layer_norm(x, (8,), w, b, 1e-5), params)
     case("rms_norm.weight", "rms_norm", {"x": x, "w": w}, rms, params)

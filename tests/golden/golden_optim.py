@@ -8,13 +8,13 @@ lion               u = sign(beta1 m + (1 - beta1) g); p -= lr (u + weight_decay 
 rmsprop            torch.optim.RMSprop
 muon               Muon (nesterov, momentum 0.95, weight_decay; its class below) for w, torch.optim.Adam for b
 clip norm          torch.nn.utils.clip_grad_norm_ over all parameters; value: clip_grad_value_
-clip adaptive      for each unit (row of a matrix or filter; a vector is one unit): |g| is brought down to
-                   limit * max(|w|, 1e-3) where it is larger (Brock et al. 2021, eq. 3)
+clip adaptive      for each unit (row of a matrix or filter; a vector is one unit): |g| is clipped to
+                   limit * max(|w|, 1e-3) (Brock et al. 2021, eq. 3)
 ema                a = decay a + (1 - decay) p after each step, a = p before the first
 schedules          warm-up: step k of the first W has lr k / W. Then, with f = (k - W) / (N - W): linear lr + (min_lr - lr) f,
                    cosine min_lr + (lr - min_lr) (1 + cos(pi f)) / 2, constant lr. plateau: torch's ReduceLROnPlateau on given
                    losses, factor 0.5, patience 2, relative threshold 1e-4, the rate after each loss
-rules              the rates that torch.optim.lr_scheduler has before each of 24 steps
+rules              the rates of torch.optim.lr_scheduler before each of 24 steps
 """
 import math
 
@@ -43,7 +43,7 @@ class Lion(torch.optim.Optimizer):
 
 
 class Muon(torch.optim.Optimizer):
-    """torch.optim.Muon with nesterov, whose Newton-Schulz iterations run in bfloat16, in the dtype of the parameter."""
+    """torch.optim.Muon with nesterov, but with the Newton-Schulz iterations in the dtype of the parameter, not in bfloat16."""
 
     def __init__(self, groups, lr, momentum):
         super().__init__(groups, dict(lr=lr, momentum=momentum, weight_decay=0.0))

@@ -1,4 +1,4 @@
-"""Golden values of second derivatives: gradient penalties of small networks, with their gradients by every parameter."""
+"""Golden values of second derivatives: gradient penalties of small networks and the penalties' parameter gradients."""
 import torch
 import torch.nn.functional as F
 

@@ -2,7 +2,7 @@
 
     # anything                                   comment, empty lines too
     case NAME                                    opens a case; names are unique in a file
-    op OPNAME                                    what is computed
+    op OPNAME                                    the op under test
     param KEY VALUE                              any number of them; VALUE is one word
     tensor ROLE DTYPE DIMS : v v v ...           row-major; DIMS are `2,3,4`, or `-` for a scalar; one line a tensor
     end                                          closes the case
@@ -14,7 +14,7 @@ ROLE is one of
     in.NAME      an input                        out.NAME     an expected output
     gout.NAME    the cotangent of that output    gin.NAME     the expected gradient of that input
 
-The first line of a file names the script, the PyTorch version and the date that it was made.
+The first line of a file names the script, the PyTorch version and the date.
 """
 import datetime
 import os

@@ -1,8 +1,8 @@
 """Twenty training steps of a small U-Net and a small transformer, from given weights on given batches.
 
 Roles: init.PATH (a parameter or buffer before step 1, by Binade's module path and in Binade's layout), x.K and target.K (the
-batch of step K, from 1), loss (twenty losses in double, each before its step's update), loss32 (the same computed by PyTorch in
-float32, to show how far rounding alone carries a run), final.PATH (batch-norm statistics after step 20).
+batch of step K, from 1), loss (twenty losses in double, each before its step's update), loss32 (the same in float32 by PyTorch,
+to show the effect of rounding alone), final.PATH (batch-norm statistics after step 20).
 
 unet         unet_model.UNet(base 4, depth 2), batches (2, 16, 16, 1), BCE with logits (mean), Adam
 transformer  pre-LN GPT, 2 layers, 16 wide, 2 heads, context 8, vocabulary 17, batch 2: tokens + positions, blocks of
@@ -110,8 +110,8 @@ def train(model, batches, loss_of, make_optimizer, dtype):
 
 
 def sensitivity(make_model, converted, loss_of, make_optimizer, losses):
-    """How far float32-sized noise in the start (1e-7 relative) carries a loss of the run, at most, over eight draws. A start
-    that puts a ReLU or a pooling window on the edge between two branches would make the trace a matter of luck."""
+    """Largest relative change of a loss under relative noise of 1e-7 in the initial parameters, over eight draws. It is large
+    if a ReLU or a pooling window is close to switching branches; such a seed is useless for comparison."""
     worst = 0.0
     for draw in range(8):
         model = make_model().double()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/data/bpe_tokenizer.json and bpe_encoded.json with Hugging Face's tokenizers; needed only to change them,
-never to build or test.
+"""Makes tests/golden/data/bpe_tokenizer.json and bpe_encoded.json with Hugging Face's tokenizers. Needed only to change these
+files, not to build or test.
 
     pip install tokenizers ; python tests/golden/make_bpe.py
 
-bpe_tokenizer.json  a byte-level BPE of 500 tokens, trained on this repository's README.md, style and all
+bpe_tokenizer.json  a byte-level BPE of 500 tokens, trained on this repository's README.md with its markup
 bpe_encoded.json    [{"text": …, "pieces": [byte lengths of the pre-tokenizer's pieces], "tokens": [numbers]}, …]
 """
 import json

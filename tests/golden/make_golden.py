@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the golden files in tests/golden/data with PyTorch; needed only to change them, never to build or test.
+"""Makes the golden files in tests/golden/data with PyTorch. Needed only to change these files, not to build or test.
 
     pip install torch numpy schedulefree ; python tests/golden/make_golden.py [ops|second|optim|optimizers|traces ...]
 
@@ -8,7 +8,7 @@ ops.second.txt  second derivatives (golden_second.py)
 optim.txt       optimizers, clipping, EMA and schedules over 20 steps (golden_optim.py)
 optimizers.txt  further optimizers and schedules (golden_optimizers.py)
 traces.txt      20 training steps of a small U-Net and a small transformer (golden_traces.py)
-The format is described in golden_text.py; tests/golden/*_test.cpp read them.
+golden_text.py describes the format; tests/golden/*_test.cpp read the files.
 """
 import sys
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the fixtures of the import tests in tests/golden/data: models as other programs save them, an input, and the output
-that those programs compute. Needs PyTorch, transformers and safetensors; only to change the fixtures, never to build or test.
+"""Makes the fixtures of the import tests in tests/golden/data: models saved by other programs, an input, and the output that
+those programs compute. Needs PyTorch, transformers and safetensors. Needed only to change the fixtures, not to build or test.
 
 gpt2_lm.safetensors.b64      GPT2LMHeadModel.save_pretrained: names begin with "transformer.", the tied head is left out
-gpt2_hub.safetensors.b64     the older style in which GPT-2's public weights are kept: no prefix, and each block's causal mask
-                         (h.N.attn.bias) stored among the weights
+gpt2_hub.safetensors.b64     the older format of GPT-2's public weights: no prefix, and each block's causal mask
+                         (h.N.attn.bias) among the weights
 unet_torch.safetensors   state_dict() of bench/peers/unet_model.py: PyTorch's layouts and batch norm's num_batches_tracked
 imports.txt              case gpt2_lm, gpt2_hub: in.tokens -> out.logits; case unet_torch: in.x -> out.y in evaluation mode,
                          images (N, H, W, C). Format: golden_text.py
-All weights are random, biases and statistics too, so that nothing left out can go unseen.
+All weights, biases and statistics are random, so that the test notices every one that is not imported.
 """
 import base64
 import os
@@ -39,7 +39,7 @@ def gpt2(seed, layers, dim, heads, vocabulary, context):
 
 
 def save_as_text(tensors, name):
-    """A safetensors file in base64, as the repository holds text alone."""
+    """Writes a safetensors file in base64, because the repository has only text files."""
     body = base64.b64encode(save(tensors, metadata={"format": "pt"})).decode()
     with open(os.path.join(FOLDER, name + ".safetensors.b64"), "w") as out:
         out.write("\n".join(textwrap.wrap(body, 120)) + "\n")

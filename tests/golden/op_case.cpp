@@ -13,7 +13,7 @@
 namespace binade::golden {
 namespace {
 
-/// zero: what rounding leaves of terms up to 8 that cancel (a softmax over one key has no gradient).
+/// zero: rounding error of terms up to 8 that cancel (the gradient of a softmax over one key is 0).
 constexpr Tolerance kSingle{.rtol = 1e-5, .share = 1e-6, .zero = 0x1p-20};
 
 std::string after(const std::string& role, const std::string& prefix) {

@@ -24,7 +24,7 @@ TEST(GoldenOps, AttentionAndSoftmaxMatchPyTorch) {
              return {{"y", attention(in["q"], in["k"], in["v"], {.causal = c.flag("causal")}, in["mask"])}};
            }},
       },
-      // The scale of the logits is an f32 number also where everything else is f64: 1 / sqrt(3) is off by 1e-8.
+      // The scale of the logits is stored as f32 even if everything else is f64, and 1 / sqrt(3) in f32 is off by 1e-8.
       {.rtol = 1e-7, .share = 1e-8});
 }
 

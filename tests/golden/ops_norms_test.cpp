@@ -6,7 +6,7 @@
 namespace binade::golden {
 namespace {
 
-/// (1 - momentum) old + momentum batch * correction, what BatchNorm2d keeps.
+/// The running statistic of BatchNorm2d: (1 - momentum) old + momentum * correction * batch.
 Variable running(const Variable& old, const Variable& batch, double momentum, double correction) {
   Tensor kept = Tensor::empty(old.shape(), DType::f64);
   for (std::int64_t i = 0; i < kept.numel(); ++i)

@@ -16,7 +16,7 @@
 namespace binade::golden {
 namespace {
 
-// PyTorch in f32 strays from its own run in double by 2e-7 over these twenty steps; the promise is 1e-4.
+// Relative. PyTorch in f32 differs from its run in double by 2e-7 over these twenty steps; Binade promises 1e-4.
 constexpr double kLossTolerance = 1e-5;
 constexpr int kSteps = 20;
 
@@ -26,7 +26,7 @@ Case trace(const std::string& name) {
   throw std::runtime_error("no trace " + name);
 }
 
-/// init.PATH of the case into the model; every parameter must be there.
+/// Copies init.PATH of the case into the model; every parameter must be there.
 void set_weights(nn::Module& model, const Case& c) {
   StateDict state;
   for (const auto& [role, array] : c.arrays)

@@ -1,6 +1,6 @@
-"""install_test.py SOURCE BUILD MESON...: installs Binade and uses it from outside/, in the three ways its README names.
+"""install_test.py SOURCE BUILD MESON...: installs Binade and builds outside/ with it, in the three ways of the README.
 
-installed + Meson, installed + a compiler line with pkg-config, and as a Meson subproject. Each program is run.
+These are Meson with the installed library, a compiler line with pkg-config, and a Meson subproject. Each program is run.
 """
 import os
 import re
@@ -13,7 +13,7 @@ import unittest
 SOURCE, BUILD, MESON = sys.argv[1], sys.argv[2], sys.argv[3:]
 OUTSIDE = os.path.join(SOURCE, "tests/install/outside")
 
-# What README's two pieces of code leave to their reader: a model, batches, a main().
+# Code around README's two snippets: a model, batches, a main().
 README_NET = """
 struct Net : nn::Module {
   nn::Embedding embedding;
@@ -77,7 +77,7 @@ class Install(unittest.TestCase):
         shutil.copytree(OUTSIDE, parent)
         os.mkdir(parent + "/subprojects")
         os.symlink(SOURCE, parent + "/subprojects/binade")
-        # -O0 and one instruction set: this is about the build files, the code is compiled for speed elsewhere.
+        # -O0 and one instruction set to save time: the test is about the build files.
         run(*MESON, "setup", parent + "/build", parent, "--buildtype=plain", "-Dbinade:isa=generic",
             "--force-fallback-for=binade")
         run("ninja", "-C", parent + "/build", "outside")

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Values 0 … H * W - 1, the mask the same.
+/// An image with the values 0 … H * W - 1, which is also its mask.
 ImagePair counting(std::int64_t height, std::int64_t width) {
   std::vector<float> image;
   std::vector<std::uint8_t> mask;
@@ -29,7 +29,7 @@ std::vector<double> mask_of(const ImagePair& pair) { return pair.mask.to_vector<
 
 void expect_alike(const ImagePair& pair) { EXPECT_EQ(pair.image.to_vector<float>(), pair.mask.to_vector<float>()); }
 
-TEST(Augment, FlipsMoveImageAndMaskAlike) {
+TEST(Augment, FlipsChangeImageAndMaskAlike) {
   EXPECT_THAT(mask_of(flip_horizontal(counting(2, 3))), ElementsAre(2, 1, 0, 5, 4, 3));
   EXPECT_THAT(mask_of(flip_vertical(counting(2, 3))), ElementsAre(3, 4, 5, 0, 1, 2));
   expect_alike(flip_horizontal(counting(2, 3)));
@@ -58,7 +58,7 @@ TEST(Augment, EveryChannelIsMoved) {
   EXPECT_THAT(flip_horizontal({color, {}}).image.to_vector<float>(), ElementsAre(4, 5, 6, 1, 2, 3));
 }
 
-TEST(Augment, ARotationByAQuarterIsTheExactTurn) {
+TEST(Augment, ARotationBy90DegreesEqualsTheQuarterTurn) {
   const ImagePair pair = counting(5, 5);
   CoordinateMap map = CoordinateMap::window(0, 0, 5, 5);
   map.rotate(std::numbers::pi / 2);
@@ -69,7 +69,7 @@ TEST(Augment, ARotationByAQuarterIsTheExactTurn) {
 }
 
 TEST(Augment, BilinearSamplingIsExactOnALinearImage) {
-  // On f(y, x) = 10 y + x bilinear interpolation is f itself; the mask takes the nearest pixel.
+  // Bilinear interpolation is exact for f(y, x) = 10 y + x; the mask takes the nearest pixel.
   std::vector<float> values;
   for (int y = 0; y < 8; ++y)
     for (int x = 0; x < 8; ++x) values.push_back(static_cast<float>(10 * y + x));
@@ -84,7 +84,7 @@ TEST(Augment, BilinearSamplingIsExactOnALinearImage) {
 }
 
 TEST(Augment, ElasticFieldIsTheSmoothedUniformField) {
-  // The definition, one pixel at a time, as a two-dimensional sum in double.
+  // The reference evaluates the definition per pixel, as a two-dimensional sum in double.
   const RandomStream stream{.seed = 5, .purpose = RngPurpose::kAugment, .step = 77, .index = 2};
   const int height = 19;
   const int width = 23;
@@ -105,12 +105,12 @@ TEST(Augment, ElasticFieldIsTheSmoothedUniformField) {
           const double drawn = 2.0 * stream.uniform(static_cast<std::uint64_t>((y + dy) * width + x + dx)) - 1;
           sum += std::exp(-(dy * dy + dx * dx) / (2 * sigma * sigma)) * drawn;
         }
-      // Two roundings to float of values below 1 and one of the product.
+      // Two roundings of values below 1 to float, and one of the product.
       EXPECT_NEAR(field[static_cast<std::size_t>(y * width + x)], alpha * sum / total, alpha * 3 * 0x1p-24);
       largest = std::max(largest, std::abs(alpha * sum / total));
     }
   }
-  EXPECT_GT(largest, 1);  // the comparison is not one of zeros
+  EXPECT_GT(largest, 1);  // so the comparison above is not of zeros
 }
 
 TEST(Augment, ElasticDisplacementMovesPixelsByTheField) {
@@ -121,7 +121,7 @@ TEST(Augment, ElasticDisplacementMovesPixelsByTheField) {
   EXPECT_THROW(map.displace({1}, {1}), ArgumentError);
 }
 
-TEST(Augment, IsAFunctionOfTheDrawAlone) {
+TEST(Augment, DependsOnTheRandomStreamAlone) {
   const ImagePair pair = counting(13, 19);
   const AugmentOptions all{.rotate_degrees = 30, .elastic_alpha = 40, .elastic_sigma = 3};
   RandomStream stream{.seed = 1, .purpose = RngPurpose::kAugment, .step = 9};
@@ -134,7 +134,7 @@ TEST(Augment, IsAFunctionOfTheDrawAlone) {
   EXPECT_NE(augment(pair, 16, all, stream).image.to_vector<float>(), first.image.to_vector<float>());
 }
 
-TEST(Augment, EverySymmetryOfTheSquareAndEveryPlaceIsDrawn) {
+TEST(Augment, EverySymmetryOfTheSquareAndEveryPositionOccurs) {
   const ImagePair pair = counting(3, 3);
   std::set<std::vector<double>> symmetries;
   std::set<double> places;
@@ -149,7 +149,7 @@ TEST(Augment, EverySymmetryOfTheSquareAndEveryPlaceIsDrawn) {
   EXPECT_EQ(places.size(), 9u);
 }
 
-TEST(Augment, AWindowLargerThanTheImageIsMirrored) {
+TEST(Augment, ACropLargerThanTheImageIsMirrored) {
   const RandomStream stream{.seed = 4, .purpose = RngPurpose::kAugment, .step = 1};
   const ImagePair seen = augment(counting(3, 5), 8, AugmentOptions::none(), stream);
   EXPECT_EQ(seen.mask.shape(), (Shape{8, 8}));
@@ -163,7 +163,7 @@ TEST(Augment, PaddingReachesTheNextMultiple) {
   EXPECT_EQ(pad_to_multiple(counting(4, 8).image, 4).shape(), (Shape{4, 8, 1}));
 }
 
-TEST(Augment, WhatIsNoPairIsRefused) {
+TEST(Augment, InvalidShapesAndSizesAreRefused) {
   EXPECT_THROW(flip_horizontal({counting(2, 3).image, counting(3, 2).mask}), ShapeError);
   EXPECT_THROW(crop(counting(2, 3), 0, 0, 0, 1), ArgumentError);
   EXPECT_THROW(elastic_field({}, 4, 4, 1, 0), ArgumentError);

@@ -25,13 +25,13 @@ std::string golden(const std::string& name) {
   return (folder != nullptr ? std::string(folder) : "tests/golden/data") + "/" + name;
 }
 
-/// A vocabulary of all bytes of `alphabet` and the merged tokens, as vocab.json and merges.txt.
+/// Writes a small vocabulary as vocab.json and merges.txt.
 void write_small(const ScratchFolder& folder, const std::string& merges = "#version: 0.2\na b\nab c\n") {
   folder.write("vocab.json", R"({"a":0,"b":1,"c":2,"ab":3,"abc":4,"\u0120":5,"<|endoftext|>":6})");
   folder.write("merges.txt", merges);
 }
 
-TEST(UnicodeClasses, KnowEveryScript) {
+TEST(UnicodeClasses, CoverEveryScript) {
   for (const char32_t c : {U'a', U'Z', U'\u00e9', U'\u0431', U'\u05d0', U'\u4e2d', U'\U0001D54F', U'\u00aa', U'\u02b0'})
     EXPECT_TRUE(is_letter(c));
   for (const char32_t c : {U'_', U'1', U' ', U'\u0301', U'\U0001F600', U'@', U'[', U'`', U'{', U'\u00d7'})
@@ -42,7 +42,7 @@ TEST(UnicodeClasses, KnowEveryScript) {
   for (const char32_t c : {U'\u200b', U'\ufeff', U'\x1c', U'a'}) EXPECT_FALSE(is_space(c));
 }
 
-TEST(Pretokenize, CutsAsHuggingFaceDoes) {
+TEST(Pretokenize, SplitsAsHuggingFaceDoes) {
   for (const json& expected : json::parse(read_file(golden("bpe_encoded.json")))) {
     const std::string text = expected["text"];
     std::vector<std::size_t> lengths;
@@ -96,7 +96,7 @@ TEST(BpeTokenizer, ReadsVocabAndMergesFiles) {
   }
 }
 
-TEST(BpeTokenizer, AByteWithoutATokenIsABadPromptOrBadData) {
+TEST(BpeTokenizer, AByteWithoutATokenIsAnArgumentErrorInAPromptAndADataErrorInData) {
   const ScratchFolder folder;
   write_small(folder);
   const auto tokenizer = make_bpe_tokenizer(read_bpe_vocabulary(folder.path()));
@@ -106,9 +106,8 @@ TEST(BpeTokenizer, AByteWithoutATokenIsABadPromptOrBadData) {
   EXPECT_THROW(tokenizer->decode(std::vector<std::int32_t>{7}), ArgumentError);
 }
 
-TEST(BpeTokenizer, ALongPieceIsJoinedInTheOrderOfTheMergeTable) {
-  // One piece of 2^16 letters: a quadratic search would take minutes under a sanitizer. The plain definition, pass by
-  // pass.
+TEST(BpeTokenizer, ALongPieceIsMergedInTheOrderOfTheMergeTable) {
+  // One piece of 2^16 letters, for which a quadratic algorithm would take minutes under a sanitizer.
   const ScratchFolder folder;
   folder.write("vocab.json", R"({"a":0,"aa":1,"aaaa":2,"b":3,"ab":4})");
   folder.write("merges.txt", "a a\naa aa\na b\n");
@@ -116,11 +115,11 @@ TEST(BpeTokenizer, ALongPieceIsJoinedInTheOrderOfTheMergeTable) {
   const auto tokens = tokenizer->encode(std::string(65535, 'a') + "b");
   ASSERT_EQ(tokens.size(), 65535u / 4 + 2);
   EXPECT_EQ(tokens.front(), 2);
-  EXPECT_EQ(tokens[tokens.size() - 2], 1);  // 65535 = 4 * 16383 + 3: aa is joined before ab is
+  EXPECT_EQ(tokens[tokens.size() - 2], 1);  // 65535 = 4 * 16383 + 3: of the last three, aa is merged before ab
   EXPECT_EQ(tokens.back(), 4);
 }
 
-TEST(BpeVocabulary, WhatIsNoByteLevelBpeIsADataErrorThatNamesTheFile) {
+TEST(BpeVocabulary, OtherTokenizerFilesAreADataErrorThatNamesTheFile) {
   const ScratchFolder folder;
   const auto reason = [&](const std::string& text) {
     const std::string path = folder.write("tokenizer.json", text);

@@ -9,7 +9,7 @@
 namespace binade::examples {
 namespace {
 
-TEST(Cells, AreAFunctionOfSeedAndIndex) {
+TEST(Cells, DependOnSeedAndIndexAlone) {
   const CellImage image = draw_cells(1, 2, 64);
   EXPECT_EQ(image.image.values, draw_cells(1, 2, 64).image.values);
   EXPECT_EQ(image.mask.values, draw_cells(1, 2, 64).mask.values);
@@ -17,7 +17,7 @@ TEST(Cells, AreAFunctionOfSeedAndIndex) {
   EXPECT_NE(image.image.values, draw_cells(2, 2, 64).image.values);
 }
 
-TEST(Cells, AreBrighterThanWhatIsAroundThemInEveryImage) {
+TEST(Cells, AreBrighterThanTheBackgroundInEveryImage) {
   for (std::int64_t i = 0; i < 12; ++i) {
     const CellImage cells = draw_cells(7, i, 128);
     double sum[2] = {0, 0};
@@ -35,7 +35,7 @@ TEST(Cells, AreBrighterThanWhatIsAroundThemInEveryImage) {
   }
 }
 
-TEST(Cells, MakeASetThatLoadsLikeAFolder) {
+TEST(Cells, AreASetThatLoadsLikeAFolder) {
   const io::ImageSet set = embedded_cells({.count = 3, .size = 32});
   ASSERT_EQ(set.size(), 3);
   EXPECT_TRUE(std::is_sorted(set.samples.begin(), set.samples.end(), [](auto& a, auto& b) { return a.name < b.name; }));

@@ -17,8 +17,8 @@
 namespace binade::io {
 namespace {
 
-/// A tensor of any dtype whose bytes are `seed`-dependent noise (bool: 0 and 1), so that every bit pattern turns up:
-/// NaN payloads, infinities, subnormals, negative zero.
+/// A tensor of random bytes (bool: 0 and 1), so that every bit pattern occurs: NaN payloads, infinities, subnormals,
+/// negative zero.
 Tensor noise(const Shape& shape, DType dtype, unsigned seed) {
   Tensor t = Tensor::empty(shape, dtype);
   std::mt19937 random(seed);
@@ -28,7 +28,7 @@ Tensor noise(const Shape& shape, DType dtype, unsigned seed) {
   return t;
 }
 
-/// One entry of every kind and dtype, and the awkward sizes.
+/// A state with an entry of every kind and dtype, and with unusual sizes.
 StateDict everything(unsigned seed = 1) {
   StateDict state;
   for (const DType d :
@@ -89,7 +89,7 @@ void expect_same(const StateDict& a, const StateDict& b) {
 
 const std::string kHash(64, 'a');
 
-TEST(CheckpointFile, HoldsEveryKindAndDTypeToTheBit) {
+TEST(CheckpointFile, StoresEveryKindAndDtypeExactly) {
   const StateDict state = everything();
   const CheckpointImage image = encode_checkpoint(state, kHash);
   const DecodedCheckpoint back = decode_checkpoint(image.bytes());
@@ -102,13 +102,13 @@ TEST(CheckpointFile, HoldsEveryKindAndDTypeToTheBit) {
 
 TEST(CheckpointFile, SameStateGivesSameBytes) {
   const CheckpointImage a = encode_checkpoint(everything(), kHash);
-  ::sleep(1);  // a stored time would show
+  ::sleep(1);  // the files would differ if they had a timestamp
   const CheckpointImage b = encode_checkpoint(everything(), kHash);
   ASSERT_EQ(a.bytes().size(), b.bytes().size());
   EXPECT_EQ(std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()), 0);
 }
 
-TEST(CheckpointFile, SlicesAreStoredAsTheirValues) {
+TEST(CheckpointFile, SlicesAreStoredWithoutTheRestOfTheirStorage) {
   Tensor whole = noise({4, 6}, DType::f32, 3);
   StateDict sliced, copied;
   sliced.put("model/x", whole.channel_slice(2, 3));
@@ -127,7 +127,7 @@ TEST(CheckpointFile, ManyTensorsInOneGroup) {
   expect_same(state, decode_checkpoint(image.bytes()).state);
 }
 
-TEST(CheckpointFile, WhatNoReaderWouldAcceptIsNotWritten) {
+TEST(CheckpointFile, StatesBeyondTheLimitsOfReadersAreNotWritten) {
   StateDict many;
   const Tensor one = Tensor::zeros({1});
   for (int i = 0; i < 65536; ++i) many.put("model/" + std::to_string(i), one);
@@ -139,7 +139,7 @@ TEST(CheckpointFile, WhatNoReaderWouldAcceptIsNotWritten) {
               ::testing::HasSubstr("at most 1024, got 1025"));
 }
 
-/// Counts what is read.
+/// Counts the bytes read.
 class CountingOps final : public ForwardingFileOps {
  public:
   CountingOps() : ForwardingFileOps(FileOps::real()) {}
@@ -151,7 +151,7 @@ class CountingOps final : public ForwardingFileOps {
   std::size_t read = 0;
 };
 
-TEST(CheckpointFile, WhatIsNoCheckpointIsNotReadBeyondItsFirstBytes) {
+TEST(CheckpointFile, OfOtherFilesOnlyTheFirstBytesAreRead) {
   const ScratchFolder folder;
   const auto refusal = [&](const std::string& begin) {
     std::filesystem::resize_file(folder.write("large.h5", begin), std::uintmax_t{64} << 20);
@@ -190,12 +190,12 @@ TEST(CheckpointFile, AnyFlippedBitIsDetected) {
     EXPECT_THROW(verify_checkpoint(bytes), Error) << "bit " << bit;
     bytes[bit / 8] ^= mask;
   };
-  for (std::size_t bit = 0; bit < 64 * 8; ++bit) flipped_is_refused(bit);  // every bit that guards
+  for (std::size_t bit = 0; bit < 64 * 8; ++bit) flipped_is_refused(bit);  // every bit of the user block's header
   for (int i = 0; i < 500; ++i) flipped_is_refused(random() % (8 * bytes.size()));
   EXPECT_NO_THROW(verify_checkpoint(bytes));
 }
 
-/// Blocks of metadata with their checksum in the last four bytes: the superblock, object headers, continuations.
+/// A block of metadata whose last four bytes are its checksum: superblock, object header or continuation.
 struct Block {
   std::size_t begin, size;
 };
@@ -219,9 +219,9 @@ std::vector<Block> metadata_blocks(std::span<const std::byte> image) {
   return blocks;
 }
 
-TEST(CheckpointFile, AForgedStructureWithRightChecksumsIsRefusedOrHarmless) {
-  // Whoever can write the file can mend its checksums too. Then only the checks of the structure stand between a field
-  // and the loader: each forged image must be refused or read without harm (the sanitizer builds watch).
+TEST(CheckpointFile, AForgedStructureWithRightChecksumsIsRefusedOrReadSafely) {
+  // An attacker can correct the checksums too, and then only the checks of the structure protect the loader. Every
+  // forged image must be refused or read without invalid accesses, which sanitizer builds detect.
   const CheckpointImage image = encode_checkpoint(everything(), kHash);
   const std::vector<Block> blocks = metadata_blocks(image.bytes());
   ASSERT_GT(blocks.size(), 20u);
@@ -257,7 +257,7 @@ TEST(CheckpointFile, AForgedStructureWithRightChecksumsIsRefusedOrHarmless) {
   EXPECT_GT(refused, rounds / 2);
 }
 
-TEST(CheckpointFile, ForeignFilesAreNamed) {
+TEST(CheckpointFile, ForeignFilesAreRefusedAsNoCheckpoint) {
   const auto message = [](const std::string& content) {
     try {
       decode_checkpoint(std::as_bytes(std::span(content)));
@@ -271,7 +271,7 @@ TEST(CheckpointFile, ForeignFilesAreNamed) {
   EXPECT_NE(message("\x89HDF\r\n\x1a\n").find("not a Binade checkpoint"), std::string::npos);
 }
 
-TEST(CheckpointFile, NamesThatNoFileCanHoldAreRefused) {
+TEST(CheckpointFile, InvalidEntryNamesAreRefused) {
   for (const char* name :
        {"model/", "/x", "plain", "format/x", "manifest/x", "model/a\nb", "model/..", "model/\xff", "a/b/c/d/e/f/g"}) {
     StateDict state;

@@ -1,4 +1,4 @@
-// Checkpoints of other versions: those of the past are read for ever, those of the future as far as they allow.
+// Checkpoints of other versions: old ones are always read; newer ones if their required features are known.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,11 +19,12 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Sections of the recorded state. This test is also linked without their owners, and "guard" has none any more.
+/// Sections of the recorded state. This test is also linked into programs without the modules that own them, and no
+/// module owns "guard" any more.
 const CheckpointSection kSections[] = {"amp",  "data",  "env",      "guard", "model",
                                        "norm", "optim", "progress", "rng",   "sched"};
 
-/// Made by tests/golden/write_checkpoint_format.cpp.
+/// The file written by tests/golden/write_checkpoint_format.cpp.
 std::string recorded_path() {
   const char* given = std::getenv("BINADE_GOLDEN_DIR");
   return std::string(given != nullptr ? given : "tests/golden/data") + "/checkpoint_format_1.hex";
@@ -38,7 +39,7 @@ Bytes recorded() {
   return bytes;
 }
 
-TEST(CheckpointFormat, TheRecordedCheckpointOfFormat1IsReadToItsValues) {
+TEST(CheckpointFormat, TheRecordedCheckpointOfFormat1HasItsValues) {
   const Bytes bytes = recorded();
   ASSERT_GT(bytes.size(), 1000u) << recorded_path();
   ASSERT_LE(bytes.size(), 65536u);
@@ -67,17 +68,18 @@ TEST(CheckpointFormat, TheRecordedCheckpointOfFormat1IsReadToItsValues) {
   EXPECT_EQ(read.state.numbers("guard/window"), (StateDict::Numbers{0.5, -1e300}));
 }
 
-/// Sets an integer attribute of /format as another version would have written it, and mends every checksum.
+/// Sets an integer attribute of /format as another version would have written it, and corrects all checksums.
 void forge(std::span<std::byte> image, const std::string& name, std::int64_t value) {
   const auto text = std::as_bytes(std::span(name.c_str(), name.size() + 1));
   const auto found = std::search(image.begin(), image.end(), text.begin(), text.end());
   ASSERT_NE(found, image.end());
   const auto at = static_cast<std::size_t>(found - image.begin());
-  // An attribute message: sizes of name, type and space in 2 bytes each, one more byte, then these three and the value.
+  // An attribute message has the sizes of name, type and space (2 bytes each), a byte, then name, type, space and
+  // value.
   std::uint16_t sizes[3];
   std::memcpy(sizes, image.data() + at - 7, sizeof(sizes));
   ASSERT_EQ(sizes[0], name.size() + 1);
-  // The checksummed block around it: from the last signature before it to where the sum fits.
+  // Find the checksummed block around it: from the last signature before it to the end at which the checksum fits.
   std::size_t begin = at;
   while (std::memcmp(image.data() + begin, "OHDR", 4) != 0 && std::memcmp(image.data() + begin, "OCHK", 4) != 0)
     --begin;
@@ -95,14 +97,14 @@ void forge(std::span<std::byte> image, const std::string& name, std::int64_t val
   std::memcpy(image.data() + layout::kDigestAt, digest.data(), digest.size());
 }
 
-TEST(CheckpointFormat, ANewerMajorVersionIsRefusedWithWords) {
+TEST(CheckpointFormat, ANewerMajorVersionIsRefusedWithTheReason) {
   Bytes bytes = recorded();
   forge(bytes, "major", 2);
   EXPECT_EQ(error_of<CheckpointError>([&] { decode_checkpoint(bytes); }),
             "checkpoint: it has format 2.0, this Binade reads 1.x: use the version that wrote it (binade 0.1.0)");
 }
 
-TEST(CheckpointFormat, AFeatureThatMustBeKnownIsRefusedWithWords) {
+TEST(CheckpointFormat, AnUnknownRequiredFeatureIsRefusedWithTheReason) {
   Bytes bytes = recorded();
   forge(bytes, "required_features", 4);
   EXPECT_EQ(error_of<CheckpointError>([&] { decode_checkpoint(bytes); }),
@@ -110,7 +112,7 @@ TEST(CheckpointFormat, AFeatureThatMustBeKnownIsRefusedWithWords) {
             "(binade 0.1.0)");
 }
 
-TEST(CheckpointFormat, AGroupThatOnlyANewerVersionKnowsIsLeftOutWithAWarning) {
+TEST(CheckpointFormat, AnUnknownGroupOfANewerVersionIsIgnoredWithAWarning) {
   StateDict state = state_of_format_1();
   state.put("weather/wind", Tensor::full({3}, 7));
   state.put("weather/kind", std::string("storm"));
@@ -137,7 +139,7 @@ TEST(CheckpointFormat, AGroupThatOnlyANewerVersionKnowsIsLeftOutWithAWarning) {
 }
 
 }  // namespace
-TEST(CheckpointFormat, ASectionWithAnOwnerInThisProgramIsLoadedFromANewerVersionToo) {
+TEST(CheckpointFormat, ASectionThatTheProgramRegistersIsReadFromANewerVersion) {
   StateDict state = state_of_format_1();
   state.put("climate/rain", std::int64_t{7});
   CheckpointImage image = encode_checkpoint(state, kStateHashOfFormat1);

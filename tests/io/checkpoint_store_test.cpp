@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 class CheckpointStoreTest : public ::testing::Test {
  protected:
-  /// Every value follows from the step, so that a loaded state can be checked against it.
+  /// Every value depends on the step, so that a loaded state can be checked.
   static StateDict state_at(std::int64_t step, std::int64_t size = 1000) {
     StateDict state;
     state.put("model/weight", Tensor::full({size}, static_cast<double>(step)));
@@ -74,7 +74,7 @@ class CheckpointStoreTest : public ::testing::Test {
 
 using Steps = std::vector<std::int64_t>;
 
-TEST_F(CheckpointStoreTest, TheBestTheNewestOrOneOfAStepIsFound) {
+TEST_F(CheckpointStoreTest, FindsTheBestTheNewestOrTheOneOfAStep) {
   using enum CheckpointChoice::Rule;
   CheckpointStore store(folder_, options());
   const auto warn = [this](const std::string& line) { warnings_.push_back(line); };
@@ -113,7 +113,7 @@ TEST_F(CheckpointStoreTest, TheBestTheNewestOrOneOfAStepIsFound) {
   EXPECT_EQ(steps_on_disk(), (Steps{10, 20, 30, 40, 50})) << "it only reads";
 }
 
-TEST_F(CheckpointStoreTest, AWordANumberOrTheNameOfAFile) {
+TEST_F(CheckpointStoreTest, AChoiceIsAWordOrAStepAndOtherTextIsAFileName) {
   using enum CheckpointChoice::Rule;
   EXPECT_EQ(checkpoint_choice("best").value().rule, kBest);
   EXPECT_EQ(checkpoint_choice("newest").value().rule, kNewest);
@@ -122,7 +122,7 @@ TEST_F(CheckpointStoreTest, AWordANumberOrTheNameOfAFile) {
     EXPECT_FALSE(checkpoint_choice(file).has_value()) << file;
 }
 
-TEST_F(CheckpointStoreTest, TheNewestComesBack) {
+TEST_F(CheckpointStoreTest, LoadsTheNewest) {
   CheckpointStore store(folder_, options());
   for (const std::int64_t step : {10, 20, 30}) store.save(request(step));
   expect_state(store.load_newest(), 30);
@@ -133,7 +133,7 @@ TEST_F(CheckpointStoreTest, TheNewestComesBack) {
   EXPECT_EQ(s.st_mode & 0777, 0600u);
 }
 
-TEST_F(CheckpointStoreTest, AnEmptyFolderIsNoCheckpoint) {
+TEST_F(CheckpointStoreTest, AnEmptyFolderHasNoCheckpoint) {
   CheckpointStore store(folder_, options());
   EXPECT_THROW(store.load_newest(), NoCheckpointError);
   EXPECT_THROW(find_newest_checkpoint(folder_), NoCheckpointError);
@@ -141,7 +141,7 @@ TEST_F(CheckpointStoreTest, AnEmptyFolderIsNoCheckpoint) {
   EXPECT_THROW(CheckpointStore(folder_ + "/missing"), StorageError);
 }
 
-TEST_F(CheckpointStoreTest, WithoutAThreadToWriteItIsNotOpened) {
+TEST_F(CheckpointStoreTest, WithoutAWriterThreadItIsNotOpened) {
   const test::NoThreads none;
   EXPECT_THROW(CheckpointStore(folder_, options()), OutOfMemoryError);
 }
@@ -155,7 +155,7 @@ TEST_F(CheckpointStoreTest, SavingTheSameStateAgainChangesNothing) {
   EXPECT_EQ(names_on_disk(), (std::vector<std::string>{"MANIFEST", checkpoint_file_name(10)}));
 }
 
-TEST_F(CheckpointStoreTest, AnotherStateOfTheSameStepSetsTheOldOneAside) {
+TEST_F(CheckpointStoreTest, AnotherStateOfTheSameStepRenamesTheOldFile) {
   CheckpointStore store(folder_, options());
   store.save(request(10));
   SaveRequest other = request(10);
@@ -165,16 +165,16 @@ TEST_F(CheckpointStoreTest, AnotherStateOfTheSameStepSetsTheOldOneAside) {
   EXPECT_EQ(store.load_newest().state.integer("progress/version"), 2);
 }
 
-TEST_F(CheckpointStoreTest, ANameThatSaysAnotherStepIsNotBelieved) {
+TEST_F(CheckpointStoreTest, AFileNamedWithAnotherStepIsNotUsed) {
   {
     CheckpointStore store(folder_, options());
     for (const std::int64_t step : {10, 20}) store.save(request(step));
   }
   for (const std::int64_t step : {15LL, 100LL, 999'999'999'999LL}) fs::copy_file(path_of(20), path_of(step));
-  std::vector<std::string> told;
-  expect_state(find_newest_checkpoint(folder_, [&](const std::string& line) { told.push_back(line); }), 20);
-  ASSERT_EQ(told.size(), 2u);
-  EXPECT_NE(told[1].find("its name says step 100, it holds step 20"), std::string::npos) << told[1];
+  std::vector<std::string> messages;
+  expect_state(find_newest_checkpoint(folder_, [&](const std::string& line) { messages.push_back(line); }), 20);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_NE(messages[1].find("its name says step 100, it holds step 20"), std::string::npos) << messages[1];
   EXPECT_EQ(steps_on_disk(), (Steps{10, 15, 20, 100, 999'999'999'999})) << "a reader changes nothing";
 
   CheckpointStore store(folder_, options());
@@ -185,12 +185,13 @@ TEST_F(CheckpointStoreTest, ANameThatSaysAnotherStepIsNotBelieved) {
   store.save(request(30));
   expect_state(store.load_newest(), 30);
 
-  fs::copy_file(path_of(10), path_of(30), fs::copy_options::overwrite_existing);  // under a name that is in MANIFEST
+  fs::copy_file(path_of(10), path_of(30),
+                fs::copy_options::overwrite_existing);  // now a file whose name is in MANIFEST has another step
   expect_state(store.load_newest(), 20);
   EXPECT_FALSE(fs::exists(path_of(30)));
 }
 
-TEST_F(CheckpointStoreTest, OfDamagedOnesTheNewestEightStay) {
+TEST_F(CheckpointStoreTest, TheNewestEightDamagedFilesAreKept) {
   {
     CheckpointStore store(folder_, options());
     store.save(request(10));
@@ -211,7 +212,7 @@ TEST_F(CheckpointStoreTest, OfDamagedOnesTheNewestEightStay) {
   EXPECT_FALSE(fs::exists(folder_ + "/" + name(2, 2)));
 }
 
-TEST_F(CheckpointStoreTest, CorruptOnesAreNamedAndMovedAside) {
+TEST_F(CheckpointStoreTest, DamagedFilesAreReportedAndRenamed) {
   CheckpointStore store(folder_, options());
   for (const std::int64_t step : {10, 20, 30}) store.save(request(step));
   damage(30);
@@ -241,7 +242,7 @@ TEST_F(CheckpointStoreTest, LinksFoldersAndPipesInPlaceOfACheckpointAreRefused) 
   EXPECT_EQ(warnings_.size(), 3u);
 }
 
-TEST_F(CheckpointStoreTest, ManifestIsRebuiltWhenLostOrTorn) {
+TEST_F(CheckpointStoreTest, ManifestIsRebuiltIfMissingOrDamaged) {
   {
     CheckpointStore store(folder_, options());
     for (const std::int64_t step : {10, 20, 30}) store.save(request(step));
@@ -274,7 +275,7 @@ TEST_F(CheckpointStoreTest, ManifestIsRebuiltWhenLostOrTorn) {
   }
 }
 
-TEST_F(CheckpointStoreTest, EveryChangedByteOfManifestIsSeen) {
+TEST_F(CheckpointStoreTest, EveryChangedByteOfManifestIsDetected) {
   Manifest manifest;
   manifest.entries = {
       {10, checkpoint_file_name(10), 5, std::string(64, 'a'), CheckpointStatus::kGood, true, Score{0.25}},
@@ -294,7 +295,7 @@ TEST_F(CheckpointStoreTest, EveryChangedByteOfManifestIsSeen) {
   }
 }
 
-TEST_F(CheckpointStoreTest, LeftoversOfADeadWriterGoAndForeignFilesStay) {
+TEST_F(CheckpointStoreTest, TemporaryFilesOfADeadWriterAreDeletedAndForeignFilesKept) {
   std::ofstream(folder_ + "/.ckpt-000000000020.h5.saving") << "half";
   std::ofstream(folder_ + "/.MANIFEST.tmp") << "half";
   std::ofstream(folder_ + "/notes.txt") << "mine";
@@ -303,7 +304,7 @@ TEST_F(CheckpointStoreTest, LeftoversOfADeadWriterGoAndForeignFilesStay) {
   EXPECT_EQ(names_on_disk(), (std::vector<std::string>{"ckpt-20.h5", "notes.txt"}));
 }
 
-TEST_F(CheckpointStoreTest, TheBestIsTheHighestOrTheLowestAsTheNewestScoreSays) {
+TEST_F(CheckpointStoreTest, WhetherTheBestIsHighestOrLowestFollowsTheNewestScore) {
   const auto entries = [](std::vector<std::optional<Score>> scores) {
     std::vector<ManifestEntry> list(scores.size());
     for (std::size_t i = 0; i < scores.size(); ++i) list[i].score = scores[i];
@@ -314,14 +315,14 @@ TEST_F(CheckpointStoreTest, TheBestIsTheHighestOrTheLowestAsTheNewestScoreSays) 
   const auto high = [](double value) { return Score{value, true}; };
   EXPECT_EQ(best_first(entries({low(0.5), low(0.2), low(0.2), std::nullopt})), (Order{1, 2, 0}));
   EXPECT_EQ(best_first(entries({high(0.5), high(0.7), high(0.6)})), (Order{1, 2, 0}));
-  // An older Binade kept a Dice as its negative.
+  // Old versions of Binade stored a Dice score negated.
   EXPECT_EQ(best_first(entries({low(-0.9), high(0.7), high(0.6)})), (Order{1, 2}));
   EXPECT_EQ(best_first(entries({std::nullopt})), Order{});
   EXPECT_EQ(kept_by_ring(entries({high(0.5), high(0.7), high(0.6), high(0.1)}), 1),
             (std::vector<bool>{false, true, false, true}));
 }
 
-TEST_F(CheckpointStoreTest, RingKeepsTheNewestTheBestTheGoodAndTheNextToBecomeGood) {
+TEST_F(CheckpointStoreTest, KeepsTheNewestTheBestTheGoodAndTheNextToBecomeGood) {
   CheckpointStore store(folder_, options(2));
   auto clean_to = [&, step = std::int64_t{0}](std::int64_t end) mutable {
     while (step < end) store.step_was_clean(++step);
@@ -331,18 +332,18 @@ TEST_F(CheckpointStoreTest, RingKeepsTheNewestTheBestTheGoodAndTheNextToBecomeGo
     clean_to(step);
     store.save(request(step, Score{step == 20 ? 0.1 : 0.5}));
   }
-  EXPECT_EQ(steps_on_disk(), (Steps{1, 20, 30, 40}));  // 1 is on probation, 20 is the best
+  EXPECT_EQ(steps_on_disk(), (Steps{1, 20, 30, 40}));  // 1 becomes good next, 20 is the best
   clean_to(60);
   store.save(request(60));
-  EXPECT_EQ(steps_on_disk(), (Steps{1, 20, 40, 60}));  // 1 became good, 20 is best and next
+  EXPECT_EQ(steps_on_disk(), (Steps{1, 20, 40, 60}));  // 1 became good; 20 is the best, and becomes good next
   EXPECT_EQ(store.entries()[0].status, CheckpointStatus::kGood);
   EXPECT_EQ(store.entries()[1].status, CheckpointStatus::kVerified);
   clean_to(70);
   store.save(request(70));
-  EXPECT_EQ(steps_on_disk(), (Steps{20, 40, 60, 70}));  // 20 became good: 1 goes, 40 is next
+  EXPECT_EQ(steps_on_disk(), (Steps{20, 40, 60, 70}));  // 20 became good, so 1 is deleted; 40 becomes good next
 }
 
-TEST_F(CheckpointStoreTest, ARingOfOneStillHoldsWhatARollbackNeeds) {
+TEST_F(CheckpointStoreTest, KeepOneAlsoKeepsWhatARollbackNeeds) {
   std::vector<ManifestEntry> entries;
   for (const std::int64_t step : {10, 20, 30}) entries.push_back({.step = step, .status = CheckpointStatus::kVerified});
   EXPECT_EQ(kept_by_ring(entries, 1), (std::vector<bool>{true, false, true}))
@@ -353,7 +354,7 @@ TEST_F(CheckpointStoreTest, ARingOfOneStillHoldsWhatARollbackNeeds) {
   EXPECT_EQ(kept_by_ring(entries, 1), (std::vector<bool>{false, true, true})) << "the newest, and the last good one";
 }
 
-TEST_F(CheckpointStoreTest, TroubleDelaysGood) {
+TEST_F(CheckpointStoreTest, AnIncidentDelaysTheStatusGood) {
   CheckpointStore store(folder_, options());
   store.save(request(10));
   for (std::int64_t step = 11; step <= 40; ++step) store.step_was_clean(step);
@@ -364,7 +365,7 @@ TEST_F(CheckpointStoreTest, TroubleDelaysGood) {
   EXPECT_EQ(store.entries()[0].status, CheckpointStatus::kGood);
 }
 
-TEST_F(CheckpointStoreTest, NothingSickIsEverWritten) {
+TEST_F(CheckpointStoreTest, AStateWithNonFiniteValuesIsNotWritten) {
   CheckpointStore store(folder_, options());
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   for (const float bad : {nan, inf, -inf})
@@ -387,7 +388,7 @@ TEST_F(CheckpointStoreTest, NothingSickIsEverWritten) {
   EXPECT_TRUE(steps_on_disk().empty());
 }
 
-TEST_F(CheckpointStoreTest, WhatACheckpointCountsOnComesFirstAndOnTheWritersThread) {
+TEST_F(CheckpointStoreTest, TheBeforeCallbackRunsFirstAndOnTheWriterThread) {
   CheckpointStore store(folder_, options());
   std::thread::id where;
   bool file_was_there = true;
@@ -408,7 +409,7 @@ TEST_F(CheckpointStoreTest, WhatACheckpointCountsOnComesFirstAndOnTheWritersThre
   EXPECT_EQ(steps_on_disk(), Steps{10}) << "a checkpoint whose log is not on the disk does not exist";
 }
 
-TEST_F(CheckpointStoreTest, TheWriterMakesTheStatesHashAndTellsWhatItWrote) {
+TEST_F(CheckpointStoreTest, TheWriterComputesTheStateHashAndReportsTheOutcome) {
   CheckpointStore store(folder_, options());
   std::thread::id where;
   SaveRequest request{.step = 10, .state = state_at(10)};
@@ -426,7 +427,7 @@ TEST_F(CheckpointStoreTest, TheWriterMakesTheStatesHashAndTellsWhatItWrote) {
   EXPECT_GT(outcomes[0].seconds, 0);
 }
 
-TEST_F(CheckpointStoreTest, OneSaveInFlightAndTheStateMayChangeMeanwhile) {
+TEST_F(CheckpointStoreTest, OnlyOneSaveRunsAndTheStateMayChangeDuringIt) {
   CheckpointStore store(folder_, options());
   StateDict live = state_at(10, 3'000'000);
   ASSERT_TRUE(store.start_save({.step = 10, .state = cloned(live)}));
@@ -446,7 +447,7 @@ TEST_F(CheckpointStoreTest, OneSaveInFlightAndTheStateMayChangeMeanwhile) {
 TEST_F(CheckpointStoreTest, AFullDiskKeepsTheLastCommit) {
   CheckpointStore store(folder_, options());
   store.save(request(10));
-  ::signal(SIGXFSZ, SIG_IGN);  // programs ignore it too (io/terminal/signals.h): the write then fails with EFBIG
+  ::signal(SIGXFSZ, SIG_IGN);  // as programs do (io/terminal/signals.h), so that the write fails with EFBIG
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   for (const rlim_t limit : {rlim_t{0}, rlim_t{100}, rlim_t{4096}, rlim_t{100'000}}) {
@@ -468,7 +469,7 @@ TEST_F(CheckpointStoreTest, AFullDiskKeepsTheLastCommit) {
   expect_state(store.load_newest(), 20);
 }
 
-TEST_F(CheckpointStoreTest, AFolderDeletedUnderARunIsAStorageError) {
+TEST_F(CheckpointStoreTest, AFolderDeletedDuringARunIsAStorageError) {
   CheckpointStore store(folder_, options());
   store.save(request(10));
   fs::remove_all(folder_);
@@ -476,7 +477,7 @@ TEST_F(CheckpointStoreTest, AFolderDeletedUnderARunIsAStorageError) {
   EXPECT_FALSE(fs::exists(folder_));
 }
 
-TEST_F(CheckpointStoreTest, KilledAtAnyInstantTheNewestAcknowledgedCommitLoads) {
+TEST_F(CheckpointStoreTest, AfterAKillAtAnyInstantTheNewestAcknowledgedCommitLoads) {
   std::mt19937 random(11);
   std::int64_t acknowledged = 0;
   int landed_inside = 0;
@@ -500,7 +501,7 @@ TEST_F(CheckpointStoreTest, KilledAtAnyInstantTheNewestAcknowledgedCommitLoads) 
       }
     }
     ::close(pipe_ends[1]);
-    std::int64_t step = 0;  // one commit, so that every round gets on, then the kill at any instant of the next few
+    std::int64_t step = 0;  // wait for one commit, then kill during the next ones
     if (::read(pipe_ends[0], &step, sizeof(step)) == sizeof(step)) acknowledged = step;
     ::usleep(static_cast<useconds_t>(random() % 60'000));
     ::kill(child, SIGKILL);

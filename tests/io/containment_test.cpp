@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// The DataError of work that ends in its own way before it sends anything.
+/// The text of the DataError when `work` ends before it sends a byte.
 std::string end_of(const std::function<void(const Containment::Send&)>& work, const ContainmentLimits& limits = {}) {
   return error_of<DataError>([&] {
     Containment child("a.h5", limits, work);
@@ -23,7 +23,7 @@ std::string end_of(const std::function<void(const Containment::Send&)>& work, co
   });
 }
 
-TEST(Containment, HandsOverWhatTheWorkFinds) {
+TEST(Containment, ReceivesTheBytesThatTheWorkSends) {
   std::vector<int> sent(300'000), got(sent.size());  // more than a pipe holds
   for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<int>(i * i);
   Containment child("a.h5", {}, [&](const Containment::Send& send) { send(sent.data(), sent.size() * sizeof(int)); });
@@ -32,7 +32,7 @@ TEST(Containment, HandsOverWhatTheWorkFinds) {
   EXPECT_EQ(got, sent);
 }
 
-TEST(Containment, WhatTheWorkThrowsIsThrownHere) {
+TEST(Containment, ADataErrorOfTheWorkIsThrownInTheParent) {
   EXPECT_EQ(end_of([](const Containment::Send&) { throw DataError("a.h5: no masks"); }), "a.h5: no masks");
 }
 
@@ -42,15 +42,15 @@ TEST(Containment, ACrashOfTheLibraryIsADataError) {
         << signal;
 }
 
-TEST(Containment, WorkWithoutEndIsEnded) {
+TEST(Containment, WorkThatComputesForeverIsKilled) {
   const auto forever = [](const Containment::Send&) {
-    volatile unsigned i = 0;  // unsigned: an overflow is not what this test is about
+    volatile unsigned i = 0;  // unsigned, so that overflow is defined
     while (true) i = i + 1;
   };
   EXPECT_THAT(end_of(forever, {.seconds = 1}), HasSubstr("did not end in time"));
 }
 
-TEST(Containment, WorkThatWaitsForSomethingIsEndedToo) {
+TEST(Containment, WorkThatWaitsForeverIsKilled) {
   const auto asleep = [](const Containment::Send&) {
     while (true) ::pause();
   };
@@ -58,11 +58,11 @@ TEST(Containment, WorkThatWaitsForSomethingIsEndedToo) {
               HasSubstr("a.h5: reading it was stopped after 1 s without progress"));
 }
 
-TEST(Containment, SendingTooLittleIsTold) {
+TEST(Containment, SendingTooFewBytesIsADataError) {
   EXPECT_THAT(end_of([](const Containment::Send&) {}), HasSubstr("it is shorter than its header says"));
 }
 
-TEST(Containment, NobodyHasToTakeEverything) {
+TEST(Containment, TheRestOfTheBytesNeedNotBeTaken) {
   Containment child("a.h5", {}, [](const Containment::Send& send) {
     const std::vector<char> much(1 << 20);
     for (;;) send(much.data(), much.size());

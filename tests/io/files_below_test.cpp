@@ -66,7 +66,7 @@ TEST_F(FilesBelowTest, NothingIsReachedThroughALink) {
   EXPECT_THROW(files.names_in("folder"), StorageError);
   EXPECT_THROW(files.create("folder/new"), StorageError);
   EXPECT_THROW(files.replace("folder/secret", bytes_of("x")), StorageError);
-  files.replace("link", bytes_of("x"));  // replaces the link itself
+  files.replace("link", bytes_of("x"));  // replaces the link, not its target
   EXPECT_EQ(scratch_.read("run/link"), "x");
   EXPECT_EQ(scratch_.read("outside/secret"), "secret");
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path("outside")), {}), 1) << "something was written outside";
@@ -78,7 +78,7 @@ TEST_F(FilesBelowTest, TheFolderItselfMayBeNamedByALink) {
   EXPECT_THROW(FilesBelow(scratch_.path("nowhere")), StorageError);
 }
 
-TEST_F(FilesBelowTest, FilesAreTheOwnersAndFoldersAsTheUmaskSays) {
+TEST_F(FilesBelowTest, FilesAreForTheOwnerOnlyAndFoldersFollowTheUmask) {
   const mode_t before = ::umask(022);
   {
     const FilesBelow files(scratch_.path("run"));

@@ -1,4 +1,4 @@
-// Damaged HDF5 image sets: libhdf5 sees whatever bytes a file has, so every one must end in data or in a DataError.
+// Damaged HDF5 image files. libhdf5 parses arbitrary bytes, so reading must end with data or with a DataError.
 #include <gtest/gtest.h>
 #include <hdf5.h>
 #include <sys/stat.h>
@@ -13,8 +13,8 @@
 namespace binade::io {
 namespace {
 
-/// A file as h5py writes it by default (`version` H5F_LIBVER_EARLIEST) or with libver="latest"; chunked and compressed,
-/// or in one piece.
+/// The bytes of a file as h5py writes it by default (`version` H5F_LIBVER_EARLIEST) or with libver="latest"; chunked
+/// and compressed, or contiguous.
 std::string image_file(const ScratchFolder& folder, H5F_libver_t version, bool compressed) {
   const std::string path = folder.path("whole.h5");
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
@@ -41,7 +41,7 @@ std::string image_file(const ScratchFolder& folder, H5F_libver_t version, bool c
   return folder.read("whole.h5");
 }
 
-/// Seeded edits, half of them in the first kilobytes, where the structure lies.
+/// Random edits, half of them in the first kilobytes, where the metadata is.
 std::string mutate(std::string bytes, const RandomStream& stream) {
   std::uint64_t draw = 0;
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(stream.below(draw++, n)); };
@@ -66,7 +66,7 @@ bool accepted(const std::string& path) {
   }
 }
 
-TEST(HostileImageFile, DamageEndsInDataOrADataError) {
+TEST(HostileImageFile, ADamagedFileGivesDataOrADataError) {
   const ScratchFolder folder;
   int seed = 0;
   for (const H5F_libver_t version : {H5F_LIBVER_EARLIEST, H5F_LIBVER_V18})
@@ -82,7 +82,7 @@ TEST(HostileImageFile, DamageEndsInDataOrADataError) {
     }
 }
 
-TEST(HostileImageFile, AKilobyteThatPromisesTerabytesIsRefused) {
+TEST(HostileImageFile, ASmallFileThatClaimsTerabytesIsRefused) {
   const ScratchFolder folder;
   const std::string path = folder.path("bomb.h5");
   const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -120,7 +120,7 @@ void add_dataset(hid_t file, const std::function<void(hid_t, hid_t)>& elsewhere)
   H5Sclose(space);
 }
 
-TEST(HostileImageFile, NothingBehindALinkOutOfTheFileIsOpened) {
+TEST(HostileImageFile, LinksToOtherFilesAreNotOpened) {
   const ScratchFolder folder;
   image_file(folder, H5F_LIBVER_V18, false);
   std::filesystem::rename(folder.path("whole.h5"), folder.path("target"));
@@ -161,7 +161,7 @@ TEST(HostileImageFile, NothingBehindALinkOutOfTheFileIsOpened) {
   }
 }
 
-TEST(HostileImageFile, SoftLinksInsideTheFileAreFollowedAsOftenAsAPersonWould) {
+TEST(HostileImageFile, SoftLinksInsideTheFileAreFollowedALimitedNumberOfTimes) {
   const ScratchFolder folder;
   const std::string inside = file_with(folder, [](hid_t file) {
     const hid_t group = H5Gcreate2(file, "a", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
@@ -177,7 +177,7 @@ TEST(HostileImageFile, SoftLinksInsideTheFileAreFollowedAsOftenAsAPersonWould) {
   EXPECT_NE(why.find("soft links"), why.npos) << why;
 }
 
-TEST(HostileImageFile, WhatIsNoFileIsNotWaitedFor) {
+TEST(HostileImageFile, ADeviceIsRefusedWithoutWaiting) {
   const ScratchFolder folder;
   const std::string why = error_of<DataError>([&] { read_image_file("/dev/zero"); });
   EXPECT_NE(why.find("regular file"), why.npos) << why;

@@ -15,7 +15,7 @@ using namespace std::string_literals;
 
 const std::string kImages = "\0\0\x08\3\0\0\0\2\0\0\0\1\0\0\0\2"s + "\x00\xFF\x33\x66"s;
 const std::string kLabels = "\0\0\x08\1\0\0\0\2\7\x09"s;
-/// kLabels by gzip.
+/// kLabels, compressed by gzip.
 const std::string kZippedLabels =
     "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\x63\x60\xe0\x60\x64\x60\x60\x60\x62\xe7\x04\x00\x7a\x82\x01\xa3\x0a\x00\x00\x00"s;
 
@@ -31,13 +31,13 @@ TEST(Idx, EveryElementTypeIsRead) {
   EXPECT_EQ(read_idx(folder.path("a")).dtype(), DType::f64);
 }
 
-TEST(Idx, GzippedFilesAreReadAlike) {
+TEST(Idx, GzippedFilesAreRead) {
   const ScratchFolder folder;
   EXPECT_THAT(read_idx(folder.write("a.gz", kZippedLabels)).to_vector<double>(), ElementsAre(7, 9));
   for (std::size_t length = 2; length < kZippedLabels.size(); ++length)
     EXPECT_THROW(read_idx(folder.write("a.gz", kZippedLabels.substr(0, length))), DataError) << length;
   std::string damaged = kZippedLabels;
-  damaged[22] ^= 1;  // in the checksum
+  damaged[22] ^= 1;  // a bit of the checksum
   EXPECT_THAT(error_of<DataError>([&] { read_idx(folder.write("a.gz", damaged)); }), HasSubstr("gzip"));
 }
 
@@ -55,7 +55,7 @@ TEST(Idx, BadFilesAreDataErrorsThatNameTheFile) {
   EXPECT_THAT(reason("\0\0\x08\x09"s + std::string(36, '\0')), HasSubstr("extents"));
 }
 
-TEST(LabeledImages, ComeWithTheirLabels) {
+TEST(LabeledImages, HaveTheirLabels) {
   const ScratchFolder folder;
   folder.write("train-images-idx3-ubyte", kImages);
   folder.write("train-labels-idx1-ubyte.gz", kZippedLabels);

@@ -77,7 +77,7 @@ TEST(ImageFolder, NormalizedImagesHaveZeroMeanAndUnitDeviation) {
   EXPECT_NEAR(square, 1, 1e-6);
 }
 
-TEST(ImageFolder, BinaryMasksOfEveryKindFollowOneRule) {
+TEST(ImageFolder, BinaryMasksOfEveryFormatFollowOneRule) {
   const auto labels = [](const std::string& bytes) {
     const ScratchFolder folder;
     const std::string path = folder.write("mask.png", bytes);
@@ -89,7 +89,7 @@ TEST(ImageFolder, BinaryMasksOfEveryKindFollowOneRule) {
   EXPECT_THAT(labels(grey(2, 1, {127 * 257, 128 * 257}, 16)), ElementsAre(0, 1));
   EXPECT_THAT(labels(encode_png({2, 1, 3, 8, {255, 255, 255, 0, 0, 0}})), ElementsAre(1, 0));
   EXPECT_THAT(labels(encode_png({2, 1, 4, 8, {255, 255, 255, 0, 0, 0, 0, 255}})),
-              ElementsAre(1, 0));  // alpha does not count
+              ElementsAre(1, 0));  // alpha is ignored
   EXPECT_THAT(labels(PngBytes{.width = 2, .color = 3, .rows = "\0\0\1"s, .palette = "\0\0\0\xFF\xFF\xFF"s}.file()),
               ElementsAre(0, 1));
   EXPECT_THAT(
@@ -137,7 +137,7 @@ TEST(ImageFolder, BadFoldersAreDataErrorsThatNameTheFile) {
   EXPECT_THAT(error_of<DataError>([&] { read_images(folder.path("missing")); }), HasSubstr("missing"));
 }
 
-TEST(ImageSet, ContentIsOfTheImagesAndNotOfTheirPlace) {
+TEST(ImageSet, ContentHashDependsOnTheImagesAndNotOnTheirFolder) {
   const ScratchFolder folder;
   for (const char* place : {"one", "two"}) {
     folder.write(place + "/images/a.png"s, grey(1, 1, {5}));
@@ -154,7 +154,7 @@ TEST(ImageSet, ContentIsOfTheImagesAndNotOfTheirPlace) {
   EXPECT_THAT(two.same_content(1), ElementsAre(1));
 }
 
-TEST(ImageLoader, AQuarantinedImageTakesItsCopiesWithIt) {
+TEST(ImageLoader, QuarantiningAnImageQuarantinesItsCopies) {
   const ScratchFolder folder;
   for (const char* name : {"a", "b", "c"}) {
     folder.write("images/"s + name + ".png", grey(1, 1, {static_cast<std::uint8_t>(*name == 'b' ? 9 : 5)}));
@@ -180,7 +180,7 @@ ImageSet numbered(std::int64_t count) {
   return set;
 }
 
-TEST(SplitImages, HoldsOutTheLastRoundedDownAndAtLeastOne) {
+TEST(SplitImages, HoldsOutTheLastImagesRoundedDownAndAtLeastOne) {
   EXPECT_EQ(split_images(numbered(30), 0.2).validation.size(), 6);
   EXPECT_EQ(split_images(numbered(9), 0.2).validation.size(), 1);
   EXPECT_EQ(split_images(numbered(2), 0.2).validation.samples[0].name, "1");
@@ -206,7 +206,7 @@ TEST(ImageBatches, RowsBelongToTheirSamplesAndRepeatExactly) {
   }
 }
 
-TEST(ImageBatches, EvaluationSeesWholeImagesOnce) {
+TEST(ImageBatches, EvaluationHasEveryWholeImageOnce) {
   auto loader = evaluation_batches(numbered(3));
   for (int i = 0; i < 3; ++i) {
     const ImageBatch batch = loader.next();
@@ -216,7 +216,7 @@ TEST(ImageBatches, EvaluationSeesWholeImagesOnce) {
   EXPECT_EQ(loader.batches_per_epoch(), 3);
 }
 
-/// Writes one dataset by plain HDF5 calls.
+/// Writes a dataset with HDF5 calls.
 template <class T>
 void put(const std::string& path, const char* name, hid_t type, const std::vector<hsize_t>& dims,
          const std::vector<T>& values) {

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(JsonNumber, IsTheShortestThatReadsBackTheSame) {
+TEST(JsonNumber, IsTheShortestThatParsesToTheSameValue) {
   EXPECT_EQ(json_number(0.1f), "0.1");
   EXPECT_EQ(json_number(0.1), "0.1");
   EXPECT_EQ(json_number(65536.0f), "65536");
@@ -52,7 +52,7 @@ TEST(JsonObject, KeepsTheOrderOfItsMembers) {
   EXPECT_EQ(line.text(), R"({"step":12,"loss":1.5,"committed":true,"note":"ok","list":[1,2]})");
 }
 
-TEST(JsonLines, OffsetIsTheSizeAndTruncateGoesBackToIt) {
+TEST(JsonLines, OffsetIsTheFileSizeToWhichTruncateReturns) {
   const ScratchFolder folder;
   const std::string path = folder.path("metrics.jsonl");
   const FilesBelow files(folder.path());
@@ -72,7 +72,7 @@ TEST(JsonLines, OffsetIsTheSizeAndTruncateGoesBackToIt) {
   EXPECT_THROW(again.truncate(1000), StorageError);
 }
 
-TEST(JsonLines, ADiskThatRefusesIsAStorageError) {
+TEST(JsonLines, AFailedWriteIsAStorageError) {
   const ScratchFolder folder;
   EXPECT_THAT(error_of<StorageError>([&] { JsonLines lines(FilesBelow(folder.path()), "no/such/folder.jsonl"); }),
               HasSubstr("folder.jsonl"));

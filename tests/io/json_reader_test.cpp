@@ -34,14 +34,14 @@ std::string event_refusal(std::string_view text, const JsonLimits& limits = {}) 
   return error_of<DataError>([&] { read_json_events(text, "file.json", nothing, limits); });
 }
 
-TEST(JsonReader, TakesWhatIsJson) {
+TEST(JsonReader, AcceptsJson) {
   EXPECT_EQ(parse_json<json>(R"( {"a": [1, -2, 0.5, null, true, "\u0041"], "b": {"a": 1}} )", "file.json").dump(),
             R"({"a":[1,-2,0.5,null,true,"A"],"b":{"a":1}})");
   EXPECT_EQ(parse_json<nlohmann::ordered_json>(R"({"b":1,"a":2})", "file.json").dump(), R"({"b":1,"a":2})");
   EXPECT_EQ(parse_json<json>(R"({"a":["[[[["]})", "file.json", {.depth = 2}).size(), 1u);
 }
 
-// The library's own parser stops at a zero byte and ignores everything after it.
+// nlohmann's parser stops at a zero byte and ignores the rest; the reader must refuse it.
 TEST(JsonReader, NothingMayFollowTheValue) {
   using namespace std::string_view_literals;
   for (const std::string_view text : {"{}\0"sv, "{}\0{\"a\":1}"sv, "{}\0\0\0"sv, "\0{}"sv, "{\"a\0b\":1}"sv}) {
@@ -54,7 +54,7 @@ TEST(JsonReader, NothingMayFollowTheValue) {
   }
 }
 
-TEST(JsonReader, AMemberComesOnce) {
+TEST(JsonReader, ARepeatedMemberIsRefused) {
   EXPECT_THAT(refusal(R"({"a":1,"b":{"a":2},"a":3})"), HasSubstr("got \"a\" twice in one object"));
   EXPECT_THAT(refusal(R"([{"a":1},{"a":2,"\u0061":3}])"), HasSubstr("got \"a\" twice in one object"));
 }

@@ -36,9 +36,9 @@ std::vector<std::int64_t> take(Loader<IdBatch>& loader, int batches) {
   return all;
 }
 
-TEST(Loader, EveryEpochShowsEverySampleOnceInAnOrderOfItsOwn) {
+TEST(Loader, EveryEpochHasEverySampleOnceInAnotherOrder) {
   auto loader = ids({.batch = 4, .seed = 11, .samples = 10});
-  const std::vector<std::int64_t> shown = take(loader, 10);  // four epochs: batches cross their ends
+  const std::vector<std::int64_t> shown = take(loader, 10);  // four epochs; some batches span two of them
   std::vector<std::vector<std::int64_t>> epochs;
   for (int e = 0; e < 4; ++e) {
     epochs.emplace_back(shown.begin() + e * 10, shown.begin() + (e + 1) * 10);
@@ -50,8 +50,8 @@ TEST(Loader, EveryEpochShowsEverySampleOnceInAnOrderOfItsOwn) {
   EXPECT_EQ(loader.epoch(), 4);
 }
 
-// The error of std::thread ended the run as a fault of ours.
-TEST(Loader, WithoutAThreadBatchesAreMadeWhenTheyAreAskedFor) {
+// The error of std::thread once ended the run as an internal error.
+TEST(Loader, WithoutAWorkerThreadBatchesAreMadeOnDemand) {
   auto loader = ids({.batch = 2, .order = SampleOrder::kSequential, .samples = 10});
   {
     const test::NoThreads none;
@@ -61,7 +61,8 @@ TEST(Loader, WithoutAThreadBatchesAreMadeWhenTheyAreAskedFor) {
 }
 
 TEST(Loader, ShufflesUniformly) {
-  // Each of the 24 orders of 4 samples over 4800 epochs: 200 expected, standard deviation 13.8; 6 sigma.
+  // 4800 epochs of 4 samples: each of the 24 orders is expected 200 times, with a standard deviation of 13.8; 83 is 6
+  // sigma.
   auto loader = ids({.batch = 4, .seed = 5, .samples = 4});
   std::map<std::vector<std::int64_t>, int> count;
   for (int e = 0; e < 4800; ++e) ++count[take(loader, 1)];
@@ -104,7 +105,7 @@ TEST(Loader, ResumesInsideAnEpochWithTheSameSamples) {
     for (const int cut : {0, 1, 6, 7, 13, 29}) {
       auto first = ids(options);
       auto shown = take(first, cut);
-      (void)first.next();  // read, not consumed: comes again
+      (void)first.next();  // read, but not committed, so it comes again
       const StateDict state = first.state();
       auto second = ids(options);
       (void)second.next();
@@ -125,14 +126,14 @@ TEST(Loader, ABatchThatIsNotCommittedComesAgainAfterARewind) {
   loader.rewind();
   EXPECT_EQ(loader.next().ids, second.ids);
   EXPECT_EQ(loader.next().ids, third.ids);
-  loader.commit(third.origin);  // passes over the second: it was skipped
+  loader.commit(third.origin);  // skips the second
   loader.rewind();
   EXPECT_EQ(loader.consumed(), third.origin.end);
   loader.seek(0);
   EXPECT_EQ(loader.next().ids, first.ids);
 }
 
-TEST(Loader, AQuarantinedSampleIsNeverReadAgainAndTheListIsState) {
+TEST(Loader, AQuarantinedSampleIsNotReadAgainAlsoAfterAResume) {
   const LoaderOptions options{.batch = 3, .seed = 7, .samples = 8, .content = "abc"};
   auto loader = ids(options);
   take(loader, 2);
@@ -148,7 +149,7 @@ TEST(Loader, AQuarantinedSampleIsNeverReadAgainAndTheListIsState) {
   EXPECT_THAT(loader.state().integers("quarantine"), ElementsAre(2, 5));
 }
 
-TEST(Loader, QuarantineOfAWindowLeavesOutEveryWindowThatOverlapsIt) {
+TEST(Loader, QuarantiningAWindowExcludesEveryOverlappingWindow) {
   auto loader = ids({.batch = 4, .seed = 7, .order = SampleOrder::kRandomOffset, .samples = 50, .width = 9});
   loader.quarantine(20);
   int near = 0;
@@ -159,7 +160,7 @@ TEST(Loader, QuarantineOfAWindowLeavesOutEveryWindowThatOverlapsIt) {
   EXPECT_GT(near, 0);
 }
 
-TEST(Loader, AnEmptiedDataSetIsAnErrorAndNoLoop) {
+TEST(Loader, IfAllSamplesAreQuarantinedNextThrows) {
   for (const int prefetch : {0, 2}) {
     auto loader = ids({.batch = 1, .samples = 2, .prefetch = prefetch});
     loader.quarantine(0);
@@ -168,7 +169,7 @@ TEST(Loader, AnEmptiedDataSetIsAnErrorAndNoLoop) {
   }
 }
 
-TEST(Loader, AnErrorIsThrownInItsTurnAndTheBatchCanBeTriedAgain) {
+TEST(Loader, AnErrorIsThrownForItsBatchWhichCanBeTriedAgain) {
   for (const int prefetch : {0, 3}) {
     std::atomic<bool> broken = true;
     Loader<IdBatch> loader({.batch = 2, .order = SampleOrder::kSequential, .samples = 8, .prefetch = prefetch},
@@ -180,7 +181,7 @@ TEST(Loader, AnErrorIsThrownInItsTurnAndTheBatchCanBeTriedAgain) {
     EXPECT_THAT(error_of<DataError>([&] { loader.next(); }), HasSubstr("sample 3"));
     EXPECT_THAT(error_of<DataError>([&] { loader.next(); }), HasSubstr("sample 3"));
     broken = false;
-    if (prefetch > 0) loader.quarantine(7);  // drops what the worker has made of the broken batch meanwhile
+    if (prefetch > 0) loader.quarantine(7);  // discards the batches that the worker has prefetched
     EXPECT_THAT(loader.next().ids, ElementsAre(2, 3));
     EXPECT_THAT(loader.next().ids, ElementsAre(4, 5));
   }
@@ -214,7 +215,7 @@ TEST(Loader, StateOfOtherDataOrSettingsIsRefused) {
   EXPECT_THROW(ids(options).load_state(outside), CheckpointError);
 }
 
-TEST(Loader, ABatchOfAnotherSizeGoesOnAtTheSameSample) {
+TEST(Loader, AnotherBatchSizeContinuesAtTheSameSample) {
   const LoaderOptions options{.batch = 2, .seed = 1, .samples = 20, .content = "abc"};
   auto before = ids(options);
   for (int k = 0; k < 3; ++k) before.commit(before.next().origin);
@@ -228,7 +229,7 @@ TEST(Loader, ABatchOfAnotherSizeGoesOnAtTheSameSample) {
   EXPECT_EQ(after.next().ids, wanted);
 }
 
-TEST(Loader, SlotsKeyAugmentationAlikeInEveryReplay) {
+TEST(Loader, SlotsNumberTheRowsOfTheRun) {
   const LoaderOptions options{.batch = 3, .seed = 9, .samples = 7};
   auto a = ids(options);
   (void)a.next();

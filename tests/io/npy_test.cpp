@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A folder of arrays that NumPy itself wrote.
+/// Runs NumPy to write the files.
 class NumpyFiles : public ::testing::Test {
  protected:
   static void write(const ScratchFolder& folder, const std::string& statements) {
@@ -57,7 +57,7 @@ for v in (1, 2, 3):
     EXPECT_THAT(read_npy(folder.path(name)).values.to_vector<float>(), ElementsAre(1.5f, -2.0f)) << name;
 }
 
-TEST_F(NumpyFiles, WhatIsNoArrayOfNumbersIsRefusedWithTheWayOut) {
+TEST_F(NumpyFiles, OtherArraysAreRefusedWithARemedy) {
   const ScratchFolder folder;
   write(folder, R"(
 np.save('objects', np.array([{}, 'a'], dtype=object), allow_pickle=True)
@@ -93,7 +93,7 @@ with open('long.npy', 'wb') as f:
   EXPECT_THAT(reason("missing.npy"), HasSubstr("missing.npy"));
 }
 
-TEST_F(NumpyFiles, AreTokenFilesToo) {
+TEST_F(NumpyFiles, CanBeTokenFiles) {
   const ScratchFolder folder;
   write(folder, R"(
 np.save('tokens', np.array([1, 50256, 7], 'u2'))

@@ -22,10 +22,10 @@ mode_t mode_of(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 ? status.st_mode : 0;
 }
 
-/// Returns the bytes that `write` puts into a FIFO, which must remain a FIFO.
+/// Returns the bytes that `write` writes to a FIFO at `path`; it must still be a FIFO afterwards.
 std::string through_a_fifo(const std::string& path, const std::function<void()>& write) {
   EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  const int end = ::open(path.c_str(), O_RDWR | O_CLOEXEC);  // opens both ends, so that no side waits for the other
+  const int end = ::open(path.c_str(), O_RDWR | O_CLOEXEC);  // opens both ends, so that neither open() blocks
   write();
   std::string got(4096, '\0');
   if (S_ISFIFO(mode_of(path)))
@@ -37,7 +37,7 @@ std::string through_a_fifo(const std::string& path, const std::function<void()>&
   return got;
 }
 
-TEST(OutputFile, WhatIsNoRegularFileIsWrittenToAndNotReplaced) {
+TEST(OutputFile, AFifoIsWrittenToAndNotReplaced) {
   const ScratchFolder folder;
   const std::string fifo = folder.path("fifo");
   const Safetensors content{.tensors = {{"weight", Tensor::full({2}, 1.5)}}};
@@ -48,7 +48,7 @@ TEST(OutputFile, WhatIsNoRegularFileIsWrittenToAndNotReplaced) {
   EXPECT_EQ(through_a_fifo(fifo, [&] { write_png(fifo, image); }), encode_png(image));
 }
 
-TEST(OutputFile, AFifoThatNobodyReadsAndAFolderAreRefused) {
+TEST(OutputFile, AFifoWithoutAReaderAndAFolderAreRefused) {
   const ScratchFolder folder;
   ASSERT_EQ(::mkfifo(folder.path("fifo").c_str(), 0600), 0);
   EXPECT_THAT(error_of<StorageError>([&] { write_output_file(folder.path("fifo"), bytes_of("x")); }),
@@ -59,7 +59,7 @@ TEST(OutputFile, AFifoThatNobodyReadsAndAFolderAreRefused) {
               HasSubstr("No such file"));
 }
 
-TEST(OutputFile, AFileIsReplacedAsAWholeAndKeepsItsModeAndItsLinks) {
+TEST(OutputFile, AFileIsReplacedAtomicallyAndKeepsItsModeAndLinks) {
   const ScratchFolder folder;
   const std::string path = folder.write("a", "old and longer");
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
@@ -71,7 +71,7 @@ TEST(OutputFile, AFileIsReplacedAsAWholeAndKeepsItsModeAndItsLinks) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2) << "nothing stays beside it";
 }
 
-TEST(OutputFile, AFileThatWasNotThereGetsTheModeOfTheUmask) {
+TEST(OutputFile, ANewlyMadeFileHasTheModeOfTheUmask) {
   const ScratchFolder folder;
   const mode_t before = ::umask(027);
   write_output_file(folder.path("a"), bytes_of("x"));

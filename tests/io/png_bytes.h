@@ -5,15 +5,15 @@
 
 namespace binade::io {
 
-/// A PNG file put together by hand from the specification (ISO/IEC 15948), with stored, uncompressed deflate blocks:
-/// what the reader is tested against owes nothing to libpng.
+/// Builds a PNG file from the specification (ISO/IEC 15948), with stored (uncompressed) deflate blocks, so that the
+/// test input does not depend on libpng.
 struct PngBytes {
   std::uint32_t width = 1;
   std::uint32_t height = 1;
   int depth = 8;
   int color = 0;  ///< 0 grey, 2 RGB, 3 palette, 4 grey and alpha, 6 RGBA
   int interlace = 0;
-  std::string rows{};          ///< every row with its filter byte in front
+  std::string rows{};          ///< the rows, each after its filter byte
   std::string palette{};       ///< RGB triples
   std::string transparency{};  ///< content of tRNS
 

@@ -67,7 +67,7 @@ TEST(Png, TransparencyOfAPaletteOrAColorAddsNoChannel) {
   EXPECT_THAT(decode_png(PngBytes{.rows = "\0\x09"s, .transparency = "\0\x09"s}.file(), "a").values, ElementsAre(9));
 }
 
-TEST(Png, InterlacedImagesAreWhole) {
+TEST(Png, InterlacedImagesAreRead) {
   // Adam7 of a 4 x 4 image with values 0 … 15: passes 1, 4, 5, 6, 7 have pixels (2 and 3 begin beyond column 4 or row
   // 4).
   const std::string rows = "\0\x00"s + "\0\x02"s + "\0\x08\x0A"s + "\0\x01\x03"s + "\0\x09\x0B"s +
@@ -112,14 +112,14 @@ TEST(Png, OtherFilesAreRefused) {
   EXPECT_THAT(error_of<DataError>([] { read_png("/no/such.png"); }), HasSubstr("/no/such.png"));
 }
 
-TEST(Png, AnotherFileIsNotReadBeyondItsFirstBytes) {
+TEST(Png, OfAnotherFileOnlyTheFirstBytesAreRead) {
   const ScratchFolder folder;
   const std::string path = folder.write("large.png", std::string(100'000, 'x'));
   EXPECT_EQ(read_png_bytes(path), "xxxxxxxx");
   EXPECT_THAT(error_of<DataError>([&] { read_png(path); }), HasSubstr("large.png"));
 }
 
-TEST(Png, WhatIsWrittenIsReadBack) {
+TEST(Png, AWrittenImageIsReadBack) {
   const RandomStream random{.seed = 3};
   const ScratchFolder folder;
   for (const int depth : {1, 2, 4, 8, 16}) {
@@ -139,8 +139,8 @@ TEST(Png, WhatIsWrittenIsReadBack) {
   }
 }
 
-// libpng's limit for writing: an image beyond it used to be read, and then its mask could not be written.
-TEST(Png, WhatIsReadIsNoLongerThanWhatCanBeWritten) {
+// libpng has a maximum side for writing. Once, larger images were read, and their masks could not be written.
+TEST(Png, ImagesTooLargeToWriteAreNotRead) {
   const std::uint32_t side = 1 << 20;
   const PngBytes wide{.width = side, .height = 1, .depth = 1, .rows = std::string(1 + side / 8, '\0')};
   const PngBytes tall{.width = 1, .height = side, .rows = std::string(2 * side, '\0')};
@@ -151,7 +151,7 @@ TEST(Png, WhatIsReadIsNoLongerThanWhatCanBeWritten) {
   EXPECT_EQ(decode_png(encode_png(longest), "longest.png").height, longest.height);
 }
 
-TEST(Png, WhatIsNoImageIsNotWritten) {
+TEST(Png, InvalidImagesAreNotWritten) {
   EXPECT_THROW(encode_png({2, 2, 1, 8, {1, 2, 3}}), ArgumentError);
   EXPECT_THROW(encode_png({1, 1, 1, 8, {256}}), ArgumentError);
   EXPECT_THROW(encode_png({1, 1, 3, 4, {1, 2, 3}}), ArgumentError);

@@ -16,7 +16,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// What a terminal of one line would show: carriage returns and "erase to the end of the line" carried out.
+/// The lines that a terminal would show, after carriage returns and "erase to the end of the line".
 std::vector<std::string> screen_of(const std::string& output) {
   std::vector<std::string> lines{""};
   std::size_t column = 0;
@@ -44,7 +44,7 @@ struct Shown {
   Shown(ProgressOptions options, Console console) : bar(std::move(options), out, console, [this] { return now; }) {}
 };
 
-TEST(ProgressBar, WithoutATerminalPrintsPlainLinesEveryN) {
+TEST(ProgressBar, WithoutATerminalPrintsALineEveryNSteps) {
   Shown shown({.total = 25, .every = 10, .unit = "tokens/s"}, {});
   for (int step = 1; step <= 25; ++step) {
     shown.now += 2;
@@ -56,7 +56,7 @@ TEST(ProgressBar, WithoutATerminalPrintsPlainLinesEveryN) {
             "step 25/25  loss 1.5000  scale 2^16  12.3k tokens/s  0:00 left\n");
 }
 
-TEST(ProgressBar, OnATerminalOneLineIsDrawnAgainAndNeverWraps) {
+TEST(ProgressBar, OnATerminalRedrawsOneLineThatNeverWraps) {
   for (const int width : {20, 40, 60, 80, 200}) {
     Shown shown({.total = 2000}, {.terminal = true, .width = width});
     for (int step = 1; step <= 2000; ++step) {
@@ -69,11 +69,11 @@ TEST(ProgressBar, OnATerminalOneLineIsDrawnAgainAndNeverWraps) {
     EXPECT_LT(screen[0].size() + 2, static_cast<std::size_t>(width)) << "^C must not make it wrap";
     EXPECT_THAT(screen[0], HasSubstr("2000/2000"));
     const std::string output = shown.out.str();
-    EXPECT_LE(std::count(output.begin(), output.end(), '\r'), 2000 / 10 + 3);  // ten a second
+    EXPECT_LE(std::count(output.begin(), output.end(), '\r'), 2000 / 10 + 3);  // at most ten updates per second
   }
 }
 
-TEST(ProgressBar, MessagesStandOnLinesOfTheirOwn) {
+TEST(ProgressBar, MessagesAreOnSeparateLines) {
   Shown shown({.total = 10}, {.terminal = true, .width = 100});
   shown.bar.update({.step = 3, .loss = 1});
   shown.bar.message("incident: first\nwhy: second");
@@ -89,20 +89,20 @@ TEST(ProgressBar, MessagesStandOnLinesOfTheirOwn) {
   EXPECT_EQ(screen[4], "");
 }
 
-TEST(ProgressBar, ANonFiniteLossIsShownAsItIs) {
+TEST(ProgressBar, ANonFiniteLossIsShown) {
   Shown shown({.total = 1}, {});
   shown.bar.update({.step = 1, .loss = std::numeric_limits<double>::quiet_NaN(), .rate = 1});
   EXPECT_THAT(shown.out.str(), HasSubstr("loss nan"));
 }
 
-TEST(ProgressBar, TimeLeftCountsFromWhereAResumedRunBegan) {
+TEST(ProgressBar, TimeLeftOfAResumedRunCountsItsOwnStepsOnly) {
   Shown shown({.first = 100, .total = 120, .every = 1}, {});
   shown.now += 10;
   shown.bar.update({.step = 110, .loss = 1, .rate = 1});
   EXPECT_THAT(shown.out.str(), EndsWith("0:10 left\n"));
 }
 
-TEST(ProgressBar, NumbersReadWell) {
+TEST(ProgressBar, DurationsAndRatesAreFormatted) {
   EXPECT_EQ(format_duration(3723), "1:02:03");
   EXPECT_EQ(format_duration(59.6), "1:00");
   EXPECT_EQ(format_duration(-1), "-");
@@ -115,7 +115,7 @@ TEST(ProgressBar, NumbersReadWell) {
   EXPECT_EQ(format_rate(std::numeric_limits<double>::infinity()), "-");
 }
 
-TEST(Console, ColorsOnlyWhereTheyAreWanted) {
+TEST(Console, ColorsOnlyATerminalAndNotWithNoColor) {
   EXPECT_EQ((Console{.terminal = true, .color = true}.paint("x", Color::kRed)), "\x1b[31mx\x1b[0m");
   EXPECT_EQ((Console{.terminal = true, .color = false}.paint("x", Color::kRed)), "x");
   ::setenv("NO_COLOR", "1", 1);
@@ -123,23 +123,23 @@ TEST(Console, ColorsOnlyWhereTheyAreWanted) {
   ::unsetenv("NO_COLOR");
 }
 
-TEST(ProgressBar, AMessageCannotSteerTheTerminal) {
+TEST(ProgressBar, ControlCharactersOfAMessageAreEscaped) {
   Shown shown({.total = 25}, {});
   shown.bar.message("loaded \x1b]0;owned\x07");
   EXPECT_EQ(shown.out.str(), "loaded \\u001b]0;owned\\u0007\n");
 }
 
-TEST(Console, ACharacterThatIsNotWholeWaitsForItsRest) {
+TEST(Console, AnIncompleteCharacterIsHeldBack) {
   EXPECT_EQ(whole_utf8("ab"), 2u);
   EXPECT_EQ(whole_utf8("a\xc3"), 1u);
   EXPECT_EQ(whole_utf8("a\xc3\xa9"), 3u);
   EXPECT_EQ(whole_utf8("\xf0\x9f\x98"), 0u);
   EXPECT_EQ(whole_utf8("\xf0\x9f\x98\x80"), 4u);
-  EXPECT_EQ(whole_utf8("a\x80\x80\x80\x80"), 5u);  // no further bytes make a character of these
+  EXPECT_EQ(whole_utf8("a\x80\x80\x80\x80"), 5u);  // four continuation bytes are no incomplete character
   EXPECT_EQ(whole_utf8(""), 0u);
 }
 
-TEST(Console, TextFromOutsideCannotSteerTheTerminal) {
+TEST(Console, ControlCharactersOfForeignTextAreEscaped) {
   EXPECT_EQ(printable("a\x1b[2Jb\tc\nd\r\x7f"), "a\\u001b[2Jb\tc\nd\\u000d\\u007f");
   EXPECT_EQ(printable("a\u009b2Jb\xff"), "a\\u009b2Jb\\xff");
   EXPECT_EQ(printable("a\u202etxt.exe\r\n"), "a\\u202etxt.exe\r\n");

@@ -25,7 +25,7 @@ class RunFolderTest : public ::testing::Test {
   std::string folder_ = scratch_.path();
 };
 
-TEST_F(RunFolderTest, IsMadeWithItsParentsAndKeepsItsConfig) {
+TEST_F(RunFolderTest, IsCreatedWithItsParentsAndKeepsItsConfig) {
   const std::string at = path("a/b/run");
   {
     RunFolder run = RunFolder::create(at);
@@ -33,7 +33,7 @@ TEST_F(RunFolderTest, IsMadeWithItsParentsAndKeepsItsConfig) {
     run.write_config("{\"seed\": 1}");
     run.write_config("{\"seed\": 2}");
     EXPECT_EQ(run.read_config(), "{\"seed\": 2}");
-    EXPECT_EQ(read_run_config(at), "{\"seed\": 2}");  // while it is held
+    EXPECT_EQ(read_run_config(at), "{\"seed\": 2}");  // while it is locked
   }
   EXPECT_EQ(RunFolder::resume(at).read_config(), "{\"seed\": 2}");
 }
@@ -51,7 +51,7 @@ TEST_F(RunFolderTest, ARunIsNeverOverwritten) {
   EXPECT_NO_THROW(RunFolder::create(path("files")));
 }
 
-TEST_F(RunFolderTest, NothingToResumeIsSaidAndNothingIsMade) {
+TEST_F(RunFolderTest, WithNothingToResumeThrowsAndCreatesNothing) {
   EXPECT_THROW(RunFolder::resume(path("missing")), NoCheckpointError);
   EXPECT_FALSE(fs::exists(path("missing")));
   fs::create_directory(path("empty"));
@@ -59,21 +59,21 @@ TEST_F(RunFolderTest, NothingToResumeIsSaidAndNothingIsMade) {
   EXPECT_TRUE(fs::is_empty(path("empty")));
 }
 
-TEST_F(RunFolderTest, AFileOrAFolderThatRefusesIsAStorageError) {
+TEST_F(RunFolderTest, AnImpossiblePathIsAStorageError) {
   std::ofstream(path("file")) << "x";
   EXPECT_THROW(RunFolder::create(path("file")), StorageError);
   EXPECT_THROW(RunFolder::create(path("file/run")), StorageError);
   EXPECT_THROW(RunFolder::create("/proc/binade-run"), StorageError);
 }
 
-TEST_F(RunFolderTest, NextFreeSkipsWhatIsThere) {
+TEST_F(RunFolderTest, NextFreeSkipsExistingNames) {
   EXPECT_EQ(RunFolder::next_free(folder_, "gpt"), path("gpt-1"));
   fs::create_directory(path("gpt-1"));
   std::ofstream(path("gpt-2")) << "a file";
   EXPECT_EQ(RunFolder::next_free(folder_, "gpt"), path("gpt-3"));
 }
 
-TEST_F(RunFolderTest, ASecondWriterIsToldWhoHoldsTheFolder) {
+TEST_F(RunFolderTest, ASecondWriterGetsAnErrorWithThePidOfTheFirst) {
   RunFolder run = RunFolder::create(path("run"));
   run.write_config("{}");
   for (const bool resume : {false, true}) try {
@@ -86,7 +86,7 @@ TEST_F(RunFolderTest, ASecondWriterIsToldWhoHoldsTheFolder) {
     }
 }
 
-TEST_F(RunFolderTest, TheLockDiesWithItsProcess) {
+TEST_F(RunFolderTest, TheLockEndsWithItsProcess) {
   RunFolder::create(path("run")).write_config("{}");
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
@@ -106,7 +106,7 @@ TEST_F(RunFolderTest, TheLockDiesWithItsProcess) {
   EXPECT_NO_THROW(RunFolder::resume(path("run")));
 }
 
-TEST(StopSignalsTest, TheFirstAsksAndItsTraceIsLeft) {
+TEST(StopSignalsTest, TheFirstSignalRequestsAStopAndIsRecorded) {
   StopSignals signals;
   EXPECT_FALSE(StopSignals::stop_requested());
   ::raise(SIGTERM);
@@ -115,8 +115,8 @@ TEST(StopSignalsTest, TheFirstAsksAndItsTraceIsLeft) {
   EXPECT_THROW(StopSignals(), ArgumentError);
 }
 
-TEST(StopSignalsTest, TheSecondEndsTheProcessWithEleven) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, whatever threads ran in this one
+TEST(StopSignalsTest, TheSecondSignalEndsTheProcessWithExitCode11) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a new process, independent of threads in this one
   for (const auto& [first, second] : {std::pair{SIGTERM, SIGTERM}, {SIGINT, SIGTERM}, {SIGINT, SIGINT}})
     EXPECT_EXIT(
         {
@@ -129,7 +129,7 @@ TEST(StopSignalsTest, TheSecondEndsTheProcessWithEleven) {
         testing::ExitedWithCode(11), "stopped at once by a second signal; the last commit is intact");
 }
 
-TEST(StopSignalsTest, AClosedPipeIsAnErrorAndNotADeath) {
+TEST(StopSignalsTest, WritingToAClosedPipeIsAnErrorAndDoesNotKill) {
   StopSignals signals;
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

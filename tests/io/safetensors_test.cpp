@@ -37,7 +37,7 @@ std::vector<std::byte> file_of(const std::string& header, std::size_t data_bytes
   return file;
 }
 
-TEST(SafetensorsTest, HoldsEveryDTypeToTheBit) {
+TEST(SafetensorsTest, StoresEveryDtypeExactly) {
   Safetensors content;
   for (const DType d :
        {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
@@ -56,7 +56,7 @@ TEST(SafetensorsTest, HoldsEveryDTypeToTheBit) {
   for (const auto& [name, tensor] : content.tensors) EXPECT_TRUE(same(back.tensors.at(name), tensor)) << name;
 }
 
-TEST(SafetensorsTest, FilesComeBackAndTheirNamesAreInErrors) {
+TEST(SafetensorsTest, FilesAreReadBackAndErrorsHaveTheirNames) {
   const ScratchFolder folder;
   Safetensors content;
   content.tensors.emplace("w", noise({4}, DType::f32, 1));
@@ -69,10 +69,10 @@ TEST(SafetensorsTest, FilesComeBackAndTheirNamesAreInErrors) {
   EXPECT_THROW(write_safetensors(folder.path("missing/x"), content), StorageError);
 }
 
-TEST(SafetensorsTest, AFileIsRefusedByItsFirstBytesBeforeItIsRead) {
+TEST(SafetensorsTest, AnInvalidHeaderIsRefusedBeforeTheFileIsRead) {
   const ScratchFolder folder;
   const std::string path = folder.write("large", "");
-  std::filesystem::resize_file(path, std::uintmax_t{1} << 36);  // more than fits into memory
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 36);  // 64 GiB, sparse
   EXPECT_NE(error_of<DataError>([&] { read_safetensors(path); }).find("large: safetensors: the header"),
             std::string::npos);
 }
@@ -145,7 +145,7 @@ TEST(SafetensorsTest, MalformedFilesAreRefusedByName) {
   EXPECT_THROW(decode_safetensors(file_of("{\"a\":" + std::string(1'000'000, '['), 0)), DataError);
 }
 
-TEST(SafetensorsTest, EveryTruncationIsRefusedAndAnyChangedByteIsSurvived) {
+TEST(SafetensorsTest, TruncatedFilesAreRefusedAndChangedBytesDoNotCrash) {
   Safetensors content;
   content.tensors.emplace("a", noise({2, 3}, DType::f32, 1));
   content.tensors.emplace("b", noise({5}, DType::u8, 2));
@@ -166,7 +166,7 @@ TEST(SafetensorsTest, EveryTruncationIsRefusedAndAnyChangedByteIsSurvived) {
   EXPECT_GT(refused, 1000);
 }
 
-TEST(NameMapsTest, UNetFiltersChangeLayoutAndComeBack) {
+TEST(NameMapsTest, UNetFiltersChangeLayoutInBothDirections) {
   TensorMap theirs;
   theirs.emplace("head.weight", Tensor::from<float>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {1, 3, 2, 2}));
   theirs.emplace("head.bias", noise({1}, DType::f32, 1));
@@ -205,7 +205,7 @@ TensorMap small_gpt2(const std::string& prefix) {
   return m;
 }
 
-TEST(NameMapsTest, Gpt2SplitsTheFusedProjectionAndComesBack) {
+TEST(NameMapsTest, Gpt2SplitsTheFusedProjectionAndRestoresIt) {
   const TensorMap theirs = small_gpt2("");
   const TensorMap ours = gpt2_from_hugging_face(theirs);
   const Tensor& fused = theirs.at("h.1.attn.c_attn.weight");
@@ -223,7 +223,7 @@ TEST(NameMapsTest, Gpt2SplitsTheFusedProjectionAndComesBack) {
   EXPECT_EQ(gpt2_to_hugging_face(ours, 7).at("wte.weight").dim(0), 7);
 }
 
-TEST(NameMapsTest, Gpt2TakesPrefixMaskAndTiedHead) {
+TEST(NameMapsTest, Gpt2AcceptsPrefixMaskAndTiedHead) {
   TensorMap theirs = small_gpt2("transformer.");
   theirs.emplace("lm_head.weight", theirs.at("transformer.wte.weight").clone());
   theirs.emplace("transformer.h.0.attn.bias", Tensor::zeros({1, 1, 6, 6}));
@@ -233,7 +233,7 @@ TEST(NameMapsTest, Gpt2TakesPrefixMaskAndTiedHead) {
   EXPECT_TRUE(gpt2_from_hugging_face(theirs).contains("head.weight"));
 }
 
-TEST(NameMapsTest, WhatDoesNotFitIsListed) {
+TEST(NameMapsTest, MissingAndUnknownTensorsAreListed) {
   TensorMap theirs = small_gpt2("");
   theirs.erase("ln_f.weight");
   theirs.emplace("extra", Tensor::zeros({1}));
@@ -242,7 +242,7 @@ TEST(NameMapsTest, WhatDoesNotFitIsListed) {
   EXPECT_NE(error.find("unknown extra"), std::string::npos) << error;
 }
 
-/// A file of tests/golden/data, which are kept as base64 text.
+/// Decodes a file of tests/golden/data, which are base64 text.
 TensorMap fixture(const std::string& name) {
   const char* given = std::getenv("BINADE_GOLDEN_DIR");
   std::ifstream text(std::string(given != nullptr ? given : "tests/golden/data") + "/" + name + ".safetensors.b64");

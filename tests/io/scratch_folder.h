@@ -9,7 +9,7 @@
 
 namespace binade::io {
 
-/// A folder of the running test's own, removed with its content at the end.
+/// A temporary folder for the running test; the destructor removes it with its content.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -30,7 +30,7 @@ class ScratchFolder {
     return name.empty() ? path_.string() : (path_ / name).string();
   }
 
-  /// Writes a file (folders on the way are made) and returns its path.
+  /// Writes a file, with its parent folders, and returns its path.
   std::string write(const std::string& name, const std::string& bytes) const {
     std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name, std::ios::binary) << bytes;
@@ -46,7 +46,7 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// The text of the E that `action` throws; the test fails when it throws none.
+/// The text of the E that `action` throws; the test fails if it throws none.
 template <class E, class F>
 std::string error_of(F&& action) {
   try {

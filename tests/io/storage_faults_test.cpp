@@ -1,4 +1,4 @@
-// What the world may do to a run folder: mount it read-only, close it, move it, put something else in its place.
+// A run folder that becomes read-only or unreadable, is moved, or is replaced by something else.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A disk that may be read, and refuses every change with one errno while told so.
+/// A disk on which, while read-only, every change fails with the given errno.
 class ReadOnlyDisk final : public ForwardingFileOps {
  public:
   explicit ReadOnlyDisk(int error) : ForwardingFileOps(FileOps::real()), error_(error) {}
@@ -54,7 +54,7 @@ class ReadOnlyDisk final : public ForwardingFileOps {
   bool read_only_ = true;
 };
 
-/// A disk on which no folder can be opened.
+/// A disk on which opening a folder fails with the given errno.
 class ClosedDisk final : public ForwardingFileOps {
  public:
   explicit ClosedDisk(int error) : ForwardingFileOps(FileOps::real()), error_(error) {}
@@ -78,7 +78,7 @@ StoreOptions quiet(FileOps& ops) {
   return options;
 }
 
-TEST(ReadOnly, ARunNeitherBeginsNorResumesAndSaysWhy) {
+TEST(ReadOnly, ARunNeitherStartsNorResumesAndTheErrorHasTheReason) {
   const ScratchFolder scratch;
   RunFolder::create(scratch.path("run")).write_config("{}");
   for (const int error : {EROFS, EACCES, EPERM}) {
@@ -93,7 +93,7 @@ TEST(ReadOnly, ARunNeitherBeginsNorResumesAndSaysWhy) {
   }
 }
 
-TEST(ReadOnly, ADiskThatTurnsReadOnlyKeepsTheLastCommitAndTheRunGoesOnWhenItIsBack) {
+TEST(ReadOnly, ADiskThatTurnsReadOnlyKeepsTheLastCommitAndLaterSavesWork) {
   const ScratchFolder scratch;
   for (const int error : {EROFS, EACCES}) {
     ReadOnlyDisk disk(error);
@@ -113,7 +113,7 @@ TEST(ReadOnly, ADiskThatTurnsReadOnlyKeepsTheLastCommitAndTheRunGoesOnWhenItIsBa
   }
 }
 
-TEST(NextFree, AFolderThatCannotBeReadIsAnErrorAndNoLoop) {
+TEST(NextFree, AFolderThatCannotBeReadIsAnError) {
   const ScratchFolder scratch;
   for (const int error : {EACCES, EMFILE, EIO}) {
     ClosedDisk disk(error);
@@ -125,7 +125,7 @@ TEST(NextFree, AFolderThatCannotBeReadIsAnErrorAndNoLoop) {
   EXPECT_EQ(RunFolder::next_free(scratch.path("missing"), "gpt"), scratch.path("missing/gpt-1"));
 }
 
-TEST(MovedRun, IsNoticedAndNothingLandsInTheFolderThatTookItsName) {
+TEST(MovedRun, IsDetectedAndNothingIsWrittenToAFolderOfTheOldName) {
   const ScratchFolder scratch;
   const RunFolder run = RunFolder::create(scratch.path("run"));
   CheckpointStore store(run.checkpoints(), quiet(FileOps::real()));
@@ -142,7 +142,7 @@ TEST(MovedRun, IsNoticedAndNothingLandsInTheFolderThatTookItsName) {
   EXPECT_EQ(find_newest_checkpoint(scratch.path("elsewhere/checkpoints")).step, 2);
 }
 
-TEST(MovedRun, ARemovedOneIsNoticedToo) {
+TEST(MovedRun, ARemovedRunIsDetected) {
   const ScratchFolder scratch;
   const RunFolder run = RunFolder::create(scratch.path("run"));
   CheckpointStore store(run.checkpoints(), quiet(FileOps::real()));
@@ -152,22 +152,22 @@ TEST(MovedRun, ARemovedOneIsNoticedToo) {
   EXPECT_FALSE(fs::exists(scratch.path("run")));
 }
 
-TEST(MovedRun, ALookThatFailsSaysNothing) {
-  class Tired final : public ForwardingFileOps {
+TEST(MovedRun, ACheckThatFailsItselfIsIgnored) {
+  class OutOfDescriptors final : public ForwardingFileOps {
    public:
     using ForwardingFileOps::ForwardingFileOps;
     int open_folder(const std::string& path, int& folder) override {
-      return tired ? EMFILE : ForwardingFileOps::open_folder(path, folder);
+      return fails ? EMFILE : ForwardingFileOps::open_folder(path, folder);
     }
-    bool tired = false;
+    bool fails = false;
   } disk(FileOps::real());
   const ScratchFolder scratch;
   const RunFolder run = RunFolder::create(scratch.path("run"), disk);
-  disk.tired = true;
+  disk.fails = true;
   EXPECT_NO_THROW(run.check_not_moved());
 }
 
-/// What may lie where a file is expected, and can be opened for ever or read without end.
+/// Puts something in place of a file on which opening may block or reading may not end.
 void put_in_place(const std::string& what, const std::string& path) {
   fs::remove_all(path);
   if (what == "fifo") {
@@ -181,9 +181,9 @@ void put_in_place(const std::string& what, const std::string& path) {
   }
 }
 
-class ForeignThing : public ::testing::TestWithParam<const char*> {};
+class ForeignObject : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ForeignThing, InPlaceOfAFileOfARunIsRefusedOrRepairedAndNeverWaitedFor) {
+TEST_P(ForeignObject, InPlaceOfAFileOfARunIsRefusedOrRepairedWithoutBlocking) {
   const ScratchFolder scratch;
   const std::string run = scratch.path("run");
   {
@@ -207,7 +207,7 @@ TEST_P(ForeignThing, InPlaceOfAFileOfARunIsRefusedOrRepairedAndNeverWaitedFor) {
   EXPECT_THROW(RunFolder::resume(run), StorageError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ForeignThing, ::testing::Values("fifo", "folder", "device", "dangling"),
+INSTANTIATE_TEST_SUITE_P(Kinds, ForeignObject, ::testing::Values("fifo", "folder", "device", "dangling"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Runs a script with the Python that has the readers of tests/readers.txt; its standard output.
+/// The result of a script run by the Python with the packages of tests/readers.txt.
 struct PythonRun {
   int status = -1;
   std::string output;
@@ -37,7 +37,7 @@ PythonRun run_python(const ScratchFolder& folder, const std::string& script, con
   return run;
 }
 
-TEST(TensorBoard, TheRealTensorBoardReadsEverythingBack) {
+TEST(TensorBoard, TensorBoardReadsEverythingBack) {
   const ScratchFolder folder;
   ASSERT_EQ(run_python(folder, "import tensorboard", "").status, 0)
       << reader_python() << " (BINADE_PYTHON) cannot import tensorboard; run ./dev setup";
@@ -45,7 +45,7 @@ TEST(TensorBoard, TheRealTensorBoardReadsEverythingBack) {
   {
     TensorBoardWriter first(FilesBelow(folder.path("run")));
     for (int step = 1; step <= 5; ++step) first.scalar("loss", step, 1.0f / static_cast<float>(step));
-    first.scalar("loss", 6, 99);  // orphaned by the resume below
+    first.scalar("loss", 6, 99);  // replaced by the resume below
     first.scalar("bad", 1, std::numeric_limits<float>::quiet_NaN());
   }
   {
@@ -90,8 +90,8 @@ print(json.dumps(dict(loss=loss, bad=repr(events.Scalars('bad')[0].value), width
 }
 
 TEST(TensorBoard, FramesOneRecordAsTfRecordPrescribes) {
-  // The bytes of the first record, checked by hand: length 24 (a double and "brain.Event:2"), and the masked CRC-32C of
-  // the length, whose value is the one that TensorFlow writes in front of every such file.
+  // The bytes of the first record: length 24 (a double and "brain.Event:2") and the masked CRC-32C of the length, as at
+  // the start of every event file of TensorFlow.
   const ScratchFolder folder;
   std::string path;
   {

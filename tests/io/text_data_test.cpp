@@ -28,7 +28,7 @@ std::string as_bytes(const std::vector<std::uint16_t>& values) {
   return bytes;
 }
 
-TEST(ReadText, AFolderIsReadInOrderOfName) {
+TEST(ReadText, AFolderIsReadInOrderOfFileNames) {
   const ScratchFolder folder;
   folder.write("b.txt", "second\n");
   folder.write("a.txt", "first\n");
@@ -41,7 +41,7 @@ TEST(ReadText, AFolderIsReadInOrderOfName) {
   EXPECT_EQ(text.files[1].begin, 6u);
 }
 
-TEST(ReadText, ContentHashFollowsContentAndNotPlace) {
+TEST(ReadText, ContentHashDependsOnContentAndNotOnTheFolder) {
   const ScratchFolder folder;
   folder.write("one/a.txt", "same");
   folder.write("two/a.txt", "same");
@@ -76,7 +76,7 @@ TEST(ReadText, ABadByteIsNamedByFileAndOffset) {
   check_utf8(read_text(folder.path("many/a.txt")));
 }
 
-TEST(ReadText, TheEmbeddedTextIsThereAndHoldsEachFileOnce) {
+TEST(ReadText, TheEmbeddedTextHasEachFileOnce) {
   const Text text = embedded_text();
   EXPECT_GT(text.bytes.size(), 100000u);
   const std::string title = "GNU GENERAL PUBLIC LICENSE\n                       Version 3";
@@ -116,7 +116,7 @@ TEST(TrainingBatches, TargetsAreTheNextTokensAndOffsetsCoverTheText) {
   EXPECT_EQ(seen[32], 0);
 }
 
-TEST(TrainingBatches, ShuffledWindowsShowEachWindowOncePerEpoch) {
+TEST(TrainingBatches, ShuffledWindowsHaveEachWindowOncePerEpoch) {
   auto loader = training_batches(counting(41), {.context = 8, .batch = 5, .seed = 3, .shuffled_windows = true});
   EXPECT_EQ(loader.options().samples, 5);
   for (int epoch = 0; epoch < 3; ++epoch) {

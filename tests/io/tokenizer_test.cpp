@@ -25,7 +25,7 @@ TEST(Utf8, EveryScalarValueRoundTrips) {
   }
 }
 
-TEST(Utf8, IllFormedSequencesAreFoundAtTheirOffset) {
+TEST(Utf8, IllFormedSequencesAreReportedWithTheirOffset) {
   for (const std::string bad : {"\x80", "\xC0\xAF", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
                                 "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xE2\x82", "\xC3"})
     EXPECT_EQ(find_bad_utf8("ab\u00e9" + bad), 4u) << ::testing::PrintToString(bad);
@@ -42,7 +42,7 @@ TEST(ByteTokenizer, EveryByteRoundTrips) {
   EXPECT_EQ(tokenizer->vocabulary_size(), 256);
 }
 
-TEST(CharTokenizer, NumbersAreCodePointsInAscendingOrder) {
+TEST(CharTokenizer, TokensAreNumberedInOrderOfCodePoints) {
   const auto tokenizer = make_char_tokenizer("b\u00e9a\U0001F600b");
   EXPECT_EQ(tokenizer->vocabulary_size(), 4);
   EXPECT_THAT(tokenizer->encode("ab\u00e9\U0001F600"), ElementsAre(0, 1, 2, 3));
@@ -54,7 +54,7 @@ TEST(CharTokenizer, BadUtf8IsADataErrorWithItsOffset) {
   EXPECT_THAT(error_of<DataError>([] { make_char_tokenizer("abc")->encode("ab\xE2\x82"); }), HasSubstr("offset 2"));
 }
 
-TEST(CharTokenizer, ACharacterOutsideTheVocabularyIsABadPromptOrBadData) {
+TEST(CharTokenizer, AnUnknownCharacterIsAnArgumentErrorInAPromptAndADataErrorInData) {
   const auto tokenizer = make_char_tokenizer("abc");
   EXPECT_THAT(error_of<ArgumentError>([&] { tokenizer->encode("ab\u00e9", TextOrigin::kPrompt); }),
               HasSubstr("U+00E9"));

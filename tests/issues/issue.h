@@ -13,7 +13,7 @@
 #include <vector>
 
 /// Training faults from public issue threads, rebuilt as small programs against Binade's public API, with the cause
-/// that each thread settled. `public_issues` trains each and compares what Binade reports with that cause.
+/// that each thread settled on. `public_issues` trains each and compares what Binade reports with that cause.
 namespace binade::issues {
 
 /// Up to three tensors with one row per sample, so that samples can be left out.
@@ -53,7 +53,7 @@ Variable inside(nn::Module& module, F&& f) {
   return f();
 }
 
-/// What the thread settled, and what Binade may therefore say. Empty lists accept anything.
+/// The cause that the thread settled on, as reports that are therefore right. Empty lists accept anything.
 struct Truth {
   std::vector<std::string> ops{}, modules{};
   std::string direction = "forward";
@@ -65,17 +65,17 @@ struct Truth {
   bool silent = false;                       ///< no number goes bad: only a warning or an error can name the cause
 };
 
-/// A training run of the rebuilt program, and what it led to.
+/// A training run of the rebuilt program, and its results.
 struct Run {
   Net net{};
   amp::TrainerOptions options{};
-  std::function<std::unique_ptr<optim::Optimizer>(Net&)> optimizer{};  ///< left out: Adam, lr 1e-3
+  std::function<std::unique_ptr<optim::Optimizer>(Net&)> optimizer{};  ///< empty: Adam, lr 1e-3
   std::function<Variable(const Batch&)> loss{};
   std::vector<amp::MicroBatches<Batch>> steps{};
   std::function<void(amp::Trainer&)> afterwards{};
 
   // ---- results
-  std::vector<std::string> failed_checks{};  ///< of the mechanism: the program is not the fault of the thread
+  std::vector<std::string> failed_checks{};  ///< checks that the program reproduces the thread's mechanism
   std::vector<amp::Incident> incidents{};
   std::vector<amp::Warning> warnings{};
   std::string error{};

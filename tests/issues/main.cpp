@@ -1,4 +1,4 @@
-// Trains rebuilt public issues and compares what Binade reports with the cause that each thread settled.
+// Trains rebuilt public issues and compares what Binade reports with the cause that each thread settled on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool accepts(const std::vector<std::string>& accepted, const std::string& text) 
   return accepted.empty() || std::find(accepted.begin(), accepted.end(), text) != accepted.end();
 }
 
-/// What an incident says that is not the truth; empty if nothing.
+/// The errors in a diagnosis as text; empty if it is right.
 std::string mistakes(const Truth& truth, const amp::Diagnosis& diagnosis) {
   std::string text;
   const auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };

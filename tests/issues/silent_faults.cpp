@@ -1,4 +1,4 @@
-/// Faults that never make a number bad: training does less than it seems to, or something else.
+/// Faults without a non-finite number: training does less than intended, or something else.
 #include <cmath>
 
 #include "tests/issues/issue.h"
@@ -37,7 +37,7 @@ void detached_encoder(Run& run) {
   run.repeat(200, regression);
 }
 
-/// Trained by an optimizer that was given a part of the parameters.
+/// The optimizer was given only some of the parameters.
 void forgotten_parameters(Run& run) {
   nn::Linear& encoder = run.net.linear("encoder", 8, 16);
   nn::Linear& head = run.net.linear("crf", 16, 1);
@@ -67,8 +67,8 @@ void accumulated_means(Run& run) {
   }
 }
 
-/// Batch norm trained with one image at a time: it removes each image's own brightness, the running statistics do not
-/// know how brightness differs between images, and evaluation is far from training.
+/// Batch norm trained with one image at a time: it removes each image's own brightness, so the running statistics lack
+/// the differences between images, and evaluation differs much from training.
 void evaluation_mode(Run& run) {
   nn::Linear& first = run.net.linear("first", 8, 16);
   auto& norm = run.net.add<nn::BatchNorm2d>("norm", nn::BatchNormOptions{.channels = 16});

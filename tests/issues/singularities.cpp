@@ -161,7 +161,8 @@ void single_value(Run& run) {
 }
 
 /// The backward of cuDNN's attention for 64 mod 128 keys: padded keys count as score 0 instead of -inf, so that
-/// exp(0 - lse) overflows, and inf x 0 is NaN in the gradient of q. Keys are values, too; written out as a user's op.
+/// exp(0 - lse) overflows, and inf x 0 is NaN in the gradient of q. An op as a user would write it, whose keys are also
+/// its values.
 struct PaddedAttention {
   struct Params {};
   static constexpr OpInfo info{.name = "library_attention", .inputs = "q, k", .precision = PrecisionClass::kFull};

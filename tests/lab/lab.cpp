@@ -33,7 +33,7 @@ std::string Scratch::fresh(const std::string& name) const {
 }
 
 void Findings::violation(const std::string& what) {
-  if (told_.size() < kTold) told_.push_back(what);
+  if (printed_.size() < kTold) printed_.push_back(what);
   ++violations_;
 }
 
@@ -49,7 +49,7 @@ bool Findings::report(const std::string& experiment, const Assignment& assignmen
     std::printf("\n");
   }
   std::printf("  %12lld  violations\n", static_cast<long long>(violations_));
-  for (const std::string& one : told_) std::printf("VIOLATION %s\n", one.c_str());
+  for (const std::string& one : printed_) std::printf("VIOLATION %s\n", one.c_str());
   return passed;
 }
 

@@ -6,19 +6,20 @@
 #include <string>
 #include <vector>
 
-/// What the laboratories of tests/ (crash/, resume/) have in common: experiments that draw their cases from a seed,
-/// count them, and end with what they found.
+/// Code that crash_lab (tests/crash) and resume_matrix (tests/resume) share: experiments that draw cases from a seed,
+/// count them, and report violations.
 namespace binade::lab {
 
-/// What every experiment is told: `LABORATORY NAME --seed N --cases M`.
+/// The command line of an experiment: `PROGRAM NAME --seed N --cases M`.
 struct Assignment {
   std::uint64_t seed = 1;
-  std::int64_t cases = 0;   ///< 0: the experiment's slice for every commit
-  bool full = false;        ///< the whole of it
-  std::uint64_t story = 0;  ///< power-loss: this one alone, as a violation names it; 0: those of the seed
+  std::int64_t cases = 0;  ///< number of cases; 0: the part that `./dev test` runs
+  bool full = false;       ///< true: all cases
+  std::uint64_t story =
+      0;  ///< power-loss: run only this story (a violation prints its number); 0: all stories of the seed
 };
 
-/// Numbers in order from one seed.
+/// A stream of random numbers from a seed.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : engine_(seed) {}
@@ -30,7 +31,8 @@ class Draws {
   std::mt19937_64 engine_;
 };
 
-/// A folder that goes with its owner. In memory where the system has such a place: a kill does not ask the disk.
+/// A folder that is removed with this object. It is in memory if the system has /dev/shm, because kills do not depend
+/// on the disk.
 class Scratch {
  public:
   Scratch();
@@ -38,24 +40,24 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  /// A path in it at which nothing is; what was there is removed.
+  /// Returns a path in the folder and removes the file or folder at this path.
   std::string fresh(const std::string& name) const;
 
  private:
   std::string path_;
 };
 
-/// What an experiment counted and found. It passes when nothing was violated and every floor was reached.
+/// Counts and violations of an experiment. It passes if there is no violation and every count reaches its floor.
 class Findings {
  public:
   void count(const std::string& what, std::int64_t n) { counts_.push_back({what, n, 0}); }
   void count_at_least(const std::string& what, std::int64_t n, std::int64_t floor) {
     counts_.push_back({what, n, floor});
   }
-  /// The first few are printed in full.
+  /// Records a violation; the first few are printed in full.
   void violation(const std::string& what);
   std::int64_t violations() const { return violations_; }
-  /// Prints everything; true when the experiment passes.
+  /// Prints all counts and violations. Returns true if the experiment passes.
   bool report(const std::string& experiment, const Assignment& assignment, double seconds) const;
 
  private:
@@ -64,11 +66,11 @@ class Findings {
     std::int64_t n{}, floor{};
   };
   std::vector<Count> counts_;
-  std::vector<std::string> told_;
+  std::vector<std::string> printed_;
   std::int64_t violations_ = 0;
 };
 
-/// An experiment of the laboratory. It throws only when it could not be carried out.
+/// An experiment. `run` throws only if the experiment cannot be carried out.
 struct Experiment {
   const char* name{};
   const char* what{};

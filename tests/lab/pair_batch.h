@@ -7,7 +7,7 @@
 
 namespace binade::lab {
 
-/// Inputs and what they should give, row by row: samples can be left out of it.
+/// A batch of inputs and targets, row by row, from which samples can be left out.
 struct PairBatch {
   Tensor x{}, y{};
   io::BatchOrigin origin{};

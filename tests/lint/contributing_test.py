@@ -1,9 +1,9 @@
-"""contributing_test.py SOURCE BUILD: carries out the recipes of CONTRIBUTING.md in a scratch copy and counts their files.
+"""contributing_test.py SOURCE BUILD: applies the recipes of CONTRIBUTING.md to a copy of the tree and counts their files.
 
 The page is the input. In a section "To add …" that is in the page's table of costs, each sentence "In `FILE`, before|after `TEXT`:"
 with the code block below it is an edit, each "New: `FILE`:" with its block a file, and the `sh` block is run in the copy
 once all recipes are applied. No recipe may touch more files than the table says; tests and documents do not count.
-Source and build are copied with their times, so that only what the recipes touch is compiled.
+Source and build folder are copied with their timestamps, so that only files changed by the recipes are compiled.
 """
 import filecmp
 import os
@@ -48,7 +48,7 @@ def apply(recipe, root):
 
 
 def counted_files(root):
-    """What differs from the source, tests and documents apart."""
+    """Yields files that differ from the source, except tests and documents."""
     for folder, names, files in os.walk(root):
         names[:] = sorted(set(names) - SKIP(folder, names) - ({"tests", "docs"} if folder == root else set()))
         for name in sorted(files):
@@ -59,9 +59,9 @@ def counted_files(root):
 
 
 def run(command, root):
-    # `meson test` points the loader at the library of its own build, which does not have the recipes.
+    # `meson test` sets LD_LIBRARY_PATH to the library of its own build, which lacks the recipes.
     environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-    # Meson's build folder remembers where it was made: ninja alone knows only relative paths.
+    # A build folder of Meson contains its absolute path; ninja uses relative paths only.
     command = command.replace("./dev build", "ninja -C build")
     print("$ " + command, flush=True)
     done = subprocess.run(command, shell=True, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -103,7 +103,7 @@ def main():
 
 
 def touched(recipe, root, before):
-    """The files of one recipe: those that it names, and those that its commands made."""
+    """The files of one recipe: those that it names, and those that its commands created."""
     named = {path for path, *_ in EDIT.findall(recipe) + NEW.findall(recipe)}
     named = {path for path in named if not path.startswith(("tests/", "docs/")) and not path.endswith(".md")}
     return named | (set(counted_files(root)) - before)

@@ -1,4 +1,4 @@
-"""count.py sums what `meson test` wrote: cases of GoogleTest programs, scripts by their result, crashes, suites left out."""
+"""count.py sums the results of `meson test`: GoogleTest cases, scripts, crashes, and suites that were left out."""
 import json
 import os
 import subprocess
@@ -29,14 +29,14 @@ class Count(unittest.TestCase):
         tests = [self.program("FAIL", CASES), self.script("OK"), self.script("SKIP")]
         self.assertEqual(self.last_line(tests), ("2 passed, 1 failed, 2 skipped", 1))
 
-    def test_a_crash_fails_though_no_case_says_so(self):
+    def test_a_crash_without_a_failed_case_is_a_failure(self):
         crash = self.program("FAIL", "[       OK ] Tensor.Copies (3 ms)\n")
         self.assertEqual(self.last_line([crash]), ("1 passed, 1 failed, 0 skipped", 1))
 
     def test_a_failed_step_outside_the_tests_counts(self):
         self.assertEqual(self.last_line([self.script("OK")], status="1"), ("1 passed, 1 failed, 0 skipped", 1))
 
-    def test_a_suite_that_was_left_out_is_in_the_last_line(self):
+    def test_a_left_out_suite_is_in_the_last_line(self):
         flags = ["--left-out", "address", "--left-out", "threads"]
         self.assertEqual(self.last_line([self.script("OK")], *flags),
                          ("left_out_address_and_threads: 1 passed, 0 failed, 0 skipped", 0))

@@ -1,7 +1,7 @@
-"""Compiles headers alone, twice in one unit: headers.py ROOT COMPILER [flags...]; exits 1 if one does not stand alone.
+"""Compiles each header alone, included twice: headers.py ROOT COMPILER [flags...]. Exits with 1 if one does not compile.
 
-A header NAME.h beside a NAME.cpp needs no turn here: NAME.cpp includes it first (lint rule own_header_first), so the
-ordinary build is the proof. What is left compiles in well under a minute.
+Headers NAME.h beside a NAME.cpp are skipped: NAME.cpp includes its header first (lint rule own_header_first), so the build
+already checks it. The others compile in well under a minute.
 """
 import concurrent.futures
 import os
@@ -24,7 +24,7 @@ def headers_to_compile(root):
 
 def failures(root, compiler):
     """Yields (header, compiler's complaint)."""
-    public = tempfile.TemporaryDirectory()  # where "binade/core/tensor.h" is core/tensor.h
+    public = tempfile.TemporaryDirectory()  # has a link by which "binade/core/tensor.h" is core/tensor.h
     os.symlink(os.path.abspath(root), public.name + "/binade")
 
     def compile_alone(header):

@@ -1,4 +1,4 @@
-"""house.py ROOT: prints the sizes that the architecture must keep, and fails where one is over its limit."""
+"""house.py ROOT: prints measures of the architecture, and fails if one is over its limit."""
 import re
 import sys
 

@@ -1,10 +1,10 @@
-"""Holds the kernels of one instruction-set level together: isa_symbols.py NM LEVEL=ARCHIVE ... exits 1 if an archive of a
-level above `generic` defines a symbol that other code could share.
+"""Keeps the code of instruction-set levels apart: isa_symbols.py NM LEVEL=ARCHIVE ... exits with 1 if an archive of a level
+above `generic` defines a symbol that other code could share.
 
-An inline function that is compiled out of line into several levels has one name and several machine codes; the linker
-keeps one of them for all callers. Were it the AVX-512 one, `generic` would die of an illegal instruction on a processor
-without it. So whatever these archives define must be local, or carry the level in its name (namespace
-binade::cpu::LEVEL, or a template over something from there).
+If several levels compile an inline function out of line, it has one name and several versions, of which the linker keeps
+one for all callers. If it keeps that for AVX-512, `generic` ends with an illegal instruction on a processor without
+AVX-512. So every symbol of these archives must be local or have the level in its name (namespace binade::cpu::LEVEL, or a
+template over a type from there).
 """
 import subprocess
 import sys

@@ -1,7 +1,7 @@
-"""Holds the rules that the compiler does not know: lint.py [ROOT] prints one line per violation, exits 1 if any.
+"""Checks rules that the compiler does not check: lint.py [ROOT] prints a line per violation, and exits with 1 if there is any.
 
-Each rule is a generator `rule(tree)` of (file, line, what is wrong and what to do); lint_test.py plants a violation of
-each in a scratch tree. RULES at the end is the list.
+Each rule is a generator `rule(tree)` of (file, line, what is wrong and what to do), listed in RULES at the end. lint_test.py
+plants a violation of each in a small tree.
 """
 import os
 import re
@@ -11,7 +11,7 @@ LIBRARY = ("core", "autograd", "nn", "optim", "io", "cuda", "amp", "run", "docto
 ABOVE = ("tests", "examples", "bench")
 EVERY_FLOOR = {"core", "autograd", "nn", "optim", "io", "amp", "run"}
 
-# Who may include whom. A folder may always include itself.
+# The folders whose headers each folder may include, besides its own.
 FLOORS = {
     "core": set(),
     "autograd": {"core"},
@@ -27,7 +27,7 @@ FLOORS = {
     "bench": EVERY_FLOOR | {"examples"},
 }
 
-# The rooms of a folder, lowest first; "" is the folder itself. A room may include itself and the rooms before it.
+# The subfolders ("rooms") of a folder; "" is the folder itself. A room may include itself and the rooms before it.
 ROOMS = {
     "amp": ("", "watch", "warnings", "incident", "preflight", "step"),
     "io": ("", "files", "text", "terminal", "checkpoint", "data", "records", "exchange"),
@@ -65,7 +65,7 @@ class Tree:
     def __init__(self, root):
         self.root = root
         self.files = {}
-        self.pages = {}  # *.md at the root, in docs/ and in the folders above
+        self.pages = {}  # *.md at the root and in docs/ and all folders
         for top in LIBRARY + ABOVE + ("binade.h",):
             start = os.path.join(root, top)
             if os.path.isfile(start):
@@ -93,7 +93,7 @@ class Tree:
             return file.read()
 
     def cpp(self, *tops):
-        """(path, text) of the C++ and CUDA files, of the named top folders or of all."""
+        """Yields (path, text) of C++ and CUDA files: of the named top folders, or of all."""
         for path, text in sorted(self.files.items()):
             if path.endswith((".h", ".cpp", ".cu", ".cuh")) and (not tops or path.split("/")[0] in tops):
                 yield path, text
@@ -104,20 +104,20 @@ def line_of(text, position):
 
 
 def code_only(text):
-    """The text with comments and literals blanked, every character still at its place."""
+    """The text with comments and literals replaced by spaces, so that positions stay the same."""
     blank = lambda match: re.sub(r"[^\n]", " ", match.group())
     literal = r'R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\''
     return re.sub(r"//[^\n]*|/\*(?:.|\n)*?\*/|" + literal, blank, text)
 
 
 def includes(text):
-    """(line, quoted path in the tree or None, bracketed path or None); the library's folders are below "binade/"."""
+    """Yields (line, quoted path or None, bracketed path or None). Quoted paths are relative to the root, without "binade/"."""
     for match in INCLUDE.finditer(text):
         quoted = match[1]
         if quoted and quoted.startswith("binade/"):
             quoted = quoted[len("binade/"):]
         elif quoted and quoted.split("/")[0] in LIBRARY and quoted not in GENERATED:
-            quoted = "./" + quoted  # no header of an installed Binade is found by this name
+            quoted = "./" + quoted  # an installed header is not found by this path
         yield line_of(text, match.start(1) if match[1] else match.start(2)), quoted, match[2]
 
 
@@ -141,7 +141,7 @@ def room_of(path):
 
 
 def rooms(tree):
-    """Includes between the rooms of a folder run downward only."""
+    """A room includes no later room of its folder."""
     for path, text in tree.cpp(*ROOMS):
         top, room = path.split("/")[0], room_of(path)
         if room not in ROOMS[top]:
@@ -162,7 +162,7 @@ def rooted_includes(tree):
 
 
 def ops_and_kernels(tree):
-    """Ops see the table of kernels and its argument structs; kernels see those and the formulas of elementwise ops."""
+    """Ops include the kernel table and its argument structs; kernels include these and the formulas of elementwise ops."""
     table = "core/kernels/table.h"
     to_ops = {table, "core/kernels/views.h"} | {quoted for _, quoted, _ in includes(tree.files.get(table, ""))}
     for path, text in tree.cpp("core", "cuda"):
@@ -197,7 +197,7 @@ def third_party_places(tree):
 
 
 def own_header_first(tree):
-    # This makes compiling NAME.cpp the proof that NAME.h includes what it needs; headers.py compiles the other headers.
+    # So compiling NAME.cpp checks that NAME.h includes what it needs; headers.py compiles the other headers.
     for path, text in tree.cpp():
         own = re.sub(r"\.(cpp|cu)$", ".h", path)
         if own != path and own in tree.files:
@@ -324,12 +324,12 @@ def finished(tree):
 
 def macros(tree):
     for path, text in tree.cpp():
-        if path == "tests/cuda/simt/cuda_runtime.h":  # CUDA's own words, for a compiler that does not know them
+        if path == "tests/cuda/simt/cuda_runtime.h":  # defines CUDA's keywords for a compiler without them
             continue
         code = code_only(text)
         for match in re.finditer(r"^\s*#\s*define\s+(\w+)", code, re.MULTILINE):
             name = match[1]
-            # The list of kernels is one, and what a file makes of each line of it another, forgotten behind its use.
+            # Allowed: the list of kernels, and a macro that a file applies to the list and undefines afterwards.
             line_of_list = f"BINADE_KERNELS({name})" in code and f"#undef {name}" in code
             if name not in ("BINADE_HD", "BINADE_KERNELS", "BINADE_DEVICE_KERNELS") and not line_of_list:
                 yield path, line_of(code, match.start(1)), f"macro {name}: a constant, function or template does it"
@@ -342,7 +342,7 @@ def header_guards(tree):
 
 
 def no_sudden_death(tree):
-    """User input leads to an exception, never to the end of the process."""
+    """Errors are exceptions; the library never ends the process."""
     for path, text in tree.cpp(*LIBRARY):
         code = code_only(text)
         for match in re.finditer(r"(?<![\w.>])(?:std::)?(assert|abort|exit|quick_exit|terminate)\s*\(", code):
@@ -357,14 +357,14 @@ def nan_blind(tree):
 
 
 def unroll_in_a_block(tree):
-    """nvcc drops the statement behind `if constexpr (false) #pragma unroll for (...)`, and compiles what is left without a word."""
+    """nvcc silently drops the statement after `if constexpr (false) #pragma unroll for (...)`."""
     for path, text in tree.cpp("core", "cuda"):
         for match in re.finditer(r"^[ \t]*(?:\} )?(?:if|else|for|while)\b(?:[^\n]*[^{;\s])?[ \t]*\n[ \t]*#pragma unroll", code_only(text), re.MULTILINE):
             yield path, line_of(text, match.end()), "#pragma unroll begins the body of a statement: give that body braces"
 
 
 def op_identity(tree):
-    """Which op one is, is asked by `&Op::info`, or by what the op states: a user's op may bear any name."""
+    """Code identifies an op by `&Op::info` or by members of its OpInfo, not by name: a user's op may have any name."""
     ops = {name for path, text in tree.files.items() if path.startswith("core/ops/") and path.endswith(".h")
            for name in re.findall(r'\bOpInfo info(?: = [\w:]+\(\s*OpInfo)?\{\s*\.name = "(\w+)"', text)}
     if not ops:

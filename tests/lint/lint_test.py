@@ -1,4 +1,4 @@
-"""Plants one violation of each rule in a scratch tree and expects exactly that rule to see it."""
+"""Plants violations of each rule in a small tree; exactly that rule must report them."""
 import os
 import subprocess
 import sys
@@ -11,7 +11,7 @@ import headers  # noqa: E402
 import lint  # noqa: E402
 
 HEADER = "#pragma once\n\n"
-# A small tree in which every rule is kept.
+# A small tree without violations.
 CLEAN = {
     "binade.h": HEADER + '#include "binade/core/tensor.h"\n',
     "core/meson.build": "files('tensor.cpp', 'precision.cpp')\n",
@@ -39,7 +39,7 @@ CLEAN = {
     "examples/01_tensor.cpp": '#include "binade.h"\n#include <CLI/CLI.hpp>\n',
 }
 
-# rule -> plantings: each is (file, text) put into the clean tree.
+# rule -> violations; each is a (file, text) added to the clean tree.
 PLANTED = {
     "floors": [
         ("nn/loss.h", HEADER + '#include "binade/optim/sgd.h"\n'),
@@ -134,7 +134,7 @@ class Lint(unittest.TestCase):
     def test_every_rule_has_a_planted_violation(self):
         self.assertEqual(sorted(PLANTED), sorted(rule.__name__ for rule in lint.RULES))
 
-    def test_each_planted_violation_is_seen_by_its_rule_alone(self):
+    def test_each_violation_is_reported_by_its_rule_only(self):
         for rule, plantings in PLANTED.items():
             for path, text in plantings:
                 with self.subTest(rule=rule, path=path, text=text[:80]):
@@ -154,16 +154,16 @@ class Headers(unittest.TestCase):
             plant(root, files)
             return [path for path, _ in headers.failures(root, ["c++", "-std=c++20"])]
 
-    def test_a_header_that_leans_on_its_includer_is_caught(self):
+    def test_a_header_that_lacks_an_include_is_reported(self):
         self.assertEqual(self.failures({"nn/loss.h": HEADER + "inline std::string f() { return {}; }\n"}), ["nn/loss.h"])
 
-    def test_a_header_without_a_guard_is_caught(self):
+    def test_a_header_without_a_guard_is_reported(self):
         self.assertEqual(self.failures({"nn/loss.h": "struct Loss {};\n"}), ["nn/loss.h"])
 
-    def test_a_whole_header_passes(self):
+    def test_a_complete_header_passes(self):
         self.assertEqual(self.failures(CLEAN), [])
 
-    def test_a_header_that_its_source_includes_first_is_left_to_the_build(self):
+    def test_a_header_that_its_source_includes_first_is_skipped(self):
         files = {"nn/loss.h": HEADER + "std::string f();\n", "nn/loss.cpp": '#include "binade/nn/loss.h"\n'}
         self.assertEqual(self.failures(files), [])
 

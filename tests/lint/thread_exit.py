@@ -1,6 +1,6 @@
-"""thread_exit.py NM LIBRARY: no thread_local of the library may have a destructor; PerThread (core/per_thread.h) is for those.
+"""thread_exit.py NM LIBRARY: fails if a thread_local of the library has a destructor; PerThread (core/per_thread.h) is used instead.
 
-The C library notes such a destructor in memory that it allocates, and ends the process when there is none.
+The C library allocates memory to register such a destructor, and ends the process if there is none.
 """
 import subprocess
 import sys

@@ -17,8 +17,8 @@
 namespace binade::nn {
 namespace {
 
-// The reference rounds in double, knowing a format by its bits alone. Operands are whole numbers of at most 8 bits
-// times a power of two, and so are their roundings: products and sums are exact in float, and everything is compared
+// The reference rounds in double, from the definition of the formats. Operands, and so their roundings, are integers of
+// at most 8 bits times a power of two. Products and sums are therefore exact in float, and results are compared
 // exactly.
 
 constexpr std::int64_t kRows = 5, kIn = 24, kOut = 9;
@@ -52,7 +52,7 @@ int exponent_for(double amax, const Format& f) {
 
 double to_bf16(double x) { return bfloat16::from_float(static_cast<float>(x)).to_float(); }
 
-/// One operand's history, newest first.
+/// The maxima of one operand in the last steps, newest first.
 struct History {
   Format format;
   std::vector<double> before{};
@@ -100,11 +100,11 @@ class Fp8 : public testing::Test {
   static std::vector<float> values(const Variable& y) { return y.value().to_vector<float>(); }
 };
 
-TEST_F(Fp8, ALinearLayerIsTheReferenceWithRoundedOperandsStepByStep) {
+TEST_F(Fp8, ALinearLayerEqualsTheReferenceWithRoundedOperandsInEveryStep) {
   Linear made = layer();
   std::vector<double> w = whole_numbers(kOut * kIn, 99, 0x1p-12);
   History of_x{kE4m3}, of_w{kE4m3}, of_g{kE5m2};
-  // Magnitudes that grow and fall: some steps saturate, some use few of the codes.
+  // Magnitudes grow and shrink: some steps saturate, others use few of the codes.
   const double x_units[] = {0.125, 0.25, 8, 0.5, 0.125, 0.125},
                g_units[] = {0x1p-20, 0x1p-12, 0x1p-15, 0x1p-22, 1, 0x1p-9};
   for (std::uint32_t step = 0; step < 6; ++step) {
@@ -156,11 +156,11 @@ TEST_F(Fp8, ALinearLayerIsTheReferenceWithRoundedOperandsStepByStep) {
   }
 }
 
-TEST_F(Fp8, TheLastSixteenStepsDecide) {
+TEST_F(Fp8, TheScaleIsOfTheLastSixteenSteps) {
   Linear made = layer();
   made(input(0, 64));
   for (std::uint32_t step = 1; step <= 16; ++step) made(input(1));
-  const std::vector<float> coarse = values(made(input(2)));  // the first step has left by now
+  const std::vector<float> coarse = values(made(input(2)));  // the first step is no longer among the last 16
   Linear fresh = layer();
   for (std::uint32_t step = 1; step <= 16; ++step) fresh(input(1));
   EXPECT_EQ(coarse, values(fresh(input(2))));
@@ -178,7 +178,7 @@ TEST_F(Fp8, AJumpSaturatesForOneStepAndTheNextRecovers) {
   EXPECT_LT(std::abs(*std::ranges::max_element(saturated)), 0.1f * *std::ranges::max_element(wanted));
 }
 
-TEST_F(Fp8, AStepTransactionIsOneStepWhateverItsMicroBatchesAndIsDroppedWithIt) {
+TEST_F(Fp8, AStepTransactionIsOneStepForAllItsMicroBatches) {
   Linear made = layer();
   made(input(1));
   const std::vector<float> before = made.fp8_amax.committed().to_vector<float>();
@@ -201,7 +201,7 @@ TEST_F(Fp8, AStepTransactionIsOneStepWhateverItsMicroBatchesAndIsDroppedWithIt) 
   EXPECT_EQ(after[2], 0);
 }
 
-TEST_F(Fp8, RecomputationHasTheSameBitsAndTakesNoStep) {
+TEST_F(Fp8, RecomputationHasTheSameBitsAndIsNoStep) {
   for (const bool transaction : {false, true}) {
     std::vector<float> gradients[2], amaxes[2];
     for (const bool again : {false, true}) {
@@ -228,7 +228,7 @@ TEST_F(Fp8, RecomputationHasTheSameBitsAndTakesNoStep) {
   }
 }
 
-TEST_F(Fp8, EvaluationWritesNothingAndUsesTheLatest) {
+TEST_F(Fp8, EvaluationWritesNothingAndUsesTheLatestScale) {
   Linear made = layer();
   made(input(1, 1));
   const std::vector<float> before = made.fp8_amax.committed().to_vector<float>();
@@ -265,7 +265,7 @@ TEST_F(Fp8, AnOverrideKeepsALayerInBf16OrInF32) {
   EXPECT_EQ(both.second.fp8_amax.committed().at(0), 0) << "it took no part";
 }
 
-TEST_F(Fp8, WhatIsNotFiniteStaysVisibleAndLeavesTheHistoryAlone) {
+TEST_F(Fp8, NonFiniteValuesPropagateAndAreNotInTheHistory) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     Linear made = layer();
     Tensor x = input(1);
@@ -283,7 +283,7 @@ TEST_F(Fp8, WhatIsNotFiniteStaysVisibleAndLeavesTheHistoryAlone) {
   }
 }
 
-TEST_F(Fp8, TheHistoryIsPartOfTheStateWhileThePolicyWantsIt) {
+TEST_F(Fp8, TheHistoryIsPartOfTheStateWhileFp8IsInUse) {
   Sequential model;
   model.append(Linear({.in = 4, .out = 4}));
   EXPECT_FALSE(state_dict(model).contains("0.fp8_amax"));
@@ -293,7 +293,7 @@ TEST_F(Fp8, TheHistoryIsPartOfTheStateWhileThePolicyWantsIt) {
   EXPECT_FALSE(state_dict(model).contains("0.fp8_amax"));
 }
 
-TEST_F(Fp8, NothingMakesNothingAndOtherDtypesAreRefused) {
+TEST_F(Fp8, EmptyTensorsAreAcceptedAndOtherDtypesRefused) {
   EXPECT_EQ(ops::round_to_fp8(Tensor::zeros({0, 4}, DType::bf16), ops::Fp8Operand::kX, {}).shape(), Shape({0, 4}));
   EXPECT_EQ(ops::round_to_fp8(Tensor::zeros({3}, DType::bf16), ops::Fp8Operand::kX, {}).to_vector<float>(),
             std::vector<float>(3, 0));

@@ -24,7 +24,7 @@ Variable input() { return Variable(Tensor::from(std::vector<float>{1, -2, 3, 0.5
 
 std::vector<float> values(const Variable& x) { return x.value().to_vector<float>(); }
 
-TEST_F(Hooks, ALeafGivesTheGradientOfOneBackward) {
+TEST_F(Hooks, ALeafsHookGetsTheGradientOfOneBackward) {
   Variable x = input();
   std::vector<std::vector<float>> seen;
   HookHandle handle = x.register_hook([&](const Variable& g) { seen.push_back(values(g)); });
@@ -40,7 +40,7 @@ TEST_F(Hooks, ALeafGivesTheGradientOfOneBackward) {
   EXPECT_EQ(seen.size(), 2u);
 }
 
-TEST_F(Hooks, AGradientIsReplacedInOrderOfRegistration) {
+TEST_F(Hooks, HooksReplaceAGradientInOrderOfRegistration) {
   Variable x = input();
   Variable h = x * 2.0;
   h.register_hook([](const Variable& g) { return g + 1.0; });
@@ -54,7 +54,7 @@ TEST_F(Hooks, AGradientIsReplacedInOrderOfRegistration) {
   EXPECT_THROW(backward(sum(y)), AutogradError);
 }
 
-TEST_F(Hooks, NeitherRandomNumbersNorTapeIndicesChange) {
+TEST_F(Hooks, TapeIndicesDoNotChange) {
   Variable x = input();
   const auto draw = [&](bool hooked) {
     step_context().tape_index = 0;
@@ -112,7 +112,7 @@ TEST_F(Hooks, AFirstLayerHasNoInputGradient) {
   EXPECT_THROW(backward(sum(linear(x))), AutogradError);
 }
 
-TEST_F(Hooks, HooksThatWatchLeaveTheBitsOfProductsAndNorms) {
+TEST_F(Hooks, HooksThatOnlyObserveKeepTheBitsOfProductsAndNorms) {
   Linear first({.in = 3, .out = 4}), second({.in = 4, .out = 2});
   LayerNorm norm({.dim = 4});
   const auto gradients = [&] {
@@ -159,7 +159,7 @@ struct TwoInputs : StatelessModule {
   }
 };
 
-TEST_F(Hooks, AModuleThatDoesNotCallThemRefusesThem) {
+TEST_F(Hooks, AModuleThatDoesNotCallHooksThrows) {
   TwoInputs sum;
   sum.register_forward_hook([](Module&, const Variable&, const Variable&) {});
   try {

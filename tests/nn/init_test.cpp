@@ -28,13 +28,13 @@ Moments moments(const Parameter& p) {
   return m;
 }
 
-TEST(Init, WhatIsSkippedIsZeroAndMovesNoOtherValue) {
+TEST(Init, ASkippedParameterIsZeroAndOthersKeepTheirValues) {
   const auto two = [](bool skip_first) {
     const Runtime runtime({.seed = 7});
     Parameter p(Tensor::full({40, 50}, 3)), q(Tensor::full({40, 50}, 3));
     {
       const init::SkipScope skip(skip_first);
-      const init::SkipScope inside(false);  // which does not end the skipping around it
+      const init::SkipScope inside(false);  // does not end the enclosing skip
       init::kaiming_normal(p);
       init::constant(q, 2);
       EXPECT_EQ(q.value().to_vector<float>(), std::vector<float>(2000, 2));
@@ -47,7 +47,7 @@ TEST(Init, WhatIsSkippedIsZeroAndMovesNoOtherValue) {
   EXPECT_EQ(skipped.second, drawn.second);
 }
 
-TEST(Init, TheSeedFixesTheBitsAndEveryCallDrawsAnew) {
+TEST(Init, TheSeedDeterminesTheBitsAndEveryCallHasItsOwnStream) {
   std::vector<float> first, second, again;
   {
     const Runtime runtime({.seed = 7});
@@ -90,7 +90,7 @@ TEST(Init, SchemesHaveTheirVariance) {
   EXPECT_THROW(init::kaiming_normal(vector), ShapeError);
 }
 
-TEST(Init, LinearStartsAsPyTorchs) {
+TEST(Init, LinearHasTheInitialRangeOfPyTorch) {
   const Runtime runtime({.seed = 7});
   Linear layer({.in = 100, .out = 400});
   for (const Parameter* p : {&layer.weight, &layer.bias}) {

@@ -34,7 +34,7 @@ class Layers : public ::testing::Test {
 };
 using Attention = Layers;
 
-/// softmax(q k^T / sqrt(D)) v by plain loops in double, from the layer's own projections.
+/// softmax(q k^T / sqrt(D)) v by plain loops in double, with the layer's projections.
 std::vector<double> reference(MultiHeadAttention& a, const Tensor& x) {
   const auto& o = a.options();
   const std::int64_t batch = x.dim(0), tokens = x.dim(1), size = o.dim / o.heads;
@@ -63,7 +63,7 @@ std::vector<double> reference(MultiHeadAttention& a, const Tensor& x) {
   return a.out(Tensor::from(mixed, {batch, tokens, o.dim}).to(DType::f32)).value().to_vector<double>();
 }
 
-TEST_F(Attention, EqualsPlainLoopsFusedAndComposedWithGroupedHeads) {
+TEST_F(Attention, FusedAndComposedEqualPlainLoopsAlsoWithGroupedHeads) {
   for (const bool composed : {false, true})
     for (const bool causal : {false, true})
       for (const std::int64_t kv_heads : {0, 1, 2}) {
@@ -76,7 +76,7 @@ TEST_F(Attention, EqualsPlainLoopsFusedAndComposedWithGroupedHeads) {
       }
 }
 
-TEST_F(Attention, ParametersLieAtQueryKeyValueOut) {
+TEST_F(Attention, ParametersHaveThePathsQueryKeyValueAndOut) {
   MultiHeadAttention a({.dim = 8, .heads = 2, .kv_heads = 1, .bias = false});
   std::vector<std::string> names;
   for (const auto& [name, parameter] : named_parameters(a)) names.push_back(name + parameter->shape().to_string());
@@ -84,7 +84,7 @@ TEST_F(Attention, ParametersLieAtQueryKeyValueOut) {
                                              "out.weight(8, 8)"}));
 }
 
-/// What a layer computes of `x` and gives its parameters, under `policy`.
+/// Output and gradients of a layer.
 struct Pass {
   Tensor y, gx;
   StateDict gradients;
@@ -114,7 +114,7 @@ bool follows(const Tensor& a, const Tensor& b) {
   return static_cast<const std::byte*>(a.raw()) + a.bytes() == static_cast<const std::byte*>(b.raw());
 }
 
-TEST_F(Attention, ProjectionsGiveTheSameBitsWhereverTheWeightsLie) {
+TEST_F(Attention, ProjectionsHaveTheSameBitsForContiguousAndSeparateWeights) {
   for (const bool bias : {false, true})
     for (const std::int64_t kv_heads : {4, 2}) {
       const MultiHeadAttentionOptions options{
@@ -124,7 +124,7 @@ TEST_F(Attention, ProjectionsGiveTheSameBitsWhereverTheWeightsLie) {
       load_state_dict(b, state_dict(a));
       optim::Sgd optimizer(b, {.lr = 0.1});
       const Tensor x = test::noise({2, 5, 128}, 1, DType::f32);
-      // What begins within its storage follows nothing, wherever the allocator puts it.
+      // The weight is a slice that does not start at the beginning of its storage, so it is not next to another weight.
       const Shape key = a.key.weight.value().shape();
       Tensor elsewhere = Tensor::zeros({key[0] + 1, key[1]}, DType::f32).narrow(1, key[0]);
       elsewhere.copy_from(b.key.weight.value());
@@ -140,14 +140,14 @@ TEST_F(Attention, ProjectionsGiveTheSameBitsWhereverTheWeightsLie) {
 
       b.key.weight = Parameter(b.key.weight.value().clone());
       expect_same(pass_of(b, x), apart, what + ", a weight elsewhere");
-      // Three ops: the same products, and another order of summing in the gradient of x.
+      // With three ops, only the order of summation in the gradient of x differs.
       expect_same(pass_of(a, x, PrecisionPolicy{}.with("linear", DType::f32)), apart, what + ", three ops", false);
       const PrecisionPolicy half{.name = "bf16", .low = DType::bf16};
       expect_same(pass_of(b, x, half), pass_of(a, x, half), what + ", bf16");
     }
 }
 
-TEST_F(Attention, AFrozenPartLeavesTheGradientsOfTheOthers) {
+TEST_F(Attention, FreezingAPartKeepsTheGradientsOfTheOthers) {
   MultiHeadAttention a({.dim = 16, .heads = 2});
   const Tensor x = test::noise({2, 5, 16}, 1, DType::f32);
   const Pass all = pass_of(a, x);
@@ -158,7 +158,7 @@ TEST_F(Attention, AFrozenPartLeavesTheGradientsOfTheOthers) {
     EXPECT_EQ(some.gradients.tensor(name).to_vector<float>(), all.gradients.tensor(name).to_vector<float>()) << name;
 }
 
-TEST_F(Attention, ProjectionsAreOneOpUnlessThePolicyTellsThemApart) {
+TEST_F(Attention, ProjectionsAreOneOpUnlessThePolicyDiffersBetweenThem) {
   MultiHeadAttention a({.dim = 16, .heads = 2}), composed({.dim = 16, .heads = 2, .composed = true});
   const Tensor x = test::noise({1, 3, 16}, 1, DType::f32);
   const auto modules = [&](MultiHeadAttention& layer, const PrecisionPolicy& policy) {
@@ -183,7 +183,7 @@ TEST_F(Attention, ProjectionsAreOneOpUnlessThePolicyTellsThemApart) {
   EXPECT_EQ(modules(composed, half).size(), 6u) << "three linear, two matmul, and out";
 }
 
-TEST_F(Attention, AStateOfThreeOpsGoesOnWithOne) {
+TEST_F(Attention, AStateTrainedWithThreeOpsContinuesWithOne) {
   const PrecisionPolicy one, three = one.with("linear", DType::f32);
   const auto train = [](MultiHeadAttention& a, optim::Sgd& optimizer, const PrecisionPolicy& policy, int from, int to) {
     const PolicyScope scope(policy);
@@ -214,7 +214,7 @@ TEST_F(Attention, TokenByTokenWithACacheEqualsTheWholeSequence) {
     const Tensor whole = a(x).value();
     AttentionCache cache;
     const NoGradGuard no_grad;
-    for (std::int64_t t = 0; t < 6; t += t == 0 ? 3 : 1) {  // a prompt of three, then one by one
+    for (std::int64_t t = 0; t < 6; t += t == 0 ? 3 : 1) {  // a prompt of three tokens, then one at a time
       const std::int64_t count = t == 0 ? 3 : 1;
       const Tensor y = a(slice(x, 1, t, t + count), cache).value();
       for (std::int64_t b = 0; b < 2; ++b)
@@ -225,20 +225,20 @@ TEST_F(Attention, TokenByTokenWithACacheEqualsTheWholeSequence) {
   }
 }
 
-TEST_F(Attention, AMaskTakesKeysOut) {
+TEST_F(Attention, MaskedKeysHaveNoEffect) {
   for (const bool composed : {false, true}) {
     MultiHeadAttention a({.dim = 8, .heads = 2, .composed = composed});
     std::vector<float> mask(9, 0.0f);
     for (std::size_t i = 0; i < 3; ++i) mask[i * 3 + 2] = -std::numeric_limits<float>::infinity();
     const Tensor x = test::noise({1, 3, 8}, 1, DType::f32);
     Tensor changed = x.clone();
-    changed.narrow(0, 1).mutable_data<float>()[17] = 5;  // token 2, which nobody may look at
+    changed.narrow(0, 1).mutable_data<float>()[17] = 5;  // token 2, which is masked for all queries
     const Variable first = a(x, Tensor::from(mask, {3, 3})), second = a(changed, Tensor::from(mask, {3, 3}));
     for (std::int64_t i = 0; i < 16; ++i) EXPECT_EQ(first.value().at(i), second.value().at(i));
   }
 }
 
-TEST_F(Attention, BadHeadsAreRefused) {
+TEST_F(Attention, InvalidNumbersOfHeadsAreRefused) {
   EXPECT_THROW(MultiHeadAttention({.dim = 10, .heads = 4}), ArgumentError);
   EXPECT_THROW(MultiHeadAttention({.dim = 8, .heads = 4, .kv_heads = 3}), ArgumentError);
 }
@@ -285,7 +285,7 @@ TEST_F(Layers, SequentialRunsAndNamesItsPartsInOrder) {
   EXPECT_EQ(named_parameters(net).front().second->shape(), (Shape{2, 3, 3, 1}));
 }
 
-TEST_F(Layers, ActivationsAreTheirFunctions) {
+TEST_F(Layers, ActivationModulesEqualTheirFunctions) {
   const Variable x = test::noise({3, 5}, 1, DType::f32);
   const auto same = [](const Variable& a, const Variable& b) {
     EXPECT_EQ(a.value().to_vector<float>(), b.value().to_vector<float>());
@@ -295,7 +295,7 @@ TEST_F(Layers, ActivationsAreTheirFunctions) {
   EXPECT_EQ(net[1].kind(), "Tanh");
 }
 
-TEST_F(Layers, GroupNormAddsTheResidualAndTheReluInOnePass) {
+TEST_F(Layers, GroupNormWithResidualAndReluEqualsTheSeparateOps) {
   GroupNorm plain({.groups = 2, .channels = 6}), fused({.groups = 2, .channels = 6, .relu = true});
   const Variable x = test::noise({2, 4, 3, 6}, 1, DType::f32), r = test::noise({2, 4, 3, 6}, 2, DType::f32);
   const Variable wanted = relu(plain(x) + r), got = fused(x, r);
@@ -303,7 +303,7 @@ TEST_F(Layers, GroupNormAddsTheResidualAndTheReluInOnePass) {
   EXPECT_THROW(fused(x, test::noise({2, 4, 3, 3}, 2, DType::f32)), ShapeError);
 }
 
-TEST_F(Layers, LossesGoByThePathLossOutsideModules) {
+TEST_F(Layers, LossesOutsideModulesHaveThePathLoss) {
   Variable x(test::noise({2, 3}, 1, DType::f32), true);
   const Variable loss = nn::mse(x, Tensor::zeros({2, 3}));
   EXPECT_EQ(loss.state()->node->module_path(), "loss");

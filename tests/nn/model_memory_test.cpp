@@ -9,8 +9,8 @@
 #include "examples/transformer/gpt.h"
 #include "examples/unet/unet.h"
 
-// What a planned arena costs for the memory of real steps: forward and backward of both example models, in the
-// proportions in which they are trained.
+// Size of the planned arena, relative to its lower bound, for forward and backward of both example models with their
+// usual proportions.
 namespace binade::examples {
 namespace {
 
@@ -21,7 +21,7 @@ void expect_planned(const char* name, nn::Module& model, const std::function<Var
     const PolicyScope scope(policy);
     backward(loss());
   };
-  step();  // gradients have their storage now
+  step();  // allocates the gradients
   const MemoryTrace trace = backend_of(Device::cpu()).trace(step);
   const auto begin = std::chrono::steady_clock::now();
   const MemoryPlan plan = plan_memory(trace, 256);
@@ -33,9 +33,9 @@ void expect_planned(const char* name, nn::Module& model, const std::function<Var
   EXPECT_LE(share, 1.05) << name;
 }
 
-TEST(ModelMemory, TheArenaOfATransformerIsNearTheBound) {
+TEST(ModelMemory, TheArenaOfATransformerIsCloseToTheLowerBound) {
   const Runtime runtime;
-  // GPT-2's depth, and its proportions of width, context and vocabulary at a quarter (an eighth) of their sizes.
+  // The depth of GPT-2 with an eighth of its width, context and vocabulary.
   const auto run = [](const char* name, GptOptions options, const amp::Policy& policy) {
     Gpt model(options);
     const Tensor tokens = Tensor::zeros({2, options.context}, DType::i32);
@@ -55,7 +55,7 @@ TEST(ModelMemory, TheArenaOfATransformerIsNearTheBound) {
   run("gpt2/8 fp16 composed", other, amp::Policy::fp16());
 }
 
-TEST(ModelMemory, TheArenaOfAUNetIsNearTheBound) {
+TEST(ModelMemory, TheArenaOfAUNetIsCloseToTheLowerBound) {
   const Runtime runtime;
   const auto run = [](const char* name, UNetOptions options, const amp::Policy& policy) {
     UNet model(options);
@@ -68,15 +68,15 @@ TEST(ModelMemory, TheArenaOfAUNetIsNearTheBound) {
   run("unet/8 fp16 recompute", {.in = 3, .base = 8, .depth = 4, .recompute = true}, amp::Policy::fp16());
 }
 
-/// The blocks that a step of `model` takes, of which each kind must be there `wanted` times.
+/// Expects `wanted` blocks for `elements` values of `size` bytes in the trace.
 void expect_blocks(const char* name, const MemoryTrace& trace, std::int64_t elements, std::size_t size, int wanted) {
   const auto bytes = static_cast<std::size_t>(elements) * size;
-  // What comes from the cache may be a little more than was asked for.
+  // A block from the cache may be up to 1/16 larger than requested.
   const auto like = [bytes](const MemoryTrace::Block& b) { return b.bytes >= bytes && b.bytes < bytes + bytes / 16; };
   EXPECT_EQ(std::ranges::count_if(trace.blocks, like), wanted) << name;
 }
 
-TEST(ModelMemory, NoSecondTableAndNoSecondLogits) {
+TEST(ModelMemory, GradientsOfTheTableAndOfTheLogitsTakeNoFurtherBlocks) {
   const Runtime runtime;
   const GptOptions options{.layers = 1, .heads = 2, .dim = 32, .context = 64, .vocabulary = 3000, .table = 3000};
   Gpt model(options);
@@ -87,17 +87,18 @@ TEST(ModelMemory, NoSecondTableAndNoSecondLogits) {
       for (const auto& [path, parameter] : nn::named_parameters(model)) parameter->zero_grad();
       for (int i = 0; i < micro_batches; ++i) {
         const PolicyScope scope(policy);
-        const Variable loss = cross_entropy(model(tokens), tokens);  // a temporary's life ends behind it
+        const Variable loss = cross_entropy(model(tokens), tokens);  // the temporary output of the model is freed here
         backward(loss);
       }
     };
-    step(1);  // gradients have their storage now
+    step(1);  // allocates the gradients
     const char* name = half ? "bf16" : "fp32";
     for (const int micro_batches : {1, 2}) {
       const MemoryTrace trace = backend_of(Device::cpu()).trace([&] { step(micro_batches); });
-      // The embedding adds its rows to what the head has left there, and the head to those of the batch before.
+      // Head and embedding share the table and add to its one gradient, in every micro-batch: no further block of its
+      // size.
       expect_blocks(name, trace, options.table * options.dim, sizeof(float), 0);
-      // Their gradient lies where they lay.
+      // The gradient of the logits is written over the logits: one block per micro-batch.
       const std::int64_t logits = tokens.numel() * options.vocabulary;
       expect_blocks(name, trace, logits, half ? 2 : sizeof(float), micro_batches);
     }

@@ -71,7 +71,7 @@ TEST_F(Modules, PartsHaveDottedPathsAndTiedParametersAppearOnce) {
   EXPECT_EQ(count_parameters(net), 20 + 2 * (32 + 8 + 32 + 4 + 4));
 }
 
-TEST_F(Modules, OpsCarryThePathOfTheModuleTheyRanIn) {
+TEST_F(Modules, OpsHaveThePathOfTheModuleTheyRanIn) {
   Net net;
   const Variable y = net(tokens_);
   EXPECT_EQ(y.state()->node->module_path(), "head");
@@ -82,7 +82,7 @@ TEST_F(Modules, OpsCarryThePathOfTheModuleTheyRanIn) {
   EXPECT_EQ(step_context().module_path, "");
 }
 
-TEST_F(Modules, APartRunAloneIsRenamedByTheModelItIsIn) {
+TEST_F(Modules, APartThatRanAloneGetsItsPathFromTheModel) {
   Net net;
   net.blocks[1](Tensor::zeros({1, 4}));
   EXPECT_EQ(net.blocks[1].path(), "");
@@ -108,7 +108,7 @@ TEST_F(Modules, StateDictRoundTripGivesTheSameOutputs) {
   EXPECT_EQ(second(tokens_).value().to_vector<float>(), wanted);
 }
 
-TEST_F(Modules, LoadingListsEveryDifferenceAndChangesNothing) {
+TEST_F(Modules, LoadingADifferentStateListsEveryDifferenceAndChangesNothing) {
   Block block;
   const std::vector<float> before = block.up.weight.value().to_vector<float>();
   StateDict state;
@@ -129,7 +129,7 @@ TEST_F(Modules, LoadingListsEveryDifferenceAndChangesNothing) {
   EXPECT_EQ(block.up.weight.value().to_vector<float>(), before);
 }
 
-TEST_F(Modules, AModuleWithoutForwardSaysSo) {
+TEST_F(Modules, CallingAModuleWithoutForwardThrows) {
   struct Odd : Module {
     void visit(Visitor&) override {}
     std::string kind() const override { return "Odd"; }
@@ -152,7 +152,7 @@ class Statistics : public Modules {
   }
 };
 
-TEST_F(Statistics, RunningOnesFollowPyTorchsFormula) {
+TEST_F(Statistics, RunningStatisticsFollowTheFormulaOfPyTorch) {
   BatchNorm2d norm({.channels = 2});
   const Tensor x = batch(1);
   norm(x);
@@ -166,7 +166,7 @@ TEST_F(Statistics, RunningOnesFollowPyTorchsFormula) {
   EXPECT_EQ(norm.num_batches_tracked.value().item(), 1);
 }
 
-TEST_F(Statistics, EvaluationUsesAndKeepsTheRunningOnes) {
+TEST_F(Statistics, EvaluationUsesTheRunningStatisticsAndDoesNotChangeThem) {
   BatchNorm2d norm({.channels = 2, .eps = 0});
   norm.running_mean.mutable_committed().fill(3);
   norm.running_var.mutable_committed().fill(4);
@@ -178,7 +178,7 @@ TEST_F(Statistics, EvaluationUsesAndKeepsTheRunningOnes) {
   EXPECT_EQ(state(norm), before);
 }
 
-TEST_F(Statistics, ARolledBackStepLeavesNoTraceAndACommittedOneEqualsNoTransaction) {
+TEST_F(Statistics, ARolledBackStepHasNoEffectAndACommittedOneEqualsNoTransaction) {
   BatchNorm2d norm({.channels = 2}), plain({.channels = 2});
   const std::vector<double> before = state(norm);
   {
@@ -190,7 +190,7 @@ TEST_F(Statistics, ARolledBackStepLeavesNoTraceAndACommittedOneEqualsNoTransacti
   for (const auto& [name, buffer] : named_buffers(norm)) buffer->rollback();
   EXPECT_EQ(state(norm), before);
   {
-    const TransactionScope transaction;  // two micro-batches chain the shadow
+    const TransactionScope transaction;  // the second micro-batch updates the pending values of the first
     norm(batch(1));
     norm(batch(2));
     EXPECT_EQ(state(norm), before);
@@ -201,7 +201,7 @@ TEST_F(Statistics, ARolledBackStepLeavesNoTraceAndACommittedOneEqualsNoTransacti
   EXPECT_EQ(state(norm), state(plain));
 }
 
-TEST_F(Statistics, RecomputeMovesThemOnce) {
+TEST_F(Statistics, RecomputationUpdatesThemOnce) {
   BatchNorm2d norm({.channels = 2}), plain({.channels = 2});
   const Variable x(batch(1), true);
   const Variable y = recompute([&](const Variable& in) { return norm(in); }, x);

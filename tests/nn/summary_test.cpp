@@ -24,15 +24,15 @@ const SummaryRow& row(const Summary& s, const std::string& path) {
   return s.rows.front();
 }
 
-TEST(ModelSummary, CountsTheFlopsOfConvolutionsByHand) {
+TEST(ModelSummary, CountsTheFlopsOfConvolutions) {
   const Runtime runtime({.seed = 1});
   Sequential net(Conv2d({.in = 3, .out = 8, .kernel = 3, .padding = 1, .bias = false}), BatchNorm2d({.channels = 8}),
                  Relu(), MaxPool2d(), ConvTranspose2d({.in = 8, .out = 4, .kernel = 2, .stride = 2}),
                  Conv2d({.in = 4, .out = 6, .kernel = 3, .stride = 2, .groups = 2}));
   const Summary s = summary(net, Tensor::zeros({2, 10, 12, 3}));
-  // every output value of a convolution costs one multiply-add per value of its filter: R S C / groups
+  // a convolution: for each output value, one multiply-add per filter value (R S C / groups)
   EXPECT_EQ(row(s, "0").flops, 2LL * (2 * 10 * 12 * 8) * (3 * 3 * 3));
-  // a transposed one is a product per input value with each filter value it paints
+  // a transposed convolution: for each input value, one multiply-add per filter value (R S K / groups)
   EXPECT_EQ(row(s, "4").flops, 2LL * (2 * 5 * 6 * 8) * (2 * 2 * 4));
   EXPECT_EQ(row(s, "5").flops, 2LL * (2 * 4 * 5 * 6) * (3 * 3 * 2));
   EXPECT_EQ(s.flops, row(s, "0").flops + row(s, "4").flops + row(s, "5").flops);
@@ -59,12 +59,12 @@ TEST(ModelSummary, CountsTheFlopsOfAttentionTheSameFusedAndComposed) {
   }
 }
 
-TEST(ModelSummary, CountsKeptMemoryOnceAndReportsThePrecisionInForce) {
+TEST(ModelSummary, CountsSavedTensorsOnceAndReportsThePrecision) {
   const Runtime runtime({.seed = 1});
   Sequential net(Linear({.in = 16, .out = 32}), LayerNorm({.dim = 32}), Linear({.in = 32, .out = 8}));
   {
     const Summary s = summary(net, Tensor::zeros({10, 16}));
-    // linear keeps x; the norm its x, mean and rstd; the second linear its x. Weights are parameters, not activations.
+    // saved: x of the linear; x, mean and rstd of the norm; x of the second linear. Weights are no activations.
     EXPECT_EQ(row(s, "0").activation_bytes, 10 * 16 * 4);
     EXPECT_EQ(row(s, "1").activation_bytes, 10 * 32 * 4 + 2 * 10 * 4);
     EXPECT_EQ(row(s, "2").activation_bytes, 10 * 32 * 4);
@@ -78,7 +78,7 @@ TEST(ModelSummary, CountsKeptMemoryOnceAndReportsThePrecisionInForce) {
   EXPECT_EQ(row(s, "1").activation_bytes, 10 * 32 * 2 + 2 * 10 * 4);
 }
 
-TEST(ModelSummary, LeavesStatisticsAloneAndPrintsATotal) {
+TEST(ModelSummary, DoesNotChangeStatisticsAndPrintsATotal) {
   const Runtime runtime({.seed = 1});
   BatchNorm2d norm({.channels = 4});
   const Summary s = summary(norm, Tensor::full({2, 3, 3, 4}, 5));

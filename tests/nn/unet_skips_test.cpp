@@ -8,11 +8,12 @@
 #include "examples/unet/unet.h"
 #include "tests/tested_device.h"
 
-// A U-Net whose skips are laid where their concatenation has them, beside one that copies them: the same bits.
+// The example U-Net writes its skips directly into the concatenated tensor. It has the same bits as one that copies
+// them.
 namespace binade::examples {
 namespace {
 
-/// The same values, with a gradient that comes dense.
+/// The same values; the gradient is a dense tensor of its own.
 Variable dense(const Variable& x) { return reshape(x, {x.dim(0), x.dim(1), x.dim(2), x.dim(3)}); }
 
 /// The U-Net of the example with concatenations that copy, forward and backward.
@@ -88,12 +89,12 @@ class UNetSkips : public testing::TestWithParam<Kind> {
 
 TEST_P(UNetSkips, HaveTheBitsOfCopiesForwardAndBackward) {
   const Runtime runtime({.device = tested_device(), .seed = 4});
-  UNet laid(GetParam().model);
+  UNet in_place(GetParam().model);
   CopyingUNet copying(GetParam().model);
-  nn::load_state_dict(copying, nn::state_dict(laid));
+  nn::load_state_dict(copying, nn::state_dict(in_place));
   const Tensor x = pixels(GetParam().images, 0, false), y = pixels(GetParam().images, 1, true);
   std::vector<std::vector<float>> logits, evaluated, gradients[2];
-  for (nn::Module* model : {static_cast<nn::Module*>(&laid), static_cast<nn::Module*>(&copying)}) {
+  for (nn::Module* model : {static_cast<nn::Module*>(&in_place), static_cast<nn::Module*>(&copying)}) {
     const PolicyScope scope(GetParam().policy);
     {
       const Variable z = (*model)(x);
@@ -117,10 +118,10 @@ TEST_P(UNetSkips, HaveTheBitsOfCopiesOverSteps) {
   std::vector<std::string> hashes;
   for (const bool copies : {false, true}) {
     Runtime runtime({.device = tested_device(), .seed = 4});
-    UNet laid(GetParam().model);
+    UNet in_place(GetParam().model);
     CopyingUNet copying(GetParam().model);
-    nn::load_state_dict(copying, nn::state_dict(laid));
-    nn::Module& model = copies ? static_cast<nn::Module&>(copying) : laid;
+    nn::load_state_dict(copying, nn::state_dict(in_place));
+    nn::Module& model = copies ? static_cast<nn::Module&>(copying) : in_place;
     optim::Adam optimizer(model, {.lr = 1e-3});
     amp::Trainer trainer(runtime, model, optimizer, {.precision = GetParam().policy, .clip_norm = 1});
     for (std::uint32_t step = 0; step < 4; ++step)
@@ -151,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"narrow_bf16", amp::Policy::bf16(), {.base = 4, .depth = 1}, {2, 4, 4, 1}}),
     [](const auto& of) { return std::string(of.param.name); });
 
-/// Blocks of `elements` f32 values that a step takes.
+/// Number of blocks for `elements` f32 values that a step allocates.
 std::int64_t blocks_of(nn::Module& model, const Tensor& x, const Tensor& y, std::int64_t elements) {
   const auto step = [&] { backward(bce_with_logits(model(x), y)); };
   step();
@@ -166,15 +167,16 @@ TEST(UNetSkipsMemory, TakeNoTensorsForCopies) {
   if (tested_device() != Device::cpu()) GTEST_SKIP() << "counts the blocks of the CPU's allocator: runs there";
   const Runtime runtime({.seed = 4});
   const UNetOptions options{.base = 8, .depth = 1};
-  UNet laid(options);
+  UNet in_place(options);
   CopyingUNet copying(options);
   const Shape images{2, 32, 32, 1};
   const Tensor x = pixels(images, 0, false), y = pixels(images, 1, true);
   const std::int64_t half = images.numel() * options.base;
-  // As wide as a skip: results of four convolutions and of three norms, over which their gradients are written. The
-  // skip and what comes up lie in a tensor twice as wide, and so do their gradients. Copies are four.
-  EXPECT_EQ(blocks_of(laid, x, y, half), 7);
-  EXPECT_EQ(blocks_of(laid, x, y, 2 * half), 1);
+  // Blocks as wide as a skip: results of four convolutions and three norms, which are overwritten by their gradients.
+  // Skip and upsampled tensor are the halves of one tensor twice as wide, as are their gradients. Copying takes four
+  // more.
+  EXPECT_EQ(blocks_of(in_place, x, y, half), 7);
+  EXPECT_EQ(blocks_of(in_place, x, y, 2 * half), 1);
   EXPECT_EQ(blocks_of(copying, x, y, half), 7 + 4);
   EXPECT_EQ(blocks_of(copying, x, y, 2 * half), 1);
 }

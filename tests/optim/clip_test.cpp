@@ -35,7 +35,7 @@ TEST_F(Clip, ByNormScalesTheWholeGradient) {
   EXPECT_NEAR(scan_gradients(flat_).norm(), 0.5, 1e-5);
 }
 
-TEST_F(Clip, ByNormRefusesWhatIsNotFinite) {
+TEST_F(Clip, ByNormRefusesNonFiniteNorms) {
   std::vector<float> g = gradient(1);
   g[3] = INFINITY;
   toy::set_gradient(parameters_[1].variable, g);
@@ -100,14 +100,15 @@ TEST(Ema, FollowsItsFormulaFromTheFirstWeights) {
       const double decay = options.warmup ? std::min(0.9, (1.0 + t) / (10.0 + t)) : 0.9;
       for (std::size_t i = 0; i < reference.size(); ++i) reference[i] = decay * reference[i] + (1 - decay) * w[i];
       const double divisor = options.debias ? 1 - std::pow(0.9, t) : 1;
-      // Each update rounds twice in float: 2 x 2^-24 each, damped by the decay, below 20 x 2^-24 of values of size 1.
+      // Each update rounds twice in f32 (2 x 2^-24), and the decay damps earlier errors: together below 20 x 2^-24 for
+      // values of size 1.
       const std::vector<float> a = ema.average(2).to_vector<float>();
       for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], reference[i] / divisor, 2e-6) << t;
     }
   }
 }
 
-TEST(Ema, ScopeSwapsTheWeightsAndBack) {
+TEST(Ema, ScopeReplacesTheWeightsAndRestoresThem) {
   const Runtime runtime;
   std::vector<NamedParameter> parameters = toy::parameters();
   FlatParameters flat(parameters);

@@ -32,7 +32,7 @@ class CustomOptimizerTest : public ::testing::Test {
   std::vector<NamedParameter> parameters_ = toy::parameters();
 };
 
-/// Counts computations, and writes what the test asks for.
+/// Counts calls of update() and writes the values that a test sets.
 struct Probe final : CustomOptimizer {
   Probe(std::vector<NamedParameter> parameters, std::function<void(ParameterUpdate&)> f, StateList state = {"s"})
       : CustomOptimizer(std::move(parameters), {.kind = "probe", .lr = 0.1, .state = std::move(state)}),
@@ -57,7 +57,7 @@ Matrix product(const Matrix& a, const Matrix& b, std::size_t rows, std::size_t i
   return y;
 }
 
-/// Newton-Schulz of a matrix with at most as many rows as columns, in double.
+/// Returns the result of Newton-Schulz iterations in double, for a matrix with rows <= cols.
 Matrix orthogonal(Matrix x, std::size_t rows, std::size_t cols) {
   double squares = 0;
   for (const double v : x) squares += v * v;
@@ -205,7 +205,7 @@ TEST_F(CustomOptimizerTest, AStateResumesToTheSameBits) {
   EXPECT_THROW(resumed.load_state(lacking), CheckpointError);
 }
 
-TEST_F(CustomOptimizerTest, MistakesOfAnUpdateGetWords) {
+TEST_F(CustomOptimizerTest, MistakesInAnUpdateAreErrors) {
   const auto error_of = [&](std::function<void(ParameterUpdate&)> f) -> std::string {
     Probe probe(toy::parameters(), std::move(f));
     Variable v = probe.parameters().slices()[0].variable;

@@ -6,7 +6,7 @@
 #include "binade/optim/adam.h"
 #include "tests/optim/toy.h"
 
-// The 16-bit copies of parameters: made when they are read, where the optimizer then writes them.
+// The 16-bit copies of parameters: the first read makes a copy in the memory in which the optimizer later writes it.
 namespace binade::optim {
 namespace {
 
@@ -27,7 +27,7 @@ class LowCopies : public ::testing::Test {
   AdamW optimizer_{parameters_};
 };
 
-TEST_F(LowCopies, AreNeverThereTwice) {
+TEST_F(LowCopies, ExistOnce) {
   Backend& backend = backend_of(Device::cpu());
   set_gradients();
   backend.reset_peak();
@@ -42,21 +42,21 @@ TEST_F(LowCopies, AreNeverThereTwice) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) EXPECT_EQ(state(i).low_copy(DType::bf16).raw(), made[i]);
 }
 
-TEST_F(LowCopies, AskNothingOfTheDeviceWhereNoneIsRead) {
+TEST_F(LowCopies, AreNotAllocatedIfNoneIsRead) {
   const std::size_t before = backend_of(Device::cpu()).bytes_in_use();
   step();
   EXPECT_EQ(backend_of(Device::cpu()).bytes_in_use(), before);
 }
 
-/// An op of the same forward may have saved another of them.
-TEST_F(LowCopies, AreMadeWithoutAWordToOneAnother) {
+/// A new copy must not invalidate another copy that an op of the same forward has saved.
+TEST_F(LowCopies, DoNotInvalidateOtherCopiesWhenMade) {
   const Tensor saved = state(0).low_copy(DType::bf16);
   const std::uint64_t version = saved.version();
   state(2).low_copy(DType::bf16);
   EXPECT_EQ(saved.version(), version);
 }
 
-TEST_F(LowCopies, TellWhoSavedThemThatTheyWereWritten) {
+TEST_F(LowCopies, InvalidateSavedCopiesWhenWritten) {
   const Tensor saved = state(2).low_copy(DType::bf16);
   const std::uint64_t made = saved.version();
   step();
@@ -68,7 +68,7 @@ TEST_F(LowCopies, TellWhoSavedThemThatTheyWereWritten) {
   EXPECT_EQ(saved.at(0), 3);
 }
 
-TEST_F(LowCopies, OfAnOverridesDTypeLieByThemselvesAndAreWrittenToo) {
+TEST_F(LowCopies, InTheDtypeOfAnOverrideAreSeparateAndWrittenToo) {
   state(0).low_copy(DType::bf16);
   state(2).low_copy(DType::f16);
   for (int t = 0; t < 2; ++t) {
@@ -79,8 +79,8 @@ TEST_F(LowCopies, OfAnOverridesDTypeLieByThemselvesAndAreWrittenToo) {
   }
 }
 
-/// Ops of one forward read the parameter in both dtypes, and each may save what it reads.
-TEST_F(LowCopies, OfOneParameterInTwoDTypesLeaveOneAnotherAlone) {
+/// Ops of one forward may read the parameter in both dtypes, and save the copies that they read.
+TEST_F(LowCopies, OfOneParameterInTwoDtypesAreIndependent) {
   const Tensor first = state(2).low_copy(DType::bf16), second = state(2).low_copy(DType::f16);
   const std::uint64_t version = first.version();
   EXPECT_EQ(state(2).low_copy(DType::bf16).to_vector<float>(), first.to_vector<float>());
@@ -93,7 +93,7 @@ TEST_F(LowCopies, OfOneParameterInTwoDTypesLeaveOneAnotherAlone) {
   EXPECT_TRUE(first.version() != version || first.to_vector<float>() == read) << "written, and nobody is told";
 }
 
-TEST_F(LowCopies, OfAnEarlierPlaceAreMadeAgainInTheirPlaceNow) {
+TEST_F(LowCopies, OfMovedParametersAreMadeAgain) {
   const Tensor before = state(2).low_copy(DType::bf16);
   const FlatParameters moved(parameters_);
   const Tensor after = state(2).low_copy(DType::bf16);

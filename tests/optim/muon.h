@@ -19,13 +19,13 @@ struct MuonOptions {
   double lr = 0.02;
   double momentum = 0.95;
   double weight_decay = 0;      ///< decoupled
-  double vector_lr_factor = 1;  ///< factor of lr for parameters that are no matrix
+  double vector_lr_factor = 1;  ///< factor of lr for parameters that are not matrices
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   std::vector<optim::ParameterGroup> groups{};
 };
 
-/// Muon (Jordan et al., 2024): matrices step by their momentum, brought near the closest matrix with orthonormal rows
-/// or columns by five Newton-Schulz iterations. Other parameters step by Adam.
+/// Muon (Jordan et al., 2024): a matrix is updated by its momentum, which five Newton-Schulz iterations bring near the
+/// closest matrix with orthonormal rows or columns. Other parameters are updated by Adam.
 class Muon final : public optim::CustomOptimizer {
  public:
   explicit Muon(std::vector<optim::NamedParameter> parameters, const MuonOptions& o = {})

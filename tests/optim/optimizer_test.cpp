@@ -16,14 +16,14 @@ namespace {
 
 constexpr int kSteps = 20;
 
-/// One parameter's formula in double: state in, state out.
+/// Weights and moments of one parameter in double, which a Rule updates.
 struct Reference {
   std::vector<double> w, m, v;
 };
 using Rule = std::function<void(Reference&, const std::vector<double>& g, bool decays, int t)>;
 
-/// Runs kSteps of both and compares. Float arithmetic of one update errs by a few ulp of its largest term; over 20
-/// updates that is below 1e-5 of the weights (of size 1) and of each moment's own scale.
+/// Runs kSteps updates of the optimizer and of the formula, and compares. In f32 an update has an error of a few ulps
+/// of its largest term: after 20 updates less than 1e-5 of the weights (of size 1) and of the size of each moment.
 void expect_matches(Optimizer& optimizer, const std::vector<NamedParameter>& parameters, const Rule& rule, double lr,
                     double tolerance = 1e-5) {
   std::vector<Reference> references;
@@ -77,7 +77,7 @@ TEST_F(OptimizerFormula, SgdWithMomentumAndDampening) {
       0.05);
 }
 
-TEST_F(OptimizerFormula, NesterovLooksAhead) {
+TEST_F(OptimizerFormula, NesterovMatchesItsFormula) {
   Sgd optimizer(parameters_, {.momentum = 0.8, .nesterov = true});
   expect_matches(
       optimizer, parameters_,
@@ -111,7 +111,7 @@ TEST_F(OptimizerFormula, AdamAddsDecayToTheGradient) {
       0.01);
 }
 
-TEST_F(OptimizerFormula, AdamWDecaysTheWeightAlone) {
+TEST_F(OptimizerFormula, AdamWDecaysTheWeightOnly) {
   AdamW optimizer(parameters_, {.beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1});
   expect_matches(
       optimizer, parameters_,
@@ -121,7 +121,7 @@ TEST_F(OptimizerFormula, AdamWDecaysTheWeightAlone) {
       0.01);
 }
 
-TEST_F(OptimizerFormula, LionStepsBySign) {
+TEST_F(OptimizerFormula, LionUpdatesBySign) {
   Lion optimizer(parameters_, {.weight_decay = 0.3});
   expect_matches(
       optimizer, parameters_,
@@ -167,7 +167,7 @@ TEST_F(OptimizerFormula, ARefusedUpdateChangesNothing) {
   }
 }
 
-TEST_F(OptimizerFormula, AParameterWithoutAGradientStandsStill) {
+TEST_F(OptimizerFormula, AParameterWithoutAGradientIsUnchanged) {
   AdamW optimizer(parameters_, {.weight_decay = 0.5});
   toy::set_gradient(parameters_[0].variable, toy::gradient(15, 0, 1));
   const std::vector<float> before = parameters_[2].variable.value().to_vector<float>();
@@ -176,7 +176,7 @@ TEST_F(OptimizerFormula, AParameterWithoutAGradientStandsStill) {
   EXPECT_EQ(optimizer.state().integers("parameter_updates"), (StateDict::Integers{1, 0, 0, 0, 0}));
 }
 
-TEST_F(OptimizerFormula, LowCopiesAreTheRoundedMasters) {
+TEST_F(OptimizerFormula, SixteenBitCopiesAreTheRoundedMasters) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     std::vector<NamedParameter> parameters = toy::parameters();
     AdamW optimizer(parameters);
@@ -195,7 +195,7 @@ TEST_F(OptimizerFormula, LowCopiesAreTheRoundedMasters) {
 }
 
 TEST_F(OptimizerFormula, SixteenBitMomentsStayNearTheF32Ones) {
-  // Adam with bf16 moments: each moment is rounded to 8 bits per step, so steps differ by about 1 %.
+  // Adam with bf16 moments rounds each moment to 8 bits per step, so updates differ by about 1 %.
   std::vector<NamedParameter> twins = toy::parameters();
   AdamW half(parameters_, {.beta2 = 0.9, .eps = 1e-6, .moment_dtype = DType::bf16}),
       full(twins, {.beta2 = 0.9, .eps = 1e-6});
@@ -218,7 +218,7 @@ TEST_F(OptimizerFormula, SixteenBitMomentsStayNearTheF32Ones) {
   EXPECT_GT(largest, 0) << "moments were not rounded at all";
 }
 
-TEST(OptimizerOptions, SettingsThatVanishIn16BitsAreRefusedWithTheNumberThatWorks) {
+TEST(OptimizerOptions, SettingsThatRoundToZeroIn16BitsAreErrorsWithTheLeastValue) {
   const Runtime runtime;
   const auto text = [](const std::function<void()>& make) -> std::string {
     try {
@@ -242,7 +242,7 @@ TEST(OptimizerOptions, SettingsThatVanishIn16BitsAreRefusedWithTheNumberThatWork
   EXPECT_NE(text([] { AdamW(toy::parameters(), {.lr = std::nan("")}); }).find("lr"), std::string::npos);
 }
 
-TEST(UpdateProof, AWeightThatWouldLeaveF16IsFoundBeforeItIsWritten) {
+TEST(UpdateProof, AnUpdateBeyondF16IsRefusedBeforeItIsWritten) {
   const Runtime runtime;
   Variable weight(Tensor::full({4, 4}, 65000.0), true);
   Sgd optimizer({{"head.weight", weight, true}});
@@ -256,7 +256,7 @@ TEST(UpdateProof, AWeightThatWouldLeaveF16IsFoundBeforeItIsWritten) {
   EXPECT_EQ(weight.value().at(0), 65000.0);
 }
 
-TEST(UpdateProof, HoldsByBoundAfterOneUpdateAndStillFindsOverflow) {
+TEST(UpdateProof, UsesBoundsAfterOneUpdateAndDetectsOverflow) {
   const Runtime runtime;
   for (const bool adam : {false, true}) {
     Variable weight = toy::variable({8, 8}, 1);
@@ -270,13 +270,13 @@ TEST(UpdateProof, HoldsByBoundAfterOneUpdateAndStillFindsOverflow) {
     optimizer->step({.lr = 0.1});
     const UpdateProof proof = optimizer->prove_finite({.lr = 0.1}, scan_gradients(optimizer->parameters()));
     EXPECT_TRUE(proof.finite && proof.by_bound);
-    // 1e38 is a finite gradient, but Adam's square of it and SGD's step of 1e6 of it are not.
+    // The gradient 1e38 is finite, but its square (Adam) and 1e6 times it (SGD) are not.
     toy::set_gradient(weight, std::vector<float>(64, 1e38f));
     EXPECT_FALSE(optimizer->prove_finite({.lr = 1e6}, scan_gradients(optimizer->parameters())).finite);
   }
 }
 
-TEST(GradientScan, NormDoesNotOverflowAndFlagsTellInfFromNan) {
+TEST(GradientScan, NormDoesNotOverflowAndFlagsDistinguishInfFromNan) {
   const Runtime runtime;
   std::vector<NamedParameter> parameters = toy::parameters();
   FlatParameters flat(parameters);
@@ -284,7 +284,7 @@ TEST(GradientScan, NormDoesNotOverflowAndFlagsTellInfFromNan) {
     toy::set_gradient(p.variable, std::vector<float>(static_cast<std::size_t>(p.variable.value().numel()), 1e30f));
   GradientScan scan = scan_gradients(flat);
   EXPECT_TRUE(scan.finite());
-  // Equal summands: 4096 roundings of a half ulp at most, in practice far fewer.
+  // Tolerance: at most 4096 roundings of half an ulp, in practice far fewer.
   EXPECT_NEAR(scan.norm() / (1e30 * std::sqrt(static_cast<double>(flat.count()))), 1.0, 1e-5);
   toy::set_gradient(parameters[1].variable, {1, 2, INFINITY, 0, 0, 0, 0});
   scan = scan_gradients(flat);
@@ -312,7 +312,7 @@ TEST(GradientScan, NormMatchesDoubleOverMagnitudes) {
       for (float& x : g) sum += std::pow(static_cast<double>(x *= size), 2);
       toy::set_gradient(parameters[p].variable, g);
     }
-    // 4096 floats in 32 lanes: 128 additions each, 2^-24 per addition at worst, and a tree of five.
+    // 4096 floats in 32 lanes: 128 additions per lane and a tree of five, with an error of at most 2^-24 each.
     EXPECT_NEAR(scan_gradients(flat).norm() / std::sqrt(sum), 1.0, 133 * 0x1p-24) << size;
   }
 }
@@ -332,7 +332,7 @@ TEST(FlatParameters, VariablesBecomeAlignedViewsWithTheirValues) {
   }
 }
 
-TEST(FlatParameters, ThoseOfOneNameInSiblingModulesLieSideBySide) {
+TEST(FlatParameters, ParametersOfOneNameInSiblingModulesAreAdjacent) {
   const Runtime runtime;
   const std::vector<std::string> names = {"a.query.weight", "a.query.bias", "a.key.weight", "a.key.bias", "norm.weight",
                                           "a.value.weight", "a.value.bias", "b.key.weight", "loose"};
@@ -373,7 +373,7 @@ TEST(FlatParameters, ATiedParameterIsStoredAndUpdatedOnce) {
   EXPECT_EQ(static_cast<float>(table.value().at(0)), before - 0.5f);
 }
 
-TEST(OptimizerState, SavedAndLoadedGoesOnToTheSameBits) {
+TEST(OptimizerState, ResumesToTheSameBits) {
   const Runtime runtime;
   std::vector<NamedParameter> parameters = toy::parameters(), twins = toy::parameters();
   AdamW optimizer(parameters), twin(twins);
@@ -415,7 +415,7 @@ TEST(OptimizerThreads, AnyNumberOfThreadsGivesTheSameBits) {
   }
 }
 
-TEST(OptimizerKernelLevels, EveryInstructionSetGivesTheSameUpdateButForContraction) {
+TEST(OptimizerKernelLevels, EveryKernelLevelGivesTheSameUpdateExceptForFusedMultiplyAdds) {
   const std::string_view chosen = cpu::level().isa;
   std::vector<std::vector<float>> results;
   std::vector<double> norms;
@@ -436,7 +436,7 @@ TEST(OptimizerKernelLevels, EveryInstructionSetGivesTheSameUpdateButForContracti
               parameters[2].variable.value().to(DType::f16).to_vector<float>())
         << level;
     EXPECT_NEAR(norms.back() / norms[2], 1, 1e-6) << level;
-    // One rounding fewer in each multiply-add: a few ulp of weights of size 1 over three updates.
+    // Levels with fused multiply-adds round once less: a few ulps of weights of size 1 after three updates.
     for (std::size_t i = 0; i < results[0].size(); ++i) ASSERT_NEAR(results.back()[i], results[0][i], 1e-6) << level;
   }
   cpu::select_isa(chosen);
@@ -450,21 +450,21 @@ TEST(WeightsWithoutMasters, AreRoundedStochasticallyAndKeepTheirMean) {
     optimizer.store_weights_in(dtype, true);
     ASSERT_EQ(weight.dtype(), dtype);
     EXPECT_EQ(bias.dtype(), DType::f32) << "vectors keep f32";
-    // A tenth of the spacing at 1: to nearest it would vanish; on average it must not.
+    // The update is a tenth of the spacing at 1. Rounded to nearest it would vanish; the mean must still change by it.
     const double spacing = std::ldexp(1.0, -range_of(dtype).mantissa_bits);
     toy::set_gradient(weight, std::vector<float>(100000, 1.0f));
     optimizer.step({.lr = spacing / 10});
     double mean = 0;
     for (const float w : weight.value().to_vector<float>()) mean += w / 100000.0;
-    // Below 1 the spacing is half: probability 0.2 per element, sd of the mean 0.4 x spacing / 2 / sqrt(1e5). Six of
-    // them.
+    // Below 1 the spacing is half as large, so each element moves with probability 0.2, and the mean has a standard
+    // deviation of 0.4 x spacing / 2 / sqrt(1e5). Tolerance: six standard deviations.
     EXPECT_NEAR(mean, 1 - spacing / 10, 6 * 0.4 * spacing / 2 / std::sqrt(1e5));
   }
 }
 
-/// What is stored is all that a checkpoint keeps: a copy made from the update's f32 result would hold bits that a
-/// resumed run cannot see.
-TEST(WeightsWithoutMasters, ACopyInTheOther16BitDTypeIsMadeFromWhatWasStored) {
+/// A checkpoint contains the stored 16-bit weight only. A copy made from the f32 result of the update would contain
+/// bits that a resumed run does not have.
+TEST(WeightsWithoutMasters, ACopyInTheOther16BitDtypeIsMadeFromTheStoredWeight) {
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const bool stochastic : {true, false}) {
       const DType other = dtype == DType::f16 ? DType::bf16 : DType::f16;
@@ -474,7 +474,7 @@ TEST(WeightsWithoutMasters, ACopyInTheOther16BitDTypeIsMadeFromWhatWasStored) {
       optimizer.store_weights_in(dtype, stochastic);
       const Variable weight = parameters[2].variable;
       Variable::State& state = *weight.state();
-      state.low_copy(other);  // an op under an override reads it
+      state.low_copy(other);  // as an op under an override does
       for (int t = 1; t <= 3; ++t) {
         for (const NamedParameter& p : parameters)
           toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 1, t));

@@ -124,7 +124,7 @@ TEST_F(ParameterGroupsTest, ModulesAndFunctionsSelectParameters) {
   EXPECT_EQ(by_function.groups().class_of(2), 1u);
 }
 
-TEST_F(ParameterGroupsTest, MistakesGetWords) {
+TEST_F(ParameterGroupsTest, MistakesAreErrorsThatSayWhatToDo) {
   const auto with = [&](ParameterGroup group, double lr = 0.1) {
     return error_of([&] { Sgd(toy::parameters(), {.lr = lr, .groups = {group}}); });
   };

@@ -3,7 +3,7 @@
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/optim/custom_optimizer.h"
 
-/// An optimizer that a user writes, in one file outside of Binade.
+/// An example of an optimizer that a user writes.
 namespace user {
 
 namespace optim = binade::optim;

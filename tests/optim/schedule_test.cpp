@@ -37,8 +37,8 @@ TEST(Schedule, PlateauDropsAfterPatienceAndNeverBelowItsFloor) {
   EXPECT_DOUBLE_EQ(s.lr(1), 0.2);
 }
 
-// A run with a score of which higher is better passes its negative to the schedule, like PyTorch's mode max.
-TEST(Schedule, PlateauOfNegativeValuesDropsWhereTheyStayOrRise) {
+// If higher scores are better, a run passes the negative score to the schedule, like PyTorch's mode max.
+TEST(Schedule, PlateauOfNegativeValuesDropsIfTheyStayOrRise) {
   for (const double later : {-0.7, -0.69995}) {
     Schedule s = Schedule::plateau(1, 0.5, 2);
     s.observe(-0.7);
@@ -50,7 +50,7 @@ TEST(Schedule, PlateauOfNegativeValuesDropsWhereTheyStayOrRise) {
   EXPECT_DOUBLE_EQ(s.lr(1), 1) << "each is better by more than the threshold";
 }
 
-TEST(Schedule, StateGoesOnWhereItWas) {
+TEST(Schedule, ARestoredStateContinues) {
   Schedule s = Schedule::plateau(1, 0.5, 1), twin = Schedule::plateau(1, 0.5, 1);
   for (const double loss : {3.0, 2.0, 2.5, 2.4}) s.observe(loss);
   twin.load_state(s.state());
@@ -61,7 +61,7 @@ TEST(Schedule, StateGoesOnWhereItWas) {
   }
 }
 
-TEST(Schedule, AnotherKindBeginsAnewAndAnotherPeakScalesThePlateau) {
+TEST(Schedule, AnotherKindStartsOverAndAnotherPeakScalesThePlateau) {
   Schedule s = Schedule::plateau(1, 0.5, 0);
   for (const double loss : {3.0, 3.0, 3.0}) s.observe(loss);
   EXPECT_DOUBLE_EQ(s.lr(7), 0.25);
@@ -89,7 +89,7 @@ TEST(Schedule, OptionsOutOfRangeAreRefused) {
   EXPECT_THROW(schedule_kind("cosin"), ArgumentError);
 }
 
-/// A rate that falls whenever a loss is above the one before.
+/// Halves the rate whenever a loss is above the one before.
 struct Cautious {
   double lr = 1, last = 0;
   double operator()(std::int64_t) const { return lr; }
@@ -197,7 +197,7 @@ TEST(ScheduleRules, RatesAreFunctionsOfTheUpdateAloneInAnyOrder) {
   EXPECT_EQ(calls, 4 + 1 + 2) << "it goes on from the last rate";
 }
 
-TEST(ScheduleRules, RatesStayAfterTheLastStep) {
+TEST(ScheduleRules, RatesAreConstantAfterTheLastStep) {
   EXPECT_DOUBLE_EQ(Schedule::polynomial(1, 10, 2, 0.1).lr(99), 0.1);
   EXPECT_DOUBLE_EQ(Schedule::ramp(2, 0.5, 0.25, 4).lr(99), 0.5);
   EXPECT_DOUBLE_EQ(Schedule::ramp(2, 0.5, 4, 4).options().lr, 8);

@@ -8,7 +8,7 @@
 #include "binade/core/runtime.h"
 #include "binade/optim/flat_parameters.h"
 
-/// A few parameters with seeded values, and gradients that a test writes itself.
+/// A few parameters with seeded values, for tests that set the gradients themselves.
 namespace binade::optim::toy {
 
 inline std::vector<float> numbers(std::int64_t count, std::uint32_t index, float spread = 1) {
@@ -22,7 +22,8 @@ inline Variable variable(const Shape& shape, std::uint32_t index, float spread =
   return Variable(Tensor::from(numbers(shape.numel(), index, spread), shape), true);
 }
 
-/// Sizes around the vector width, the alignment and the block: (5, 3), (7), (130, 65), (1), (4099).
+/// Returns parameters of sizes around the vector width, the alignment and the block: (5, 3), (7), (130, 65), (1),
+/// (4099).
 inline std::vector<NamedParameter> parameters() {
   std::vector<NamedParameter> list;
   const Shape shapes[] = {Shape{5, 3}, Shape{7}, Shape{130, 65}, Shape{1}, Shape{4099, 1}};
@@ -41,7 +42,7 @@ inline void set_gradient(const Variable& variable, const std::vector<float>& val
   state.grad_defined = true;
 }
 
-/// Gradients of step t: spread over magnitudes.
+/// Returns the gradients of step t, with widely different magnitudes.
 inline std::vector<float> gradient(std::int64_t count, std::uint32_t parameter, int t) {
   std::vector<float> g = numbers(count, 100 + 16 * static_cast<std::uint32_t>(t) + parameter);
   for (std::size_t i = 0; i < g.size(); ++i) g[i] *= std::ldexp(1.0f, static_cast<int>(i % 9) - 6);

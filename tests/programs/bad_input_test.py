@@ -1,4 +1,4 @@
-"""Bad input: one line that says what is wrong, the right exit code, nothing lost."""
+"""Bad input: one line that says what is wrong, the right exit code, and no change to existing files."""
 import json
 import os
 import random
@@ -9,7 +9,7 @@ import unittest
 from programs import DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, png, run
 
 
-# Every byte that the test's text has, as Hugging Face's tokenizers write a vocabulary of GPT-2's kind.
+# A tokenizer.json of Hugging Face with the bytes of the test's text, in the format of GPT-2.
 TOKENIZER = json.dumps({"model": {"type": "BPE", "vocab": {c: i for i, c in enumerate(
     [chr(c) for c in range(0x21, 0x7F)] + [chr(0x100 + c) for c in range(0x21)])}, "merges": []},
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}}).encode()
@@ -109,7 +109,7 @@ class BadInput(ProgramTest):
     def test_missing_image_folder(self):
         self.unet(40, self.folder / "nowhere", ["nowhere"])
 
-    def test_an_image_that_is_too_long_to_be_written_again(self):
+    def test_an_image_too_large_to_be_written(self):
         self.train(UNET, self.folder / "r", "--steps", 1)
         for width, height in ((1, 2**20), (2**20, 1)):
             with self.subTest(width=width, height=height):
@@ -132,7 +132,7 @@ class BadInput(ProgramTest):
 
     # ---- flags
 
-    def test_a_path_that_is_no_utf8(self):
+    def test_a_path_that_is_not_utf8(self):
         strange = os.fsdecode(os.fsencode(self.folder) + b"/caf\xe9")
         for program, tiny, data in ((GPT, GPT_TINY, self.text), (UNET, UNET_TINY, self.images)):
             common = ["train", "--steps", 1, *tiny]
@@ -145,15 +145,15 @@ class BadInput(ProgramTest):
     def test_batch_zero(self):
         self.gpt(20, "--data", self.text, "--batch", "0", words=["--batch"])
 
-    def test_unknown_flag_names_the_nearest(self):
+    def test_the_error_for_an_unknown_flag_names_the_nearest(self):
         self.gpt(20, "--data", self.text, "--leraning-rate", "1", words=["--leraning-rate"])
         self.gpt(20, "--data", self.text, "--wieght-decay", "1", words=["--wieght-decay", "--weight-decay"])
 
-    def test_a_flag_without_its_value_and_a_program_without_a_word(self):
+    def test_a_flag_without_value_and_a_program_without_command(self):
         self.gpt(20, "--data", self.text, "--steps", words=["binade-gpt train", "--steps wants a value"])
         self.refuse(GPT, [], 20, "wanted one of train, preflight, init, eval, modules, bench, replay, sample")
 
-    def test_unknown_word_names_the_nearest(self):
+    def test_the_error_for_an_unknown_value_names_the_nearest(self):
         self.gpt(20, "--data", self.text, "--optimizer", "adamv", words=["--optimizer", "adamv", "adamw"])
 
     def test_values_out_of_range(self):
@@ -162,8 +162,8 @@ class BadInput(ProgramTest):
             with self.subTest(flag=flag, value=value):
                 self.gpt(20, "--data", self.text, flag, value)
 
-    def test_an_empty_value_is_no_default(self):
-        """An unset variable in a script: `--data "$TEXT"` must not train on the embedded text."""
+    def test_an_empty_value_is_refused(self):
+        """With an unset variable in a script, `--data "$TEXT"` must not train on the embedded text."""
         for args in (["train", "--data", ""], ["train", "--run", ""], ["train", "--init-from", ""], ["train", "--config", ""],
                      ["eval", "--run", ""], ["sample", "--checkpoint", ""], ["sample", "--prompt", ""]):
             with self.subTest(args=args):
@@ -177,7 +177,7 @@ class BadInput(ProgramTest):
         self.assertFalse((self.folder / "run").exists())
         self.train(GPT, self.folder / "r", "--steps", 2, "--schedule", "plateau", "--eval-every", 1)
 
-    def test_a_loss_that_the_masks_do_not_fit(self):
+    def test_a_loss_that_does_not_fit_the_masks(self):
         tiny = ["train", "--run", self.folder / "run", "--steps", 1, *UNET_TINY, "--data", self.images]
         self.refuse(UNET, [*tiny, "--classes", 3, "--loss", "bce+dice"], 20, "--loss", "ce", "--classes 3")
         self.refuse(UNET, [*tiny, "--classes", 1, "--loss", "ce"], 20, "--loss", "--classes 1")
@@ -189,7 +189,7 @@ class BadInput(ProgramTest):
         self.train(UNET, self.folder / "one", "--steps", 1)
         self.assertEqual(json.loads((self.folder / "one/config.json").read_text())["loss"], "bce+dice")
 
-    def test_a_loss_scale_that_is_asked_for_is_used(self):
+    def test_an_explicit_loss_scale_is_used(self):
         """In bf16 the default is no loss scale; an explicit one applies in every precision."""
         def scales(name, *args):
             self.train(GPT, self.folder / name, "--steps", 2, "--precision", "bf16", *args)
@@ -205,10 +205,10 @@ class BadInput(ProgramTest):
     def test_override_that_matches_nothing(self):
         self.gpt(20, "--data", self.text, "--override", "nowhere.*=fp32", words=["nowhere.*"])
 
-    def test_what_an_incident_leads_to(self):
+    def test_an_unknown_value_of_on_nan(self):
         self.gpt(20, "--data", self.text, "--on-nan", "ladde", words=["--on-nan", "ladde", "ladder"])
 
-    def test_a_capsule_that_is_not_there(self):
+    def test_a_missing_capsule(self):
         for program in (GPT, UNET, DOCTOR):
             with self.subTest(program=program.name):
                 self.refuse(program, ["replay", self.folder / "none.h5"], 22, "none.h5")
@@ -220,11 +220,11 @@ class BadInput(ProgramTest):
 
     def test_missing_device(self):
         self.refuse(GPT, ["train", "--run", self.folder / "run", *GPT_TINY, "--data", self.text, "--device", "cuda"], 20, "cuda",
-                    env={"CUDA_VISIBLE_DEVICES": ""})  # hides those of a machine that has some
+                    env={"CUDA_VISIBLE_DEVICES": ""})  # hides the GPUs of the machine
 
     # ---- runs and checkpoints
 
-    def test_a_folder_that_holds_a_run_is_not_touched(self):
+    def test_a_folder_with_a_run_is_not_changed(self):
         self.train(GPT, self.folder / "r", "--steps", 1)
         before = sorted((p.name, p.read_bytes()) for p in (self.folder / "r").rglob("*") if p.is_file())
         self.refuse(GPT, ["train", "--data", self.text, "--run", self.folder / "r", "--steps", 2, *GPT_TINY], 20, "--resume")
@@ -256,7 +256,7 @@ class BadInput(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_checkpoint_truncated_at_any_length(self):
-        """The newest is passed over for the one before it; with none left, exit 22."""
+        """A resume skips a damaged newest checkpoint for the one before it; without another it exits with 22."""
         self.train(GPT, self.folder / "r", "--steps", 4, "--checkpoint-every", 2)
         older, newest = checkpoints(self.folder / "r")[-2:]
         body = newest.read_bytes()
@@ -272,8 +272,8 @@ class BadInput(ProgramTest):
             path.write_bytes(path.read_bytes()[:1000])
         self.refuse(GPT, ["train", "--run", self.folder / "r", "--resume", "--steps", 6], 22)
 
-    def test_of_a_flag_given_twice_the_last_counts(self):
-        """`./dev train --steps 600` adds the user's flags behind its own."""
+    def test_the_last_of_a_repeated_flag_counts(self):
+        """`./dev train --steps 600` appends the user's flags to its own."""
         self.train(GPT, self.folder / "r", "--steps", 4, "--lr", 1e-2, "--steps", 2, "--lr", 1e-3)
         self.assertEqual([m["step"] for m in metrics(self.folder / "r") if m.get("committed")], [1, 2])
 
@@ -284,8 +284,8 @@ class BadInput(ProgramTest):
 
     # ---- JSON
 
-    def test_nothing_may_follow_a_json_text(self):
-        """Not even after a zero byte, at which a parser of C strings stops."""
+    def test_bytes_after_a_json_text_are_refused(self):
+        """Text after a zero byte is refused too; a parser of C strings would stop there."""
         for tail in (b"\0", b"\0{}", b"x"):
             with self.subTest(tail=tail):
                 config = self.folder / "c.json"
@@ -299,7 +299,7 @@ class BadInput(ProgramTest):
                 weights.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
                 self.refuse(DOCTOR, ["import", weights, self.folder / "w.h5"], 40, "w.safetensors", "JSON")
 
-    def test_a_setting_that_is_given_twice_in_a_file(self):
+    def test_a_repeated_setting_in_a_file(self):
         config = self.folder / "c.json"
         config.write_text('{"batch": 4, "batch": 8}')
         self.gpt(20, "--data", self.text, "--config", config, words=["c.json", '"batch" twice'])

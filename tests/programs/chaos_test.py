@@ -1,7 +1,7 @@
-"""Chaos: while a run trains under --supervise something goes wrong every few seconds, drawn from a seed. Nobody helps.
+"""Chaos: while a run trains under --supervise, a random fault strikes every few seconds.
 
-It must come to its end, and to the bits of the run that nobody disturbed. BINADE_CHAOS_SECONDS (default 8) says for how long,
-BINADE_CHAOS_SEED which faults; both are printed with what was done.
+The run must finish without help, with the bits of an undisturbed run. BINADE_CHAOS_SECONDS (default 8) sets the duration and
+BINADE_CHAOS_SEED the faults; the test prints both with the faults.
 """
 import os
 import pathlib
@@ -25,8 +25,8 @@ def flip_a_bit(path, source):
 
 
 class Saboteur:
-    """What can be done to a run from outside. The supervisor waits a second before it starts a run again: time enough to
-    damage what lies there."""
+    """Faults from outside of the run. The supervisor waits a second before it restarts the run, in which files can be
+    damaged."""
 
     def __init__(self, supervisor, folder, source):
         self.supervisor, self.folder, self.source = supervisor, folder, source
@@ -39,7 +39,7 @@ class Saboteur:
         child = self.child()
         try:
             return child is not None and os.kill(child, what) is None
-        except ProcessLookupError:  # it died by itself in this moment
+        except ProcessLookupError:  # the child has just ended by itself
             return False
 
     def newest(self):
@@ -60,7 +60,7 @@ class Saboteur:
         return self.send(signal.SIGCONT) and done
 
     def kill_and(self, harm):
-        """Only between two lives: a file that a live run reads is its own business."""
+        """Kills the child, then calls `harm` with the newest checkpoint. No file is changed while a process uses it."""
         if len(checkpoints(self.folder)) < 3 or not self.kill():
             return False
         time.sleep(0.1)
@@ -100,12 +100,12 @@ FAULTS = ("kill", "crash", "stop_the_child", "freeze", "flip_a_bit_of_the_newest
 
 
 def committed(folder):
-    """What each step came to: the last committed line of each."""
+    """Loss and learning rate of each step, from its last committed line."""
     return {line["step"]: (line["loss"], line["lr"]) for line in metrics(folder) if line.get("committed")}
 
 
 class Chaos(ProgramTest):
-    def test_a_run_under_constant_attack_ends_at_the_bits_of_a_quiet_one(self):
+    def test_a_run_with_many_faults_has_the_bits_of_an_undisturbed_run(self):
         source = random.Random(SEED)
         train = ["train", "--data", self.text, *GPT_TINY, "--precision", "fp16", "--checkpoint-every", 20, "--threads", 1, "--warmup", 10]
         probe = self.folder / "probe"
@@ -127,18 +127,18 @@ class Chaos(ProgramTest):
         next_fault, seen = time.monotonic() + PAUSE, []
         while supervisor.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
-            # A slow machine needs its time to start again and to commit: else three deaths at one step are the end, rightly.
+            # Wait for a further checkpoint before the next fault: after three deaths at one step the supervisor gives up, as designed.
             if time.monotonic() < next_fault or saboteur.newest() == seen:
                 continue
             order = order or source.sample(FAULTS, len(FAULTS))
             fault = order.pop()
             done[fault] = done.get(fault, 0) + int(getattr(saboteur, fault)())
             next_fault, seen = time.monotonic() + PAUSE, saboteur.newest()
-        supervisor.terminate()  # where it has not come to an end
+        supervisor.terminate()  # if it has not finished
         supervisor.wait(60)
         print(f"seed {SEED}: {steps} steps, {sum(done.values())} faults from outside, {len(inside)} from inside: {done}")
         self.assertEqual(supervisor.returncode, 0, log.read_text()[-3000:])
-        self.assertGreater(sum(done.values()), 1)  # more where the machine is as fast as the probe found it
+        self.assertGreater(sum(done.values()), 1)  # a minimum, because the machine may be slower than during the probe
 
         hashes = [run(DOCTOR, "hash", each / "checkpoints" / f"ckpt-{steps:012}.h5").stdout.split()[0] for each in (control, folder)]
         self.assertEqual(hashes[0], hashes[1])

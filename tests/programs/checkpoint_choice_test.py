@@ -5,13 +5,13 @@ import unittest
 from programs import DOCTOR, GPT, GPT_TINY, UNET, ProgramTest, checkpoints, metrics, run
 
 LAST = 32
-# The last update is far too large: the newest checkpoint is worse than the ones before it.
+# The last update is far too large, so the newest checkpoint is worse than earlier ones.
 RUINED = ["--steps", LAST, "--warmup", 0, "--lr", "0.01", "--schedule", "constant", "--checkpoint-every", 8, "--eval-every", 8, "--on-nan",
           "skip", "--inject", f"lr@step={LAST},factor=300"]
 
 
 def kept_steps(folder):
-    """A slow disk makes saves rarer: some that were due may be missing."""
+    """Steps of the checkpoints that exist; a slow disk may have skipped some saves."""
     return [int(path.stem.removeprefix("ckpt-")) for path in checkpoints(folder)]
 
 
@@ -44,7 +44,7 @@ class WhichCheckpoint(ProgramTest):
                     result = json.loads(done.stdout)
                     self.assertEqual(result["step"], step)
                     line = [line for line in metrics(folder) if score in line and line["step"] == step][-1]
-                    self.assertAlmostEqual(result[score], line[score], places=5)  # batches differ, so sums have another order
+                    self.assertAlmostEqual(result[score], line[score], places=5)  # other batches, so sums have another order
                 done = run(program, "eval", "--run", folder, "--checkpoint", newest)
                 self.assertEqual(json.loads(done.stdout)["step"], LAST, done.stderr)
                 done = run(program, "eval", "--run", folder, "--checkpoint", 3)
@@ -82,8 +82,8 @@ class WhichCheckpoint(ProgramTest):
 
 
 class WeightsAlone(ProgramTest):
-    def test_what_is_missing_is_said_and_the_command_that_gives_it_works(self):
-        """Weights from elsewhere have neither a vocabulary nor a shape."""
+    def test_the_error_names_a_command_that_adds_what_is_missing(self):
+        """Imported weights have neither a vocabulary nor the model's shape."""
         self.train(GPT, self.folder / "theirs", "--steps", 3)
         weights, imported = self.folder / "weights.safetensors", self.folder / "imported.h5"
         self.assertEqual(run(DOCTOR, "export", self.folder / "theirs", weights).returncode, 0)

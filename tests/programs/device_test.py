@@ -1,6 +1,6 @@
-"""Training on a device beside the CPU: the same losses, checkpoints that resume on either, and its errors.
+"""Training on a device compared with the CPU: equal losses, checkpoints that resume on either, and errors.
 
-The device is the emulated one (tests/cuda/simt), or a GPU where BINADE_TEST_DEVICE names one.
+The device is the emulated one (tests/cuda/simt), or a GPU if BINADE_TEST_DEVICE names one.
 """
 import os
 import shutil
@@ -11,13 +11,13 @@ from programs import BUILD, DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest,
 
 MODULES = BUILD / "cuda" if (BUILD / "bin").is_dir() else BUILD / "tests/cuda"
 LIBRARIES = list((BUILD / "lib" if (BUILD / "bin").is_dir() else BUILD).glob("libbinade.so*[0-9]"))
-EMULATED = {"BINADE_CUDA_MODULE": str(MODULES / "libbinade_simt.so")}  # the only one that fails on demand
-# A module that is named already is used; so is a real GPU, where BINADE_TEST_DEVICE asks for it.
+EMULATED = {"BINADE_CUDA_MODULE": str(MODULES / "libbinade_simt.so")}  # the only device that can fail on demand
+# If the environment names a module or BINADE_TEST_DEVICE, that device is used.
 IS_NAMED = "BINADE_CUDA_MODULE" in os.environ or "BINADE_TEST_DEVICE" in os.environ
 ON_DEVICE = {} if IS_NAMED else EMULATED
 STEPS = 6
 COMMON = ["--eval-every", STEPS, "--lr", "0.003", "--log-every", 1, "--seed", 3, "--clip", "1"]
-# Sums are added in another order on another device: fp32 differs in its last bits, and 16-bit stores may round the other way.
+# Another device sums in another order: fp32 results differ in their last bits, and 16-bit results may round the other way.
 TOLERANCE = {"fp32": 2e-4, "bf16": 2e-2, "fp16": 4e-3}
 
 
@@ -46,7 +46,7 @@ class OnADevice(ProgramTest):
     def test_unet_bf16(self):
         self.agree(UNET, "bf16")
 
-    def test_a_device_repeats_itself_to_the_bit_and_resumes(self):
+    def test_a_run_on_the_device_repeats_bit_for_bit_and_resumes(self):
         whole, cut = self.folder / "whole", self.folder / "cut"
         self.train_on(GPT, "cuda", whole, "--precision", "fp16", "--dropout", "0.1")
         self.train_on(GPT, "cuda", cut, "--precision", "fp16", "--dropout", "0.1", steps=3)
@@ -79,7 +79,7 @@ class OnADevice(ProgramTest):
         self.assertEqual(ended.returncode, 50, ended.stderr)
         self.assertIn("no memory for", ended.stderr)
 
-    def test_a_lost_device_is_exit_51_and_the_commits_stand(self):
+    def test_a_lost_device_is_exit_51_and_commits_remain(self):
         folder = self.folder / "run"
         env = dict(EMULATED, BINADE_SIMT_FAIL="4000")
         ended = run(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--device", "cuda", *COMMON, "--steps", 60,
@@ -92,7 +92,7 @@ class OnADevice(ProgramTest):
 
 
 class WithoutADevice(ProgramTest):
-    def test_nothing_but_the_module_links_a_cuda_library(self):
+    def test_only_the_module_links_a_cuda_library(self):
         for program in (GPT, UNET, DOCTOR):
             needed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
             self.assertIn("libc.so", needed)
@@ -105,11 +105,11 @@ class WithoutADevice(ProgramTest):
         self.assertEqual(ended.returncode, 20, ended.stderr)
         return ended.stderr
 
-    def test_a_module_that_is_not_there(self):
+    def test_a_missing_module(self):
         self.assertIn("could not be opened", self.refused(self.folder / "no.so"))
 
     def test_a_module_of_another_version(self):
-        for name in ("one_op_less", "one_op_more"):  # its kernels would compute other ops
+        for name in ("one_op_less", "one_op_more"):  # modules with another list of ops
             with self.subTest(name):
                 self.assertIn("another version of Binade", self.refused(MODULES / f"lib{name}.so"))
 
@@ -120,7 +120,7 @@ class WithoutADevice(ProgramTest):
         path.chmod(mode)
         return path
 
-    def test_a_module_that_others_may_write(self):
+    def test_a_module_that_other_users_may_write(self):
         self.assertIn("every user may write", self.refused(self.copy_module(self.folder / "module.so", 0o666)))
         open_folder = self.folder / "open"
         module = self.copy_module(open_folder / "module.so")
@@ -140,7 +140,7 @@ class WithoutADevice(ProgramTest):
         lib.mkdir(parents=True)
         for library in LIBRARIES:
             shutil.copy(library, lib)
-        shutil.copy(MODULES / "libone_op_less.so", lib / "libcuda.so.1")  # any library will do: the driver is found by its name
+        shutil.copy(MODULES / "libone_op_less.so", lib / "libcuda.so.1")  # any library; a driver would be found by this name
         for place in ("a/b/cuda", "a/cuda", "cuda", "a/b", "a", "."):
             self.copy_module(root / place / "libbinade_cuda.so")
         env = {"LD_LIBRARY_PATH": str(lib), "BINADE_CUDA_MODULE": ""}

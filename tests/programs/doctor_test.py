@@ -1,4 +1,4 @@
-"""binade-doctor on files that were made for it: what it prints, what it refuses, and with which exit code."""
+"""Commands of binade-doctor: their output, what they refuse, and the exit codes."""
 import base64
 import fcntl
 import json
@@ -14,7 +14,7 @@ GOLDEN = pathlib.Path(os.environ.get("BINADE_GOLDEN_DIR", "tests/golden/data"))
 
 
 def fixture(folder, name):
-    """A file of tests/golden/data, kept there as text, as the binary file that another program wrote."""
+    """Decodes a file of tests/golden/data from base64 text to the binary file that another program wrote."""
     path = folder / (name + ".safetensors")
     path.write_bytes(base64.b64decode((GOLDEN / (name + ".safetensors.b64")).read_text()))
     return path
@@ -48,7 +48,7 @@ class Doctor(ProgramTest):
         for word in ("build", "hdf5", "kernels", "threads", "device"):
             self.assertIn(word, out)
 
-    def test_weights_come_back_to_the_bit(self):
+    def test_weights_are_exported_bit_for_bit(self):
         for name, names in (("gpt2_lm", "hf-gpt2"), ("gpt2_hub", "hf-gpt2"), ("unet_torch", "pytorch-unet")):
             checkpoint = self.imported(name, names)
             back = self.folder / (name + ".safetensors")
@@ -57,7 +57,7 @@ class Doctor(ProgramTest):
                       if not k.endswith(".attn.bias")}
             self.assertEqual(header(back), theirs)
 
-    def test_binade_names_need_no_map(self):
+    def test_names_of_binade_need_no_map(self):
         checkpoint = self.imported("unet_torch", "pytorch-unet")
         self.doctor("export", checkpoint, self.folder / "w.safetensors")
         self.doctor("import", self.folder / "w.safetensors", self.folder / "again.h5")
@@ -79,7 +79,7 @@ class Doctor(ProgramTest):
         self.assertIn("to the bit", self.doctor("diff", a, a).stdout)
         self.assertIn("model/tokens.weight", self.doctor("diff", a, b, expect=1).stdout)
 
-    def test_damage_is_found_at_any_place(self):
+    def test_damage_at_any_offset_is_detected(self):
         path = self.imported("gpt2_hub", "hf-gpt2")
         whole = path.read_bytes()
         self.assertIn("whole", self.doctor("verify", path).stdout)
@@ -104,9 +104,9 @@ class Doctor(ProgramTest):
         done = self.doctor("verify", self.folder / "run", expect=22)
         self.assertEqual((done.stdout.count("whole"), done.stdout.count("damaged")), (1, 1))
         self.assertIn("newest", self.doctor("inspect", self.folder / "run").stdout)
-        self.assertEqual(len(list(run_folder.iterdir())), 2)  # a look changes nothing
+        self.assertEqual(len(list(run_folder.iterdir())), 2)  # verify changes no file
 
-    def test_what_is_not_there_or_not_ours(self):
+    def test_missing_and_foreign_files_are_refused(self):
         self.refuse(22, "verify", self.folder / "missing.h5", words=["missing.h5"])
         self.refuse(22, "inspect", self.folder)
         self.refuse(22, "hash", self.text, words=["not a Binade checkpoint"])
@@ -115,7 +115,7 @@ class Doctor(ProgramTest):
         self.refuse(24, "import", fixture(self.shared, "gpt2_hub"), self.folder / "no" / "x.h5", words=["No such file"])
         self.assertFalse((self.folder / "x.h5").exists())
 
-    def test_what_is_no_regular_file_is_written_to_and_stays_what_it_is(self):
+    def test_a_fifo_is_written_to_and_not_replaced(self):
         checkpoint = self.imported("gpt2_hub", "hf-gpt2")
         self.doctor("export", checkpoint, self.folder / "w.safetensors")
         run_folder = self.folder / "run"
@@ -125,7 +125,7 @@ class Doctor(ProgramTest):
         os.mkfifo(fifo)
         end = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
         self.addCleanup(os.close, end)
-        fcntl.fcntl(end, getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)  # holds a whole file, so that the writer does not wait for a reader
+        fcntl.fcntl(end, getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)  # the pipe can hold the whole file, so that the writer does not block
         for begins, args in ((self.folder / "w.safetensors", ["export", checkpoint, fifo]),
                              (checkpoint, ["import", fixture(self.shared, "gpt2_hub"), fifo, "--names", "hf-gpt2"]),
                              (b"<!DOCTYPE html>", ["report", run_folder, "--output", fifo])):
@@ -137,7 +137,7 @@ class Doctor(ProgramTest):
         os.mkfifo(self.folder / "alone")
         self.refuse(24, "export", checkpoint, self.folder / "alone", words=["start the reader first"])
 
-    def test_more_tensors_than_a_checkpoint_holds_are_not_imported(self):
+    def test_too_many_tensors_for_a_checkpoint_are_not_imported(self):
         names = [f"t{i}" for i in range(70000)]
         head = json.dumps({n: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, n in enumerate(names)}).encode()
         many = self.folder / "many.safetensors"
@@ -145,12 +145,12 @@ class Doctor(ProgramTest):
         self.refuse(20, "import", many, self.folder / "x.h5", words=["at most 65536, got 70005"])
         self.assertFalse((self.folder / "x.h5").exists())
 
-    def test_a_checkpoint_under_a_false_name(self):
+    def test_a_checkpoint_named_with_another_step(self):
         path = self.folder / "ckpt-000000000100.h5"
         path.write_bytes(self.imported("gpt2_hub", "hf-gpt2").read_bytes())
-        self.assertIn("whole", self.doctor("verify", path).stdout)  # a file of weights alone has no step
+        self.assertIn("whole", self.doctor("verify", path).stdout)  # a file of weights only has no step
 
-    def test_misspelt_words_are_put_right(self):
+    def test_errors_suggest_the_nearest_word(self):
         self.refuse(20, "verfy", "x", words=["verfy", "verify"])
         self.refuse(20, "inspect", "x", "--al", words=["--al", "--all"])
         self.refuse(20, "export", "a", "b", "--names", "keras", words=["--names", "hf-gpt2"])

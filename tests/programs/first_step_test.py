@@ -1,10 +1,10 @@
-"""Where a training starts: the first loss of a U-Net is the entropy of its masks, and `init` writes the weights that `train` starts from."""
+"""The start of a training: the first loss of a U-Net is the entropy of its masks, and `init` writes the initial weights of `train`."""
 import math
 import unittest
 
 from programs import GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, metrics, png, run
 
-STRIPE = 16  # every window of this side holds each class as often as the whole image does
+STRIPE = 16  # every crop of this side has each class as often as the whole image
 
 
 class FirstStep(ProgramTest):
@@ -19,7 +19,7 @@ class FirstStep(ProgramTest):
             png(folder / "masks" / f"{i}.png", 32, 32, value)
         return folder
 
-    def test_the_first_loss_is_the_entropy_of_the_masks_whatever_the_seed(self):
+    def test_the_first_loss_is_the_entropy_of_the_masks_for_every_seed(self):
         for classes, loss in ((1, "bce"), (4, "ce")):
             folder = self.stripes(classes)
             rare = max(1, classes - 1)
@@ -36,7 +36,7 @@ class FirstStep(ProgramTest):
                     # He-normal with biases 0 it was off by 0.3 to 1.1.
                     self.assertAlmostEqual(first, entropy, delta=0.25)
 
-    def test_init_writes_the_weights_that_a_training_starts_from(self):
+    def test_init_writes_the_initial_weights_of_a_training(self):
         for program, tiny, data in ((UNET, UNET_TINY, self.images), (GPT, GPT_TINY, self.text)):
             with self.subTest(program=program.name):
                 weights = self.folder / f"{program.name}.safetensors"
@@ -49,7 +49,7 @@ class FirstStep(ProgramTest):
                 self.train(program, loaded, "--seed", 5, "--steps", 3, "--init-from", weights)
                 self.assertEqual(metrics(drawn), metrics(loaded))
 
-    def test_init_makes_no_run(self):
+    def test_init_creates_no_run(self):
         for flags in (["--run", self.folder / "run"], ["--run", self.folder / "run", "--supervise"]):
             done = run(UNET, "init", self.folder / "w.safetensors", "--data", self.images, *UNET_TINY, *flags)
             self.assertEqual(done.returncode, 20, done.stderr)

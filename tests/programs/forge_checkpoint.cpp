@@ -1,6 +1,6 @@
 // forge_checkpoint FROM TO [ENTRY KIND VALUE]...: writes a copy of a checkpoint with changed entries and valid
-// checksums, as an attacker would. KIND is text, integer, integers (with commas between), number, none (which takes the
-// entry away; VALUE is not read) or show (which prints it, a text; then nothing is written).
+// checksums, as an attacker would. KIND is text, integer, integers (separated by commas), number, none (removes the
+// entry and ignores VALUE) or show (prints an entry of text and writes no file).
 #include <cstdio>
 #include <fstream>
 #include <sstream>

@@ -1,4 +1,4 @@
-"""Checkpoints and capsules with valid checksums and contents from an attacker: they are refused with a message, and nothing in them is run."""
+"""Checkpoints and capsules from an attacker, with valid checksums: they are refused with a message, and no program that they name is run."""
 import json
 import os
 import shutil
@@ -9,7 +9,7 @@ import unittest
 from programs import BUILD, DOCTOR, GPT, GPT_TINY, UNET, ProgramTest, checkpoints, run
 
 FORGE = BUILD / "tests/programs/forge_checkpoint"
-PATIENCE = 60  # seconds, for commands that take about one
+PATIENCE = 60  # time limit in seconds for commands that take about one
 
 
 def forge(source, target, *entries):
@@ -19,7 +19,7 @@ def forge(source, target, *entries):
 
 
 class ForgedCapsules(ProgramTest):
-    """A capsule names the program that wrote it. `binade-doctor replay` runs programs of Binade's and no others."""
+    """A capsule names the program that wrote it. `binade-doctor replay` runs only programs of Binade."""
 
     @classmethod
     def setUpClass(cls):
@@ -52,7 +52,7 @@ class ForgedCapsules(ProgramTest):
         for word in words:
             self.assertIn(word, done.stderr)
 
-    def test_a_program_that_binade_does_not_know_is_not_run(self):
+    def test_an_unknown_program_is_not_run(self):
         self.plant(self.bin / "planted")
         for name in ("planted", "./planted", str(self.bin / "planted"), "../bin/planted", "", "/bin/sh"):
             with self.subTest(name=name):
@@ -61,13 +61,13 @@ class ForgedCapsules(ProgramTest):
     def test_the_doctor_does_not_run_itself(self):
         self.refused("binade-doctor", "binade-doctor")
 
-    def test_neither_the_working_folder_nor_the_path_is_asked(self):
+    def test_neither_the_working_folder_nor_the_path_is_searched(self):
         elsewhere = self.folder / "elsewhere"
         elsewhere.mkdir()
         self.plant(elsewhere / "binade-gpt")
         self.refused("binade-gpt", "no binade-gpt beside", cwd=elsewhere, env={"PATH": f"{elsewhere}:{os.environ['PATH']}"})
 
-    def test_a_program_that_others_may_write_is_not_run(self):
+    def test_a_program_that_other_users_may_write_is_not_run(self):
         self.plant(self.bin / "binade-gpt", mode=0o777)
         self.refused("binade-gpt", "every user may write")
 
@@ -77,7 +77,7 @@ class ForgedCapsules(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.witness.read_text().split()[0], "replay")
 
-    def test_counts_and_places_of_what_the_capsule_does_not_hold(self):
+    def test_counts_and_positions_beyond_the_capsule(self):
         integers = (("capsule/micro_batches", 0), ("capsule/micro_batches", -1), ("capsule/micro_batches", 2**40),
                     ("capsule/attempt", -2**63), ("batch/0/begin", -1), ("batch/0/epoch", -2**63))
         lists = (("capsule/parts", "5"), ("capsule/parts", "-1"), ("capsule/parts", ""), ("capsule/rows_left_out", "-1"),
@@ -89,7 +89,7 @@ class ForgedCapsules(ProgramTest):
                 done = run(GPT, "replay", capsule, timeout=PATIENCE)
                 self.assertEqual(done.returncode, 21, done.stderr)
 
-    def test_the_one_in_the_build_folder_is_run(self):
+    def test_the_program_in_the_build_folder_is_run(self):
         done = run(DOCTOR, "replay", self.capsule)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(json.loads(done.stdout.splitlines()[-1])["same_bits"])
@@ -123,7 +123,7 @@ class ForgedModels(ProgramTest):
             for word in words:
                 self.assertIn(word, done.stderr.strip().splitlines()[-1])
 
-    def test_whole_checkpoints_are_taken(self):
+    def test_valid_checkpoints_are_accepted(self):
         for program in (GPT, UNET):
             for command in self.users_of(program):
                 done = run(program, *command, "--checkpoint", forge(self.good[program], self.folder / "same.h5"), "--threads", 1)
@@ -148,7 +148,7 @@ class ForgedModels(ProgramTest):
                     text = json.dumps({**self.architecture[program], **change})
                     self.refused(program, ["progress/architecture", "text", text], "checkpoint: ")
 
-    def test_a_model_that_is_another_or_no_text(self):
+    def test_another_model_or_a_model_that_is_no_text(self):
         for program in (GPT, UNET):
             for model in ("resnet", 5, None, ["gpt"], {}):
                 with self.subTest(program=program.name, model=model):
@@ -158,7 +158,7 @@ class ForgedModels(ProgramTest):
                 with self.subTest(program=program.name, text=text[:40]):
                     self.refused(program, ["progress/architecture", "text", text], "checkpoint: ")
 
-    def test_a_loss_or_a_precision_that_there_is_not(self):
+    def test_an_unknown_loss_or_precision(self):
         forged = forge(self.good[UNET], self.folder / "forged.h5", "progress/loss", "text", "mse")
         done = run(UNET, "eval", "--data", self.images, "--checkpoint", forged)
         self.assertEqual(done.returncode, 21, done.stderr)
@@ -166,10 +166,10 @@ class ForgedModels(ProgramTest):
         for program in (GPT, UNET):
             self.refused(program, ["amp/policy", "text", "fp12"], "fp12")
 
-    def test_a_vocabulary_that_is_not_the_tokenizers(self):
+    def test_a_vocabulary_that_differs_from_the_tokenizer(self):
         self.refused(GPT, ["progress/tokenizer/kind", "text", "byte"], "'vocabulary' of 256")
 
-    def test_counts_below_zero_and_beyond_all_steps(self):
+    def test_negative_and_too_large_counts(self):
         for program in (GPT, UNET):
             folder = self.shared / program.name
             counts = ["optim/ema/updates", "optim/updates", "rng/step", "progress/skipped_total", "progress/metrics_bytes",

@@ -90,7 +90,7 @@ class Races(unittest.TestCase):
             check = check or (lambda c, found: contenders.loss_fault(c, found, 3.0, 0.03, 0.02))
             return {row["name"]: row for row in contenders.race(plans, 5, 3, contenders.Deadline(120), check, limits={"ready": 3.0, "first": 3.0})}
 
-    def test_ratios_and_what_goes_wrong(self):
+    def test_ratios_and_failures(self):
         rows = self.race(("binade bf16", "binade", 2, 3.01, "-"), ("slow", "torch", 5, 3.02, "-"), ("hangs", "torch", 5, 3, "hangs"),
                          ("dies", "torch", 5, 3, "dies"), ("far", "torch", 5, 3.5, "-"), ("stuck", "torch", 5, 3, "stuck"),
                          ("late", "torch", 5, 3, "late death"))
@@ -104,7 +104,7 @@ class Races(unittest.TestCase):
             self.assertNotIn("median_ms", rows[name])
         self.assertNotIn("command", rows["slow"])
 
-    def test_who_finds_no_memory_is_told_so_after_a_race_of_its_own(self):
+    def test_a_contender_without_memory_races_again_alone(self):
         rows = self.race(("binade bf16", "binade", 2, 3, "-"), ("ours", "binade", 3, 3, "-"), ("big", "torch", 5, 3, "memory"))
         self.assertIn("out of memory", rows["big"]["error"])
         self.assertEqual(rows["ours"]["speedup"], 1.5)
@@ -184,7 +184,7 @@ class Parsing(unittest.TestCase):
         self.assertGreater(len(out.getvalue().splitlines()), 100)
         self.assertNotIn("a trap is compiled into", out.getvalue())
 
-    def test_a_trap_is_seen(self):
+    def test_a_trap_is_detected(self):
         trap, exit_ = bytes.fromhex("5c79000004000000000030000020fe000"[:32]), bytes.fromhex("4d790000000000000000800300ea0f00")
         self.assertEqual([resources.traps(code) for code in (exit_, trap + exit_, b"")], [0, 1, 0])
 
@@ -244,11 +244,11 @@ class Arithmetic(unittest.TestCase):
         text = goals.text_of(list(rows.values()))
         self.assertEqual(len(text.splitlines()), len(rows) + 2)
 
-    def test_an_empty_run_has_a_table_all_the_same(self):
+    def test_an_empty_run_has_a_table(self):
         document = {**self.document(), "steps": [], "ops": [], "peer_ops": [], "overhead": [], "kernels": {}, "checkpoint": {}}
         self.assertEqual({row["verdict"] for row in goals.judge(document)}, {"not measured"})
 
-    def test_printing_takes_what_failed(self):
+    def test_failed_parts_are_printed(self):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             d = self.document()
             bench.print_ops([{"part": "op", "what": "layer_norm forward", "error": "no memory"}], [])

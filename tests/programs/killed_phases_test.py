@@ -1,7 +1,7 @@
 """Runs with several models and optimizers are killed at random instants (SIGKILL) and started again, until they end.
 
-They must end with the bits of a run that nobody disturbed. BINADE_KILLS (default 6) says how often each program is killed,
-BINADE_CHAOS_SEED when.
+They must end with the bits of an undisturbed run. BINADE_KILLS (default 6) sets how often each program is killed,
+BINADE_CHAOS_SEED the instants.
 """
 import os
 import random
@@ -14,7 +14,7 @@ from programs import ProgramTest, built, run
 
 KILLS = int(os.environ.get("BINADE_KILLS", "6"))
 SEED = int(os.environ.get("BINADE_CHAOS_SEED", "1"))
-PROGRAMS = {"08_gan": 600, "09_actor_critic": 300, "10_teacher": 600}  # and how many steps
+PROGRAMS = {"08_gan": 600, "09_actor_critic": 300, "10_teacher": 600}  # program: steps
 
 
 def state_of(output):
@@ -32,11 +32,11 @@ class KilledPhases(ProgramTest):
         for _ in range(20 * KILLS):
             if killed == KILLS:
                 break
-            life = subprocess.Popen([program, self.folder / "killed", str(steps)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen([program, self.folder / "killed", str(steps)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(source.uniform(0.05, 0.6) * seconds)
-            killed += life.poll() is None
-            life.send_signal(signal.SIGKILL)
-            if life.wait() == 0:  # it ended first, so it begins again
+            killed += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+            if process.wait() == 0:  # it ended before the kill, so it starts again
                 run("rm", "-rf", self.folder / "killed")
         last = run(program, self.folder / "killed", steps)
         self.assertEqual(last.returncode, 0, last.stderr)

@@ -1,4 +1,4 @@
-// The example models against other programs' weights, and the promises that need a whole model.
+// The example models with weights of other programs, and tests that need a whole model.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -31,11 +31,11 @@ void load(nn::Module& model, const io::TensorMap& tensors) {
   StateDict state;
   for (const auto& [name, tensor] : tensors) state.put(name, tensor);
   for (const auto& [name, buffer] : nn::named_buffers(model))
-    if (!state.contains(name)) state.put(name, buffer->value());  // PyTorch's count of batches is left out by the map
+    if (!state.contains(name)) state.put(name, buffer->value());  // the name map drops PyTorch's num_batches_tracked
   nn::load_state_dict(model, state);
 }
 
-/// The tensors of a safetensors file that is kept as base64.
+/// The tensors of a safetensors file stored as base64 text.
 io::TensorMap fixture(const std::string& name) {
   std::ifstream in(golden::folder() + "/" + name + ".safetensors.b64");
   std::vector<std::byte> bytes;
@@ -57,7 +57,7 @@ const golden::Case& case_of(const std::vector<golden::Case>& cases, const std::s
   throw std::runtime_error("no golden case " + name);
 }
 
-// ---- sampling -----------------------------------------------------------------------------------
+// ---- sampling
 
 TEST(Sampling, CacheOnAndOffGiveTheSameTokensAlsoBeyondTheContext) {
   Runtime runtime({.seed = 3});
@@ -83,7 +83,7 @@ TEST(Sampling, DrawsFollowTheDistribution) {
   EXPECT_THROW(draw_token({NAN, NAN}, 1, 0, 0.5), NumericError);
 }
 
-// ---- weights from elsewhere ---------------------------------------------------------------------
+// ---- weights of other programs
 
 class ForeignGpt : public ::testing::TestWithParam<const char*> {};
 
@@ -103,7 +103,7 @@ TEST_P(ForeignGpt, GivesTheLogitsOfTransformers) {
   load(model, tensors);
   model.eval();
   const Variable logits = model(c.array("in.tokens").tensor(DType::i32));
-  // transformers computed in double from the same f32 weights; 1e-4 is what the import promises.
+  // The expected logits are by transformers in double from the same f32 weights; the import promises 1e-4.
   EXPECT_EQ(golden::difference(logits.value(), c.array("out.logits"), {.rtol = 1e-4, .share = 1e-5}), "");
 }
 INSTANTIATE_TEST_SUITE_P(Fixtures, ForeignGpt, ::testing::Values("gpt2_lm", "gpt2_hub"));
@@ -119,9 +119,9 @@ TEST(ForeignUNet, GivesTheOutputOfPyTorch) {
   EXPECT_EQ(golden::difference(y.value(), c.array("out.y"), {.rtol = 1e-4, .share = 1e-5}), "");
 }
 
-// ---- recompute ----------------------------------------------------------------------------------
+// ---- recompute
 
-/// The state after three steps in fp16 with dropout.
+/// State hash after three steps in fp16 with dropout.
 std::string trained_hash(bool recompute) {
   Runtime runtime({.seed = 2});
   GptOptions options = small_gpt();
@@ -137,7 +137,7 @@ std::string trained_hash(bool recompute) {
 
 TEST(Recompute, OnAndOffGiveTheSameBits) { EXPECT_EQ(trained_hash(true), trained_hash(false)); }
 
-/// The same of a U-Net, and the most memory that a step took.
+/// State hash and peak memory of a few steps of a U-Net.
 std::pair<std::string, std::size_t> trained_unet(bool recompute) {
   Runtime runtime({.seed = 2});
   UNet model({.base = 4, .depth = 2, .recompute = recompute});
@@ -157,7 +157,7 @@ TEST(Recompute, AUNetHasTheSameBitsForLessMemory) {
   EXPECT_LT(peak, kept_peak);
 }
 
-// ---- where a U-Net starts -----------------------------------------------------------------------
+// ---- initial logits of a U-Net
 
 /// Masks of 32 x 32 pixels with the given number of pixels of each class.
 io::ImageSet masks_of(const std::vector<std::int64_t>& pixels) {
@@ -177,7 +177,7 @@ Tensor random_images(std::uint64_t seed) {
   return Tensor::from(values, {2, 32, 32, 1});
 }
 
-TEST(UNetStart, ThePriorIsTheLogOddsOfTheForegroundOrTheLogarithmOfEachShare) {
+TEST(UNetStart, ThePriorIsTheLogOddsOfTheForegroundOrTheLogShareOfEachClass) {
   const std::vector<double> one = prior_logits(masks_of({954, 70}), 1);
   ASSERT_EQ(one.size(), 1u);
   EXPECT_DOUBLE_EQ(one[0], std::log(71.0 / 955.0));
@@ -188,9 +188,9 @@ TEST(UNetStart, ThePriorIsTheLogOddsOfTheForegroundOrTheLogarithmOfEachShare) {
   EXPECT_THROW(prior_logits(masks_of({900, 74, 50}), 1), DataError);
 }
 
-// Over seeds the average first logit of a head that is He-normal, with biases 0, has a standard deviation of 1.4 about
-// 0.
-TEST(UNetStart, TheFirstLogitsLieAtThePriorWhateverTheSeed) {
+// With a He-normal head and biases of 0, the mean first logit would vary between seeds with a standard deviation
+// of 1.4.
+TEST(UNetStart, TheFirstLogitsAreAtThePriorForEverySeed) {
   for (const std::int64_t classes : {1, 3}) {
     const io::ImageSet masks = classes == 1 ? masks_of({900, 124}) : masks_of({900, 74, 50});
     const std::vector<double> prior = prior_logits(masks, classes);
@@ -207,13 +207,13 @@ TEST(UNetStart, TheFirstLogitsLieAtThePriorWhateverTheSeed) {
   }
 }
 
-TEST(UNetStart, OneLogitAClassIsWanted) {
+TEST(UNetStart, APriorOfAnotherLengthIsRefused) {
   Runtime runtime({.seed = 1});
   UNet model({.classes = 3, .base = 4, .depth = 1});
   EXPECT_THROW(model.start_at(std::vector<double>{-2}), ShapeError);
 }
 
-// ---- images of any size -------------------------------------------------------------------------
+// ---- images of any size
 
 TEST(UNetPrediction, AnyImageSizeWorks) {
   Runtime runtime({.seed = 1});
@@ -226,14 +226,14 @@ TEST(UNetPrediction, AnyImageSizeWorks) {
   }
 }
 
-TEST(Overlap, DiceAndIouByHand) {
+TEST(Overlap, DiceAndIouOfSmallMasks) {
   const auto mask = [](std::vector<std::uint8_t> v) { return Tensor::from(v, {static_cast<std::int64_t>(v.size())}); };
   Overlap overlap;
   EXPECT_EQ(overlap.dice(), 1.0);
   overlap.add(mask({1, 1, 0, 0}), mask({1, 0, 1, 0}));
   EXPECT_DOUBLE_EQ(overlap.dice(), 0.5);
   EXPECT_DOUBLE_EQ(overlap.iou(), 1.0 / 3);
-  overlap.add(mask({1}), mask({1}));  // pooled, not averaged
+  overlap.add(mask({1}), mask({1}));  // pixel counts are summed over images; the Dice scores are not averaged
   EXPECT_DOUBLE_EQ(overlap.dice(), 4.0 / 6);
 }
 

@@ -11,7 +11,7 @@ from programs import DOCTOR, GPT, GPT_TINY, UNET, ProgramTest, checkpoints, run
 
 
 def shell(line, cwd=None):
-    """The finished bash line, with the exit codes of each program of a pipeline in `codes`."""
+    """Runs a bash command line. `codes` of the result are the exit codes of the programs of its pipeline."""
     done = subprocess.run(["bash", "-c", f"{line}; echo CODES ${{PIPESTATUS[@]}} >&2"], capture_output=True, text=True, timeout=240, cwd=cwd,
                           errors="replace")
     words, _, codes = done.stderr.rpartition("CODES ")
@@ -54,28 +54,28 @@ class Output(ProgramTest):
                 self.assertEqual(done.codes, [24], done.stderr)
                 self.assertIn("standard output: cannot be written: No space left on device", done.stderr.splitlines()[-1])
 
-    def test_a_result_that_nobody_reads_ends_the_program_with_words(self):
+    def test_a_result_without_a_reader_is_an_error_with_a_message(self):
         done = shell(f"{line(GPT, 'sample', '--run', self.gpt, '--tokens', 100000)} | head -c 1")
         self.assertEqual(done.codes, [24, 0], done.stderr)
         self.assertIn("standard output: cannot be written: Broken pipe", done.stderr)
 
-    def test_a_difference_that_cannot_be_written_is_an_error_too(self):
+    def test_a_diff_that_cannot_be_written_is_an_error(self):
         other = checkpoints(self.gpt)[0]
         done = shell(f"{line(DOCTOR, 'diff', self.newest, other)} > /dev/full")
         self.assertEqual(done.codes, [24], done.stderr)
 
-    def test_a_run_whose_words_nobody_reads_is_done_all_the_same(self):
+    def test_a_run_without_a_reader_of_its_log_finishes(self):
         done = shell(f"{self.train(self.folder / 'r', '--steps', 30, '--log-every', 1)} 2>&1 | head -1")
         self.assertEqual(done.codes, [0, 0], done.stderr)
         self.assertEqual(checkpoints(self.folder / "r")[-1].name, "ckpt-000000000030.h5")
         done = shell(f"{self.train(self.folder / 'full', '--steps', 3)} > /dev/full 2>&1")
         self.assertEqual(done.codes, [0], done.stderr)
 
-    def test_a_supervised_run_whose_words_nobody_reads_is_done_all_the_same(self):
+    def test_a_supervised_run_without_a_reader_of_its_log_finishes(self):
         done = shell(f"{self.train(self.folder / 'r', '--steps', 30, '--log-every', 1, '--supervise')} 2>&1 | head -1")
         self.assertEqual(done.codes, [0, 0], done.stderr)
 
-    def test_a_limit_on_the_size_of_files_is_an_error_of_the_write(self):
+    def test_a_file_size_limit_is_an_error(self):
         done = shell(f"ulimit -f 1; {line(DOCTOR, 'report', self.gpt)}")
         self.assertEqual(done.codes, [24], done.stderr)
         self.assertIn("File too large", done.stderr)

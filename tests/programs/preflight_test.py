@@ -1,4 +1,4 @@
-"""The pre-flight of the example programs: silent on what is shipped, one finding per planted setting, exit 0."""
+"""The pre-flight of the example programs: no finding with default settings, a finding for each bad setting, exit code 0."""
 import json
 import unittest
 
@@ -15,20 +15,20 @@ class Preflight(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
-    def test_the_programs_as_shipped_give_no_finding_in_any_precision(self):
+    def test_the_default_settings_have_no_finding_in_any_precision(self):
         variants = [(GPT, ("--attention", "fused")), (GPT, ("--attention", "composed")), (GPT, ("--recompute", "--dropout", "0.1"))]
         variants += [(UNET, ("--loss", loss)) for loss in ("bce", "dice", "bce+dice")] + [(UNET, ("--classes", "2", "--loss", "ce"))]
         for program, flags in variants:
             for precision in PRECISIONS:
                 for tiny in (True, False) if precision == "fp16" else (True,):
                     with self.subTest(program=program.name, flags=flags, precision=precision, tiny=tiny):
-                        embedded = not tiny or "ce" in flags  # masks of the blobs are 0 and 255, no class ids
+                        embedded = not tiny or "ce" in flags  # the test images have masks of 0 and 255, which are no class ids
                         report, terminal = self.preflight(program, "--precision", precision, *flags, tiny=tiny, embedded=embedded)
                         self.assertEqual(report["findings"], 0, report)
                         self.assertEqual(report["list"], [])
                         self.assertIn("nothing found", terminal)
 
-    def test_settings_that_vanish_are_found(self):
+    def test_bad_settings_are_found(self):
         planted = {
             "optimizer-eps": ["--eps", "0"],
             "beta-rounds-to-one": ["--beta2", "0.999999999"],
@@ -44,7 +44,7 @@ class Preflight(ProgramTest):
                     self.assertEqual(report["findings"], len(report["list"]))
                     self.assertIn(f"preflight: {rule}: ", terminal)
 
-    def test_train_tells_and_goes_on_and_a_resumed_run_is_not_told_again(self):
+    def test_train_prints_findings_and_continues_and_a_resumed_run_does_not_repeat_them(self):
         folder = self.folder / "run"
         done = self.train(GPT, folder, "--steps", 3, "--beta2", "0.999999999")
         self.assertIn("preflight: beta-rounds-to-one: ", done.stderr)
@@ -53,7 +53,7 @@ class Preflight(ProgramTest):
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertNotIn("preflight: ", resumed.stderr)
 
-    def test_the_batch_that_is_measured_is_that_of_step_1_and_comes_again(self):
+    def test_the_measured_batch_is_that_of_step_1(self):
         for program in (GPT, UNET):
             with self.subTest(program=program.name):
                 report, _ = self.preflight(program, "--precision", "fp32")

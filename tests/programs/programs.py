@@ -1,6 +1,6 @@
-"""What the end-to-end tests share: where the programs are, how to run them, tiny data to run them on.
+"""Shared by the end-to-end tests: paths of the programs, functions to run them, and tiny data.
 
-The build folder comes from the environment variable BINADE_BUILD (set by Meson) or is ./build.
+The build folder is that of the environment variable BINADE_BUILD (set by Meson), or ./build.
 """
 import json
 import os
@@ -19,7 +19,7 @@ BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", "build")).resolve()
 
 
 def built(path):
-    """A program of the build folder, or of a bundle, which has them in one folder."""
+    """Path of a program in the build folder, or in a bundle, which has all programs in one folder."""
     in_bundle = BUILD / "bin" / pathlib.PurePath(path).name
     return in_bundle if in_bundle.exists() else BUILD / path
 
@@ -34,7 +34,7 @@ UNET_TINY = ["--base", "4", "--depth", "2", "--size", "16", "--batch", "2"]
 
 
 def run(program, *args, timeout=240, env=None, cwd=None):
-    """The finished process, with text streams."""
+    """Runs a program to its end. Returns the finished process, with its output as text."""
     full = dict(os.environ, NO_COLOR="1", **(env or {}))
     return subprocess.run([str(program), *map(str, args)], capture_output=True, text=True, errors="replace", timeout=timeout, env=full,
                           cwd=cwd)
@@ -45,7 +45,7 @@ def start(program, *args):
 
 
 def metrics(folder):
-    """The lines of metrics.jsonl as objects; a torn last line (the process was killed) is left out."""
+    """The lines of metrics.jsonl as objects, without an incomplete last line (if the process was killed)."""
     lines = (pathlib.Path(folder) / "metrics.jsonl").read_text().splitlines()
     parsed = []
     for line in lines:
@@ -78,7 +78,7 @@ def png(path, width, height, pixel, depth=8, color=0):
 
 
 def blobs(folder, count=6, size=24, seed=1):
-    """Bright discs on a dark ground with their masks."""
+    """Writes images of bright discs on a dark background, and their masks."""
     source = random.Random(seed)
     for kind in ("images", "masks"):
         (folder / kind).mkdir(parents=True)
@@ -92,7 +92,7 @@ def blobs(folder, count=6, size=24, seed=1):
 
 
 class ProgramTest(unittest.TestCase):
-    """A scratch folder with tiny text and images in it, removed afterwards."""
+    """Has a temporary folder with a tiny text and images, which is removed afterwards."""
 
     @classmethod
     def setUpClass(cls):
@@ -116,7 +116,7 @@ class ProgramTest(unittest.TestCase):
 
 
 def kill_after_step(process, folder, step, sig=signal.SIGKILL, timeout=120):
-    """Sends `sig` once metrics.jsonl shows that `step` was committed and a checkpoint is there; returns the exit status."""
+    """Sends `sig` once metrics.jsonl has `step` as committed and there is a checkpoint. Returns the exit status."""
     path = pathlib.Path(folder) / "metrics.jsonl"
     wants_checkpoint = sig == signal.SIGKILL
     end = time.monotonic() + timeout

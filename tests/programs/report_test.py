@@ -1,4 +1,4 @@
-"""binade-doctor report on runs that went well, badly and to pieces: one page that parses, stands alone and says what happened."""
+"""binade-doctor report on healthy, failed and damaged runs: a self-contained, valid HTML page that names the events."""
 import fcntl
 import html.parser
 import json
@@ -13,7 +13,7 @@ LIMIT = 2 << 20
 
 
 class Page(html.parser.HTMLParser):
-    """Tags that are not closed as they were opened, addresses, ids, and the text by itself."""
+    """Parses a page: badly nested tags, addresses, ids, and the text."""
 
     def __init__(self, source):
         super().__init__(convert_charrefs=True)
@@ -55,7 +55,7 @@ class Report(ProgramTest):
                    "--init-scale", 2.0**40, "--inject", "nan-input@step=10,sample=1", "--inject", "nan-input@step=25,sample=6")
 
     def page(self, folder):
-        """Makes the report and checks what holds of every one."""
+        """Makes the report and checks what must hold for every report."""
         done = run(DOCTOR, "report", folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         path = folder / "report.html"
@@ -79,7 +79,7 @@ class Report(ProgramTest):
         shutil.copytree(self.gpt, folder)
         return folder
 
-    def test_a_run_with_two_drills_is_told(self):
+    def test_a_run_with_two_drills_is_described(self):
         page = self.page(self.gpt)
         for words in ("finished", "40", "step 10", "step 25", "bad-input", "proven", "drill", "quarantine-sample",
                       "blocks.0.attention", "backward", "scaled gradients overflowed", "ckpt-000000000040.h5", "binade-gpt", "fp16",
@@ -88,7 +88,7 @@ class Report(ProgramTest):
         self.assertEqual(page.ids, ["incident-1", "incident-2"])
         self.assertIn((self.gpt / "samples/000000000040.txt").read_text().split()[0], page.text)
 
-    def test_signs_are_worth_a_look_and_the_latest_of_many_are_named(self):
+    def test_the_latest_of_many_warnings_are_shown(self):
         folder = self.copy()
         with (folder / "events.jsonl").open("a") as file:
             for step in range(1, 7):
@@ -99,7 +99,7 @@ class Report(ProgramTest):
             self.assertIn(f"Warning: step {step}: stagnation: nothing moves.", worth_a_look)
         self.assertNotIn("step 2:", worth_a_look)
 
-    def test_a_run_that_stopped_says_why_and_pictures_are_in_the_page(self):
+    def test_the_reason_of_a_stop_and_images_are_in_the_page(self):
         folder = self.folder / "unet"
         self.train(UNET, folder, "--steps", 8, "--eval-every", 4, "--precision", "fp16", "--inject",
                    "scale-weight@step=6,path=decoder.0.conv1,factor=1e5,view=1", "--on-nan", "stop", expect=30)
@@ -108,7 +108,7 @@ class Report(ProgramTest):
             self.assertIn(words, page.text)
         self.assertEqual(sum(address.startswith("data:") for address in page.addresses), 1)
 
-    def test_a_dice_is_higher_for_better_and_a_loss_lower(self):
+    def test_the_best_dice_is_the_highest_and_the_best_loss_the_lowest(self):
         for program, number, direction in ((UNET, "val_dice", "higher is better"), (GPT, "val_loss", "lower is better")):
             with self.subTest(program=program.name):
                 folder = self.folder / number
@@ -118,7 +118,7 @@ class Report(ProgramTest):
                 self.assertTrue(row.endswith(f"  score {float(f'{value:.6g}'):g} ({direction}), the best"), row)
                 self.assertIn(f"score ({direction})", self.page(folder).text)
 
-    def test_what_is_no_run_is_one_line_and_exit_20(self):
+    def test_a_folder_that_is_no_run_is_one_line_and_exit_20(self):
         for folder, words in ((self.folder / "missing", "nothing there"), (self.text, "a file"), (self.folder, "holds no run")):
             done = run(DOCTOR, "report", folder)
             self.assertEqual(done.returncode, 20, done.stderr)
@@ -126,7 +126,7 @@ class Report(ProgramTest):
             self.assertIn(str(folder), done.stderr.splitlines()[-1])
         self.assertEqual(list(self.folder.iterdir()), [])
 
-    def test_the_page_goes_where_it_is_wanted(self):
+    def test_the_page_is_written_to_the_given_path(self):
         output = self.folder / "page.html"
         before = sorted(path.name for path in self.gpt.iterdir())
         self.assertEqual(run(DOCTOR, "report", self.gpt, "--output", output).stdout.strip(), str(output))
@@ -134,7 +134,7 @@ class Report(ProgramTest):
         self.assertEqual(sorted(path.name for path in self.gpt.iterdir()), before)
         self.assertEqual(run(DOCTOR, "report", self.gpt, "--output", self.folder / "no" / "page.html").returncode, 24)
 
-    def test_any_file_may_be_missing_torn_or_something_else(self):
+    def test_any_file_may_be_missing_truncated_or_something_else(self):
         files = sorted(path.relative_to(self.gpt) for path in self.gpt.rglob("*") if path.is_file() and path.suffix in (".jsonl", ".json", ".txt", ""))
         self.assertGreater(len(files), 9)
         for name in files:
@@ -155,7 +155,7 @@ class Report(ProgramTest):
                     self.page(folder)
                     shutil.rmtree(folder)
 
-    def test_a_run_that_only_began_has_a_page(self):
+    def test_a_run_that_has_just_started_has_a_page(self):
         folder = self.folder / "run"
         folder.mkdir()
         (folder / "config.json").write_text('{"program":"binade-gpt","steps":100}')
@@ -163,14 +163,14 @@ class Report(ProgramTest):
         for words in ("No step was committed.", "Nothing was recorded.", "of 100"):
             self.assertIn(words, page.text)
 
-    def test_a_run_that_is_going_on_has_a_page(self):
+    def test_a_running_run_has_a_page(self):
         folder = self.copy()
         with (folder / ".lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.assertIn("running", self.page(folder).text)
         self.assertNotIn("running", self.page(folder).text)
 
-    def test_large_pictures_are_shown_and_a_score_has_its_direction(self):
+    def test_large_images_are_shown_and_scores_have_a_direction(self):
         folder = self.folder / "run"
         images = blobs(self.folder / "large", count=3, size=64, seed=3)
         done = run(UNET, "train", "--data", images, "--run", folder, *UNET_TINY, "--val-fraction", 0.34, "--steps", 2, "--eval-every", 1,
@@ -185,7 +185,7 @@ class Report(ProgramTest):
         self.assertIn("score (higher is better)", page.text)
         self.assertNotIn("lower is better", page.text)
 
-    def test_hostile_text_stays_text(self):
+    def test_hostile_text_is_escaped(self):
         evil = '</script><script>alert(1)</script><img src=x onerror=alert(2)>"\' &amp; \u202e'
         folder = self.copy()
         step = {"step": 40, "attempt": 1, "committed": True, "loss": "inf", "grad_norm": 1e308, "loss_scale": -1, "lr": "nan"}
@@ -211,7 +211,7 @@ class Report(ProgramTest):
         self.assertIn("3 steps done again", page.text)
         self.assertIn("could not be read", page.text)
 
-    def test_a_long_run_makes_a_page_of_bounded_size(self):
+    def test_the_page_of_a_long_run_has_a_bounded_size(self):
         folder = self.folder / "run"
         (folder / "incidents").mkdir(parents=True)
         (folder / "config.json").write_text('{"steps":200000}')

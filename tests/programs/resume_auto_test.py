@@ -1,7 +1,7 @@
-"""One command line serves for every start of a run: `--resume auto` begins a run if there is none and resumes it otherwise.
+"""One command line for every start of a run: `--resume auto` starts a run if there is none and resumes it otherwise.
 
-Killed at random instants and steps, and started again by the same words until it ends, a run comes to the state of
-one that nobody killed. Kills are drawn from SEED.
+A run that is killed at random instants and steps (from SEED), and restarted with the same command line until it ends, must
+have the final state of an undisturbed run.
 """
 import json
 import random
@@ -30,14 +30,13 @@ class SameCommandLine(ProgramTest):
         path = folder / "metrics.jsonl"
         return max((m["step"] for m in metrics(folder) if m.get("committed")), default=0) if path.exists() else 0
 
-    def test_a_run_that_is_killed_at_any_instant_is_started_again_by_the_same_command_line(self):
+    def test_a_run_killed_at_any_instant_is_resumed_by_the_same_command_line(self):
         source = random.Random(SEED)
         settings = ["--steps", 800, "--warmup", 5, "--checkpoint-every", 7, "--dropout", 0.1]
         whole, cut = self.folder / "whole", self.folder / "cut"
         self.assertEqual(run(GPT, *self.command(GPT, whole, *settings)).returncode, 0)
-        # Many kills in the first instants: the run then has a folder without settings, settings without a checkpoint,
-        # or half a checkpoint. They are drawn from the time that a start takes here until its first step, so that the
-        # run is far from its end after them on a fast machine too.
+        # Many kills before the first step, when the run has a folder without settings, settings without a checkpoint, or an
+        # incomplete checkpoint. The time to the first step is measured, so that a fast machine does not finish the run.
         begun = time.monotonic()
         process = start(GPT, *self.command(GPT, self.folder / "first", *settings))
         self.assertEqual(kill_after_step(process, self.folder / "first", 1), -signal.SIGKILL, process.stderr_text)
@@ -51,7 +50,7 @@ class SameCommandLine(ProgramTest):
                 process.send_signal(signal.SIGKILL)
                 process.communicate()
             self.assertIn(process.returncode, (0, -signal.SIGKILL), f"killed after {instant:.3f} s")
-        # Then kills between checkpoints, at steps that it has not reached before.
+        # Then kills between checkpoints, at steps that the run has not reached before.
         for _ in range(6):
             step = self.last_step(cut) + source.randint(1, 40)
             process = start(GPT, *self.command(GPT, cut, *settings))
@@ -62,7 +61,7 @@ class SameCommandLine(ProgramTest):
         self.assertEqual(self.state_hash(cut), self.state_hash(whole))
         self.assertEqual((cut / "metrics.jsonl").read_bytes(), (whole / "metrics.jsonl").read_bytes())
 
-    def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again_with_the_weights_it_was_given(self):
+    def test_a_run_killed_before_its_first_checkpoint_restarts_with_its_initial_weights(self):
         weights = self.folder / "weights"
         self.assertEqual(run(UNET, *self.command(UNET, weights, "--steps", 2)).returncode, 0)
         settings = ["--steps", 6, "--init-from", checkpoints(weights)[-1], "--checkpoint-minutes", 0]
@@ -81,7 +80,7 @@ class SameCommandLine(ProgramTest):
         self.assertIn("it begins again", second.stderr)
         self.assertEqual(self.state_hash(cut), self.state_hash(whole))
 
-    def test_supervised_too(self):
+    def test_the_same_command_line_also_with_supervise(self):
         folder = self.folder / "r"
         settings = ["--steps", 6, "--checkpoint-minutes", 0]
         self.assertEqual(run(GPT, *self.command(GPT, folder, *settings, "--inject", "kill@step=3")).returncode, -signal.SIGKILL)
@@ -89,7 +88,7 @@ class SameCommandLine(ProgramTest):
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual([m["step"] for m in metrics(folder) if m.get("committed")], [1, 2, 3, 4, 5, 6])
 
-    def test_settings_from_a_file_are_read_at_the_first_start_alone(self):
+    def test_settings_from_a_file_are_read_only_at_the_first_start(self):
         config = self.folder / "settings.json"
         config.write_text(json.dumps({"steps": 4, "lr": 0.002}))
         folder = self.folder / "r"
@@ -101,7 +100,7 @@ class SameCommandLine(ProgramTest):
         self.assertIn("--config: not read", again.stderr)
         self.assertEqual(json.loads((folder / "config.json").read_text())["lr"], 0.002)
 
-    def test_nothing_is_begun_on_top_of_checkpoints_that_cannot_be_read(self):
+    def test_no_run_is_started_over_unreadable_checkpoints(self):
         folder = self.folder / "r"
         self.assertEqual(run(GPT, *self.command(GPT, folder, "--steps", 2)).returncode, 0)
         for path in checkpoints(folder):
@@ -111,7 +110,7 @@ class SameCommandLine(ProgramTest):
 
 
 class ByTheClock(ProgramTest):
-    def test_a_run_that_nobody_told_when_to_save_can_be_gone_on_with_after_a_kill(self):
+    def test_without_save_flags_a_killed_run_can_be_resumed(self):
         folder = self.folder / "r"
         process = start(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--threads", 1, "--steps", 1000000)
         self.assertEqual(kill_after_step(process, folder, 20), -signal.SIGKILL, process.stderr_text)
@@ -119,7 +118,7 @@ class ByTheClock(ProgramTest):
         more = run(GPT, "train", "--run", folder, "--resume", "--steps", steps)
         self.assertEqual(more.returncode, 0, more.stderr)
 
-    def test_a_terminal_that_closes_commits_and_says_so(self):
+    def test_on_a_closed_terminal_the_run_commits_and_prints_how_to_resume(self):
         folder = self.folder / "r"
         process = start(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--threads", 1, "--steps", 1000000)
         self.assertEqual(kill_after_step(process, folder, 5, signal.SIGHUP), 10, process.stderr_text)
@@ -127,7 +126,7 @@ class ByTheClock(ProgramTest):
         self.assertEqual(checkpoints(folder)[-1].name, f"ckpt-{last:012}.h5")
         self.assertIn("--resume auto", process.stderr_text.splitlines()[-1])
 
-    def test_under_nohup_a_closed_terminal_is_nothing(self):
+    def test_under_nohup_a_closed_terminal_has_no_effect(self):
         for how in ([], ["--supervise"]):
             with self.subTest(how):
                 folder = self.folder / f"r{len(how)}"

@@ -1,4 +1,4 @@
-"""A killed and resumed run is the uninterrupted run, bit for bit: metrics.jsonl and the final checkpoint."""
+"""A killed and resumed run equals the uninterrupted run bit for bit: metrics.jsonl and the final checkpoint."""
 import json
 import os
 import pathlib
@@ -59,20 +59,20 @@ for program_ in (GPT, UNET):
 
 
 class RunLife(ProgramTest):
-    def test_resuming_a_finished_run_is_done_at_once(self):
+    def test_resuming_a_finished_run_changes_nothing(self):
         self.train(GPT, self.folder / "r", "--steps", 2)
         before = (self.folder / "r/metrics.jsonl").read_bytes()
         again = run(GPT, "train", "--run", self.folder / "r", "--resume")
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual((self.folder / "r/metrics.jsonl").read_bytes(), before)
 
-    def test_more_steps_go_on_where_the_run_ended(self):
+    def test_more_steps_continue_a_finished_run(self):
         self.train(GPT, self.folder / "r", "--steps", 3)
         more = run(GPT, "train", "--run", self.folder / "r", "--resume", "--steps", 5)
         self.assertEqual(more.returncode, 0, more.stderr)
         self.assertEqual([m["step"] for m in metrics(self.folder / "r") if m.get("committed")], [1, 2, 3, 4, 5])
 
-    def test_a_log_that_somebody_took_away_does_not_stop_a_run(self):
+    def test_a_run_with_a_deleted_log_can_be_resumed(self):
         self.train(GPT, self.folder / "r", "--steps", 3)
         (self.folder / "r/metrics.jsonl").unlink()
         more = run(GPT, "train", "--run", self.folder / "r", "--resume", "--steps", 5)
@@ -80,7 +80,7 @@ class RunLife(ProgramTest):
         self.assertIn("metrics.jsonl had ", more.stderr)
         self.assertEqual([m["step"] for m in metrics(self.folder / "r") if m.get("committed")], [4, 5])
 
-    def test_sigterm_commits_and_says_so(self):
+    def test_sigterm_commits_and_exits_with_10(self):
         import signal
         for program in (GPT, UNET):
             folder = self.folder / program.name
@@ -91,7 +91,7 @@ class RunLife(ProgramTest):
             self.assertEqual(checkpoints(folder)[-1].name, f"ckpt-{last:012}.h5")
 
 
-# The changed value of each flag that Binade's advice names, and the equivalent setting for a new run.
+# A value for each flag that Binade's advice names.
 ADVISED = {"--override": "head=fp32", "--precision": "fp16", "--loss-scale": "dynamic", "--clip": "0.5", "--batch": "2", "--accumulate": "2",
            "--recompute": "on", "--warmup": "2", "--attention": "composed"}
 
@@ -108,7 +108,7 @@ class ChangedSettings(ProgramTest):
         lines = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
         return [line["what"] for line in lines if line["kind"] == kind]
 
-    def test_each_is_said_written_down_and_in_force(self):
+    def test_each_change_is_printed_logged_and_applied(self):
         folder = self.folder / "r"
         self.train(GPT, folder, "--steps", 3, "--precision", "bf16", "--lr", "0.001", "--schedule", "constant", "--warmup", 0)
         said = self.resumed(folder, "--steps", 6, "--lr", "0.0005", "--precision", "fp16", "--batch", 3, "--override", "head=fp32", "--clip", "0.5",
@@ -126,7 +126,7 @@ class ChangedSettings(ProgramTest):
         self.resumed(folder, "--steps", 7)
         self.assertEqual(len(self.events(folder, "changed")), len(changes), "they are the run's settings now")
 
-    def test_every_flag_that_advice_names(self):
+    def test_every_flag_in_advice_can_be_changed(self):
         source = pathlib.Path(os.environ.get("BINADE_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2])) / "amp"
         text = (source / "suggestions.cpp").read_text()
         named = {"--" + flag for flag in re.findall(r'(?:flag_or|has_program_flag)\("([a-z-]+)"', text)}
@@ -142,7 +142,7 @@ class ChangedSettings(ProgramTest):
                 if flag != "--recompute":  # the steps are the same
                     self.assertIn(f"changed: {flag[2:]} ", said)
 
-    def test_a_run_that_an_incident_ended_goes_on_as_advised(self):
+    def test_a_run_ended_by_an_incident_continues_with_the_advised_change(self):
         folder = self.folder / "r"
         fault = "scale-weight@step=3,path=decoder.0.conv1,factor=1e5,view=1,again=1"
         done = self.train(UNET, folder, "--steps", 5, "--precision", "fp16", "--on-nan", "stop", "--checkpoint-every", 1, "--inject", fault, expect=30)
@@ -153,7 +153,7 @@ class ChangedSettings(ProgramTest):
 
 
 class Augmentation(ProgramTest):
-    def test_each_kind_changes_what_is_learned_and_repeats(self):
+    def test_each_kind_changes_the_losses_and_repeats_exactly(self):
         def losses(name, *args):
             self.train(UNET, self.folder / name, "--steps", 3, "--log-every", 1, *args)
             return [m["loss"] for m in metrics(self.folder / name) if m.get("committed")]
@@ -165,9 +165,9 @@ class Augmentation(ProgramTest):
 
 
 class Overflow(ProgramTest):
-    """A loss scale far beyond fp16's range: the first attempts abort, leave no trace, and training proceeds."""
+    """With a loss scale far beyond fp16's range, the first attempts abort without a change of the state, and training continues."""
 
-    def test_an_overflow_cannot_hurt(self):
+    def test_an_overflow_does_not_change_the_state(self):
         for program in (GPT, UNET):
             with self.subTest(program=program.name):
                 folder = self.folder / program.name

@@ -1,4 +1,4 @@
-"""What somebody may do to a run folder, or give as data: the programs end with words and the right code, and never wait."""
+"""Damaged, moved or hostile run folders and data: the programs end with a message and the right exit code, and never block."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 
 from programs import DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, run, start
 
-PATIENCE = 60  # seconds for what takes one
+PATIENCE = 60  # time limit in seconds for commands that take about one
 
 
 def wait_for_checkpoint(folder):
@@ -33,12 +33,12 @@ class UnderARunningRun(ProgramTest):
     def test_a_removed_folder_ends_it(self):
         folder = self.folder / "r"
         process = self.begin(folder)
-        folder.rename(self.folder / "doomed")  # in one step; while it is emptied the run may still write to it
+        folder.rename(self.folder / "doomed")  # first renamed, because the run may write to the folder while it is deleted
         shutil.rmtree(self.folder / "doomed", ignore_errors=True)
         self.end(process)
         self.assertFalse(folder.exists())
 
-    def test_a_moved_folder_ends_it_and_is_gone_on_with_where_it_is(self):
+    def test_a_moved_folder_ends_it_and_can_be_resumed_there(self):
         folder, elsewhere = self.folder / "r", self.folder / "elsewhere"
         process = self.begin(folder)
         folder.rename(elsewhere)
@@ -51,7 +51,7 @@ class UnderARunningRun(ProgramTest):
 
 
 class SomethingElseInPlace(ProgramTest):
-    """A FIFO waits for who opens it, a device can be read for ever: neither may happen."""
+    """Opening a FIFO may block and reading a device may not end; neither may happen."""
 
     def put(self, kind, path):
         if path.is_dir() and not path.is_symlink():
@@ -91,7 +91,7 @@ class SomethingElseInPlace(ProgramTest):
                 steps = [m["step"] for m in metrics(folder) if m.get("committed")]
                 self.assertEqual(steps, [1, 2, 3, 4, 5])
 
-    def test_a_checkpoint_under_a_false_name_is_not_resumed(self):
+    def test_a_checkpoint_named_with_another_step_is_not_resumed(self):
         folder = self.folder / "r"
         self.train(GPT, folder, "--steps", 2)
         false = folder / "checkpoints/ckpt-000000000100.h5"
@@ -190,14 +190,14 @@ class LinksInside(ProgramTest):
         for word in ("verify", "inspect", "hash"):
             self.assertEqual(run(DOCTOR, word, folder, timeout=PATIENCE).returncode, 22, word)
 
-    def test_files_of_a_run_are_their_owners(self):
+    def test_files_of_a_run_are_readable_by_their_owner_only(self):
         for path in (self.folder / "r").rglob("*"):
             if path.is_file():
                 self.assertEqual(path.stat().st_mode & 0o777, 0o600, path)
 
 
 class Clocks(ProgramTest):
-    """The wall clock stands wrong, and elsewhere in each life of a run."""
+    """The wall clock is wrong, and differently in each process of a run."""
 
     SHIM = """
         #define _GNU_SOURCE
@@ -219,7 +219,7 @@ class Clocks(ProgramTest):
         """
     YEAR = 365 * 86400
 
-    def two_lives(self, folder, first, second):
+    def run_twice(self, folder, first, second):
         shim = self.folder / "clock.so"
         if not shim.exists():
             subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", "-o", shim, "-"], input=self.SHIM, text=True, check=True)
@@ -229,12 +229,12 @@ class Clocks(ProgramTest):
             done = run(GPT, "train", "--run", folder, *flags, "--steps", steps, env=env, timeout=PATIENCE)
             self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_wherever_it_jumps_the_bits_are_the_same_and_the_newest_is_the_newest(self):
-        self.two_lives(self.folder / "right", 0, 0)
+    def test_a_wrong_clock_changes_neither_the_bits_nor_which_checkpoint_is_newest(self):
+        self.run_twice(self.folder / "right", 0, 0)
         for first, second in ((10 * self.YEAR, -10 * self.YEAR), (-10 * self.YEAR, 10 * self.YEAR), (0, -int(time.time()))):
             with self.subTest(first=first, second=second):
                 wrong = self.folder / f"wrong{first}{second}"
-                self.two_lives(wrong, first, second)
+                self.run_twice(wrong, first, second)
                 self.assertEqual((wrong / "metrics.jsonl").read_bytes(), (self.folder / "right/metrics.jsonl").read_bytes())
                 self.assertEqual(checkpoints(wrong)[-1].read_bytes(), checkpoints(self.folder / "right")[-1].read_bytes())
                 report = run(DOCTOR, "report", wrong, timeout=PATIENCE)

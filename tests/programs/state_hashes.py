@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """state_hashes.py [--build DIR] [--steps N]: trains both programs in every policy, at every kernel level of this machine
-and on the emulated device, and prints the state hash that each run ends with.
+and on the emulated device, and prints the final state hash of each run.
 
-A change that should keep every bit is held against the commit before it:
+To check that a change keeps every bit, compare it with the commit before it:
 
     tests/programs/state_hashes.py > before        (then the change, ./dev build)
     tests/programs/state_hashes.py | diff before -
 
-The runs are short (20 steps) and small, and have what moves state: dropout, clipping, batch-norm, averaged weights,
-evaluations. Hashes depend on the compiler and the C library; they are no golden values.
+The runs are short (20 steps) and small, with everything that changes state: dropout, clipping, batch norm, averaged weights,
+evaluations. The hashes depend on the compiler and the C library, so they are not golden values.
 """
 import argparse
 import os
@@ -35,7 +35,7 @@ def call(command, **environment):
 
 
 def levels(build):
-    """The kernel levels that were built and that this processor runs."""
+    """The kernel levels that were built and that this processor supports."""
     environment = call([build / "doctor/binade-doctor", "env"])
     built = re.search(r"\(built:([^)]*)\)", environment)[1].split()
     best = re.search(r"^kernels +(\S+)", environment, re.MULTILINE)[1]

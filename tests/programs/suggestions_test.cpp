@@ -1,5 +1,5 @@
-// Each change that advice suggests, in C++ and as a flag: the C++ is compiled here and must be the text of the advice,
-// the flags are parsed by binade-gpt's table; both must have the effect that the advice promises.
+// The changes that advice suggests, as C++ statements and as flags. The statements are compiled here and must be equal
+// to the text of the advice; the flags are parsed by binade-gpt's settings. Both must have the promised effect.
 #include "binade/amp/suggestions.h"
 
 #include <binade.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace binade;
 
-/// Restores the flags of this test program.
+/// Removes the program flags that a test registered.
 struct NoFlags {
   NoFlags() { clear_program_flags(); }
   ~NoFlags() { clear_program_flags(); }
@@ -29,7 +29,7 @@ struct Net : nn::Module {
   Variable forward(const Variable& x) override { return exp(head(x)); }
 };
 
-/// This file, with single spaces. A statement of C++ that it contains in a lambda compiles.
+/// The text of this file with single spaces. A suggested statement in one of its lambdas is known to compile.
 std::string source() {
   const std::string text = io::read_file(std::string(std::getenv("BINADE_SOURCE_DIR")) +
                                          "/tests/programs/suggestions_test.cpp");
@@ -41,7 +41,7 @@ std::string source() {
 
 bool compiles(const std::string& statement) { return source().find("[&] { " + statement + "; }") != std::string::npos; }
 
-TEST(Suggestions, StatementsOfCppCompileAndDoWhatTheyPromise) {
+TEST(Suggestions, CppStatementsCompileAndHaveThePromisedEffect) {
   const NoFlags none;
   Runtime runtime({.seed = 1});
   Net model;
@@ -95,7 +95,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-TEST(Suggestions, FlagsAreThoseOfTheProgram) {
+TEST(Suggestions, FlagsAreParsedByTheProgram) {
   const NoFlags none;
   struct Case {
     std::function<std::string()> suggest;
@@ -154,7 +154,7 @@ struct Overflowing {
   }
 };
 
-TEST(Suggestions, AnIncidentSpeaksCppAndItsStatementMendsTheRun) {
+TEST(Suggestions, AdviceInAnIncidentIsCppAndItsStatementFixesTheRun) {
   const NoFlags none;
   Overflowing run;
   amp::TrainerOptions options{.precision = amp::Policy::fp16()};

@@ -12,7 +12,7 @@ WIDTH = 72
 
 
 class Terminal:
-    """A program on a terminal of WIDTH columns that accepts key presses; lines() returns the screen's text, including scrolled lines."""
+    """Runs a program on a pseudo-terminal of WIDTH columns. lines() returns its text, also of lines that have scrolled off."""
 
     def __init__(self, program, *args):
         self.output, self.status = "", None
@@ -68,7 +68,7 @@ class Terminal:
 
 
 class OnATerminal(ProgramTest):
-    def test_control_c_leaves_the_lines_whole(self):
+    def test_control_c_does_not_break_lines(self):
         folder = self.folder / "run"
         shown = Terminal(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--threads", 1, "--steps", 10**7)
         self.assertTrue(shown.read_until(" left", 120), shown.output[-2000:])
@@ -84,7 +84,7 @@ class OnATerminal(ProgramTest):
         self.assertEqual(places, sorted(places), lines)
         self.assertLess(bars[0], places[1], lines)
 
-    def test_a_supervisor_begins_a_line_where_its_child_died(self):
+    def test_a_supervisor_starts_a_line_after_its_child_died(self):
         folder = self.folder / "run"
         shown = Terminal(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--threads", 1, "--steps", 40, "--checkpoint-every", 1,
                          "--supervise", "--inject", "kill@step=20")

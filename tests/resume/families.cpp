@@ -10,7 +10,7 @@ namespace binade::resume {
 
 namespace {
 
-/// Values in [-1, 1), a function of the samples' numbers alone: (samples, dims…).
+/// Values in [-1, 1) that depend on the sample ids alone: (samples, dims…).
 Tensor values_of(std::span<const std::int64_t> samples, std::vector<std::int64_t> dims) {
   dims.insert(dims.begin(), static_cast<std::int64_t>(samples.size()));
   const Shape shape(dims);
@@ -23,7 +23,7 @@ Tensor values_of(std::span<const std::int64_t> samples, std::vector<std::int64_t
   return Tensor::from(values, shape);
 }
 
-/// One whole number in [0, n) for each value.
+/// An integer in [0, n) for each value.
 std::vector<std::int32_t> tokens_of(const Tensor& values, std::int64_t n) {
   std::vector<std::int32_t> tokens;
   for (const float v : values.to_vector<float>())
@@ -31,7 +31,7 @@ std::vector<std::int32_t> tokens_of(const Tensor& values, std::int64_t n) {
   return tokens;
 }
 
-/// For every row of numbers whether their sum is positive.
+/// A class per row: 1 if the sum of the row is positive, else 0.
 Tensor sign_of_rows(const Tensor& x) {
   std::vector<std::int32_t> classes;
   const std::int64_t each = x.numel() / x.dim(0);
@@ -103,7 +103,7 @@ class Gpt final : public Family {
                       .dropout = 0.1}};
 };
 
-/// Words with a class: embedding, RMS norm with a residual, layer norm.
+/// Classifies token sequences: embedding, RMS norm with a residual, layer norm.
 struct NormsNet : nn::Module {
   nn::Embedding words{{.count = 64, .dim = 48}};
   nn::RmsNorm first{{.dim = 48}};

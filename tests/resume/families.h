@@ -11,26 +11,25 @@
 
 namespace binade::resume {
 
-/// Rows of a family's task.
+/// A batch of a family's task.
 using Batch = lab::PairBatch;
 
-/// A model of one kind, and the task that it learns. Large enough that its kernels cut their work into several blocks.
+/// A model and the task that it learns. It is large enough that its kernels divide their work into several blocks.
 class Family {
  public:
   virtual ~Family() = default;
   virtual nn::Module& model() = 0;
-  virtual Variable loss(const Batch& batch) = 0;  ///< one element
-  /// Rows for these samples; a sample's rows depend on its number alone.
+  virtual Variable loss(const Batch& batch) = 0;  ///< a scalar
+  /// The batch of these samples; a sample's row depends on its id alone.
   virtual Batch make(std::span<const std::int64_t> samples) const = 0;
 };
 
-/// What the matrix knows of a family before one is made.
+/// Describes a family, and makes its objects.
 struct FamilyKind {
   std::string name{};
   std::function<std::unique_ptr<Family>()> make{};  ///< draws initial weights from the current Runtime
   bool real_input{};                                ///< x is f32: a sample can hold a NaN
-  std::string
-      product{};  ///< a module with a weight whose result leaves f16 when the weight is a million times as large
+  std::string product{};  ///< path of a module whose result overflows f16 if its weight is scaled by a million
 };
 
 /// mlp (dropout), unet (batch norm, transposed convolutions), gpt (attention, dropout, shared table), norms (embedding,

@@ -1,4 +1,4 @@
-// The resume matrix: a run that was cut anywhere goes on to the bits of one that was not.
+// The resume matrix: a run that is interrupted anywhere and resumed ends with the bits of an uninterrupted run.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ const std::vector<lab::Experiment> kExperiments = {
     {"forgetful", "each part of the state left out of what is restored: it must be noticed", forgetful},
 };
 
-/// What runs say to a person goes nowhere.
+/// Suppresses the messages of the runs.
 void silence_stderr() {
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   ::dup2(nowhere, STDERR_FILENO);
@@ -27,16 +27,16 @@ void silence_stderr() {
 int run(int argc, char** argv) {
   CLI::App app("Resumes runs that were cut, and compares what they end in bit for bit");
   Assignment assignment;
-  bool talk = false;
+  bool show_messages = false;
   app.add_option("--seed", assignment.seed, "what plans and cuts are drawn from")->capture_default_str();
   app.add_option("--cases", assignment.cases, "how many; left out: a slice for every commit");
   app.add_flag("--full", assignment.full, "all of them");
-  app.add_flag("--talk", talk, "let runs say what they have to say");
+  app.add_flag("--talk", show_messages, "let runs say what they have to say");
   app.require_subcommand(1);
   app.fallthrough();
   for (const lab::Experiment& e : kExperiments) app.add_subcommand(e.name, e.what);
   CLI11_PARSE(app, argc, argv);
-  if (!talk) silence_stderr();
+  if (!show_messages) silence_stderr();
   const std::string name = app.get_subcommands().front()->get_name();
   const auto chosen = std::ranges::find_if(kExperiments, [&](const auto& e) { return name == e.name; });
   const auto begin = std::chrono::steady_clock::now();

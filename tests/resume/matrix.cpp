@@ -17,25 +17,25 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kCutsOfAPlan = 5;
 
-/// The run on one thread, saving at its end alone, that nothing interrupts. Where no remedy saves it from its trouble
-/// it is made without.
+/// Runs the plan without interruption, on one thread, with a checkpoint only at the end. If no remedy works against the
+/// plan's fault, removes the fault from the plan and runs it again.
 Outcome uninterrupted(Plan& plan, const lab::Scratch& scratch) {
   const std::string folder = scratch.fresh("run");
   try {
-    live(plan, {}, folder);
+    run_session(plan, {}, folder);
   } catch (const NumericError&) {
-    check<ArgumentError>(plan.trouble != Trouble::kNone, "a run stopped by itself: {}", plan.to_string());
-    plan.trouble = Trouble::kNone;
+    check<ArgumentError>(plan.fault != Fault::kNone, "a run stopped by itself: {}", plan.to_string());
+    plan.fault = Fault::kNone;
     return uninterrupted(plan, scratch);
   }
   return outcome_of(plan, folder);
 }
 
-/// What was under way in checkpoints that runs went on from.
-struct UnderWay {
+/// Counts what was going on in the checkpoints from which runs resumed, such as a quarantine or a promotion.
+struct Coverage {
   std::map<std::string, std::int64_t> cuts;
 
-  void look(const StateDict& state) {
+  void record(const StateDict& state) {
     const auto seen = [&](const char* what, bool is) { cuts[what] += is ? 1 : 0; };
     const std::int64_t step = state.integer("rng/step");
     amp::RemediationPolicy ladder;
@@ -63,22 +63,22 @@ bool has_ended(const Plan& plan, const std::string& folder) {
   return fs::exists(folder + "/checkpoints/" + io::checkpoint_file_name(plan.steps));
 }
 
-std::string describe(const Plan& plan, const std::vector<Life>& lives) {
+std::string describe(const Plan& plan, const std::vector<Session>& sessions) {
   std::string text = plan.to_string();
-  for (const Life& life : lives) text += "; " + life.to_string();
+  for (const Session& session : sessions) text += "; " + session.to_string();
   return text;
 }
 
-/// How the run of several lives differs from `control`; empty when it does not.
-std::string cell(const Plan& plan, const std::vector<Life>& lives, const Outcome& control, const lab::Scratch& scratch,
-                 UnderWay& under_way, std::int64_t& cuts) {
+/// Runs the sessions one after the other. Returns how the result differs from `control`; empty if it does not.
+std::string cell(const Plan& plan, const std::vector<Session>& sessions, const Outcome& control,
+                 const lab::Scratch& scratch, Coverage& coverage, std::int64_t& cuts) {
   const std::string folder = scratch.fresh("run");
   try {
-    for (const Life& life : lives) {
-      live(plan, life, folder);
-      if (life.calls < 0 || has_ended(plan, folder)) continue;
+    for (const Session& session : sessions) {
+      run_session(plan, session, folder);
+      if (session.calls < 0 || has_ended(plan, folder)) continue;
       ++cuts;
-      if (const std::optional<StateDict> state = newest_state(folder)) under_way.look(*state);
+      if (const std::optional<StateDict> state = newest_state(folder)) coverage.record(*state);
     }
     return difference(control, outcome_of(plan, folder));
   } catch (const Error& error) {
@@ -86,7 +86,7 @@ std::string cell(const Plan& plan, const std::vector<Life>& lives, const Outcome
   }
 }
 
-/// Plans in an order that spreads few cells over all families, precisions and optimizers.
+/// All plans in random order, so that the first few cover several families, precisions and optimizers.
 std::vector<Plan> shuffled_plans(std::uint64_t seed) {
   std::vector<Plan> plans = draw_plans(seed);
   Draws draws(seed);
@@ -106,7 +106,7 @@ void cut_and_resumed(const Assignment& assignment, Findings& findings) {
   const auto combinations = static_cast<std::int64_t>(plans.size());
   const std::int64_t wanted = cells_of(assignment, combinations, kCutsOfAPlan * combinations);
   const lab::Scratch scratch;
-  UnderWay under_way;
+  Coverage coverage;
   std::int64_t cells = 0, cuts = 0, aborted = 0;
   for (std::int64_t i = 0; i < combinations && cells < wanted; ++i) {
     Plan& plan = plans[static_cast<std::size_t>(i)];
@@ -115,16 +115,16 @@ void cut_and_resumed(const Assignment& assignment, Findings& findings) {
     Draws draws(assignment.seed * 1'000'003 + static_cast<std::uint64_t>(i));
     const std::int64_t here = wanted / combinations + (i < wanted % combinations ? 1 : 0);
     for (std::int64_t k = 0; k < here; ++k, ++cells) {
-      const std::vector<Life> lives = draw_lives(plan, draws);
-      if (const std::string wrong = cell(plan, lives, control, scratch, under_way, cuts); !wrong.empty())
-        findings.violation(describe(plan, lives) + ": " + wrong);
+      const std::vector<Session> sessions = draw_sessions(plan, draws);
+      if (const std::string wrong = cell(plan, sessions, control, scratch, coverage, cuts); !wrong.empty())
+        findings.violation(describe(plan, sessions) + ": " + wrong);
     }
   }
   findings.count("runs that were cut nowhere, to compare with", std::min(combinations, wanted));
   findings.count_at_least("of them with attempts that could not be committed", aborted,
                           std::min(combinations, wanted) / 3);
   findings.count_at_least("cuts, each resumed in objects of its own", cuts, wanted);
-  for (const auto& [what, n] : under_way.cuts) findings.count_at_least("of them " + what, n, wanted / 40);
+  for (const auto& [what, n] : coverage.cuts) findings.count_at_least("of them " + what, n, wanted / 40);
   findings.count_at_least("cells, each compared bit for bit in its whole state and log", cells, wanted);
 }
 
@@ -136,13 +136,14 @@ void threads_and_saves(const Assignment& assignment, Findings& findings) {
   for (std::int64_t i = 0; i < wanted; ++i) {
     Plan& plan = plans[static_cast<std::size_t>(i)];
     const Outcome control = uninterrupted(plan, scratch);
-    for (const Life& life : {Life{.threads = 2}, Life{.threads = 4}, Life{.threads = 8}, Life{.checkpoint_every = 1},
-                             Life{.threads = 2, .checkpoint_every = 1, .keep = 1, .prefetch = 0}}) {
+    for (const Session& session :
+         {Session{.threads = 2}, Session{.threads = 4}, Session{.threads = 8}, Session{.checkpoint_every = 1},
+          Session{.threads = 2, .checkpoint_every = 1, .keep = 1, .prefetch = 0}}) {
       const std::string folder = scratch.fresh("run");
-      live(plan, life, folder);
+      run_session(plan, session, folder);
       ++runs;
       if (const std::string wrong = difference(control, outcome_of(plan, folder)); !wrong.empty())
-        findings.violation(describe(plan, {life}) + ": " + wrong);
+        findings.violation(describe(plan, {session}) + ": " + wrong);
     }
   }
   findings.count_at_least("runs with other threads or another interval between saves, the same bits", runs, 5 * wanted);
@@ -150,7 +151,7 @@ void threads_and_saves(const Assignment& assignment, Findings& findings) {
 
 namespace {
 
-/// A part of the state, by the beginning of its entries' names.
+/// Parts of the state: prefixes of the names of entries.
 constexpr const char* kParts[] = {"model/",
                                   "norm/",
                                   "optim/moment1",
@@ -171,11 +172,11 @@ constexpr const char* kParts[] = {"model/",
                                   "progress/skipped_total",
                                   "progress/metrics_bytes"};
 
-/// Replaces a part of the newest checkpoint by what it was when the run began, as a resume that does not restore it
-/// would find it. False when that changes nothing.
-bool forget(const std::string& part, const Plan& plan, const std::string& folder) {
+/// Replaces a part of the newest checkpoint by its initial values, as if a resume did not restore it. Returns false if
+/// that changes nothing.
+bool reset_part(const std::string& part, const Plan& plan, const std::string& folder) {
   const io::LoadedCheckpoint newest = io::find_newest_checkpoint(folder + "/checkpoints");
-  const StateDict birth = state_at_birth(plan);
+  const StateDict initial = initial_state(plan);
   StateDict state;
   bool changed = false;
   for (const auto& [name, value] : newest.state.values()) {
@@ -183,7 +184,8 @@ bool forget(const std::string& part, const Plan& plan, const std::string& folder
       state.put(name, value);
       continue;
     }
-    const StateDict::Value then = birth.contains(name) ? birth.values().at(name) : StateDict::Value(std::int64_t{0});
+    const StateDict::Value then = initial.contains(name) ? initial.values().at(name)
+                                                         : StateDict::Value(std::int64_t{0});
     changed = changed || !same_value(value, then);
     state.put(name, then);
   }
@@ -199,7 +201,7 @@ bool forget(const std::string& part, const Plan& plan, const std::string& folder
 
 void forgetful(const Assignment& assignment, Findings& findings) {
   std::vector<Plan> plans = shuffled_plans(assignment.seed);
-  const std::int64_t wanted = cells_of(assignment, 1, 12);  // of each part
+  const std::int64_t wanted = cells_of(assignment, 1, 12);  // for each part
   const lab::Scratch scratch;
   std::int64_t caught = 0;
   for (const std::string part : kParts) {
@@ -208,12 +210,12 @@ void forgetful(const Assignment& assignment, Findings& findings) {
       Plan& plan = plans[i];
       const Outcome control = uninterrupted(plan, scratch);
       const std::string folder = scratch.fresh("run");
-      live(plan, {.cut = Cut::kSignal, .calls = plan.steps / 2}, folder);
-      if (!forget(part, plan, folder)) continue;
+      run_session(plan, {.cut = Cut::kSignal, .calls = plan.steps / 2}, folder);
+      if (!reset_part(part, plan, folder)) continue;
       ++tried;
       std::string noticed;
       try {
-        live(plan, {}, folder);
+        run_session(plan, {}, folder);
         noticed = difference(control, outcome_of(plan, folder));
       } catch (const Error& error) {
         noticed = error.what();

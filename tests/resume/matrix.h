@@ -7,14 +7,13 @@ namespace binade::resume {
 using lab::Assignment;
 using lab::Findings;
 
-/// Cells of family x precision x optimizer x cut points: the run that was never cut and the one that was, with other
-/// numbers of threads and other intervals between checkpoints in each life, end in the same bits and wrote the same
-/// log.
+/// For each cell (family x precision x optimizer), with random interruptions: a run that is interrupted, with another
+/// number of threads and interval between checkpoints in each session, has the final bits and the log of an
+/// uninterrupted run.
 void cut_and_resumed(const Assignment&, Findings&);
-/// Every plan at 1, 2, 4 and 8 threads, and saving after every step instead of never.
+/// Every plan has the same results with 1, 2, 4 and 8 threads, and with a save after every step or none.
 void threads_and_saves(const Assignment&, Findings&);
-/// Proof that the matrix can fail: each part of the state is left out of what is restored, in turn, and every time it
-/// must be noticed.
+/// Checks the matrix itself: for each part of the state, a resume does not restore it, and the comparison must fail.
 void forgetful(const Assignment&, Findings&);
 
 }  // namespace binade::resume

@@ -16,11 +16,10 @@ optim::Schedule draw_schedule(double lr, std::int64_t steps, Draws& draws) {
   }
 }
 
-Trouble draw_trouble(const Plan& plan, Draws& draws) {
-  std::vector<Trouble> possible = {Trouble::kNone, Trouble::kBadSample};
+Fault draw_fault(const Plan& plan, Draws& draws) {
+  std::vector<Fault> possible = {Fault::kNone, Fault::kBadSample};
   if (plan.precision == "fp16")
-    for (const Trouble one : {Trouble::kLargeScale, Trouble::kLargeProduct, Trouble::kLargeProduct})
-      possible.push_back(one);
+    for (const Fault one : {Fault::kLargeScale, Fault::kLargeProduct, Fault::kLargeProduct}) possible.push_back(one);
   return possible[draws.below(possible.size())];
 }
 
@@ -47,22 +46,22 @@ Plan draw_plan(const FamilyKind& family, const std::string& precision, const std
   plan.ema = {.decay = 0.9, .warmup = draws.one_in(2)};
   plan.ema.debias = !plan.ema.warmup && draws.one_in(2);
   plan.nesterov = draws.one_in(2);
-  plan.half_moments = (optimizer == "sgd" || optimizer == "lion") && draws.one_in(3);
-  plan.trouble = draw_trouble(plan, draws);
-  if (plan.trouble == Trouble::kLargeProduct) plan.clip = "norm";  // or its gradients ruin the weights
-  plan.skips = plan.trouble == Trouble::kBadSample && draws.one_in(2);
-  plan.trouble_at = 2 + static_cast<std::int64_t>(draws.below(5));
+  plan.bf16_moments = (optimizer == "sgd" || optimizer == "lion") && draws.one_in(3);
+  plan.fault = draw_fault(plan, draws);
+  if (plan.fault == Fault::kLargeProduct) plan.clip = "norm";  // otherwise its gradients ruin the weights
+  plan.skips = plan.fault == Fault::kBadSample && draws.one_in(2);
+  plan.fault_at = 2 + static_cast<std::int64_t>(draws.below(5));
   return plan;
 }
 
 }  // namespace
 
-const char* name_of(Trouble trouble) {
-  switch (trouble) {
-    case Trouble::kNone: return "no trouble";
-    case Trouble::kBadSample: return "a bad sample";
-    case Trouble::kLargeScale: return "a scale too large";
-    case Trouble::kLargeProduct: return "products too large";
+const char* name_of(Fault fault) {
+  switch (fault) {
+    case Fault::kNone: return "no fault";
+    case Fault::kBadSample: return "a bad sample";
+    case Fault::kLargeScale: return "a scale too large";
+    case Fault::kLargeProduct: return "products too large";
   }
   return "";
 }
@@ -88,20 +87,20 @@ std::vector<Plan> draw_plans(std::uint64_t seed) {
   return plans;
 }
 
-std::vector<Life> draw_lives(const Plan& plan, Draws& draws) {
-  std::vector<Life> lives(2 + draws.below(2));
-  const auto most = static_cast<std::size_t>(plan.steps) / (lives.size() - 1);
-  for (Life& life : lives) {
-    life.threads = kThreads[draws.below(std::size(kThreads))];
-    life.cut = static_cast<Cut>(draws.below(4));
-    life.checkpoint_every = static_cast<std::int64_t>(draws.below(6));
-    if (life.cut == Cut::kDeath) life.checkpoint_every += 1;
-    life.keep = 1 + static_cast<int>(draws.below(3));
-    life.prefetch = static_cast<int>(draws.below(3));
-    life.calls = 1 + static_cast<std::int64_t>(draws.below(most - 1));
+std::vector<Session> draw_sessions(const Plan& plan, Draws& draws) {
+  std::vector<Session> sessions(2 + draws.below(2));
+  const auto most = static_cast<std::size_t>(plan.steps) / (sessions.size() - 1);
+  for (Session& session : sessions) {
+    session.threads = kThreads[draws.below(std::size(kThreads))];
+    session.cut = static_cast<Cut>(draws.below(4));
+    session.checkpoint_every = static_cast<std::int64_t>(draws.below(6));
+    if (session.cut == Cut::kDeath) session.checkpoint_every += 1;
+    session.keep = 1 + static_cast<int>(draws.below(3));
+    session.prefetch = static_cast<int>(draws.below(3));
+    session.calls = 1 + static_cast<std::int64_t>(draws.below(most - 1));
   }
-  lives.back().calls = -1;
-  return lives;
+  sessions.back().calls = -1;
+  return sessions;
 }
 
 std::string Plan::to_string() const {
@@ -109,11 +108,11 @@ std::string Plan::to_string() const {
       "{} {} {}: seed {}, {} steps of {} x {} out of {} samples ({}), {} schedule, clip '{}'{}{}{}, {}{}", family->name,
       precision, optimizer, seed, steps, accumulate, batch, samples,
       order == io::SampleOrder::kShuffled ? "shuffled" : "random offsets", optim::name_of(schedule.options().kind),
-      clip, averages ? ", averages" : "", nesterov ? ", nesterov" : "", half_moments ? ", moments in bf16" : "",
-      resume::name_of(trouble), skips ? ", skipped" : "");
+      clip, averages ? ", averages" : "", nesterov ? ", nesterov" : "", bf16_moments ? ", moments in bf16" : "",
+      resume::name_of(fault), skips ? ", skipped" : "");
 }
 
-std::string Life::to_string() const {
+std::string Session::to_string() const {
   static constexpr const char* kCuts[] = {"death", "signal", "signal in a step", "signal in an evaluation"};
   return fmt::format("{} threads, saving every {}, {}", threads, checkpoint_every,
                      calls < 0 ? "to the end" : fmt::format("{} at call {}", kCuts[static_cast<int>(cut)], calls));

@@ -27,21 +27,21 @@ amp::TrainerOptions trainer_options(const Plan& plan) {
   o.clip_adaptive = plan.clip == "adaptive" ? 0.1 : 0;
   if (plan.averages) o.ema = plan.ema;
   if (plan.precision == "fp16") {
-    o.loss_scale = amp::LossScaleOptions::dynamic(plan.trouble == Trouble::kLargeScale ? 0x1p40 : 0x1p12);
+    o.loss_scale = amp::LossScaleOptions::dynamic(plan.fault == Fault::kLargeScale ? 0x1p40 : 0x1p12);
     o.loss_scale->growth_interval = 4;
     o.loss_scale->ceiling = 0x1p60;
   }
   o.remediation.promoted_steps = 12;
   if (plan.skips) o.on_nan = amp::OnNan::kSkip;
-  if (plan.trouble == Trouble::kLargeProduct)
+  if (plan.fault == Fault::kLargeProduct)
     for (std::int64_t i = 0; i < 3; ++i)
-      o.inject.push_back(fmt::format("scale-weight@step={},path={},factor=3e5,view=1,again=1", plan.trouble_at + i,
+      o.inject.push_back(fmt::format("scale-weight@step={},path={},factor=3e5,view=1,again=1", plan.fault_at + i,
                                      plan.family->product));
   return o;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Plan& plan, nn::Module& model) {
-  const DType moments = plan.half_moments ? DType::bf16 : DType::f32;
+  const DType moments = plan.bf16_moments ? DType::bf16 : DType::f32;
   if (plan.optimizer == "sgd")
     return std::make_unique<optim::Sgd>(
         model,
@@ -51,7 +51,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Plan& plan, nn::Module& m
   return std::make_unique<optim::Lion>(model, optim::LionOptions{.weight_decay = 1e-2, .moment_dtype = moments});
 }
 
-/// A process's objects.
+/// The objects of a training program.
 struct Program {
   const Plan& plan;
   Runtime runtime;
@@ -60,9 +60,9 @@ struct Program {
   std::unique_ptr<amp::Trainer> trainer;
   io::Loader<Batch> loader;
 
-  Program(const Plan& p, const Life& life)
+  Program(const Plan& p, const Session& session)
       : plan(p),
-        runtime({.seed = p.seed, .threads = life.threads}),
+        runtime({.seed = p.seed, .threads = session.threads}),
         family(p.family->make()),
         optimizer(make_optimizer(p, family->model())),
         loader({.batch = p.batch,
@@ -70,14 +70,14 @@ struct Program {
                 .order = p.order,
                 .samples = p.samples,
                 .content = p.family->name,
-                .prefetch = life.prefetch},
+                .prefetch = session.prefetch},
                [this](const io::BatchOrigin& origin) { return make(origin); }) {
     trainer = std::make_unique<amp::Trainer>(runtime, family->model(), *optimizer, trainer_options(p));
   }
 
   Batch make(const io::BatchOrigin& origin) const {
     Batch batch = family->make(origin.samples);
-    if (plan.trouble == Trouble::kBadSample && plan.family->real_input)
+    if (plan.fault == Fault::kBadSample && plan.family->real_input)
       for (std::size_t row = 0; row < origin.samples.size(); ++row)
         if (origin.samples[row] == kBadSample)
           batch.x.mutable_data<float>()[static_cast<std::int64_t>(row) * (batch.x.numel() / batch.x.dim(0))] =
@@ -86,7 +86,7 @@ struct Program {
   }
   Variable loss(const Batch& batch) {
     const Variable loss = family->loss(batch);
-    if (plan.trouble != Trouble::kBadSample || plan.family->real_input) return loss;
+    if (plan.fault != Fault::kBadSample || plan.family->real_input) return loss;
     return std::ranges::count(batch.origin.samples, kBadSample) > 0 ? loss * std::nan("") : loss;
   }
 };
@@ -96,7 +96,7 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Lines of steps that were made again come again; the last one counts.
+/// Keeps the last line of each step: steps that were repeated after a resume have several.
 std::string last_line_of_each_step(const std::string& text) {
   std::map<std::int64_t, std::string> lines;
   std::istringstream in(text);
@@ -106,7 +106,7 @@ std::string last_line_of_each_step(const std::string& text) {
   return result;
 }
 
-/// The first line that is not in both.
+/// The first line that differs, as text.
 std::string first_other_line(const std::string& a, const std::string& b) {
   std::istringstream left(a), right(b);
   for (std::string x, y; left || right; x.clear(), y.clear()) {
@@ -117,7 +117,7 @@ std::string first_other_line(const std::string& a, const std::string& b) {
   return "";
 }
 
-/// The entries that two checkpoints do not share.
+/// Names of the entries of the first checkpoint that are missing or different in the second.
 std::string other_entries(const std::string& a, const std::string& b) {
   const auto decoded = [](const std::string& bytes) {
     return io::decode_checkpoint(std::as_bytes(std::span(bytes))).state;
@@ -131,12 +131,12 @@ std::string other_entries(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-void live(const Plan& plan, const Life& life, const std::string& folder) {
-  Program program(plan, life);
+void run_session(const Plan& plan, const Session& session, const std::string& folder) {
+  Program program(plan, session);
   const std::vector<std::int64_t> held_out = {1000, 1001, 1002, 1003};
   const Batch validation = program.family->make(held_out);
   std::int64_t calls = 0;
-  const auto strikes = [&](Cut cut) { return life.cut == cut && life.calls >= 0 && calls >= life.calls; };
+  const auto strikes = [&](Cut cut) { return session.cut == cut && session.calls >= 0 && calls >= session.calls; };
   bool struck = false;
   const auto strike = [&] {
     if (!std::exchange(struck, true)) std::raise(SIGTERM);
@@ -144,10 +144,10 @@ void live(const Plan& plan, const Life& life, const std::string& folder) {
 
   amp::RunOptions options{.folder = folder,
                           .steps = plan.steps,
-                          .checkpoint_every = life.checkpoint_every,
+                          .checkpoint_every = session.checkpoint_every,
                           .eval_every = plan.eval_every,
                           .log_every = 1'000'000,
-                          .keep = life.keep};
+                          .keep = session.keep};
   options.score = "val_loss";
   options.evaluate = [&]() -> amp::Evaluation {
     if (strikes(Cut::kSignalInEvaluation) && !struck) {
@@ -164,13 +164,13 @@ void live(const Plan& plan, const Life& life, const std::string& folder) {
       if (strikes(Cut::kSignalInStep)) strike();
       return program.loss(b);
     });
-    // Where batches are skipped, between one and the batch that takes its place.
+    // If batches are skipped, the signal comes between a skipped batch and its replacement.
     if (strikes(Cut::kSignal) && !(plan.skips && result.committed)) strike();
     if (strikes(Cut::kDeath)) return;
   }
 }
 
-StateDict state_at_birth(const Plan& plan) {
+StateDict initial_state(const Plan& plan) {
   Program program(plan, {});
   program.trainer->attach(program.loader);
   return program.trainer->state();

@@ -7,26 +7,26 @@
 
 namespace binade::resume {
 
-/// Begins the planned run in a folder or goes on with it, in objects of its own, through a TrainingRun.
-void live(const Plan& plan, const Life& life, const std::string& folder);
+/// Starts or resumes the planned run in `folder` with new objects and a TrainingRun.
+void run_session(const Plan& plan, const Session& session, const std::string& folder);
 
-/// The state of such a run before its first step.
-StateDict state_at_birth(const Plan& plan);
+/// The state of a run of this plan before its first step.
+StateDict initial_state(const Plan& plan);
 
-/// Whether two entries of a state are the same bits.
+/// Whether two entries of a state have the same bits.
 bool same_value(const StateDict::Value& a, const StateDict::Value& b);
 
-/// What a finished run leaves that is to be the same, bit for bit.
+/// Output of a finished run that must not depend on interruptions, bit for bit.
 struct Outcome {
-  std::string checkpoint{};  ///< the last one's file, whole: every tensor, counter, window and cursor
-  std::string metrics{};     ///< metrics.jsonl, whole: every attempt with its loss, gradient norm, scale and state hash
+  std::string checkpoint{};  ///< the last checkpoint file: every tensor, counter, window and cursor
+  std::string metrics{};     ///< metrics.jsonl: every attempt with its loss, gradient norm, scale and state hash
   std::string headroom{};    ///< headroom.jsonl, the last line of each step
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
-/// Throws DataError when the run has not ended.
+/// Throws DataError if the run has not ended.
 Outcome outcome_of(const Plan& plan, const std::string& folder);
 
-/// Where two outcomes differ, for people; empty when nowhere.
+/// A difference between two outcomes as text; empty if there is none.
 std::string difference(const Outcome& control, const Outcome& other);
 
 }  // namespace binade::resume

@@ -4,7 +4,7 @@
 
 namespace binade::resume {
 
-/// y = x (1 + amplitude u), with u in [-1, 1) drawn anew for every element: a user's op that draws random numbers.
+/// A user's op with random numbers: y = x (1 + amplitude u), with u in [-1, 1) random per element.
 struct Jitter {
   struct Params {
     float amplitude = 0.1f;
@@ -30,8 +30,8 @@ struct Jitter {
   }
 };
 
-/// Features (B, 12) -> (B, 1). Keeps the running mean of what it was shown, and how often that was; both decide what it
-/// computes.
+/// Features (B, 12) -> (B, 1). Its buffers are the running mean of the inputs and the number of batches; its result
+/// depends on the mean, whose update depends on the number.
 struct UserNet : nn::Module {
   nn::Linear first{{.in = 12, .out = 160}}, second{{.in = 160, .out = 1}};
   nn::Buffer mean{Tensor::zeros({12})};

@@ -10,8 +10,8 @@
 
 namespace binade::test {
 
-/// Threads that live from test to test and begin each piece of work at the same moment, so that what they use for the
-/// first time, they use for the first time together.
+/// Threads that exist for several runs and start each piece of work at the same moment, so that they make a first use
+/// at the same time.
 class Crowd {
  public:
   explicit Crowd(int threads) : start_(threads + 1), end_(threads + 1) {

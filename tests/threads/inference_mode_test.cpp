@@ -36,7 +36,7 @@ TEST_F(InferenceModes, ComputeTheSameBitsAndRecordNothing) {
   }
 }
 
-TEST_F(InferenceModes, NestAndBelongToAThread) {
+TEST_F(InferenceModes, NestAndApplyToOneThread) {
   EXPECT_FALSE(InferenceMode::active());
   {
     const InferenceMode outer;
@@ -69,8 +69,8 @@ TEST_F(InferenceModes, RefuseBackward) {
   EXPECT_EQ(error_of<AutogradError>([&] { backward(loss); }), "no error");
 }
 
-/// An op that would save such a tensor for backward says what to do; others take it as data.
-TEST_F(InferenceModes, KeepResultsOutOfBackward) {
+/// An op that would save a tensor of an InferenceMode for backward throws and names the remedy.
+TEST_F(InferenceModes, MakeTensorsThatBackwardCannotSave) {
   Tensor y;
   {
     const InferenceMode mode;
@@ -125,7 +125,7 @@ TEST_F(InferenceModes, AllowGradientsInsideAGradGuard) {
   EXPECT_TRUE(test::same_bits(x.grad(), expected));
 }
 
-/// A model that is made inside, for prediction, can be trained later.
+/// A model that is made inside an InferenceMode can be trained later.
 TEST_F(InferenceModes, MakeParametersThatCanBeTrained) {
   std::unique_ptr<MixedModel> model;
   {
@@ -144,8 +144,8 @@ TEST_F(InferenceModes, MakeParametersThatCanBeTrained) {
   EXPECT_FALSE(test::same_bits((*model)(x_).value(), before)) << "16-bit copies must follow the weights";
 }
 
-/// The model may keep a tensor that it made in an evaluation and use it in the next step.
-TEST_F(InferenceModes, OfATrainersEvaluationMakeTensorsThatCanBeKept) {
+/// A tensor that is made in Trainer::evaluate can be used in a later step.
+TEST_F(InferenceModes, OfATrainersEvaluationMakeTensorsForLaterSteps) {
   test::SmallTraining training(runtime_, "fp32");
   Tensor kept;
   training.trainer.evaluate([&] {

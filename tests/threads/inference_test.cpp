@@ -18,7 +18,7 @@ using test::MixedModel;
 const char* const kPolicies[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16"};
 constexpr int kThreads = 16;
 
-/// What differs from model to model.
+/// The settings of one model in the test.
 struct Case {
   int policy = 0;          ///< index into kPolicies
   bool optimizer = false;  ///< the weights lie in an optimizer's flat storage
@@ -32,7 +32,7 @@ amp::Policy policy_of(const Case& c, int thread) {
   return policy;
 }
 
-/// A model as a program has it before its first forward pass.
+/// A model before its first forward pass.
 struct Fresh {
   explicit Fresh(const Case& c) {
     const amp::Policy policy = amp::Policy::by_name(kPolicies[c.policy]);

@@ -1,4 +1,4 @@
-// threads_tests [--models COUNT]: what docs/threads.md says. The long run is --models 10000.
+// threads_tests [--models COUNT]: tests of the guarantees in docs/threads.md. The long run uses --models 10000.
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 
 namespace binade::test {
 
-/// A small model with every kind of layer that makes something when it is first used: 16-bit copies of weights (alone
-/// and in the buffer of an optimizer), module paths, causal masks, 8-bit scales, projections of three weights at once.
+/// A small model with every kind of layer that creates something on first use: 16-bit copies of weights (single and in
+/// an optimizer's buffer), module paths, causal masks, 8-bit scales, projections of three weights in one op.
 struct MixedModel : nn::Module {
   nn::Conv2d conv{{.in = 3, .out = 8, .kernel = 3, .padding = 1}};
   nn::BatchNorm2d norm{{.channels = 8, .relu = true}};

@@ -1,4 +1,4 @@
-// Several Runtimes in a process, each on a thread of its own, and threads that use the Runtime of another thread.
+// Several Runtimes in a process, each on its own thread, and threads that use the Runtime of another thread.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace binade {
 namespace {
 
-/// Runs `work` on a thread of its own and returns the text of the error that it throws.
+/// Runs `work` on a new thread and returns the text of the error that it throws.
 std::string error_on_a_thread(const std::function<void()>& work) {
   std::string text;
   std::thread([&] {
@@ -31,7 +31,7 @@ Tensor dropped(const Tensor& x) {
   return dropout(x, 0.5).value();
 }
 
-TEST(Runtimes, OnThreadsOfTheirOwnTrainAsEachDoesAlone) {
+TEST(Runtimes, OnSeparateThreadsTrainAsEachDoesAlone) {
   const char* const policies[] = {"fp32", "fp16", "bf16", "pure-bf16"};
   std::string alone[4], together[4];
   for (int i = 0; i < 4; ++i) alone[i] = test::trained(static_cast<std::uint64_t>(i), policies[i], 6);
@@ -40,7 +40,7 @@ TEST(Runtimes, OnThreadsOfTheirOwnTrainAsEachDoesAlone) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(together[i], alone[i]) << policies[i];
 }
 
-TEST(Runtimes, AThreadWithoutOneUsesTheOnlyOne) {
+TEST(Runtimes, AThreadWithoutARuntimeUsesTheOnlyOne) {
   const Runtime runtime({.seed = 7, .threads = 3});
   const Tensor x = Tensor::full({64}, 1);
   const Tensor expected = dropped(x);
@@ -52,7 +52,7 @@ TEST(Runtimes, AThreadWithoutOneUsesTheOnlyOne) {
   }).join();
 }
 
-TEST(Runtimes, AThreadWithoutOneMustBeToldWhichOfSeveral) {
+TEST(Runtimes, AThreadWithoutARuntimeNeedsAScopeIfThereAreSeveral) {
   Runtime here({.seed = 7, .threads = 1});
   test::Crowd crowd(1);
   std::optional<Runtime> there;
@@ -78,14 +78,14 @@ TEST(Runtimes, AThreadWithoutOneMustBeToldWhichOfSeveral) {
   EXPECT_EQ(error_on_a_thread([&] { EXPECT_EQ(&Runtime::current(), &here); }), "");
 }
 
-TEST(Runtimes, AScopeEndsWithTheSeedFromBefore) {
+TEST(Runtimes, AScopeRestoresTheSeed) {
   Runtime runtime({.seed = 7});
   step_context().seed = 3;
   { const RuntimeScope scope(runtime); }
   EXPECT_EQ(current_seed(), 3u);
 }
 
-TEST(Runtimes, AreOneToAThread) {
+TEST(Runtimes, AreLimitedToOnePerThread) {
   const Runtime runtime;
   try {
     const Runtime second;
@@ -97,15 +97,15 @@ TEST(Runtimes, AreOneToAThread) {
   }
 }
 
-TEST(Runtimes, NoneIsAnErrorWithWordsAndTheDeviceIsTheCpu) {
+TEST(Runtimes, WithoutARuntimeCurrentThrowsAndTheDeviceIsTheCpu) {
   EXPECT_EQ(Runtime::current_device(), Device::cpu());
   EXPECT_EQ(Runtime::find_current(), nullptr);
   EXPECT_NE(error_on_a_thread([] { Runtime::current(); }).find("none is alive; make a binade::Runtime"),
             std::string::npos);
 }
 
-/// It may be destroyed where it was not made: its thread then has none.
-TEST(Runtimes, DestroyedOnAnotherThreadIsForgottenOnItsOwn) {
+/// A Runtime may be destroyed on another thread; the thread that made it then has none.
+TEST(Runtimes, MayBeDestroyedOnAnotherThread) {
   auto runtime = std::make_unique<Runtime>(RuntimeOptions{.seed = 5});
   const RuntimeScope scope(*runtime);
   std::thread([&] { runtime.reset(); }).join();
@@ -139,7 +139,7 @@ TEST(Runtimes, AreInheritedByTheirCpuThreads) {
   crowd.run([&](int) { other.emplace(); });
   const auto caller = std::this_thread::get_id();
   std::atomic<Runtime*> seen = nullptr;
-  while (seen == nullptr)  // until a helper has taken a block
+  while (seen == nullptr)  // until a CPU thread of the Runtime has run a block
     parallel_blocks(8, [&](std::int64_t) {
       if (std::this_thread::get_id() != caller)
         seen = Runtime::find_current();
@@ -150,8 +150,8 @@ TEST(Runtimes, AreInheritedByTheirCpuThreads) {
   crowd.run([&](int) { other.reset(); });
 }
 
-/// Ops of many threads use the CPU threads of one Runtime by turns, and those of several at the same time.
-TEST(Runtimes, DivideTheWorkOfManyThreadsWithTheSameBits) {
+/// Ops of several threads take turns on the CPU threads of one Runtime, and run at the same time on different Runtimes.
+TEST(Runtimes, ComputeTheSameBitsForManyThreads) {
   Runtime runtime({.seed = 1, .threads = 4});
   const Tensor a = test::image(1, 600).reshape({60, 60}), b = test::image(2, 600).reshape({60, 60});
   const auto product = [&] {

@@ -7,8 +7,8 @@
 
 namespace binade::test {
 
-/// A training with every kind of state that threads could mix up: initial weights from the init streams, dropout,
-/// batch-norm statistics, averages, a loss scale, stochastic rounding under the policies without master weights.
+/// A training with every kind of state that threads could confuse: initial weights from the init streams, dropout,
+/// batch-norm statistics, averages, a loss scale, and stochastic rounding under policies without master weights.
 struct SmallTraining {
   struct Net : MixedModel {
     nn::Dropout dropout{{.p = 0.2}};
@@ -41,8 +41,8 @@ struct SmallTraining {
   int next_ = 0;
 };
 
-/// Returns the state hash after `count` steps of a training in a Runtime of its own on the calling thread, with an
-/// evaluation in the middle.
+/// Trains in a new Runtime on the calling thread, with an evaluation in the middle. Returns the state hash after
+/// `count` steps.
 inline std::string trained(std::uint64_t seed, const std::string& policy, int count) {
   Runtime runtime({.seed = seed, .threads = 2});
   SmallTraining training(runtime, policy);

@@ -13,8 +13,8 @@
 namespace binade {
 namespace {
 
-/// A thread counts the nodes that it records. The numbers of a new thread are below those of an old one.
-TEST(Tapes, BegunOnOneThreadContinueOnAnother) {
+/// Each thread numbers the nodes that it records, so a new thread's numbers are below those of an old one.
+TEST(Tapes, StartedOnOneThreadContinueOnAnother) {
   const auto deep = [](Variable x) {
     for (int i = 0; i < 30; ++i) x = x * 1.01;
     return x;
@@ -30,8 +30,8 @@ TEST(Tapes, BegunOnOneThreadContinueOnAnother) {
   EXPECT_TRUE(test::same_bits(x.grad(), expected));
 }
 
-/// Forward passes that record are reads of the model; each thread's backward goes to inputs of its own.
-TEST(Tapes, OfManyThreadsLeadThroughOneModelToTheirOwnInputs) {
+/// A recording forward pass only reads the model; each thread's backward writes the gradients of its own inputs.
+TEST(Tapes, OfManyThreadsGoThroughOneModelToTheirOwnInputs) {
   Runtime runtime({.seed = 1});
   test::MixedModel model;
   model.eval();
@@ -48,7 +48,7 @@ TEST(Tapes, OfManyThreadsLeadThroughOneModelToTheirOwnInputs) {
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(test::same_bits(got[static_cast<std::size_t>(i)], gradient(i))) << i;
 }
 
-/// y = x; its backward announces itself, and waits.
+/// y = x; its backward sets `begun` and waits for `may_end`.
 struct Waiting {
   struct Params {
     std::atomic<bool>*begun = nullptr, *may_end = nullptr;
@@ -62,7 +62,7 @@ struct Waiting {
   }
 };
 
-/// Without a word, the two sums would be added into the same numbers at the same time.
+/// Otherwise both threads would add to the same gradient at the same time.
 TEST(Tapes, OfTwoThreadsThatReachOneLeafAreAnError) {
   Variable w(test::image(1, 4), true);
   w.state()->name = "w";
@@ -86,8 +86,8 @@ TEST(Tapes, OfTwoThreadsThatReachOneLeafAreAnError) {
   EXPECT_NEAR(w.grad().at(0) * static_cast<double>(w.value().numel()), 5, 1e-4);
 }
 
-/// Many threads read, save and count a model while others compute with it.
-TEST(Models, AreReadWhileThreadsUseThem) {
+/// Threads count the parameters of a model and take its state while others compute with it.
+TEST(Models, CanBeReadWhileThreadsUseThem) {
   Runtime runtime({.seed = 1});
   test::MixedModel model;
   model.eval();
@@ -107,8 +107,8 @@ TEST(Models, AreReadWhileThreadsUseThem) {
   });
 }
 
-/// Each init stream goes to one parameter, though the threads decide to which.
-TEST(Models, AreMadeOnManyThreadsOfOneRuntime) {
+/// Every parameter gets its own init stream; which one depends on the order of the threads.
+TEST(Models, CanBeMadeOnManyThreadsOfOneRuntime) {
   Runtime runtime({.seed = 1});
   test::Crowd crowd(8);
   std::vector<std::unique_ptr<nn::Linear>> layers(8);
@@ -122,8 +122,8 @@ TEST(Models, AreMadeOnManyThreadsOfOneRuntime) {
   EXPECT_EQ(runtime.next_init_stream().index, 8u);
 }
 
-/// Keys and values belong to the thread that samples, the model to all.
-TEST(Models, SampleOnManyThreadsWithACacheEach) {
+/// The threads share the model; each has its own cache of keys and values.
+TEST(Models, SampleOnManyThreadsWithSeparateCaches) {
   Runtime runtime({.seed = 1});
   nn::MultiHeadAttention attention({.dim = 8, .heads = 2, .causal = true, .composed = true});
   attention.eval();

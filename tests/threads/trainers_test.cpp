@@ -59,7 +59,7 @@ TEST(Trainers, EvaluateOneModelWhileAnotherIsTrained) {
   EXPECT_EQ(two.second.trainer.state_hash(), before);
 }
 
-/// A model that no training changes meanwhile may be used by any number of threads, also beside a training.
+/// A model that is not being trained may be used by any number of threads, also during the training of another.
 TEST(Trainers, TrainWhileManyThreadsUseAnotherModel) {
   Two two;
   two.second.net.eval();

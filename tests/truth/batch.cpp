@@ -7,7 +7,7 @@ namespace binade::truth {
 
 namespace {
 
-/// Extents before, along and behind an axis.
+/// Extents before, along and after an axis.
 struct Extents {
   std::int64_t outer = 1, along = 1, inner = 1;
   Extents(const Shape& shape, int axis) : along(shape.dim(axis)) {

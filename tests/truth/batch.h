@@ -34,7 +34,7 @@ struct Batch {
   bool has(const std::string& name) const { return fields.contains(name); }
   std::int64_t samples() const { return static_cast<std::int64_t>(origin.samples.size()); }
   Batch without(std::span<const std::int64_t> rows) const;
-  /// A copy whose tensors share nothing with this one.
+  /// A copy that shares no memory with this one.
   Batch clone() const;
   /// A copy whose floating fields are f64, so that every op that reads one computes in f64.
   Batch in_double() const;
@@ -49,7 +49,7 @@ void set_sample(Batch& batch, const std::string& field, std::int64_t row, double
 /// Multiplies all elements of one sample.
 void scale_sample(Batch& batch, const std::string& field, std::int64_t row, double factor);
 
-/// One sample of a synthetic data set: a function of the data set's seed and the sample's number.
+/// One sample of a synthetic data set, which depends only on the data set's seed and the sample's id.
 class Sample {
  public:
   Sample(std::uint64_t seed, std::int64_t id) : seed_(seed), id_(id) {}

@@ -55,7 +55,7 @@ CleanRecord run_clean(const ModelEntry& model, const std::string& precision, con
     const bool healthy = precision != "fp16" || examine(session.task(), batch, session.policy(), 1).finite;
     const Outcome outcome = session.step(batch);
     record.steps = step;
-    // A jump of the data may take an fp16 model beyond its range: then an incident is true, and the rest no clean run.
+    // The change of the data may overflow an fp16 model. Then the alarm is right, and the run counts only up to here.
     if (!healthy && outcome.alarmed()) break;
     note_alarms(outcome, step, record);
     if (outcome.thrown == "NumericError") break;

@@ -16,7 +16,7 @@ struct CleanRecord {
   std::vector<std::string> alarms{};
 };
 
-/// How healthy trainings differ: "plain", "schedule" (warm-up and cosine), a "curriculum" that gets harder at once,
+/// Kinds of healthy trainings: "plain", "schedule" (warm-up and cosine), "curriculum" (the inputs grow at once),
 /// "lengths" (batches of very different size), "sgd", "clipped".
 const std::vector<std::string>& clean_kinds();
 

@@ -29,7 +29,7 @@ class Draw {
   std::mt19937_64 engine_;
 };
 
-/// Another stream of choices for each purpose.
+/// The seed of a separate stream of choices for each purpose.
 constexpr std::uint64_t derived(std::uint64_t seed, std::string_view purpose) {
   std::uint64_t h = 0xcbf29ce484222325u ^ seed;
   for (const char c : purpose) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

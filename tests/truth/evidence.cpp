@@ -66,25 +66,25 @@ class Watch final : public TapeObserver {
   std::map<CallKey, int> counts_;
 };
 
-/// Buffers that a forward wrote are as before.
-class Untouched {
+/// On destruction, discards what a forward and backward pass wrote to buffers and gradients.
+class DiscardChanges {
  public:
-  explicit Untouched(Task& task) : task_(task) {}
-  ~Untouched() {
+  explicit DiscardChanges(Task& task) : task_(task) {}
+  ~DiscardChanges() {
     for (const auto& [name, buffer] : nn::named_buffers(task_.net())) buffer->rollback();
     for (const auto& [name, parameter] : nn::named_parameters(task_.net())) parameter->zero_grad();
     if (nn::Module* outside = task_.outside())
       for (const auto& [name, parameter] : nn::named_parameters(*outside)) parameter->zero_grad();
   }
-  Untouched(const Untouched&) = delete;
-  Untouched& operator=(const Untouched&) = delete;
+  DiscardChanges(const DiscardChanges&) = delete;
+  DiscardChanges& operator=(const DiscardChanges&) = delete;
 
  private:
   Task& task_;
   nn::TransactionScope transaction_;
 };
 
-/// While one lives, the parameters are f64 leaves without gradients of their own.
+/// During its lifetime, the parameters are f64 leaves without gradients.
 class DoubleParameters {
  public:
   explicit DoubleParameters(Task& task) {
@@ -127,12 +127,13 @@ Evidence examine_in_double(Task& task, const Batch& batch) {
     const DoubleParameters parameters(task);
     if (Evidence evidence = examine(task, exact, amp::Policy::fp32(), 1); evidence.error.empty()) return evidence;
   }
-  return examine(task, exact, amp::Policy::fp32(), 1);  // a layer whose statistics are f32 in every case
+  return examine(task, exact, amp::Policy::fp32(),
+                 1);  // for a layer whose statistics are always f32 and cannot be used with f64
 }
 
 Evidence examine(Task& task, const Batch& batch, const amp::Policy& policy, double scale) {
   Evidence evidence;
-  const Untouched untouched(task);
+  const DiscardChanges discard(task);
   const PolicyScope scope(policy);
   Watch watch(evidence);
   try {

@@ -21,7 +21,7 @@ std::string text_of(const std::optional<CallKey>& key) {
              : std::string("no op");
 }
 
-/// Whether leaving out the rows makes the step finite, and leaving out others does not.
+/// Verifies that leaving out the rows makes the step finite, and leaving out others does not.
 std::string verify_rows(Session& session, const Batch& batch, const Truth& truth) {
   const auto finite_without = [&](std::span<const std::int64_t> rows) {
     return examine(session.task(), batch.without(rows), session.policy(), 1).finite;
@@ -79,7 +79,7 @@ bool same_module(const amp::FirstBad& bad, const std::string& module) {
   return bad.module == module || bad.op_path() == module || (root(module) && root(bad.module));
 }
 
-/// Where forward swallows what the op made (exp of -inf), its derivative is as good an answer.
+/// If a later op made the forward result finite again (exp of -inf), the op's derivative is also a right place.
 bool same_call(const amp::FirstBad& bad, const Evidence& evidence) {
   const std::optional<CallKey>& call = evidence.first;
   return call && bad.op == call->op && same_module(bad, call->module) &&
@@ -93,7 +93,7 @@ bool names_state(const amp::FirstBad& bad, const std::string& path) {
   return bad.direction == "state" && (ends(bad.parameter) || ends(bad.tensor));
 }
 
-/// Whether a sample holds a number that the dtype of the products cannot.
+/// Whether a sample of the truth has a number beyond the range of the products' dtype.
 bool input_too_large(const Batch& batch, const Truth& truth) {
   for (const std::int64_t row : truth.rows)
     if (batch.has("x"))

@@ -4,7 +4,7 @@
 
 namespace binade::truth {
 
-/// What the independent runs of a bad step showed.
+/// Evidence from independent runs of a bad step.
 struct Findings {
   Evidence at_scale{};   ///< under the policy, at the loss scale of the step
   Evidence at_one{};     ///< under the policy, at a loss scale of 1
@@ -15,7 +15,7 @@ struct Findings {
 /// Verifies the claim of a scenario without Binade's diagnosis. Empty if it holds, else why not.
 std::string verify(Session& session, const Batch& batch, const Truth& truth, Findings& findings);
 
-/// Compares a report with the truth.
+/// Compares the report in `outcome` with the truth and fills the record.
 void judge(const Outcome& outcome, const Batch& batch, const Truth& truth, const Findings& findings, Record& record);
 
 /// The truth in one line.

@@ -8,8 +8,8 @@
 
 #include "tests/truth/summary.h"
 
-/// truth_lab: plants faults that the rules of the diagnosis were not written for into models of other people, and
-/// compares what Binade reports with what is true (docs/truth.md).
+/// truth_lab: plants faults for which the diagnosis was not designed into models from the literature, and compares
+/// Binade's reports with the truth (docs/truth.md).
 namespace binade::truth {
 
 namespace {
@@ -64,7 +64,7 @@ class Lab {
                            : (i == 0 ? o_.seed : derived(o_.seed, std::to_string(i)) >> 16);
   }
 
-  /// One of the ways that were asked for and that the model has.
+  /// Draws one of the ways of --ways that the model supports.
   std::string way_of(const ModelEntry& model, std::uint64_t seed) const {
     std::vector<std::string> fitting;
     for (const std::string& way : ways())
@@ -73,7 +73,7 @@ class Lab {
     Draw draw(derived(seed, "way"));
     return fitting.empty() ? "plain" : draw.one_of(fitting);
   }
-  /// Every fault in every model that fits, shuffled, begun anew with other seeds until there are as many as asked for.
+  /// Plants every fault in every model that fits, in random order, repeated with other seeds up to --scenarios.
   void plant_faults() {
     const std::vector<Scenario> list = scenarios();
     Draw draw(derived(o_.seed, "faults"));
@@ -147,7 +147,7 @@ int run(int argc, char** argv) {
   std::fputs(failures_of(results).c_str(), stdout);
   std::printf("\n%s", table_of(results).c_str());
   if (!o.out.empty()) std::ofstream(o.out) << json_lines(results);
-  // The one promise that has no share.
+  // This guarantee has no tolerance: an abort never changes the state.
   const auto broken = [](const Record& r) { return r.valid() && r.aborted && !r.state_same; };
   return std::any_of(results.trials.begin(), results.trials.end(), broken) ? 1 : 0;
 }

@@ -15,9 +15,9 @@ enum class Proof {
   kRounded,   ///< in f64 the step is finite and the op's result is within that range
   kInput,     ///< the batch holds the bad value, by construction
   kRefused,   ///< the closure throws: an index out of range
-  kMask,      ///< a softmax reads nothing but -inf, by construction; the same op fails in f64
+  kMask,      ///< a softmax reads a row of -inf, by construction; the same op fails in f64
   kState,     ///< the state holds the bad value, by construction
-  kScale,     ///< not finite at the loss scale, finite at 1
+  kScale,     ///< not finite at the step's loss scale, finite at 1
 };
 
 /// The truth about a fault: what a correct report says.
@@ -28,8 +28,8 @@ struct Truth {
   std::string state_path{};            ///< kState: path of the parameter or buffer
   std::vector<std::int64_t> rows{};    ///< samples that cause it, ascending; empty: no single sample does
   std::vector<std::string> classes{};  ///< acceptable classes, by name or part of a name
-  bool recovers = true;                ///< a correct remedy leads back to the unharmed run
-  bool must_fail = true;               ///< false: the step may be finite, and the fault is to be found by looking
+  bool recovers = true;                ///< after a correct remedy, the run has the loss of one without the fault
+  bool must_fail = true;               ///< false: the step may be finite, and the fault must be detected nevertheless
 };
 
 /// A fault that a scenario plants into a model that fits.
@@ -38,7 +38,7 @@ struct Scenario {
   std::vector<std::string> precisions{"fp32", "bf16", "fp16"};
   std::function<bool(const ModelEntry&)> fits = [](const ModelEntry&) { return true; };
   std::function<void(SessionOptions&, Draw&)> configure = [](SessionOptions&, Draw&) {};
-  bool from_the_start = false;  ///< the fault is there at the first step
+  bool from_the_start = false;  ///< the fault is present from the first step
   /// Code that is part of the program from its first step on.
   std::function<void(Session&, Draw&)> prepare = [](Session&, Draw&) {};
   /// Plants the fault into the batch of the step to come, or into the state.
@@ -52,8 +52,8 @@ enum class Silence {
   kUpdate,      ///< by construction of the learning rate
 };
 
-/// A fault that makes no number bad. A warning about it names the place: the op that overflows, or a module that learns
-/// nothing; a fault of the updates has none, and any warning will do.
+/// A fault without a non-finite result. A right warning names its place: the op that overflows, or a module that learns
+/// nothing. A fault of the updates has no place, and any warning is right.
 struct SilentScenario {
   std::string family{}, name{};
   std::vector<std::string> precisions{"fp32", "bf16", "fp16"};
@@ -80,7 +80,7 @@ std::vector<Scenario> user_op_faults();
 
 /// One row at random, or two with probability 0.15.
 std::vector<std::int64_t> some_rows(const Batch& batch, Draw& draw);
-/// Gives the gate of each row this number, now and whenever its sample is loaded again.
+/// Sets the gate of each row to `value`, now and whenever its sample is loaded again.
 void set_gates(Session& session, Batch& batch, std::span<const std::int64_t> rows, double value);
 
 }  // namespace binade::truth

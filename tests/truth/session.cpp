@@ -159,7 +159,7 @@ double Session::held_out() {
   return loss;
 }
 
-void Session::spoil(Batch& batch, std::int64_t row, const Damage& damage) {
+void Session::damage_sample(Batch& batch, std::int64_t row, const Damage& damage) {
   damage(batch, row);
   damage_ = damage;
   spoiled_.insert(batch.origin.samples[static_cast<std::size_t>(row)]);
@@ -172,7 +172,7 @@ void Session::keep_recovery_point() {
 
 std::map<std::string, std::string> Session::state_bytes() {
   std::map<std::string, std::string> bytes;
-  // An abort lowers the loss scale and is counted; nothing else may change.
+  // An abort may only lower the loss scale and increase the counters.
   const StateDict state = trainer_->state();
   for (const auto& [name, value] : state.values())
     if (!name.starts_with("amp/") && !name.starts_with("progress/")) bytes[name] = bytes_of(value);

@@ -21,20 +21,20 @@ struct SessionOptions {
   std::uint64_t seed = 0;
   TaskOptions task{};
   amp::OnNan on_nan = amp::OnNan::kRemedy;
-  double lr = 0;  ///< 0: the model's
+  double lr = 0;  ///< 0: the default of the model
   std::optional<amp::LossScaleOptions> loss_scale{};
   std::optional<optim::Schedule> schedule{};
   bool ema = false;
   bool sgd = false;  ///< plain SGD instead of AdamW
   double clip_norm = 0;
-  std::vector<std::string> frozen{};  ///< parameters whose path begins so are not given to the optimizer
+  std::vector<std::string> frozen{};  ///< path prefixes of parameters that the optimizer does not get
   std::int64_t batch = 8, samples = 64;
 };
 
-/// What one call of Trainer::step led to.
+/// The outcome of one call of Trainer::step.
 struct Outcome {
-  std::vector<amp::StepResult> attempts{};  ///< all that ended, in order
-  std::string error{};                      ///< text of what was thrown
+  std::vector<amp::StepResult> attempts{};  ///< all completed attempts, in order
+  std::string error{};                      ///< message of the error thrown
   std::string thrown{};                     ///< its type: "NumericError", "DataError", "Error"; empty: nothing
   bool committed() const { return thrown.empty() && !attempts.empty() && attempts.back().committed; }
   const amp::Incident* incident() const;  ///< the first one
@@ -62,16 +62,16 @@ class Session {
   /// The batch of samples that the training never sees.
   Batch held_out_batch() const;
   Outcome step(const Batch& batch);
-  /// Takes `count` ordinary steps. The first outcome with an incident or an error, if there is one.
+  /// Makes up to `count` steps; stops at the first with an incident or an error, and returns its outcome.
   std::optional<Outcome> train(std::int64_t count);
   /// The loss of samples that the training never sees, in evaluation mode: in f32, or, where there
   /// are averaged weights, as Trainer::evaluate computes it.
   double held_out();
   /// Damages a row of `batch`, and its sample whenever it is loaded again.
-  void spoil(Batch& batch, std::int64_t row, const Damage& damage);
+  void damage_sample(Batch& batch, std::int64_t row, const Damage& damage);
   /// Keeps the state as a checkpoint that a rollback may return to.
   void keep_recovery_point();
-  /// Everything that outlives a step and that an abort must not change, as bytes by name.
+  /// The persistent state that an abort must not change: bytes by name.
   std::map<std::string, std::string> state_bytes();
 
  private:

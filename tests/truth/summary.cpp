@@ -62,9 +62,9 @@ Interval wilson(std::int64_t hits, std::int64_t all) {
 std::string table_of(const Results& results) {
   const auto& t = results.trials;
   const auto all = [](const Record&) { return true; };
-  const auto told = [](const Record& r) { return r.detected; };
+  const auto detected = [](const Record& r) { return r.detected; };
   std::string text = "| | goal | counted | share | 95 % interval |\n|---|---|---|---|---|\n";
-  text += row("detected at the step", "100 %", share_of(t, all, told));
+  text += row("detected at the step", "100 %", share_of(t, all, detected));
   text += row("state unchanged by an abort", "100 %",
               share_of(
                   t, [](const Record& r) { return r.aborted; }, [](const Record& r) { return r.state_same; }));
@@ -81,9 +81,9 @@ std::string table_of(const Results& results) {
               share_of(t, all, [](const Record& r) { return r.class_right || r.not_proven; }));
   text += row("class correct", ">= 93 %", share_of(t, all, [](const Record& r) { return r.class_right; }));
   text += row("wrong class reported as proven", "",
-              share_of(t, told, [](const Record& r) { return r.proven && !r.class_right; }));
+              share_of(t, detected, [](const Record& r) { return r.proven && !r.class_right; }));
   text += row("reported as proven, but place, sample or class is wrong", "<= 0.5 %",
-              share_of(t, told, [](const Record& r) { return r.wrong_and_proven(); }));
+              share_of(t, detected, [](const Record& r) { return r.wrong_and_proven(); }));
   text += row("recovered within 1 % of the unharmed run", ">= 97 %",
               share_of(
                   t, [](const Record& r) { return r.recovered.has_value(); },
@@ -93,7 +93,7 @@ std::string table_of(const Results& results) {
   for (const SilentRecord& r : results.silent) {
     if (!r.void_because.empty()) continue;
     ++silent.all;
-    silent.hits += r.told ? 1 : 0;
+    silent.hits += r.warned ? 1 : 0;
   }
   text += row("silent defects warned about", ">= 95 %", silent);
 
@@ -144,7 +144,7 @@ std::string failures_of(const Results& results) {
                           r.step, wrong_in(r), r.truth, r.said, r.recovery);
   }
   for (const SilentRecord& r : results.silent)
-    if (!r.told && r.void_because.empty())
+    if (!r.warned && r.void_because.empty())
       text += fmt::format("UNTOLD {} | {} | {} | --seed {}: {}\n", r.scenario, r.model, r.precision, r.seed,
                           r.said.empty() ? "nothing" : r.said.substr(0, 200));
   for (const CleanRecord& c : results.clean)
@@ -181,7 +181,7 @@ std::string json_lines(const Results& results) {
   for (const SilentRecord& r : results.silent)
     text += nlohmann::json{{"kind", "silent"},         {"scenario", r.scenario}, {"model", r.model},
                            {"precision", r.precision}, {"seed", r.seed},         {"void", r.void_because},
-                           {"told", r.told},           {"steps", r.steps},       {"said", r.said}}
+                           {"told", r.warned},         {"steps", r.steps},       {"said", r.said}}
                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
             "\n";
   for (const CleanRecord& c : results.clean)

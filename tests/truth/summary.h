@@ -22,7 +22,7 @@ Interval wilson(std::int64_t hits, std::int64_t all);
 
 /// The table of goals with counts and intervals.
 std::string table_of(const Results& results);
-/// One line per record that is not all right, with all that is needed to run it again.
+/// One line per record with a wrong statement, with everything needed to run it again.
 std::string failures_of(const Results& results);
 /// JSON lines, one per record.
 std::string json_lines(const Results& results);

@@ -10,9 +10,9 @@
 
 namespace binade::truth {
 
-/// A place in a model at which a scenario can put a piece of user code.
+/// A place in a model for a scenario's user code.
 struct Tap {
-  /// Code of an activation and of one number per sample, which broadcasts to it.
+  /// A function of an activation and of one number per sample, which broadcasts to it.
   using Code = std::function<Variable(const Variable& h, const Variable& gate)>;
   Code code{};
   Variable gate{};
@@ -21,8 +21,8 @@ struct Tap {
 
 struct TaskOptions {
   std::uint64_t seed = 0;          ///< of the data set
-  bool spare_layer = false;        ///< a layer that forward never calls, in models that have a place for it ("spare")
-  bool tied = false;               ///< the head of the GPT is the table of its tokens
+  bool spare_layer = false;        ///< adds a layer "spare" that forward never calls, in models that support it
+  bool tied = false;               ///< the head of the GPT uses the token table as its weight
   bool linear_recurrence = false;  ///< no tanh between the steps of a recurrent model
 };
 
@@ -60,7 +60,7 @@ class Task {
   TaskOptions options_;
 };
 
-/// What scenarios need to know about a model to choose it.
+/// Describes a model, so that scenarios can choose those that fit.
 struct ModelEntry {
   std::string name{};
   std::unique_ptr<Task> (*make)(const TaskOptions&) = nullptr;

@@ -11,9 +11,9 @@ namespace binade::truth {
 
 namespace {
 
-constexpr std::int64_t kAfter = 40;  // committed steps after the fault, before the losses are compared
+constexpr std::int64_t kAfter = 40;  // committed steps between the fault and the comparison of losses
 
-/// One training that meets the fault, up to the step before it.
+/// A training up to the step before the fault.
 struct Run {
   Session session;
   std::string alarm{};
@@ -37,7 +37,7 @@ SessionOptions options_of(const Scenario& scenario, const ModelEntry& model, con
   return options;
 }
 
-/// Trains on until so many steps are committed. False if that cannot be had.
+/// Trains until `steps` steps are committed. If it fails, returns false and sets `how`.
 bool train_to(Session& session, std::int64_t steps, std::string& how) {
   for (int i = 0; session.trainer().steps() < steps; ++i) {
     if (i > 4 * kAfter) {
@@ -52,11 +52,11 @@ bool train_to(Session& session, std::int64_t steps, std::string& how) {
   return true;
 }
 
-/// A run that a correct remedy may lead to, and the loss at its end; none if it does not get there.
+/// A run to which recovery after a correct remedy is compared.
 enum class Reference {
   kWithoutFault,    ///< the fault never happened
   kWithoutSamples,  ///< the samples that cause it were left out by hand
-  kInFloat,         ///< the fault happened in f32, where it does no harm
+  kInFloat,         ///< the same fault in f32, which has no effect there
 };
 
 std::optional<double> loss_of(Reference reference, const Scenario& scenario, SessionOptions options, const Truth& truth,
@@ -110,7 +110,7 @@ void recover(const Scenario& scenario, SessionOptions options, const Truth& trut
   for (const Reference reference : references) {
     const std::optional<double> wanted = loss_of(reference, scenario, options, truth, steps, end);
     if (!wanted) continue;
-    // Within 1 % of the loss, or of the progress since the fault, whichever is more.
+    // Within 1 % of the loss or of the progress since the fault, whichever is larger.
     const double bound = 0.01 * std::max(std::abs(*wanted), std::abs(before - *wanted));
     record.recovered = *record.recovered || (std::isfinite(harmed) && harmed - *wanted <= bound);
     record.recovery += fmt::format(" {:.5g}", *wanted);
@@ -190,16 +190,16 @@ SilentRecord run_silent(const SilentScenario& scenario, const ModelEntry& model,
              return text.find(place) != std::string::npos;
            });
   };
-  while (record.steps < scenario.steps && !record.told) {
+  while (record.steps < scenario.steps && !record.warned) {
     ++record.steps;
     const Outcome outcome = session.step(session.next());
     for (const amp::StepResult& result : outcome.attempts) {
       for (const amp::Warning& warning : result.warnings) {
         record.said += fmt::format("[{}] {} ", amp::name_of(warning.kind),
                                    amp::place_of(warning) + ": " + warning.what);
-        record.told |= heard(amp::place_of(warning) + " " + warning.what + " " + warning.advice);
+        record.warned |= heard(amp::place_of(warning) + " " + warning.what + " " + warning.advice);
       }
-      for (const std::string& note : result.notes) record.told |= !places.empty() && heard(note);
+      for (const std::string& note : result.notes) record.warned |= !places.empty() && heard(note);
     }
     if (outcome.alarmed()) record.said += "[incident] " + describe(outcome) + " ";
     if (!outcome.thrown.empty()) break;

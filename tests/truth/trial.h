@@ -9,29 +9,30 @@
 
 namespace binade::truth {
 
-/// What one planted fault was, what the report said, and which of its statements were right.
+/// One planted fault, the report about it, and which statements of the report were right.
 struct Record {
   std::string family{}, scenario{}, model{}, precision{}, way{};
   std::uint64_t seed = 0;
-  std::int64_t step = 0;  ///< at which the fault was planted
+  std::int64_t step = 0;  ///< step at which the fault was planted
 
-  std::string void_because{};  ///< the fault did not turn out as meant, and nothing is judged; empty: it did
-  std::string early_alarm{};   ///< an alarm before there was a fault
+  std::string
+      void_because{};         ///< why the fault did not occur as planned, so that nothing is judged; empty: it occurred
+  std::string early_alarm{};  ///< an alarm before there was a fault
 
   std::string truth{}, said{};
   bool single_cause = false;  ///< particular samples cause it
 
   bool detected = false;      ///< an incident at the step
-  bool aborted = false;       ///< and nothing was committed
-  bool state_same = false;    ///< of an abort: byte for byte as before
+  bool aborted = false;       ///< the step was not committed
+  bool state_same = false;    ///< the abort left the state unchanged, byte for byte
   bool place_right = false;   ///< op, module and direction
-  bool sample_right = false;  ///< exactly the samples that cause it; none where none does
+  bool sample_right = false;  ///< exactly the samples that cause it, or none if none does
   bool class_right = false;
-  bool not_proven = false;  ///< the report says that it is not sure
+  bool not_proven = false;  ///< the report's class is "not proven"
   bool proven = false;
   int replays = 0;
   std::optional<bool> recovered{};
-  std::string recovery{};  ///< how it went on
+  std::string recovery{};  ///< how the run continued, as text
 
   bool valid() const { return void_because.empty() && early_alarm.empty(); }
   bool wrong_and_proven() const { return proven && !(place_right && sample_right && class_right); }
@@ -44,14 +45,14 @@ struct Record {
 Record run_trial(const Scenario& scenario, const ModelEntry& model, const std::string& precision,
                  const std::string& way, std::uint64_t seed);
 
-/// A defect that makes no number bad: whether it was told, and by what.
+/// A defect without a non-finite result, and whether a warning reported it.
 struct SilentRecord {
   std::string scenario{}, model{}, precision{};
   std::uint64_t seed = 0;
-  std::string void_because{};  ///< there is no such defect; empty: there is
-  bool told = false;
-  std::int64_t steps = 0;  ///< until it was told, or all
-  std::string said{};      ///< what was told, also of other things
+  std::string void_because{};  ///< why the defect did not occur; empty: it occurred
+  bool warned = false;
+  std::int64_t steps = 0;  ///< steps until the warning, or all steps
+  std::string said{};      ///< all warnings, also unrelated ones
 };
 
 SilentRecord run_silent(const SilentScenario& scenario, const ModelEntry& model, const std::string& precision,

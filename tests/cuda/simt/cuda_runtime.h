@@ -1,7 +1,7 @@
 #pragma once
 
-// What the module uses of the CUDA runtime, for the emulated device (simt.h). Found in place of the toolkit's header of
-// this name when the module's sources are compiled for the host.
+// The part of the CUDA runtime that the module uses, for the emulated device (simt.h). Replaces the toolkit's header of
+// this name when the module is compiled for the host.
 
 #include <algorithm>
 #include <atomic>
@@ -24,8 +24,7 @@
 
 using dim3 = simt::Dim3;
 
-// ---- inside kernels
-// ---------------------------------------------------------------------------------------------------
+// ---- functions of kernels
 
 inline const simt::Dim3& threadIdx = simt::place.thread;
 inline const simt::Dim3& blockIdx = simt::place.block;
@@ -60,7 +59,7 @@ T shuffled(unsigned mask, T x, unsigned from) {
   std::memcpy(&x, &bits, sizeof x);
   return x;
 }
-/// Lane `to` where it lies in this lane's group of `width`, else this lane.
+/// Returns lane `to` if it is in this lane's group of `width` lanes, otherwise this lane.
 inline unsigned within(unsigned to, unsigned width) {
   const unsigned first = lane() / width * width;
   return to >= first && to < first + width ? to : lane();
@@ -131,8 +130,7 @@ T __ldg(const T* at) {
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
 
-// ---- the host's side
-// --------------------------------------------------------------------------------------------------
+// ---- functions of the host
 
 enum cudaError_t {
   cudaSuccess = 0,
@@ -209,7 +207,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
-/// The error that the last call left, and none after it; peeking leaves it.
+/// Returns and clears the last error; cudaPeekAtLastError() does not clear it.
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);

@@ -20,15 +20,16 @@
 namespace binade::cuda {
 void open_libraries(DeviceFacts&) {}
 
-/// BINADE_SIMT_LIBRARY=1: there is a library, which is our own kernel under the terms of a library. "no_gelu": one
-/// without a GELU and its activation derivative in its products; "no_bias": nor a bias on halves.
+/// Returns the kind of the substitute library, which runs Binade's kernels through the interface of a library.
+/// BINADE_SIMT_LIBRARY=1: with all forms; "no_gelu": without a GELU and its derivative in products; "no_bias": also
+/// without a bias on 16-bit results; unset: no library.
 static std::string_view library_kind() {
   static const char* const kind = std::getenv("BINADE_SIMT_LIBRARY");
   return kind != nullptr ? kind : "";
 }
 static bool library_is_there() { return !library_kind().empty(); }
 
-/// Its choices: a line a size.
+/// The library's plans, one line per key.
 static const std::string kTitle = "emulated 1";
 static std::set<std::string> g_plans, g_own;
 static std::string g_notes;
@@ -47,7 +48,8 @@ void choose_library_plans(const PlanOptions& options) {
                             .seconds = options.seconds});
 }
 
-/// BINADE_SIMT_TIMES=3,1.5,-: a key has so many plans, which need so many seconds; "-": one that does not run.
+/// Returns the times of the plans of every key. BINADE_SIMT_TIMES=3,1.5,-: three plans, which take 3 and 1.5 seconds;
+/// the third one cannot run.
 static std::vector<std::optional<double>> times_of_plans() {
   std::vector<std::optional<double>> times;
   const char* const text = std::getenv("BINADE_SIMT_TIMES");
@@ -61,7 +63,7 @@ static std::string key_of(const std::string& plan) {
   return key.empty() ? plan : key;
 }
 
-/// A choice that was not made before is not made while a graph is captured.
+/// Chooses a plan for a key. Fails during a capture if the key has none yet.
 static void choose(const std::string& key, const char* what) {
   const auto known = [&](const std::string& plan) { return key_of(plan) == key; };
   if (std::any_of(g_plans.begin(), g_plans.end(), known)) return;
@@ -108,7 +110,7 @@ static std::string keep_conv(const Call& call) {
   return key;
 }
 
-/// A product times the activation derivative of a GELU in the tanh form, of sums in f32 as a library has them.
+/// Multiplies the f32 sums of a product by the derivative of the tanh GELU, as a library does.
 __global__ void multiply_by_derivative(const float* sums, In z, Out y, std::int64_t count) {
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
@@ -163,7 +165,7 @@ bool library_gemm(const GemmArgs& g) {
   lie(form_key, g.c, g.out);
   return true;
 }
-/// It takes no channel slices, and no gradients of odd numbers of channels of halves.
+/// Returns false for channel slices, and in 16 bits for gradients with an odd number of channels.
 bool library_has_conv(const ConvArgs& a) {
   const std::int64_t x = a.transposed ? a.result_pitch : a.source_pitch,
                      y = a.transposed ? a.source_pitch : a.result_pitch;
@@ -191,7 +193,7 @@ bool library_conv_weight(const ConvWeightArgs& a) {
 }
 static void* result_of(const AttentionForward& f) { return f.y; }
 static void* result_of(const AttentionBackward& b) { return b.gk.data; }
-/// It takes what cuDNN takes on the device that it is made for.
+/// Returns true for attentions that cuDNN computes on Hopper.
 template <class Call>
 static bool attend(const Call& call) {
   if (!library_is_there()) return false;

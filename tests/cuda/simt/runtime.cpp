@@ -14,7 +14,7 @@ namespace {
 cudaError_t g_last = cudaSuccess;
 const char* g_detail = nullptr;
 
-/// Page-locked memory: where it begins, and its bytes.
+/// The page-locked blocks: address and size in bytes.
 std::map<const char*, std::size_t>& pinned() {
   static auto* blocks = new std::map<const char*, std::size_t>;
   return *blocks;
@@ -84,7 +84,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 cudaError_t cudaFree(void* memory) {
   if (lost() != cudaSuccess) return lost();
   if (const cudaError_t error = simt::unsafe_in_capture(); error != cudaSuccess) return error;
-  simt::finish();  // as the runtime does
+  simt::finish();  // as the CUDA runtime does
   return simt::release(memory) ? cudaSuccess : out_of_place("freed memory that the device does not have");
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
@@ -143,7 +143,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
 }
 
 cudaError_t cudaGetLastError() {
-  simt::count_launch();  // each is followed by this question
+  simt::count_launch();  // the module calls this function after each launch
   const cudaError_t last = g_last;
   if (lost() == cudaSuccess) g_last = cudaSuccess;
   return last;

@@ -30,9 +30,8 @@ constexpr int kWarp = 32;
 }
 
 // ---- fibers
-// -----------------------------------------------------------------------------------------------------------
 
-/// A saved stack pointer; what must survive a call lies on its stack.
+/// A saved stack pointer. Registers that must survive a call are on its stack.
 struct Fiber {
   void* stack_pointer = nullptr;
   char* stack = nullptr;
@@ -89,7 +88,6 @@ void switch_to(Fiber& from, Fiber& to) {
 #endif
 
 // ---- one block
-// --------------------------------------------------------------------------------------------------------
 
 enum class State : std::uint8_t { kReady, kAtBarrier, kAtExchange, kDone };
 
@@ -97,13 +95,14 @@ struct Thread {
   Fiber fiber;
   State state = State::kReady;
   Dim3 index;
-  unsigned mask = 0;  // of the exchange it waits in
-  unsigned turn = 0;  // exchanges it has gone through, for two alternating sets of values
+  unsigned mask = 0;  // mask of the exchange in which the thread waits
+  unsigned turn = 0;  // number of finished exchanges, which alternate between two sets of values
 };
 
 struct Block {
   std::vector<Thread> threads;
-  std::vector<char*> stacks;              // of the largest block so far: mapping them takes longer than a small launch
+  std::vector<char*> stacks;  // one per thread of the largest block so far; kept, because mapping them takes longer
+                              // than a small launch
   std::vector<std::uint64_t> brought[2];  // per thread
   std::vector<unsigned> arrived;          // per warp: lanes that wait in an exchange
   const std::function<void()>* body = nullptr;
@@ -127,7 +126,7 @@ void fiber_main() {
   fault("a finished thread ran on");
 }
 
-/// Lanes of `warp` that are still to come to the exchange that `mask` names.
+/// Returns the lanes of `mask` that have not arrived at the exchange yet.
 unsigned awaited(const Block& b, std::size_t warp, unsigned mask) {
   const std::size_t first = warp * kWarp, count = std::min<std::size_t>(kWarp, b.threads.size() - first);
   unsigned lanes = 0;
@@ -143,7 +142,8 @@ void resume(std::size_t i) {
   switch_to(b.scheduler, b.threads[i].fiber);
 }
 
-/// Lets the threads that wait in an exchange go on where all of their mask are there. Whether any could.
+/// Resumes threads that wait in an exchange at which all lanes of their mask have arrived. Returns true if it resumed
+/// any.
 bool release_exchanges(Block& b) {
   bool released = false;
   for (std::size_t warp = 0; warp < b.arrived.size(); ++warp) {
@@ -180,7 +180,7 @@ void run_block(Block& b) {
     thread.turn = 0;
   }
   std::fill(b.arrived.begin(), b.arrived.end(), 0u);
-  std::memset(b.shared, 0xff, 64);  // NaN: shared memory starts undefined
+  std::memset(b.shared, 0xff, 64);  // NaN, because shared memory is undefined at the start
   while (true) {
     bool ran = false;
     for (std::size_t k = 0; k < count; ++k) {
@@ -190,7 +190,7 @@ void run_block(Block& b) {
       ran = true;
     }
     if (release_exchanges(b) || ran) {
-      // Threads run on until everyone waits; only then is a barrier judged.
+      // Threads run until all of them wait; then the barrier is checked.
       const bool ready = std::ranges::any_of(b.threads, [](const Thread& t) { return t.state == State::kReady; });
       if (ready) continue;
     }
@@ -207,7 +207,6 @@ void run_block(Block& b) {
 }
 
 // ---- device memory
-// ----------------------------------------------------------------------------------------------------
 
 constexpr std::size_t kArena = std::size_t{8} << 30;
 constexpr std::size_t kPage = 4096, kHugePage = std::size_t{2} << 20;
@@ -219,11 +218,11 @@ struct Arena {
   std::map<std::size_t, std::size_t> free;  // offset -> bytes
   std::map<std::size_t, std::size_t> used;
   std::size_t in_use = 0;
-  std::size_t high = 0;  // what has been handed out lies below it, in whole huge pages
+  std::size_t high = 0;  // all allocated blocks are below this offset, a multiple of the size of huge pages
   int open = 0;
 
   Arena() {
-    // Huge pages where the system has them: protect() visits every page, at every launch.
+    // Uses huge pages if available, because protect() visits every page at each launch.
     void* space = mmap(nullptr, kArena + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (space == MAP_FAILED) fault("no address space");
     base = reinterpret_cast<char*>(round_up(reinterpret_cast<std::uintptr_t>(space), kHugePage));
@@ -240,7 +239,7 @@ Arena& arena() {
   return *only;
 }
 
-/// BINADE_SIMT_MEMORY: how many MiB the device has.
+/// Returns the memory of the device, which BINADE_SIMT_MEMORY sets in MiB.
 std::size_t capacity() {
   static const std::size_t bytes = [] {
     const char* text = std::getenv("BINADE_SIMT_MEMORY");
@@ -301,7 +300,8 @@ unsigned lane() { return static_cast<unsigned>(block().running) % kWarp; }
 
 namespace {
 
-/// Brings `mine` and waits until all of `mask` have brought theirs; returns the set that they lie in.
+/// Stores `mine` and waits until all lanes of `mask` have stored their values. Returns the values of the block's
+/// threads.
 const std::vector<std::uint64_t>& meet(unsigned mask, std::uint64_t mine) {
   Block& b = block();
   const auto i = static_cast<std::size_t>(b.running);
@@ -350,7 +350,8 @@ void* allocate(std::size_t bytes) {
       a.high = round_up(offset + bytes, kHugePage);
       a.protect(PROT_READ | PROT_WRITE);
     }
-    std::memset(a.base + offset, 0xff, bytes);  // NaN in every floating dtype: nobody may count on zeros
+    std::memset(a.base + offset, 0xff,
+                bytes);  // NaN in every floating-point dtype, so that kernels that rely on zeros fail
     return a.base + offset;
   }
   return nullptr;

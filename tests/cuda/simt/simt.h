@@ -4,10 +4,8 @@
 #include <cstdint>
 #include <functional>
 
-/// Runs a kernel on the host as a GPU would: block after block, every thread of a block with a stack of its own, so
-/// that
-/// __syncthreads and shuffles wait for each other as they do there. Slow and exact: what it is for is telling wrong
-/// kernels from right ones where there is no GPU. One kernel runs at a time.
+/// Runs CUDA kernels on the host, to test them without a GPU: block after block, with a stack for every thread of a
+/// block, so that __syncthreads and shuffles wait as on a GPU. Slow. One kernel runs at a time.
 namespace simt {
 
 struct Dim3 {
@@ -15,12 +13,12 @@ struct Dim3 {
   constexpr Dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 
-/// Runs `thread` once for every thread of every block. A block of which some threads wait for others that have ended or
-/// wait elsewhere is a fault of the kernel's: the process ends and says so. `thread` holds copies of the arguments: a
-/// launch that is captured runs later.
+/// Runs `thread` once for every thread of every block. If threads of a block wait for threads that have ended or wait
+/// elsewhere, the kernel is wrong, and the process ends with a message. `thread` contains copies of the arguments,
+/// because a captured launch runs later.
 void launch(Dim3 grid, Dim3 block, std::size_t shared_bytes, std::function<void()> thread);
 
-/// The running thread's place.
+/// The indices of the running thread and its block.
 struct Place {
   Dim3 thread, block, block_extent, grid_extent;
 };
@@ -30,20 +28,20 @@ extern Place place;
 void* shared();
 
 void block_barrier();
-/// Waits for the lanes of `mask` and returns what lane `from` brought; a lane outside the mask or the warp gives its
-/// own.
+/// Waits for the lanes of `mask` and returns the value of lane `from`; if that is outside of the mask or the warp,
+/// returns `mine`.
 std::uint64_t exchange(unsigned mask, std::uint64_t mine, unsigned from);
-/// The lanes of `mask` that brought true.
+/// Returns the lanes of `mask` whose value is true.
 unsigned ballot(unsigned mask, bool mine);
 unsigned lane();
 
-/// Device memory: readable and writable while a kernel or a copy runs, and at no other time. A host that looks into it
-/// ends as it would with a GPU.
+/// Allocates device memory, which is accessible only while a kernel or a copy runs. Host code that reads it crashes, as
+/// it would with a GPU.
 void* allocate(std::size_t bytes);
 bool release(void* memory);
 bool owns(const void* memory);
 std::size_t bytes_free();
-/// Opens the memory for its lifetime.
+/// Makes device memory accessible during its lifetime.
 class Access {
  public:
   Access();

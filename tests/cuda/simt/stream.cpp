@@ -16,14 +16,15 @@ namespace {
 
 using Work = std::function<void()>;
 
-/// What an event stood for when it was recorded: waits go for that, whatever it is recorded for later.
+/// The position that an event marked when it was recorded. Waits refer to this position, even if the event is recorded
+/// again later.
 struct Point {
   simt_stream* stream = nullptr;
   bool reached = false;
 };
 
-/// Work, or a wait for another stream.
-struct Sent {
+/// Submitted work, or a wait for another stream.
+struct Submitted {
   Work work;
   std::shared_ptr<Point> behind;
 };
@@ -32,12 +33,12 @@ struct Sent {
 }  // namespace simt
 
 struct simt_stream {
-  std::deque<simt::Sent> sent;
+  std::deque<simt::Submitted> sent;
 };
 struct simt_event {
   std::shared_ptr<simt::Point> last;
 };
-/// What a stream was sent while it was captured.
+/// The work that was submitted to a stream while it was captured.
 struct simt_graph {
   std::vector<simt::Work> work;
 };
@@ -53,15 +54,14 @@ struct Capture {
 Capture* g_capture = nullptr;
 thread_local cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
 
-// ---- when what was sent runs
-// --------------------------------------------------------------------------------------------
+// ---- execution of submitted work
 
-/// Of all below. Never destroyed, as the streams: threads may outlive main.
+/// Protects all data below. Never destroyed, like the streams, because threads may outlive main().
 std::recursive_mutex& mutex() {
   static auto* only = new std::recursive_mutex;
   return *only;
 }
-/// The first one is that of the kernels.
+/// All streams; the first one is the kernels' stream.
 std::vector<simt_stream*>& streams() {
   static auto* all = new std::vector<simt_stream*>{new simt_stream};
   return *all;
@@ -84,7 +84,7 @@ Pace pace() {
   return is;
 }
 
-/// Runs the next of what was sent. False where there is nothing, or it waits.
+/// Runs the next submitted work. Returns false if there is none, or if it waits for an event.
 bool go_on(simt_stream& stream) {
   if (stream.sent.empty()) return false;
   const std::shared_ptr<Point> behind = stream.sent.front().behind;
@@ -95,7 +95,7 @@ bool go_on(simt_stream& stream) {
   return true;
 }
 
-/// The same, after what it waits for.
+/// Runs the next submitted work, after the work for which it waits.
 void force(simt_stream& stream) {
   if (stream.sent.empty()) {
     std::fprintf(stderr, "emulated device: an event was waited for that never comes\n");
@@ -116,7 +116,7 @@ void go_on_at_random() {
     go_on(*all[(dice()() % 8 == 0 ? dice()() : favored) % all.size()]);
 }
 
-/// What the device comes to while the host makes a call.
+/// Runs the work that a device might run during a call of the host.
 void go_on() {
   switch (pace()) {
     case Pace::kAtOnce:
@@ -131,7 +131,7 @@ void go_on() {
   }
 }
 
-void push(simt_stream& stream, Sent sent) {
+void push(simt_stream& stream, Submitted sent) {
   stream.sent.push_back(std::move(sent));
   go_on();
 }
@@ -222,7 +222,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (const cudaError_t error = simt::unsafe_in_capture(); error != cudaSuccess) return error;
   const std::lock_guard lock(simt::mutex());
   if (event->last == nullptr || event->last->reached) return cudaSuccess;
-  simt::force(*event->last->stream);  // who asks again and again is told in the end
+  simt::force(*event->last->stream);  // so that repeated queries succeed in the end
   return simt::failed(cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

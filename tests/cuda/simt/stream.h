@@ -6,30 +6,31 @@
 
 namespace simt {
 
-/// Work for a stream, or for the graph that the stream is captured into. Null is the stream that kernels run on. When
-/// the work runs is BINADE_SIMT_STREAMS' choice, of everything that a GPU may do:
-///   unset  that stream at once; others when an event of theirs is waited for, and not before
-///   late   that stream when the host waits for it, and not before; others as soon as their events let them
-///   N      a number: each goes on at random, now the one and now the other
-/// A wait for an event that is left out shows as wrong data under one of them.
+/// Submits work to a stream, or to the graph into which the stream is captured. Null is the kernels' stream.
+/// BINADE_SIMT_STREAMS selects when the work runs, among the times at which a GPU may run it:
+///   unset  the kernels' stream at once; other streams only when something waits for one of their events
+///   late   the kernels' stream only when the host waits for it; other streams as soon as their events allow
+///   N      (a number, the seed) all streams at random times
+/// If the module leaves out a wait for an event, at least one of these gives wrong data.
 void send(cudaStream_t stream, std::function<void()> work);
-/// Runs all that was sent to any stream: what an implicit wait of the runtime's does.
+/// Runs all work of all streams, as an implicit synchronization of the CUDA runtime does.
 void finish();
 
-/// The error that stays once it has been met, or cudaSuccess: a fault in its memory is one that the device does not
-/// survive.
+/// Returns the error that has made the device unusable, or cudaSuccess. A fault in device memory is such an error.
 cudaError_t lost();
-/// Leaves `error` for cudaGetLastError.
+/// Stores `error` for cudaGetLastError() and returns it.
 cudaError_t failed(cudaError_t error);
 cudaError_t out_of_place(const char* what);
-/// BINADE_SIMT_FAIL=N: the N-th launch is a fault. A graph is one launch; BINADE_SIMT_FAIL=graph: the first of one is.
+/// Counts a launch; a graph counts as one. With BINADE_SIMT_FAIL=N the N-th launch is a fault, with
+/// BINADE_SIMT_FAIL=graph the first launch of a graph.
 void count_launch();
 
-/// Whether this thread captures the stream.
+/// Returns true if this thread captures the stream.
 bool capturing();
-/// The error of a call that a stream which is captured forbids, or cudaSuccess; the capture has failed then.
+/// Returns the error of a call that is not allowed during a capture of the stream, which fails the capture; otherwise
+/// cudaSuccess.
 cudaError_t forbidden_in_capture();
-/// The same where it forbids it unless the thread has said that it means it.
+/// Like forbidden_in_capture(), for calls that a thread may allow itself (cudaThreadExchangeStreamCaptureMode).
 cudaError_t unsafe_in_capture();
 
 }  // namespace simt

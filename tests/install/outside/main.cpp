@@ -1,4 +1,4 @@
-// A program outside Binade's tree: it sees the installed headers, links the library and trains a layer with it.
+// A program outside Binade's tree: it includes the installed headers, links the library and trains a layer.
 #include <binade.h>
 #include <binade/core/tensor.h>
 

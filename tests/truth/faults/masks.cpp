@@ -2,7 +2,7 @@
 
 #include "tests/truth/scenario.h"
 
-/// Attention masks that leave a row nothing to look at.
+/// Attention masks that hide every key of a row.
 namespace binade::truth {
 
 std::vector<Scenario> mask_faults() {
@@ -14,7 +14,7 @@ std::vector<Scenario> mask_faults() {
         .proof = Proof::kMask, .ops = {"softmax"}, .rows = some_rows(batch, draw), .classes = {"fully-masked-row"}};
     const std::string field = session.entry().mask;
     for (const std::int64_t row : truth.rows)
-      session.spoil(batch, row, [=](Batch& b, std::int64_t r) { set_sample(b, field, r, kHidden); });
+      session.damage_sample(batch, row, [=](Batch& b, std::int64_t r) { set_sample(b, field, r, kHidden); });
     return truth;
   };
 
@@ -25,7 +25,7 @@ std::vector<Scenario> mask_faults() {
         .proof = Proof::kMask, .ops = {"softmax"}, .rows = some_rows(batch, draw), .classes = {"fully-masked-row"}};
     const std::int64_t keys = batch["mask"].dim(-1), query = draw.below(keys);
     for (const std::int64_t one : truth.rows)
-      session.spoil(batch, one, [=](Batch& b, std::int64_t r) {
+      session.damage_sample(batch, one, [=](Batch& b, std::int64_t r) {
         Field& mask = b.fields.at("mask");
         const auto all = elements_of(mask, b.samples(), r);
         for (std::int64_t k = 0; k < keys; ++k)
@@ -34,7 +34,7 @@ std::vector<Scenario> mask_faults() {
     return truth;
   };
 
-  // A pooling over what a per-sample mask leaves: weights exp(x + mask) are all 0 where the mask hides everything.
+  // Pooling with a mask per sample: the weights exp(x + mask) are all 0 in a sample that is masked completely.
   Scenario pool{.family = "mask", .name = "attention pooling over nothing"};
   pool.prepare = [](Session& session, Draw&) {
     session.task().inner.code = [](const Variable& h, const Variable& g) {

@@ -1,6 +1,6 @@
 #include "tests/truth/faults/tapped.h"
 
-/// Norms without an eps that meet a constant sample.
+/// Norms without an eps, applied to a constant sample.
 namespace binade::truth {
 
 std::vector<Scenario> norm_faults() {

@@ -1,13 +1,14 @@
 #include "tests/truth/faults/tapped.h"
 
-/// Constants that a 16-bit dtype rounds away: an eps, a clamp next to 1, a mask value. In f32 and f64 they protect.
+/// Constants that protect a formula in f32 and f64, but are lost to rounding in 16 bits: an eps, a clamp next to 1, a
+/// mask value.
 namespace binade::truth {
 
 namespace {
 
-/// The gate in the dtype of the activation, as a user casts it who wants the product to stay in 16 bits.
-Variable low(const Variable& g, const Variable& h) { return cast(g, h.dtype()); }
-/// Between 0 and 1; 1 where the gate is 0.
+/// The gate cast to the activation's dtype, so that products with it stay in 16 bits.
+Variable gate_in_dtype_of(const Variable& g, const Variable& h) { return cast(g, h.dtype()); }
+/// A value between 0 and 1; it is 1 where the gate is 0.
 Variable share(const Variable& h, const Variable& g) {
   return cast(exp((mean(abs(h), {-1}, true) + 0.5) * g * -1.0), h.dtype());
 }
@@ -21,7 +22,7 @@ std::vector<Scenario> rounding_faults() {
       {
           {"eps of 1e-8 beside a variance of 0",
            [](const Variable& h, const Variable& g) {
-             const Variable x = (abs(h) + 0.1) * low(g, h);
+             const Variable x = (abs(h) + 0.1) * gate_in_dtype_of(g, h);
              const Variable power = cast(mean(x * x, {-1}, true), h.dtype()) + 1e-8;
              return h + cast(x * x, h.dtype()) / power * 0.1;
            },
@@ -31,14 +32,14 @@ std::vector<Scenario> rounding_faults() {
            Proof::kRounded,
            {"fp16"}},
           {"eps of 1e-9 in a log",
-           [](const Variable& h, const Variable& g) { return h + log(low(g, h) * 0.5 + 1e-9) * 0.1; },
+           [](const Variable& h, const Variable& g) { return h + log(gate_in_dtype_of(g, h) * 0.5 + 1e-9) * 0.1; },
            {0},
            {"log"},
            classes,
            Proof::kRounded,
            {"fp16"}},
           {"eps of 1e-12 in a quotient",
-           [](const Variable& h, const Variable& g) { return h / (low(g, h) + 1e-12); },
+           [](const Variable& h, const Variable& g) { return h / (gate_in_dtype_of(g, h) + 1e-12); },
            {0},
            {"div"},
            classes,

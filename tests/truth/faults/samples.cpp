@@ -18,7 +18,7 @@ Scenario bad_number(const std::string& name, FieldOf field, std::vector<double> 
     const double value = draw.one_of(values), at = draw.unit();
     const std::string where = session.entry().*field;
     for (const std::int64_t row : truth.rows)
-      session.spoil(batch, row, [=](Batch& b, std::int64_t r) {
+      session.damage_sample(batch, row, [=](Batch& b, std::int64_t r) {
         Field& f = b.fields.at(where);
         const auto all = elements_of(f, b.samples(), r);
         for (std::size_t i = 0; i < all.size(); ++i)
@@ -40,7 +40,7 @@ Scenario bad_index(const std::string& name, FieldOf field, std::int64_t ModelEnt
                                           : -1 - static_cast<double>(draw.below(3)),
                  at = draw.unit();
     const std::string where = session.entry().*field;
-    session.spoil(batch, truth.rows[0], [=](Batch& b, std::int64_t r) {
+    session.damage_sample(batch, truth.rows[0], [=](Batch& b, std::int64_t r) {
       Field& f = b.fields.at(where);
       const auto all = elements_of(f, b.samples(), r);
       set_element(f.value, all[static_cast<std::size_t>(at * static_cast<double>(all.size()))], value);

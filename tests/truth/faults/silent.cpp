@@ -1,6 +1,6 @@
 #include "tests/truth/scenario.h"
 
-/// Defects that make no number bad: an inf that something swallows, layers that learn nothing.
+/// Defects without a non-finite result: an inf that a later op turns finite, layers that learn nothing.
 namespace binade::truth {
 
 namespace {

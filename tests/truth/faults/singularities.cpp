@@ -1,12 +1,12 @@
 #include "tests/truth/faults/tapped.h"
 
-/// A log, root, quotient or power in user code that meets its singularity at one sample.
+/// A log, root, quotient or power in user code that reaches its singularity for one sample.
 namespace binade::truth {
 
 namespace {
 
 Variable spread_of(const Variable& h) { return h - mean(h, {-1}, true); }
-/// 0 only if the gate is.
+/// The energy of each row; 0 only if the gate is 0.
 Variable energy(const Variable& h, const Variable& g) { return sum(square((abs(h) + 0.1) * g), {-1}, true); }
 
 }  // namespace
@@ -134,7 +134,7 @@ std::vector<Scenario> singularity_faults() {
     const std::int64_t node = draw.below(6);
     Truth truth{.ops = {"div"}, .modules = {"conv1"}, .rows = some_rows(batch, draw), .classes = pole};
     for (const std::int64_t row : truth.rows)
-      session.spoil(batch, row, [node](Batch& b, std::int64_t r) {
+      session.damage_sample(batch, row, [node](Batch& b, std::int64_t r) {
         Field& edges = b.fields.at("edges");
         const auto all = elements_of(edges, b.samples(), r);
         for (std::int64_t i = 0; i < 6; ++i) set_element(edges.value, all[static_cast<std::size_t>(node * 6 + i)], 0);

@@ -72,7 +72,7 @@ std::vector<Scenario> state_faults() {
   };
   list.push_back(average);
 
-  // The trainer has no checkpoint of a module outside of the model: nothing can recover it.
+  // A module outside of the model is not in the checkpoints, so it cannot be recovered.
   Scenario teacher{.family = "state", .name = "NaN in a network outside of the model"};
   teacher.fits = [](const ModelEntry& m) { return m.name == "distill" || m.name == "dqn"; };
   teacher.strike = [](Session& session, Batch&, Draw& draw) {

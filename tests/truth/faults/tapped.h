@@ -10,7 +10,7 @@
 /// temperature): the code is healthy for the numbers of the data set, from 0.5 to 2, and fails for one other number.
 namespace binade::truth {
 
-/// Never constant along the channels, whatever ReLUs left of the activation.
+/// h plus a ramp, so that it is not constant along the channels even if ReLUs made h 0.
 inline Variable varied(const Variable& h) {
   std::vector<float> ramp(static_cast<std::size_t>(h.shape().cols()));
   for (std::size_t i = 0; i < ramp.size(); ++i) ramp[i] = 0.37f * static_cast<float>(i + 1);
@@ -20,16 +20,16 @@ inline Variable varied(const Variable& h) {
 struct TappedFault {
   std::string name{};
   Tap::Code code{};
-  std::vector<double> bad{};       ///< numbers at which it fails; a scenario draws one
+  std::vector<double> bad{};       ///< numbers for which the code fails; a scenario draws one
   std::vector<std::string> ops{};  ///< the op that fails
   std::vector<std::string> classes{};
   Proof proof = Proof::kSingular;
   std::vector<std::string> precisions{"fp32", "bf16", "fp16"};
-  bool in_loss_too = true;  ///< may also stand in the loss, on the prediction
+  bool in_loss_too = true;  ///< the code can also be planted in the loss, on the prediction
   std::function<bool(const ModelEntry&)> fits = [](const ModelEntry&) { return true; };
 };
 
-/// The same fault inside the model and, where that makes sense, in the loss.
+/// Scenarios for every fault: inside the model and, if in_loss_too, in the loss.
 inline std::vector<Scenario> tapped(const std::string& family, const std::vector<TappedFault>& faults) {
   std::vector<Scenario> list;
   for (const TappedFault& fault : faults)

@@ -2,8 +2,8 @@
 
 #include "tests/truth/scenario.h"
 
-/// Faults of no single sample: weights that a far too high learning rate left behind, exploding recurrent products, a
-/// fixed loss scale that is too high.
+/// Faults that no single sample causes: huge weights after a far too high learning rate, exploding recurrent products,
+/// a fixed loss scale that is too high.
 namespace binade::truth {
 
 std::vector<Scenario> update_faults() {
@@ -14,7 +14,7 @@ std::vector<Scenario> update_faults() {
                 .name = "weights after a step with a learning rate 10,000 times too high",
                 .precisions = {"fp16"}};
   jump.strike = [too_large](Session& session, Batch&, Draw& draw) {
-    // AdamW moves each weight by about the learning rate: all weights moved by +-30 to +-100.
+    // AdamW changes each weight by about the learning rate: here by +-30 to +-100.
     for (const auto& [name, parameter] : nn::named_parameters(session.task().net())) {
       Tensor& value = parameter->mutable_value();
       for (std::int64_t i = 0; i < value.numel(); ++i)

@@ -2,7 +2,7 @@
 
 #include "tests/truth/faults/tapped.h"
 
-/// Ops of the user's own that state nothing about themselves: no singularities, no range, no family.
+/// A user's ops whose OpInfo declares nothing: no singularities, no range, no family.
 namespace binade::truth {
 
 namespace {

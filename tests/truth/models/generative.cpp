@@ -74,7 +74,7 @@ struct Coupling : nn::Module {
     v("scale", scale);
     v("shift", shift);
   }
-  /// The other half, and the logarithms of its scales.
+  /// The transformed half, and the logarithms of its scales.
   std::pair<Variable, Variable> operator()(const Variable& kept, const Variable& moved) {
     const nn::ModuleScope scope(*this);
     Variable h = hidden(kept);

@@ -18,7 +18,8 @@ struct Embedder : nn::Module {
 
 Variable unit_length(const Variable& x) { return x / sqrt(sum(square(x), {-1}, true) + 1e-6); }
 
-/// Anchors, positives and negatives stacked: (3 B, D). The loss is 0 for a triplet that is apart by the margin.
+/// Anchors, positives and negatives stacked: (3 B, D). The loss of a triplet is 0 if its distances differ by the
+/// margin.
 struct TripletTask : Task {
   struct Net : nn::Module {
     Embedder embed;

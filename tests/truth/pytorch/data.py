@@ -1,7 +1,7 @@
 """Data of the models: a table of samples, of which a batch takes some rows.
 
-Fields are stored sample first: (samples, …). A layout says how a batch arranges them for its model; a fault edits rows
-of the table, so that the sample is bad whenever it is loaded again.
+Fields are stored sample first: (samples, …). A layout says how a batch arranges them for its model; a fault edits
+rows of the table, so that the sample is bad whenever it is loaded again.
 """
 import random
 
@@ -63,10 +63,10 @@ class Samples:
 
 LAYOUTS = {
     "plain": lambda t: t,
-    "views": lambda t: t.transpose(0, 1).flatten(0, 1),        # (n, v, …) -> (v n, …): copies stacked one after the other
-    "parts": lambda t: t.flatten(0, 1),                        # (n, p, …) -> (n p, …): points or heads of one sample
-    "time": lambda t: t.transpose(0, 1),                       # (n, T, …) -> (T, n, …)
-    "flat time": lambda t: t.transpose(0, 1).flatten(0, 1),    # (n, T, …) -> (T n, …)
+    "views": lambda t: t.transpose(0, 1).flatten(0, 1),      # (n, v, …) -> (v n, …): copies, one after the other
+    "parts": lambda t: t.flatten(0, 1),                      # (n, p, …) -> (n p, …): points or heads of a sample
+    "time": lambda t: t.transpose(0, 1),                     # (n, T, …) -> (T, n, …)
+    "flat time": lambda t: t.transpose(0, 1).flatten(0, 1),  # (n, T, …) -> (T n, …)
 }
 
 

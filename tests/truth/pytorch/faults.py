@@ -1,7 +1,7 @@
 """The faults of tests/truth/faults, written as a user of PyTorch would write them.
 
-A fault edits the table of samples, the state, or the program (session.py); `strike` returns the true answer. Ops have the
-names of Binade's test; tools.py says which names of PyTorch mean the same.
+A fault edits the table of samples, the state, or the program (session.py); `strike` returns the true answer. Ops have
+the names of Binade's test; judge.py says which names of PyTorch mean the same.
 """
 import math
 import struct
@@ -313,8 +313,10 @@ def norms():
     def rms(h, g):
         return h + F.rms_norm((h.abs() + 0.1) * g, h.shape[-1:], eps=0.0) * 0.1
 
-    return [*tapped("normalization", "layer norm of a constant row", layer, [0], ("layer_norm",), classes, in_loss=False),
-            *tapped("normalization", "RMS norm of a zero row", rms, [0], ("rms_norm",), classes, in_loss=False)]
+    def add(name, code, op):
+        return tapped("normalization", name, code, [0], (op,), classes, in_loss=False)
+
+    return [*add("layer norm of a constant row", layer, "layer_norm"), *add("RMS norm of a zero row", rms, "rms_norm")]
 
 
 def states():

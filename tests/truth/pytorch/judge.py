@@ -36,7 +36,7 @@ def verify(session, ids, truth):
     """The correct answer. Raises Void."""
     if truth.proof == "refused":
         try:
-            session.loss(ids)
+            session.loss(session.batch(ids))
         except IndexError:
             return Answer(set(), (), "input", False)
         raise Void("the index was not refused")
@@ -126,7 +126,7 @@ def recovered(harmed, before, references):
 def without_gradient(session):
     """Names of the parameters that get no gradient, or one of exactly 0, in the next step."""
     s = session.copy()
-    loss = s.loss(s.next_ids())
+    loss = s.loss(s.batch(s.next_ids()))
     if loss.requires_grad:
         loss.backward()
     return [n for n, p in s.task.net.named_parameters() if p.grad is None or not bool(p.grad.count_nonzero())]

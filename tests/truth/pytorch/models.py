@@ -1,7 +1,7 @@
 """Dense, image, sequence and recurrent models of tests/truth/models, as a user of PyTorch would write them.
 
-A task holds a network `net`, perhaps one outside of it, and the loss; calling it with a batch returns the loss. A tap is
-a place for a piece of user code: `inner` inside the module at `inner_path`, `outer` in the loss, on the prediction.
+A task holds a network `net`, perhaps one outside of it, and the loss; calling it with a batch returns the loss. A tap
+is a place for a piece of user code: `inner` inside the module at `inner_path`, `outer` in the loss, on the prediction.
 """
 import torch
 import torch.nn.functional as F

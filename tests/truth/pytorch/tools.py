@@ -5,7 +5,7 @@
   anomaly   torch.autograd.set_detect_anomaly(True), which is Lightning's Trainer(detect_anomaly=True)
   hooks     forward hooks on every module that check parameters, inputs and outputs, and stop at the first NaN or
             infinity, as Hugging Face's DebugUnderflowOverflow does
-  dispatch  a TorchDispatchMode that stops at the first op whose results are not finite, with ModuleTracker for the module
+  dispatch  a TorchDispatchMode that stops at the first op whose results are not finite; ModuleTracker tells the module
 
 What a report says is credited generously: see `Report`.
 """
@@ -119,7 +119,7 @@ class Anomaly(Loop):
 
 
 def class_of(frames):
-    """The place of the innermost frame of a traceback that is in a module's forward; "loss": a task's; None: unknown."""
+    """The class in whose forward a traceback ends; "loss": a task's; None: unknown."""
     for file, line, function in reversed(frames):
         if file.endswith("faults.py"):
             continue  # user code of a tap belongs to the module that calls it
@@ -195,7 +195,7 @@ class Hooks(Loop):
         return OVERFLOW if low and not bool(torch.isnan(value).any()) else frozenset()
 
 
-CREATION = re.compile(r"^(empty|new_empty|empty_like|empty_strided|new_empty_strided|full|full_like|new_full|scalar_tensor)$")
+CREATION = re.compile(r"(new_)?(empty|full)(_like|_strided)?|scalar_tensor")  # their results say nothing
 
 
 def content(tensors):
@@ -225,7 +225,7 @@ class OpWatch(TorchDispatchMode):
         name = function._schema.name.split("::")[1]
         outputs = tree_leaves(results)
         bad, hidden = content(outputs)
-        if not (bad or hidden) or CREATION.match(name):
+        if not (bad or hidden) or CREATION.fullmatch(name):
             return
         written = {id(t) for t in outputs}
         bad_in, hidden_in = content(t for t in tree_leaves((args, kwargs)) if id(t) not in written)
@@ -244,8 +244,9 @@ class OpWatch(TorchDispatchMode):
             return Report(f"{name} reads a value that is not finite", frozenset(), path, None, "input",
                           frozenset({"bad-input"}))
         infinite = not any(bool(torch.isnan(t).any()) for t in outputs if isinstance(t, torch.Tensor))
-        return Report(f"first: {name} ({op}) in '{path}', {'backward' if backward else 'forward'}", frozenset({op}), path,
-                      None, "backward" if backward else "forward", classes_of(op, infinite))
+        direction = "backward" if backward else "forward"
+        return Report(f"first: {name} ({op}) in '{path}', {direction}", frozenset({op}), path, None, direction,
+                      classes_of(op, infinite))
 
 
 class Dispatch(Loop):
@@ -261,9 +262,9 @@ class Dispatch(Loop):
 def observe(session, ids, scale):
     """(report of the first bad op or None, whether the loss is finite); the session is left as it was."""
     s = session.copy()
-    watch = OpWatch(raises=False)
+    batch, watch = s.batch(ids), OpWatch(raises=False)
     with watch.tracker, watch:
-        loss = s.loss(ids)
+        loss = s.loss(batch)
         if loss.requires_grad:
             (loss * scale).backward()
     return watch.report, bool(torch.isfinite(loss))

@@ -229,10 +229,7 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                         .written = written,
                         .notes = result.notes});
   result.committed = true;
-  if (written.empty())
-    transaction_->keep_gradients(attempt.phases.back().updates);
-  else
-    transaction_->hide_gradients();
+  written.empty() ? transaction_->keep_gradients(attempt.phases.back().updates) : transaction_->hide_gradients();
   faults_->after_commit(result.step, transaction_->optimizers());
   const LossScaler& scaler = transaction_->scaler();
   double lr = 0;

@@ -318,6 +318,7 @@ template <>
 struct Reference<ops::FloorDivide> {
   static Real value(ops::NoParams, Real a, Real b) {
     if (b == 0) return a / b;
+    if (std::isinf(b) && std::isfinite(a)) return a != 0 && (a < 0) != (b < 0) ? -1 : 0;
     return (a - Reference<ops::Remainder>::value({}, a, b)) / b;
   }
 };

@@ -25,7 +25,7 @@ const std::vector<Call>& tensor_calls() {
       {"Tensor::from", [](A a) -> Out { return {Tensor::from(std::vector<float>(6), shape(a))}; }},
       {"Tensor::from_blob",
        [](A a) -> Out {
-         const auto memory = std::make_shared<std::vector<float>>(64);
+         const auto memory = std::make_shared<std::vector<float>>(65);
          const Shape wanted = shape(a);
          check<ArgumentError>(wanted.numel() <= 64, "the memory is too small");
          return {

@@ -115,9 +115,9 @@ TEST(Optimizers, PhasesCommitTogether) {
     Trainer trainer(runtime, {{"first", first}, {"second", second}}, {{"first", *a}, {"second", *b}},
                     {.on_nan = OnNan::kStop});
     const auto step = [&](std::uint32_t k, double factor) {
-      return trainer.step(toy::batch(k), [&](const toy::Batch& batch) {
-        return toy::loss(first, batch) + toy::loss(second, batch) * factor;
-      });
+      return trainer.step(
+          toy::batch(k), Phases(phase(*a, [&](const toy::Batch& batch) { return toy::loss(first, batch); }),
+                                phase(*b, [&](const toy::Batch& batch) { return toy::loss(second, batch) * factor; })));
     };
     EXPECT_TRUE(step(0, 1).committed);
     const std::string before = trainer.state_hash();
@@ -223,6 +223,18 @@ TEST(UserOptimizers, PreflightChecksEveryGroupAndSkipsUnknownRules) {
   UserRun<user::Muon> muon(user::MuonOptions{.lr = 1e-12}, {});
   EXPECT_EQ(rules_found(muon.trainer.preflight(toy::batch(0), loss_of(muon.net))), Rules{})
       << "nothing is claimed about a rule that states no facts";
+}
+
+TEST(Optimizers, PreflightFindsNothingInOrdinarySettings) {
+  for (const optim::NamedMaker& m : optim::every_optimizer()) {
+    Runtime runtime({.seed = 1});
+    toy::Net net;
+    const std::unique_ptr<optim::Optimizer> optimizer = m.make(optim::parameters_of(net), false);
+    Trainer trainer(runtime, net, *optimizer, {});
+    EXPECT_EQ(rules_found(trainer.preflight(toy::batch(0), [&](const toy::Batch& b) { return toy::loss(net, b); })),
+              std::vector<std::string>{})
+        << m.name;
+  }
 }
 
 TEST(UserSchedules, ResumeWithTheirState) {

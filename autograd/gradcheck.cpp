@@ -125,7 +125,7 @@ GradcheckResult gradgradcheck(const Function& f, const std::vector<Tensor>& inpu
   const std::int64_t tape_index = step_context().tape_index;
   const auto trained = [](const std::vector<Variable>& x) {
     std::vector<Variable> leaves;
-    std::ranges::copy_if(x, std::back_inserter(leaves), &Variable::requires_grad);
+    std::ranges::copy_if(x, std::back_inserter(leaves), [](const Variable& v) { return v.requires_grad(); });
     return leaves;
   };
   std::vector<Variable> x;

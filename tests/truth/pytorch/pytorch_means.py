@@ -3,7 +3,7 @@
 
     pytorch_means.py [--seed N] [--scenarios N] [--silent N] [--clean-steps N] [--only TEXT] [--out FILE]
     pytorch_means.py --read FILE      # prints the tables of an earlier --out again
-    pytorch_means.py --cost [--rounds N]
+    pytorch_means.py --cost [--rounds N] [--only MODEL]
 
 The 93 faults are planted in the 24 models of models.py and more_models.py, in fp32, bf16 and fp16. A scenario is a
 fault with drawn model, precision, step, samples, positions and magnitudes; each round of 93 scenarios has every fault
@@ -217,10 +217,10 @@ def run(o):
     print_tables(records)
 
 
-def cost(rounds):
-    """Median ratio of a step's time with a tool to that without, interleaved."""
+def cost(rounds, only):
+    """Median ratio of a step's CPU time with a tool to that without, interleaved."""
     print("| model | precision | step, ms | " + " | ".join(t.name for t in TOOLS[1:]) + " |")
-    for model in ("wide gpt", "wide unet", "gpt", "lenet", "mlp"):
+    for model in filter(lambda name: only in name, ("wide gpt", "wide unet", "gpt", "lenet", "mlp")):
         for precision in ("fp32", "bf16"):
             sessions = []
             for tool in (t() for t in TOOLS):
@@ -233,9 +233,9 @@ def cost(rounds):
                 took = {}
                 for s, tool in sessions:
                     ids = s.next_ids()
-                    begun = time.perf_counter()
+                    begun = time.process_time()
                     s.step(ids, tool)
-                    took[tool.name] = time.perf_counter() - begun
+                    took[tool.name] = time.process_time() - begun
                 base.append(took["loop"])
                 for name, seconds in took.items():
                     ratios[name].append(seconds / took["loop"])
@@ -262,7 +262,7 @@ def main():
         with open(o.read, encoding="utf-8") as file:
             print_tables([json.loads(line) for line in file])
     elif o.cost:
-        cost(o.rounds)
+        cost(o.rounds, o.only)
     else:
         run(o)
 

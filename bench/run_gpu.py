@@ -160,8 +160,8 @@ def test(folder, args, report):
         print("        compute-sanitizer: " + ("no use on an emulated device" if args.emulated else "not installed"), flush=True)
         return
     for tool in SANITIZERS:
-        for name, program, chosen in (("the backend", cuda_tests, "*-*ARingThatIsFull*:*MemoryThatIsNotThere*"),
-                                      ("ops", conformance, SLICE), ("whole steps", steps, "*RecordedStep.*:StepsAhead*BehindOne*")):
+        for name, program, chosen in (("the backend", cuda_tests, "*-*AFullRingBuffer*:*OutOfMemoryIsAnError*"),
+                                      ("ops", conformance, SLICE), ("whole steps", steps, "*RecordedStep.*:*StepsAhead.AfterAStepThat*/1:*StepsAhead.AfterARollback*/1")):
             google_tests(report, f"compute-sanitizer {tool}: {name}",
                          [sanitizer, "--tool", tool, "--error-exitcode", "9", program, f"--gtest_filter={chosen}"], env, args.limit)
 

@@ -256,9 +256,9 @@ class FirstLight:
     def memcheck(self):
         sanitizer = "/usr/local/cuda/bin/compute-sanitizer"
         slice_ = "*channel_slice*:*odd_tiles*:*causal*:-*Exhaustive*:*EveryHalf*"
-        wanted = [("backend", "tests/cuda/cuda_tests", "*-*ARingThatIsFull*:*MemoryThatIsNotThere*"),
+        wanted = [("backend", "tests/cuda/cuda_tests", "*-*AFullRingBuffer*:*OutOfMemoryIsAnError*"),
                   ("ops", "tests/conformance/conformance_tests", slice_),
-                  ("whole steps", "tests/cuda/cuda_step_tests", "*RecordedStep.*:StepsAhead*BehindOne*")]
+                  ("whole steps", "tests/cuda/cuda_step_tests", "*RecordedStep.*:*StepsAhead.AfterAStepThat*/1:*StepsAhead.AfterARollback*/1")]
 
         def one(tool, name, program, chosen):
             label = f"{tool}-{name.replace(' ', '-')}"

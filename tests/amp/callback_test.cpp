@@ -38,7 +38,9 @@ class Annealing final : public Callback {
 };
 
 struct Annealed {
-  explicit Annealed(TrainerOptions options = {}) : training(std::move(options)) { training.trainer.add_callback(annealing); }
+  explicit Annealed(TrainerOptions options = {}) : training(std::move(options)) {
+    training.trainer.add_callback(annealing);
+  }
   StepResult step(std::uint32_t k, double factor = 1) {
     return training.trainer.step(toy::batch(k), [&](const toy::Batch& b) {
       return toy::loss(training.net, b) * (annealing.factor * factor);

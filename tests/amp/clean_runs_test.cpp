@@ -1,6 +1,6 @@
 // Small models as users write them, trained for tens of thousands of steps without a planted fault: the guards must
-// stay silent. The losses stay at 0, fall to 0, have both signs or oscillate, so the earlier losses do not show which loss is
-// usual, and the spike guard must not judge by them. Planted bad batches must still be found.
+// stay silent. The losses stay at 0, fall to 0, have both signs or oscillate, so the earlier losses do not show which
+// loss is usual, and the spike guard must not judge by them. Planted bad batches must still be found.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -116,7 +116,8 @@ Variable discriminate(toy::Two& net, const toy::Batch& b) {
 }
 
 struct Alarms {
-  std::int64_t refused = 0, diverges = 0;  // number of steps that were not committed at once; number of divergence warnings
+  std::int64_t refused = 0,
+               diverges = 0;  // number of steps that were not committed at once; number of divergence warnings
   std::vector<std::int64_t> at;
 };
 

@@ -35,8 +35,10 @@ std::vector<std::int64_t> reported_steps(const std::function<double(std::int64_t
 
 TEST(Divergence, ALossFarAboveTheFirstIsReportedOnceFromTheSixthStepOn) {
   EXPECT_EQ(reported_steps({5.6, 1103, 900, 1200, 700, 650, 800, 900}), (std::vector<std::int64_t>{6}));
-  EXPECT_EQ(reported_steps({5.6, 8, 40, 300, 1103, 1500, 1400, 1350, 1300, 1290, 1280}), (std::vector<std::int64_t>{8}));
-  EXPECT_EQ(reported_steps([](std::int64_t s) { return 2 * std::exp(static_cast<double>(s)); }, 40).size(), 1u) << "exponential";
+  EXPECT_EQ(reported_steps({5.6, 8, 40, 300, 1103, 1500, 1400, 1350, 1300, 1290, 1280}),
+            (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(reported_steps([](std::int64_t s) { return 2 * std::exp(static_cast<double>(s)); }, 40).size(), 1u)
+      << "exponential";
   EXPECT_EQ(reported_steps([](std::int64_t s) { return s < 300 ? 1 + 0.1 * noise(s) : 30 + noise(s); }, 400),
             (std::vector<std::int64_t>{304}));
   const auto twice = [](std::int64_t s) { return s / 100 % 2 == 1 ? 50.0 : 1.0; };
@@ -46,7 +48,8 @@ TEST(Divergence, ALossFarAboveTheFirstIsReportedOnceFromTheSixthStepOn) {
 TEST(Divergence, NoiseIsNotReported) {
   EXPECT_TRUE(reported_steps([](std::int64_t s) { return 5 / (1 + 0.01 * static_cast<double>(s)); }, 1000).empty());
   EXPECT_TRUE(
-      reported_steps([](std::int64_t s) { return 0.7 + 0.004 * static_cast<double>(std::min<std::int64_t>(s, 1000)); }, 2000)
+      reported_steps([](std::int64_t s) { return 0.7 + 0.004 * static_cast<double>(std::min<std::int64_t>(s, 1000)); },
+                     2000)
           .empty())
       << "a generator's loss grows to seven times its start";
   int runs = 0;

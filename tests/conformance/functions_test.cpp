@@ -14,7 +14,7 @@
 #include "tests/conformance/case.h"
 #include "tests/tested_device.h"
 
-/// Functions that are composed of ops, tensors that are made of numbers, and operators.
+/// Functions composed of ops, functions that create tensors, and operators.
 namespace binade::conformance {
 namespace {
 
@@ -50,7 +50,7 @@ TEST(ComposedReductions, AgreeWithDoublePrecision) {
   const Variable f32 = here(x.to(DType::f32)), f64 = here(x);
   expect_near(var(f64, -1, 3), variance, 1e-14);
   expect_near(logsumexp(f64, -1), log_sum, 1e-14);
-  // 70 roundings of 2^-24 in the sums, and the inputs' own rounding.
+  // The sums have 70 rounding errors of 2^-24, plus the rounding of the inputs.
   expect_near(var(f32, -1, 3), variance, 1e-5);
   expect_near(logsumexp(f32, 1), log_sum, 1e-5);
   for (double& v : variance) v = std::sqrt(v);
@@ -184,7 +184,7 @@ TEST(Made, FromBracesAndForeignMemory) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
-/// Draws at the same place of the same step.
+/// Draws with the same step and tape index, so with the same random numbers.
 template <class F>
 Doubles drawn(F&& f) {
   step_context().tape_index = 3;

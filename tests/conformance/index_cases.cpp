@@ -6,7 +6,7 @@
 #include "tests/conformance/positions.h"
 #include "tests/conformance/registry.h"
 
-// Ops that read and write where an index tensor says: the reference walks over the index, element by element.
+// Ops that read or write at the positions in an index tensor. The references loop over the index, element by element.
 namespace binade::conformance {
 namespace {
 
@@ -32,7 +32,7 @@ std::int64_t target_of(const Shape& x, const Array& index, int axis, std::int64_
 }
 std::int64_t extent_of(const Sized& s) { return s.x.rank() == 0 ? 1 : s.x[s.axis]; }
 
-/// Results of a reduction of terms, and what a bound needs.
+/// The result of a reduction of terms, and the numbers for its error bound.
 class Combination {
  public:
   Combination(const Array& x, ScatterReduce reduce, bool include_self)

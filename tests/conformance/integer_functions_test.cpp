@@ -11,8 +11,8 @@
 #include "tests/error_text.h"
 #include "tests/tested_device.h"
 
-// Functions that move, sort, count and search: what floating conformance cases do not reach. Integers, bools,
-// positions, equal elements, NaN, errors. On the CPU or the device that BINADE_TEST_DEVICE names.
+// Functions that move, sort, count and search, beyond the conformance cases, which are floating: integers, bools,
+// positions, equal elements, NaN and errors. They run on the CPU, or on the device that BINADE_TEST_DEVICE names.
 namespace binade::conformance {
 namespace {
 
@@ -28,7 +28,7 @@ Tensor whole(const std::vector<double>& values, DType dtype = DType::i64) {
 }
 using Values = std::vector<double>;
 Values values_of(const Variable& x) { return x.value().to_vector<double>(); }
-/// Throws what a device has reported (decision 0019).
+/// The text of the error of `f` or, after synchronization, of the device (decision 0019).
 template <class F>
 std::string words(F&& f) {
   return error_of([&] { values_of(f()); });
@@ -78,7 +78,7 @@ TEST(Sorting, KeepsTheOrderOfEqualElements) {
   EXPECT_EQ(values_of(argsort(x, 0, true)), (Values{0, 2, 5, 1, 3, 4}));
   EXPECT_EQ(values_of(topk(x, 4).indices), (Values{0, 2, 5, 1}));
   EXPECT_EQ(values_of(topk(x, 2, 0, false).indices), (Values{1, 3}));
-  std::vector<double> many;  // long enough for digits, in few values
+  std::vector<double> many;  // long enough for a radix sort, with few distinct values
   for (int i = 0; i < 9000; ++i) many.push_back((i * 7919) % 13 - 6);
   for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::i32, DType::bf16})
     for (const bool descending : {false, true}) {
@@ -204,7 +204,7 @@ TEST(Parts, AreCutAndJoined) {
   EXPECT_EQ(bitcast(there({1, 2, 3, 4}, {2, 2}), DType::i64).shape(), (Shape{2, 1}));
 }
 
-/// Cumulative products with factors of 0, where a formula that divides has no derivative.
+/// Cumulative products with factors of 0, for which a gradient formula with a division fails.
 TEST(Gradients, OfProductsWithZeros) {
   const std::vector<double> x{2, 0, 3, 0, 5}, gy{1, 10, 100, 1000, 10000};
   Values wanted(5);
@@ -223,7 +223,7 @@ TEST(Gradients, OfProductsWithZeros) {
   EXPECT_EQ(terms.grad().to_vector<double>(), (Values{30, 0, 0}));
 }
 
-/// Of several values for one position the last one stays, and the gradient goes to that one.
+/// If several values are assigned to a position, the last one stays, and it alone gets the gradient.
 TEST(Gradients, OfAnAssignmentGoToTheLastValue) {
   const Variable x(there({1, 2}, {2}), true), source(there({5, 6, 7}, {3}), true);
   const Variable y = scatter(x, 0, whole({1, 1, 1}), source);

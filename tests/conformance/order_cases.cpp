@@ -6,7 +6,7 @@
 #include "binade/autograd/functions/order.h"
 #include "tests/conformance/registry.h"
 
-// Cumulative ops, and values in sorted order: references go along one line at a time, in double.
+// Cumulative ops, and ops that sort. The references process one line at a time, in double.
 namespace binade::conformance {
 namespace {
 
@@ -46,7 +46,7 @@ Expected by_lines(
 }
 std::int64_t extent_of(const Lined& l) { return l.shape.rank() == 0 ? 1 : l.shape[l.axis]; }
 
-/// Whether a comes before b, NaN being the greatest.
+/// Whether a comes before b; NaN is the greatest.
 bool before(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; }
 
 void add_cumulative(std::vector<Case>& cases, const Lined& l) {

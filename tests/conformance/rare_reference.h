@@ -2,7 +2,7 @@
 
 #include "tests/conformance/reference.h"
 
-/// What the rare ops and the activations should give (reference.h).
+/// References (reference.h) for the rare ops (decision 0065) and the activations.
 namespace binade::conformance {
 
 template <class Op>
@@ -123,7 +123,7 @@ struct Reference<ops::Lgamma> {
 };
 template <>
 struct Sampling<ops::Lgamma> : Quarters<ops::Lgamma, 1, 16> {};
-/// Moves x above 60, where four terms of the series suffice.
+/// Shifts x above 60, where four terms of the series are sufficient.
 template <>
 struct Reference<ops::Digamma> {
   static Real value(ops::NoParams, Real x) {
@@ -156,7 +156,7 @@ template <>
 struct Reference<ops::Trunc> {
   static Real value(ops::NoParams, Real x) { return x < 0 ? std::ceil(x) : std::floor(x); }
 };
-/// Half to even.
+/// Rounds half to even.
 template <>
 struct Reference<ops::Round> {
   static Real value(ops::NoParams, Real x) {
@@ -273,7 +273,7 @@ struct Reference<ops::Softshrink> {
 template <>
 struct Reference<ops::Tanhshrink> {
   static Real value(ops::NoParams, Real x) {
-    // The terms of the series, where the difference would have no digits left in the reference either.
+    // Terms of the series, because the difference would cancel completely in the reference too.
     if (std::fabs(x) < 1e-3L) return x * x * x / 3 - 2 * x * x * x * x * x / 15;
     return x - std::tanh(x);
   }
@@ -304,7 +304,7 @@ struct Reference<ops::Fmod> {
 };
 template <>
 struct Sampling<ops::Fmod> : Quarters<ops::Fmod, 1, 8> {};
-/// Of operands with one sign, as the samples are; tests/conformance/whole_test.cpp has the others.
+/// For operands of equal sign, as in the samples; tests/conformance/whole_test.cpp tests the others.
 template <>
 struct Reference<ops::Remainder> {
   static Real value(ops::NoParams, Real a, Real b) {

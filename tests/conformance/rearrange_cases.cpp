@@ -5,14 +5,14 @@
 #include "tests/conformance/positions.h"
 #include "tests/conformance/registry.h"
 
-// Ops that copy positions of an axis: the reference is where each output element comes from.
+// Ops that copy elements. A reference states from which position each output element comes.
 namespace binade::conformance {
 namespace {
 
 using Position = std::vector<std::int64_t>;
 using Run = std::function<Variable(const Variable&)>;
 
-/// y[p] = x[from(p)], or `fill` where there is no such position.
+/// y[p] = x[from(p)], or `fill` if from(p) is no position.
 void add(std::vector<Case>& cases, const std::string& name, const Shape& x, const Run& run, const Shape& y,
          const std::function<std::optional<Position>(Position)>& from, bool shows_nan = true, double fill = 0,
          const OpInfo* info = &ops::Rearrange::info) {

@@ -12,14 +12,14 @@
 #include "binade/core/make.h"
 #include "tests/tested_device.h"
 
-/// Whole numbers, truth values, comparisons and promotion, against C++'s own arithmetic.
+/// Integers, bools, comparisons and promotion, compared with arithmetic of C++.
 namespace binade::conformance {
 namespace {
 
 using Whole = std::int64_t;
 constexpr DType kWholeTypes[] = {DType::i64, DType::i32, DType::u8, DType::boolean};
 
-/// The interesting numbers of a dtype.
+/// Test values of a dtype: its limits, 0, and small numbers.
 std::vector<Whole> numbers_of(DType dtype) {
   switch (dtype) {
     case DType::boolean: return {0, 1};
@@ -58,7 +58,7 @@ std::vector<Whole> numbers_of(DType dtype) {
 Tensor tensor_of(const std::vector<Whole>& values, Shape shape, DType dtype) {
   return Tensor::from(values, shape).to(dtype).to(tested_device());
 }
-/// A whole number as a dtype stores it.
+/// An integer converted to a dtype, with wraparound.
 Whole stored(Whole x, DType dtype) {
   switch (dtype) {
     case DType::boolean: return x != 0;

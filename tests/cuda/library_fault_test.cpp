@@ -15,8 +15,8 @@
 #include "tests/cuda/recorded_lab.h"
 #include "tests/io/scratch_folder.h"
 
-// A GPU library that computes wrong results: the emulated device's library lies for the keys that contain the text in
-// BINADE_SIMT_LIES. A program of its own, because the quarantined plans hold for the process.
+// A GPU library that computes wrong results: the emulated device's library gives wrong results for keys that contain
+// the text in BINADE_SIMT_LIES. The tests have their own program, because quarantined plans apply to the whole process.
 namespace binade::amp {
 namespace {
 
@@ -32,8 +32,8 @@ class Setting {
   const char* name_;
 };
 
-/// Images (4, 6, 6, 8) -> a convolution -> tokens -> attention -> a number per token. `channels` makes keys that differ
-/// between tests.
+/// Images (4, 6, 6, 8) -> convolution -> tokens -> attention -> a number per token. Each test uses another number of
+/// `channels`, so that its keys differ.
 struct Net : nn::Module {
   explicit Net(std::int64_t width)
       : channels(width),
@@ -76,7 +76,7 @@ struct Lab {
     for (std::uint32_t k = 0; k < steps; ++k) EXPECT_TRUE(step(k).committed) << "step " << k + 1;
     return trainer.state_hash();
   }
-  /// Of all steps since the last call.
+  /// The incidents of all steps since the last call.
   std::vector<Incident> incidents() {
     std::vector<Incident> all;
     const std::vector<StepResult> results = trainer.finished();
@@ -97,7 +97,8 @@ class CudaLibraryFault : public testing::Test {
       GTEST_SKIP() << "needs the emulated device with a library (BINADE_SIMT_LIBRARY=1)";
   }
 
-  /// Trains with a library that lies for keys with `text`: the incident names it, and the run ends with the right bits.
+  /// Trains with a library that is wrong for keys with `text`: the incident names it, and the run ends with the right
+  /// bits.
   static void expect_named(std::int64_t channels, const std::string& text, const std::string& module,
                            const std::string& op, const std::string& direction) {
     const std::string right = Lab(channels).hash_after(3);
@@ -157,7 +158,7 @@ TEST_F(CudaLibraryFault, ABackwardOfAnAttentionIsNamedAndQuarantined) {
   expect_named(48, "attention backward bf16 batch 4 queries 36 keys 36 heads 6", "attention", "attention", "backward");
 }
 
-TEST_F(CudaLibraryFault, HoldsInLaterProcesses) {
+TEST_F(CudaLibraryFault, IsQuarantinedInLaterProcesses) {
   if (std::getenv("BINADE_LATER_PROCESS") != nullptr) {
     Lab run(56);
     run.hash_after(2);
@@ -169,11 +170,12 @@ TEST_F(CudaLibraryFault, HoldsInLaterProcesses) {
   const Setting lie("BINADE_SIMT_LIES", "conv forward 8 56");
   const Setting later("BINADE_LATER_PROCESS", "1");
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  EXPECT_EQ(std::system(("'" + self + "' --gtest_filter=CudaLibraryFault.HoldsInLaterProcesses > /dev/null").c_str()),
+  EXPECT_EQ(std::system(
+                ("'" + self + "' --gtest_filter=CudaLibraryFault.IsQuarantinedInLaterProcesses > /dev/null").c_str()),
             0);
 }
 
-TEST_F(CudaLibraryFault, IsPassedOnWithTheRun) {
+TEST_F(CudaLibraryFault, IsPassedOnInThePlansOfARun) {
   gpus::open(0);
   const std::string with_title = gpus::plans();
   const std::size_t title = with_title.find("own kernels instead of");
@@ -186,7 +188,7 @@ TEST_F(CudaLibraryFault, IsPassedOnWithTheRun) {
   EXPECT_EQ(gpus::use_plans("own kernels instead of cublaslt 1 cudnn 2 sm_1\nquarantined conv y\n"), 0);
 }
 
-TEST_F(CudaLibraryFault, AHealthyLibraryIsNeverAccused) {
+TEST_F(CudaLibraryFault, AHealthyLibraryIsNotBlamed) {
   const std::vector<std::string> before = gpus::quarantined_plans();
   const struct {
     const char* fault;
@@ -224,7 +226,7 @@ TEST_F(CudaLibraryFault, IsFoundInACapturedStepAndItsGraphIsDropped) {
     right = run(training);
   }
   const Setting lie("BINADE_SIMT_LIES", "conv forward 1 8");
-  setenv("BINADE_SIMT_TRUTH", "1", 1);  // graphs are captured while the library tells the truth
+  setenv("BINADE_SIMT_TRUTH", "1", 1);  // the library is right while the graphs are captured
   Training training({}, true);
   EXPECT_EQ(run(training), right);
   std::vector<std::int64_t> steps;
@@ -237,7 +239,7 @@ TEST_F(CudaLibraryFault, IsFoundInACapturedStepAndItsGraphIsDropped) {
   EXPECT_EQ(steps, (std::vector<std::int64_t>{7}));
 }
 
-TEST(CudaVerification, OfCapturedStepsChangesNoBit) {
+TEST(CudaVerification, OfCapturedStepsKeepsTheBits) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const auto hash = [](std::int64_t verify_every) {
     recorded_lab::Training training({.options = {.verify_every = verify_every}}, true);
@@ -252,7 +254,7 @@ TEST(CudaVerification, OfCapturedStepsChangesNoBit) {
   EXPECT_EQ(hash(4), hash(0));
 }
 
-TEST(CudaVerification, ChecksumsAreThoseOfTheCpu) {
+TEST(CudaVerification, HasTheChecksumsOfTheCpu) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   gpus::open(0);
   const auto sum_of = [](const Tensor& bytes, std::int64_t skipped, std::int64_t count) {

@@ -5,7 +5,7 @@
 namespace binade::mistakes {
 namespace {
 
-/// y = 2 x, with a mistake in a derived op.
+/// y = 2 x; derived ops have a mistake.
 struct Twice {
   struct Params {};
   static constexpr OpInfo info{.name = "twice", .inputs = "x"};
@@ -15,7 +15,7 @@ struct Twice {
     return {y};
   }
   static void backward(const OpContext&, std::span<const Tensor> gy, GradSink& gx, const Params&) {
-    if (gx.needs(0)) gx.destination(0).copy_from(gy[0]);  // the factor 2 is forgotten
+    if (gx.needs(0)) gx.destination(0).copy_from(gy[0]);  // mistake: the factor 2 is missing
   }
 };
 

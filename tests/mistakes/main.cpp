@@ -9,8 +9,8 @@
 
 #include "tests/mistakes/mistakes.h"
 
-/// mistakes [--only TEXT] [--verbose] [--markdown] [--check FILE]: makes every mistake and compares what Binade says
-/// with the words of the list. --markdown prints docs/mistakes.md; --check compares a file with it.
+/// mistakes [--only TEXT] [--verbose] [--markdown] [--check FILE]: makes every mistake and searches Binade's message
+/// for the words of the list. --markdown prints docs/mistakes.md; --check compares a file with it.
 namespace binade::mistakes {
 namespace {
 
@@ -33,7 +33,7 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
   return text;
 }
 
-/// Returns what Binade says, without what differs between machines: folders and places in this program.
+/// Returns Binade's message, without parts that differ between machines (folders, places in this program).
 std::string answer(const Mistake& mistake) {
   std::string text;
   try {

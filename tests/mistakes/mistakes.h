@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-/// Typical mistakes of users as tiny programs, and the words with which Binade must answer: the place (an op, a module
-/// path, a member or an option) and the way out. docs/mistakes.md lists them.
+/// Typical mistakes of users as tiny programs, and words that Binade's message must contain: the place (an op, a module
+/// path, a member or an option) and the remedy. docs/mistakes.md lists them.
 namespace binade::mistakes {
 
 struct Mistake {
@@ -46,7 +46,7 @@ Subject runs();
 Subject extensions();
 Subject threads();
 
-/// What Binade says without an error.
+/// A warning or an incident, thrown by tell() so that the list handles it like an error.
 struct Told : Error {
   using Error::Error;
 };
@@ -55,7 +55,7 @@ void tell(const amp::StepResult& result);
 
 /// N(0, spread) with the given shape.
 Tensor normal(const Shape& shape, std::uint64_t seed = 1, double spread = 1);
-/// Class numbers below `classes`, i32.
+/// Class ids below `classes`, i32.
 Tensor labels(const Shape& shape, std::int64_t classes);
 /// A trained variable.
 Variable leaf(const Shape& shape, std::uint64_t seed = 1);
@@ -70,7 +70,7 @@ struct Batch {
     return {io::without_rows(x, rows), io::without_rows(y, rows), origin.without(rows)};
   }
 };
-/// 8 samples: x (8, 4), y (8) below 3.
+/// 8 samples: x (8, 4), and class ids y (8) below 3.
 Batch batch();
 
 /// (N, 4) -> (N, 3)

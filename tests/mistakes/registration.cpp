@@ -5,7 +5,7 @@ namespace {
 
 using nn::Linear;
 
-/// A net whose layer `second` a derived class forgets in some way.
+/// A net whose layer `second` is not registered; each derived class has another reason.
 struct Pair : nn::Module {
   Linear first{{.in = 4, .out = 8}}, second{{.in = 8, .out = 3}};
   void visit(nn::Visitor& v) override { v("first", first); }  // `second` is forgotten
@@ -116,7 +116,7 @@ struct Growing : nn::Module {
   }
 };
 
-/// A model with a head that a program wants to train alone.
+/// A model of which only the head is trained.
 template <class MakeOptimizer>
 void train_part(MakeOptimizer&& make) {
   const Runtime runtime_is_here({.seed = 1, .threads = 1});

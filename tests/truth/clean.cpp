@@ -16,7 +16,7 @@ void note_alarms(const Outcome& outcome, std::int64_t step, CleanRecord& record)
       note(fmt::format("incident: {}, {}; remedy {}", result.incident->what,
                        amp::name_of(result.incident->diagnosis.cause), amp::name_of(result.incident->remedy.action)));
     for (const amp::Warning& warning : result.warnings)
-      note(fmt::format("warning {}: {}: {}", amp::name_of(warning.kind), amp::place_of(warning), warning.what));
+      note(fmt::format("warning {}: {}: {}", amp::name_of(warning.kind), amp::location_of(warning), warning.what));
     if (!result.incident && (!result.left_out.empty() || !result.samples_left_out.empty())) note("samples left out");
   }
 }

@@ -196,8 +196,8 @@ SilentRecord run_silent(const SilentScenario& scenario, const ModelEntry& model,
     for (const amp::StepResult& result : outcome.attempts) {
       for (const amp::Warning& warning : result.warnings) {
         record.said += fmt::format("[{}] {} ", amp::name_of(warning.kind),
-                                   amp::place_of(warning) + ": " + warning.what);
-        record.warned |= heard(amp::place_of(warning) + " " + warning.what + " " + warning.advice);
+                                   amp::location_of(warning) + ": " + warning.what);
+        record.warned |= heard(amp::location_of(warning) + " " + warning.what + " " + warning.advice);
       }
       for (const std::string& note : result.notes) record.warned |= !places.empty() && heard(note);
     }

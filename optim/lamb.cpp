@@ -9,7 +9,7 @@ namespace binade::optim {
 namespace {
 
 /// Returns the norm, whose squares may be beyond the range of f32.
-double norm(const Variable& x) {
+double euclidean_norm(const Variable& x) {
   const double most = max(abs(x)).value().on_host().item();
   if (!(most > 0)) return most;
   const Variable scaled = x * (1 / most);
@@ -49,7 +49,7 @@ void Lamb::update(ParameterUpdate& u) const {
   const Variable root = sqrt(v) * (1 / std::sqrt(1 - std::pow(o.beta2, t))) + o.eps;
   Variable step = m * (1 / (1 - std::pow(o.beta1, t))) / root;
   if (u.target.decays && o.weight_decay > 0) step = step + o.weight_decay * u.weight;
-  const double weight = norm(u.weight), length = norm(step);
+  const double weight = euclidean_norm(u.weight), length = euclidean_norm(step);
   u.weight = u.weight - (u.target.lr * (weight > 0 && length > 0 ? weight / length : 1)) * step;
 }
 
@@ -78,7 +78,7 @@ void Lars::update(ParameterUpdate& u) const {
   double rate = u.target.lr;
   Variable gradient = u.gradient;
   if (u.target.decays) {
-    const double weight = norm(u.weight), length = norm(u.gradient);
+    const double weight = euclidean_norm(u.weight), length = euclidean_norm(u.gradient);
     if (weight > 0 && length > 0) rate *= o.trust * weight / (length + o.weight_decay * weight);
     gradient = gradient + o.weight_decay * u.weight;
   }

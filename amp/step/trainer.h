@@ -78,12 +78,13 @@ class Trainer {
   /// cursor of an earlier load_state(); throws DataError or CheckpointError if that cursor belongs to other data.
   template <class Loader>
   void attach(Loader& loader) {
-    if constexpr (!detail::LoaderType<Loader>::kFits) return;
-    std::function<void(std::int64_t)> quarantine;
-    if constexpr (requires { loader.quarantine(std::int64_t{}); })
-      quarantine = [&loader](std::int64_t sample) { loader.quarantine(sample); };
-    attach_data([&loader] { return loader.state(); }, [&loader](const StateDict& state) { loader.load_state(state); },
-                [&loader](const io::BatchOrigin& origin) { loader.commit(origin); }, std::move(quarantine));
+    if constexpr (detail::LoaderType<Loader>::kFits) {
+      std::function<void(std::int64_t)> quarantine;
+      if constexpr (requires { loader.quarantine(std::int64_t{}); })
+        quarantine = [&loader](std::int64_t sample) { loader.quarantine(sample); };
+      attach_data([&loader] { return loader.state(); }, [&loader](const StateDict& state) { loader.load_state(state); },
+                  [&loader](const io::BatchOrigin& origin) { loader.commit(origin); }, std::move(quarantine));
+    }
   }
 
   /// `for (const auto& batch : trainer.batches(loader)) trainer.step(batch, closure);` until options.steps are

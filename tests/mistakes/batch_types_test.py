@@ -32,7 +32,7 @@ def compile_command():
 class BatchTypes(unittest.TestCase):
     def test_each_mistake_has_one_error_with_words(self):
         command, folder = compile_command()
-        done = subprocess.run(command + ["-fsyntax-only", os.path.join(SOURCE, "tests/mistakes/batch_types.cpp")], cwd=folder,
+        done = subprocess.run(command + ["-fsyntax-only", "-fdiagnostics-color=never", os.path.join(SOURCE, "tests/mistakes/batch_types.cpp")], cwd=folder,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "LC_ALL": "C"})
         self.assertNotEqual(done.returncode, 0)
         errors = re.findall(r"error: (.*)", done.stdout)

@@ -218,9 +218,8 @@ void add_positions(std::vector<Case>& cases) {
                        },
                    .nan_must_show = false});
   const Tensor rows = whole({1, -1, 0}, {3, 1}), columns = whole({2, 0}, {2});
-  const auto place = [](const std::vector<Array>& in, std::int64_t i, std::int64_t j) {
-    const auto row = static_cast<std::int64_t>(in[1][i]), column = static_cast<std::int64_t>(in[2][j]);
-    return ((row + 3) % 3 * 4 + column) * 2;
+  const auto place = [](double row, double column) {
+    return ((static_cast<std::int64_t>(row) + 3) % 3 * 4 + static_cast<std::int64_t>(column)) * 2;
   };
   cases.push_back({.info = &ops::IndexSelect::info,
                    .name = "index_pairs",
@@ -233,23 +232,23 @@ void add_positions(std::vector<Case>& cases) {
                        [=](const std::vector<Array>& in) {
                          Expected e;
                          for (std::int64_t p = 0; p < 12; ++p)
-                           e.values.push_back(in[0][place(in, p / 4, p / 2 % 2) + p % 2]);
+                           e.values.push_back(in[0][place(in[1][p / 4], in[2][p / 2 % 2]) + p % 2]);
                          return e;
                        },
                    .nan_must_show = false});
   for (const bool accumulate : {false, true})
     cases.push_back({.info = &ops::Scatter::info,
                      .name = accumulate ? "index_put_accumulate" : "index_put",
-                     .inputs = {random({3, 4, 2}, 1), rows, columns, random({2, 2}, 3)},
+                     .inputs = {random({3, 4, 2}, 1), rows, random({2, 2}, 3), columns},
                      .run =
                          [=](const std::vector<Variable>& x) {
-                           return index_put(x[0], {x[1], x[2]}, x[3], accumulate);
+                           return index_put(x[0], {x[1], x[3]}, x[2], accumulate);
                          },
                      .reference =
                          [=](const std::vector<Array>& in) {
                            Combination y(in[0], ScatterReduce::kSum, accumulate);
                            for (std::int64_t p = 0; p < 12; ++p)
-                             y.add(place(in, p / 4, p / 2 % 2) + p % 2, in[3][p % 4]);
+                             y.add(place(in[1][p / 4], in[3][p / 2 % 2]) + p % 2, in[2][p % 4]);
                            return y.result();
                          },
                      .nan_must_show = false});
@@ -271,13 +270,13 @@ void add_masks(std::vector<Case>& cases) {
                    .nan_must_show = false});
   cases.push_back({.info = &ops::Where::info,
                    .name = "masked_fill",
-                   .inputs = {random({4, 3, 2}, 1), mask},
-                   .run = [](const std::vector<Variable>& x) { return masked_fill(x[0], x[1], 0.5); },
+                   .inputs = {mask, random({4, 3, 2}, 1)},
+                   .run = [](const std::vector<Variable>& x) { return masked_fill(x[1], x[0], 0.5); },
                    .reference =
                        [](const std::vector<Array>& in) {
-                         Expected e{in[0].values, {}, {}};
+                         Expected e{in[1].values, {}, {}};
                          for (std::int64_t i = 0; i < 24; ++i)
-                           if (in[1][i % 6] != 0) e.values[static_cast<std::size_t>(i)] = 0.5;
+                           if (in[0][i % 6] != 0) e.values[static_cast<std::size_t>(i)] = 0.5;
                          return e;
                        },
                    .nan_must_show = false});

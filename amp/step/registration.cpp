@@ -63,7 +63,8 @@ std::set<const void*> frozen_parameters(const Transaction& transaction) {
   if (!transaction.has_named_models()) return frozen;
   std::set<const void*> held;
   for (const optim::FlatParameters::Slice* slice : transaction.parameters()) held.insert(slice->variable.state().get());
-  for (nn::Module* model : Children(transaction.model()).modules()) {
+  const Children models(transaction.model());
+  for (nn::Module* model : models.modules()) {
     const auto parameters = nn::named_parameters(*model);
     const auto is_held = [&](const auto& named) { return held.contains(named.second->state().get()); };
     if (std::ranges::any_of(parameters, is_held)) continue;

@@ -170,11 +170,7 @@ void LossScaler::update(std::span<optim::Optimizer* const> optimizers, std::span
     input.inverse_scale = 1 / stats.loss_scale;
     input.lr = options.lr < 0 ? optimizers[i]->lr() : options.lr;
     if (options.clip_norm > 0) input.clip_factor = optim::clip_factor(stats.grad_norm, options.clip_norm);
-    const optim::UpdateProof proof = optimizers[i]->prove_finite(input, scans[i]);
-    check<NumericError>(
-        proof.finite,
-        "step {}: the update would bring {} to {}, beyond {}; nothing was changed; lower the learning rate", stats.step,
-        proof.parameter, proof.largest, proof.limit);
+    optim::check_update(fmt::format("step {}", stats.step), optimizers[i]->prove_finite(input, scans[i]));
   }
   optim::Optimizer::step_together(optimizers, inputs);
 }

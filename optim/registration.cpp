@@ -1,6 +1,7 @@
 #include "binade/optim/registration.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "binade/core/error.h"
@@ -36,6 +37,14 @@ void check_registration(std::span<Optimizer* const> optimizers) {
           optimizers.front()->kind(), describe(parameter, leaf->name)));
     }
   }
+}
+
+void check_update(const std::string& who, const UpdateProof& proof) {
+  check<NumericError>(proof.finite, "{}: the update would bring {} to {}, beyond {}; nothing was changed; {}", who,
+                      proof.parameter, proof.largest, proof.limit,
+                      std::isfinite(proof.largest) ? "lower the learning rate"
+                                                   : "raise eps of the optimizer, if it divides by 0, or lower the "
+                                                     "learning rate");
 }
 
 }  // namespace binade::optim

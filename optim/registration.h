@@ -17,4 +17,8 @@ std::string describe(const UnheldLeaf& parameter, const std::string& name);
 /// would never change. Parameters with requires_grad(false) and variables that are no nn::Parameter are fine.
 void check_registration(std::span<Optimizer* const> optimizers);
 
+/// For a hand-written loop, before its optimizers are stepped with finite gradients. Throws NumericError, whose text
+/// starts with `who`, if the update would write numbers that are not finite.
+void check_update(const std::string& who, const UpdateProof& proof);
+
 }  // namespace binade::optim

@@ -161,10 +161,7 @@ void Optimizer::check_step(const StepInput& input) {
         "with amp::Trainer, which finds the cause",
         kind_, slice.name, std::abs(magnitude_of(scan.words[i])));
   }
-  const UpdateProof proof = prove_finite(input, scan);
-  check<NumericError>(proof.finite,
-                      "{}: the update would bring {} to {}, beyond {}; nothing was changed; lower the learning rate",
-                      kind_, proof.parameter, proof.largest, proof.limit);
+  check_update(kind_, prove_finite(input, scan));
 }
 
 void Optimizer::step_together(std::span<Optimizer* const> optimizers, std::span<const StepInput> inputs) {

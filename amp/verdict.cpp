@@ -28,7 +28,9 @@ std::string bad_weights(const optim::ParameterList& parameters) {
   std::vector<std::string> names;
   for (const optim::FlatParameters::Slice* slice : parameters)
     if (!all_finite(slice->variable.value())) names.push_back(slice->name);
-  return names.empty() ? "" : fmt::format("; weights are not finite in {}", abbreviated(names));
+  return names.empty() ? ""
+                       : fmt::format("; weights are not finite in {}, which no step wrote: load a checkpoint",
+                                     abbreviated(names));
 }
 
 }  // namespace

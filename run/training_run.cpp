@@ -1,5 +1,7 @@
 #include "binade/run/training_run.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -334,8 +336,15 @@ class TrainingRun::Journal {
     evaluated_step_ = step;
     saved_step_ = -1;
     score_.reset();
-    for (const auto& [name, value] : evaluation.numbers)
+    bool has_score = options_.score.empty();
+    std::vector<std::string> names;
+    for (const auto& [name, value] : evaluation.numbers) {
+      names.push_back(name);
+      has_score = has_score || name == options_.score;
       if (name == options_.score && std::isfinite(value)) score_ = io::Score{value, options_.higher_is_better};
+    }
+    check<ArgumentError>(has_score, "run: the score '{}' is no number of the evaluation; it returned {}",
+                         options_.score, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
     const auto bad = std::ranges::find_if(evaluation.numbers, [](const auto& n) { return !std::isfinite(n.second); });
     if (bad != evaluation.numbers.end()) report_bad_evaluation(*bad);
     if (score_) trainer_.observe(score_->higher_is_better ? -score_->value : score_->value);

@@ -175,8 +175,10 @@ Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, co
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
   step_context().tape_index = first_op;
   Variable loss = loss_of();
-  check<ArgumentError>(loss.defined() && loss.value().numel() == 1,
-                       "trainer: the closure must return a loss of one element; average it over the batch");
+  check<ArgumentError>(loss.defined(), "trainer: the closure returned an undefined Variable; return the loss");
+  check<ArgumentError>(loss.value().numel() == 1,
+                       "trainer: the closure must return a loss of one element, got {}; average it over the batch",
+                       loss.value().shape());
   check_overrides(loss);
   if (const Tensor seed = seed_of(loss); seed.defined()) backward(loss, seed);
   return loss;

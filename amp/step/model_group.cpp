@@ -32,7 +32,8 @@ void check_names(std::string_view what, const std::vector<Named>& participants) 
     check<ArgumentError>((!one.name.empty() || participants.size() == 1) &&
                              one.name.find_first_of("/ ") == one.name.npos,
                          "trainer: wanted a name without spaces and slashes for each {}, got '{}'", what, one.name);
-    check<ArgumentError>(names.insert(one.name).second, "trainer: two {}s are called '{}'", what, one.name);
+    check<ArgumentError>(names.insert(one.name).second, "trainer: two {}s are called '{}'; give each its own name",
+                         what, one.name);
   }
 }
 

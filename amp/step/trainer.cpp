@@ -66,7 +66,7 @@ Trainer::~Trainer() = default;
 
 StepResult Trainer::run_step(const StepFeed& feed) {
   InferenceMode::refuse("Trainer::step", "end it before the step");
-  check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch");
+  check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch, got 0");
   if (std::optional<StepResult> submitted = submit(feed)) return *std::move(submitted);
   if (std::optional<StepResult> back = collect_all()) return *std::move(back);
   return take_batch(feed, GraphUse::kIfPossible);

@@ -1,5 +1,7 @@
 #include "binade/io/data/batch_order.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -81,7 +83,8 @@ BatchOrigin BatchOrigin::from_state(const StateDict& state) {
 
 Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows) {
   check<ArgumentError>(tensor.rank() >= 1 && (rows.empty() || (rows.front() >= 0 && rows.back() < tensor.dim(0))),
-                       "batch: wanted rows inside {} to leave out", tensor.shape().to_string());
+                       "batch: wanted rows of a tensor {} to leave out, got {}", tensor.shape().to_string(),
+                       fmt::join(rows, ", "));
   std::vector<std::int64_t> dims(tensor.shape().dims().begin(), tensor.shape().dims().end());
   dims[0] -= static_cast<std::int64_t>(rows.size());
   Tensor rest = Tensor::empty(Shape(dims), tensor.dtype(), tensor.device());

@@ -401,7 +401,7 @@ TEST(SeveralOptimizers, MistakesAreErrorsThatSayWhatToDo) {
   EXPECT_EQ(error_of([&] {
               Trainer(runtime, {{"a", a}, {"a", b}}, {{"x", first}});
             }),
-            "trainer: two models are called 'a'");
+            "trainer: two models are called 'a'; give each its own name");
   EXPECT_EQ(error_of([&] {
               Trainer(runtime, {{"a", a}, {"b", b}}, {{"", first}, {"y", second}});
             }),

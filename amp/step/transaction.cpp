@@ -147,9 +147,12 @@ void Transaction::add_optimizers(const Participants& participants) {
     optim::append(parameters_, optimizer.parameters());
   }
   std::set<const void*> held;
-  for (const optim::FlatParameters::Slice* parameter : parameters_)
+  for (const optim::FlatParameters::Slice* parameter : parameters_) {
+    const std::string& path = parameter->variable.state()->name;
     check<ArgumentError>(held.insert(parameter->variable.state().get()).second,
-                         "trainer: two optimizers hold the parameter {}; each parameter may have one", parameter->name);
+                         "trainer: two optimizers hold the parameter {}; each parameter may have one",
+                         path.empty() ? parameter->name : path);
+  }
   check_optimizers(model_, optimizers_);
 }
 
@@ -164,7 +167,8 @@ std::vector<std::size_t> Transaction::indices_of(std::span<optim::Optimizer* con
                          optimizer->kind());
     indices.push_back(static_cast<std::size_t>(found - optimizers_.begin()));
     check<ArgumentError>(std::ranges::count(indices, indices.back()) == 1,
-                         "trainer: a phase lists the optimizer {} twice", states_[indices.back()].name);
+                         "trainer: a phase lists the optimizer {} twice; list it once",
+                         states_[indices.back()].name.empty() ? optimizer->kind() : states_[indices.back()].name);
   }
   return indices;
 }
@@ -489,7 +493,7 @@ void Transaction::add_callback(Callback& callback) {
   check<ArgumentError>(!name.empty() && name.find_first_of("/ ") == name.npos,
                        "trainer: wanted a callback's name without spaces and slashes, got '{}'", name);
   for (const Callback* other : callbacks_)
-    check<ArgumentError>(other->name() != name, "trainer: two callbacks are called '{}'", name);
+    check<ArgumentError>(other->name() != name, "trainer: two callbacks are called '{}'; give each its own name", name);
   callbacks_.push_back(&callback);
 }
 
@@ -508,9 +512,10 @@ StateDict Transaction::state() const {
 void Transaction::load(const StateDict& saved) {
   const StateDict state = converted(saved);
   std::vector<std::string> changes = changes_since(saved);
-  check<CheckpointError>(state.integer("rng/seed") == static_cast<std::int64_t>(seed()),
-                         "trainer: the checkpoint was made with seed {}, this run has {}", state.integer("rng/seed"),
-                         seed());
+  check<CheckpointError>(
+      state.integer("rng/seed") == static_cast<std::int64_t>(seed()),
+      "trainer: the checkpoint was made with seed {}, this run has {}; use the same seed, or begin a new run",
+      state.integer("rng/seed"), seed());
   for (const Member& member : members_) member.check(state);
   for (const Member& member : members_) member.load(state);
   changes_ = std::move(changes);

@@ -143,7 +143,7 @@ Tensor Tensor::joined_with(const Tensor& next) const {
 
 Tensor Tensor::narrow(std::int64_t begin, std::int64_t count) const {
   check<ShapeError>(rank() >= 1 && begin >= 0 && count >= 0 && begin <= shape_.dim(0) - count,
-                    "narrow: {} rows from {} of {}", count, begin, shape_);
+                    "narrow: wanted rows inside {}, got {} from row {}", shape_, count, begin);
   if (rank() == 1) {
     check<ShapeError>(contiguous(), "narrow: wanted a contiguous tensor");
     return view_at(begin, Shape{count});
@@ -227,7 +227,7 @@ void Tensor::fill(double value) {
 }
 
 double Tensor::at(std::int64_t index) const {
-  check<ShapeError>(index >= 0 && index < numel(), "at: element {} of {}", index, shape_);
+  check<ShapeError>(index >= 0 && index < numel(), "at: wanted an element of {}, got number {}", shape_, index);
   check<DeviceError>(device() == Device::cpu(), "at: wanted a CPU tensor, got {}", device());
   const std::int64_t position = index / shape_.cols() * pitch_ + index % shape_.cols();
   return value_of(raw(), dtype_, position);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "binade/core/error.h"
+
 namespace binade::optim {
 
 AveragedWeights::AveragedWeights(Optimizer& optimizer) : parameters_(optimizer.parameters()) {
@@ -19,6 +21,17 @@ void AveragedWeights::put(const Tensor& averages) {
     state.forget_copies();
     state.value = parameters_.view(averages, i);
   }
+}
+
+bool AveragedWeights::in_place(const FlatParameters& parameters) {
+  // FlatParameters gives each f32 weight a place for its 16-bit copy. Averages, which are f32, have none.
+  const Variable::State& state = *parameters.slices().front().variable.state();
+  return state.value.dtype() == DType::f32 && state.low_place.buffer == nullptr;
+}
+
+void AveragedWeights::refuse(const FlatParameters& parameters, std::string_view what, std::string_view advice) {
+  check<AutogradError>(!in_place(parameters), "{}: not possible while averaged weights are in the model; {}", what,
+                       advice);
 }
 
 AveragedWeights::~AveragedWeights() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "binade/optim/optimizer.h"
@@ -8,7 +9,7 @@
 namespace binade::optim {
 
 /// During the lifetime of the object, the values of a model's parameters are averages of the weights, for evaluation
-/// and export. 16-bit copies are made again from them.
+/// and export. 16-bit copies are made again from them. An update of the weights meanwhile throws AutogradError.
 class AveragedWeights {
  public:
   /// Puts the averages of an optimizer that keeps some (schedule-free AdamW, ASGD) into the model. Does nothing for
@@ -19,6 +20,11 @@ class AveragedWeights {
   ~AveragedWeights();
   AveragedWeights(const AveragedWeights&) = delete;
   AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+  /// True while an object has put averages in the place of these weights.
+  static bool in_place(const FlatParameters& parameters);
+  /// Throws AutogradError if in_place(): "WHAT: not possible while averaged weights are in the model; ADVICE".
+  static void refuse(const FlatParameters& parameters, std::string_view what, std::string_view advice);
 
  private:
   /// State of one parameter, which the destructor restores.

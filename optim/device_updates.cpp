@@ -5,13 +5,14 @@
 
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
+#include "binade/optim/averaged_weights.h"
 
 namespace binade::optim {
 
 bool DeviceUpdates::possible() const {
   return optimizer_.device_can_decide() && optimizer_.bounds_.apply(optimizer_.updates_) &&
          optimizer_.had_gradient_.size() == optimizer_.parameters_.size() &&
-         optimizer_.parameters_.low_copies_are_written();
+         optimizer_.parameters_.low_copies_are_written() && !AveragedWeights::in_place(optimizer_.parameters_);
 }
 
 std::vector<UpdateSlice> DeviceUpdates::slices(const StepInput& input, std::int64_t ahead) {

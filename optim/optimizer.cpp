@@ -9,6 +9,7 @@
 #include "binade/core/kernels/table.h"
 #include "binade/core/state_counts.h"
 #include "binade/core/step_context.h"
+#include "binade/optim/averaged_weights.h"
 #include "binade/optim/registration.h"
 
 namespace binade::optim {
@@ -18,6 +19,12 @@ std::vector<NamedParameter>& with_filter(std::vector<NamedParameter>& parameters
   if (decays)
     for (NamedParameter& p : parameters) p.decays = decays(p.name, p.variable);
   return parameters;
+}
+
+/// Throws AutogradError where weights must not change.
+void refuse_step(const FlatParameters& parameters) {
+  InferenceMode::refuse("Optimizer::step", "end it before the step");
+  AveragedWeights::refuse(parameters, "Optimizer::step", "end the AveragedWeights scope before the step");
 }
 
 }  // namespace
@@ -43,6 +50,7 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, const Settings& set
 }
 
 void Optimizer::store_weights_in(DType dtype, bool stochastic) {
+  AveragedWeights::refuse(parameters_, "Optimizer::store_weights_in", "end the AveragedWeights scope before it");
   parameters_.store_weights_in(dtype);
   stochastic_ = stochastic;
   bounds_.forget();
@@ -134,7 +142,7 @@ void Optimizer::run(Pass& pass, bool write) {
 
 void Optimizer::step(const StepInput& input) {
   if (!input.commit) return;
-  InferenceMode::refuse("Optimizer::step", "end it before the step");
+  refuse_step(parameters_);
   check_step(input);
   write(prepared(input));
 }
@@ -168,13 +176,15 @@ void Optimizer::step_together(std::span<Optimizer* const> optimizers, std::span<
   check<ArgumentError>(optimizers.size() == inputs.size(), "optimizers: wanted an input for each of {}, got {}",
                        optimizers.size(), inputs.size());
   std::vector<std::pair<Optimizer*, Pass>> passes;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].commit) passes.emplace_back(optimizers[i], optimizers[i]->prepared(inputs[i]));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].commit) continue;
+    refuse_step(optimizers[i]->parameters_);
+    passes.emplace_back(optimizers[i], optimizers[i]->prepared(inputs[i]));
+  }
   for (auto& [optimizer, pass] : passes) optimizer->write(std::move(pass));
 }
 
 void Optimizer::write(Pass pass) {
-  InferenceMode::refuse("Optimizer::step", "end it before the step");
   run(pass, true);
   had_gradient_ = std::move(pass.updated);
   written();
@@ -238,6 +248,11 @@ StateDict Optimizer::state() const {
 
 Tensor Optimizer::averaged_weights() const {
   Tensor averages = moments_.front().clone();
+  if (AveragedWeights::in_place(parameters_)) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      parameters_.view(averages, i).copy_from(parameters_.slices()[i].variable.value());
+    return averages;
+  }
   std::vector<float*> to;
   std::vector<const void*> values;
   std::vector<DType> dtypes;

@@ -54,12 +54,13 @@ QkClip::~QkClip() {
   for (HookHandle& hook : hooks_) hook.remove();
 }
 
-void QkClip::see(const Tensor& key_projection) {
-  if (!query_.defined()) return;
+void QkClip::see(Tensor& projection, const Tensor& output) {
+  projection = output;
+  if (!query_.defined() || !key_.defined()) return;
   const Aside aside;
   const std::int64_t heads = heads_.query, key_heads = heads_.key, shared = heads / key_heads;
-  const Variable q(query_.to(DType::f32)), k(key_projection.to(DType::f32));
-  query_ = Tensor();
+  const Variable q(query_.to(DType::f32)), k(key_.to(DType::f32));
+  query_ = key_ = Tensor();
   const std::int64_t batch = q.dim(0), queries = q.dim(1), keys = k.dim(1), width = q.dim(2) / heads;
   const Variable by_head = permute(reshape(q, {batch, queries, heads, width}), {0, 2, 1, 3});
   const Variable of_keys = permute(reshape(k, {batch, keys, key_heads, width}), {0, 2, 1, 3});

@@ -37,10 +37,10 @@ class QkClip {
     auto clip = std::make_unique<QkClip>(heads, variables_of(query), variables_of(key));
     QkClip* const self = clip.get();
     clip->hooks_.push_back(query.register_forward_hook([self](auto& layer, const Variable&, const Variable& y) {
-      if (layer.training()) self->query_ = y.value();
+      if (layer.training()) self->see(self->query_, y.value());
     }));
     clip->hooks_.push_back(key.register_forward_hook([self](auto& layer, const Variable&, const Variable& y) {
-      if (layer.training()) self->see(y.value());
+      if (layer.training()) self->see(self->key_, y.value());
     }));
     return clip;
   }
@@ -58,12 +58,13 @@ class QkClip {
     for (const auto& [name, parameter] : named_parameters(layer)) all.push_back(*parameter);
     return all;
   }
-  void see(const Tensor& key);
+  /// Stores the output of one projection in `projection`, query_ or key_. Once both are known, computes the logits.
+  void see(Tensor& projection, const Tensor& output);
 
   Heads heads_;
   std::vector<Variable> of_query_, of_key_;
   std::vector<HookHandle> hooks_;
-  Tensor query_;                                            // of the running forward pass
+  Tensor query_, key_;                                      // of the running forward pass, in any order
   std::uint64_t step_ = 0;                                  // of largest_
   std::map<std::uint32_t, std::vector<double>> largest_{};  // of each micro-batch, per head
 };

@@ -43,8 +43,7 @@ void check_update(const std::string& who, const UpdateProof& proof) {
   check<NumericError>(proof.finite, "{}: the update would bring {} to {}, beyond {}; nothing was changed; {}", who,
                       proof.parameter, proof.largest, proof.limit,
                       std::isfinite(proof.largest) ? "lower the learning rate"
-                                                   : "raise eps of the optimizer, if it divides by 0, or lower the "
-                                                     "learning rate");
+                                                   : "lower the learning rate, or raise eps if the optimizer has one");
 }
 
 }  // namespace binade::optim

@@ -13,6 +13,7 @@
 #include "binade/io/checkpoint/sections.h"
 #include "binade/io/data/batch_order.h"
 #include "binade/nn/linear.h"
+#include "binade/optim/averaged_weights.h"
 
 namespace binade::amp {
 namespace {
@@ -504,12 +505,16 @@ void Transaction::attach(DataHooks data) {
 }
 
 StateDict Transaction::state() const {
+  for (const optim::Optimizer* one : optimizers_)
+    optim::AveragedWeights::refuse(one->parameters(), "Trainer::state", "call it before or after evaluate()");
   StateDict state;
   for (const Member& member : members_) member.put(state);
   return state;
 }
 
 void Transaction::load(const StateDict& saved) {
+  for (const optim::Optimizer* one : optimizers_)
+    optim::AveragedWeights::refuse(one->parameters(), "Trainer::load_state", "call it before or after evaluate()");
   const StateDict state = converted(saved);
   std::vector<std::string> changes = changes_since(saved);
   check<CheckpointError>(

@@ -101,9 +101,15 @@ void CollapseAhead::find(const CommittedStep& step, std::vector<Warning>& found)
       readings.push_back({record.module, record.op, DType::f32, std::log2(*record.entropy / kCollapsed)});
   add_alarms(*this, WarningKind::kCollapse, step.step, readings, found,
              [&](Warning& warning, const HeadroomReading&, const Forecast::Alarm& alarm) {
-               warning.what = fmt::format(
-                   "will collapse to single keys in about {:.0f} steps: its entropy is {:.3f} of that of equal weights",
-                   alarm.steps, kCollapsed * std::exp2(alarm.binades));
+               const double entropy = kCollapsed * std::exp2(alarm.binades);
+               warning.what =
+                   alarm.steps > 0
+                       ? fmt::format(
+                             "will collapse to single keys in about {:.0f} steps: its entropy is {:.3f} of "
+                             "that of equal weights",
+                             alarm.steps, entropy)
+                       : fmt::format("has collapsed to single keys: its entropy is at most {} of that of equal weights",
+                                     entropy);
                warning.advice = "its logits grow: lower the learning rate, or put a norm on queries and keys";
              });
 }

@@ -91,6 +91,9 @@ TEST(Optimizers, EvaluationsAndCheckpointsHaveTheAveragesOfAScheduleFreeRun) {
     const std::vector<float> averaged = run.trainer.evaluate([&] { return values(run.net.up); });
     EXPECT_NE(averaged, trained) << precision;
     EXPECT_EQ(values(run.net.up), trained) << precision;
+    EXPECT_EQ(
+        test::error_of<AutogradError>([&] { run.trainer.evaluate([&] { return run.trainer.state_hash(); }); }),
+        "Trainer::state: not possible while averaged weights are in the model; call it before or after evaluate()");
     EXPECT_EQ(run.trainer.state().tensor("optim/ema/average/up.weight").to_vector<float>(), averaged) << precision;
     EXPECT_EQ(run.trainer.state().tensor("model/up.weight").to_vector<float>(), trained) << precision;
   }

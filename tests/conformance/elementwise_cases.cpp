@@ -1,3 +1,8 @@
+#include <cmath>
+#include <span>
+#include <string_view>
+
+#include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "tests/conformance/rare_reference.h"
 #include "tests/conformance/registry.h"
@@ -106,6 +111,61 @@ void add_binary(std::vector<Case>& cases) {
                      .nan_must_show = nan_must_show<Op>()});
 }
 
+/// Returns values of which many are equal or 0: in {-1, 0, 1}.
+Tensor coarse(const ShapeClass& c, std::uint64_t tag) {
+  Tensor x = random_labels(c.shape, tag, 3).to(DType::f64);
+  for (double& value : std::span(x.mutable_data<double>(), static_cast<std::size_t>(x.numel()))) value -= 1;
+  if (!c.slice) return x;
+  Tensor slice = random(c, tag);
+  slice.copy_from(x);
+  return slice;
+}
+
+/// An op that gives truth values or bits. Ops of one input ignore b.
+template <class Op>
+void add_exact(std::vector<Case>& cases, double (*formula)(double, double), bool on_bits = false) {
+  const auto input = [&](const ShapeClass& c, std::uint64_t tag) {
+    return on_bits ? random_labels(c.shape, tag, 70) : coarse(c, tag);
+  };
+  const auto add = [&](const char* name, std::vector<Tensor> inputs) {
+    cases.push_back({.info = &Op::info,
+                     .name = name,
+                     .inputs = std::move(inputs),
+                     .run = [](const std::vector<Variable>& x) { return std::move(binade::apply<Op>({}, x).front()); },
+                     .reference =
+                         [formula](const std::vector<Array>& in) {
+                           const Array &a = in.front(), &b = in.back();
+                           const Shape shape = broadcast(a.shape, b.shape, "reference");
+                           Expected y;
+                           for (std::int64_t i = 0; i < shape.numel(); ++i)
+                             y.values.push_back(
+                                 formula(a[source_index(a.shape, shape, i)], b[source_index(b.shape, shape, i)]));
+                           return y;
+                         },
+                     .differentiable = false,
+                     .nan_must_show = false});
+  };
+  if (std::string_view(Op::info.inputs) == "x")
+    for (const ShapeClass& c : shape_classes()) add(c.name, {input(c, 1)});
+  else
+    for (const Pair& pair : pairs()) add(pair.name, {input(pair.a, 1), input(pair.b, 2)});
+}
+
+using Whole = std::int64_t;
+/// Returns a formula of integers as one of doubles.
+template <auto kFormula>
+double of_whole(double a, double b) {
+  return static_cast<double>(kFormula(static_cast<Whole>(a), static_cast<Whole>(b)));
+}
+Whole shifted_left(Whole a, Whole b) {
+  for (; b > 0; --b) a = static_cast<Whole>(static_cast<std::uint64_t>(a) * 2);
+  return a;
+}
+Whole shifted_right(Whole a, Whole b) {
+  for (; b > 0; --b) a /= 2;  // a >= 0
+  return a;
+}
+
 Tensor condition_for(const Shape& shape) {
   const Tensor labels = random_labels(shape, 9, 2);
   return labels.to(DType::u8);
@@ -124,6 +184,30 @@ std::vector<Case> binary_cases() {
   std::vector<Case> cases;
   ops::for_each_op(ops::BinaryOps{}, [&]<class Op>(ops::OpTag<Op>) { add_binary<Op>(cases); });
   ops::for_each_op(ops::RareBinaryOps{}, [&]<class Op>(ops::OpTag<Op>) { add_binary<Op>(cases); });
+  return cases;
+}
+
+std::vector<Case> exact_cases() {
+  std::vector<Case> cases;
+  add_exact<ops::Equal>(cases, [](double a, double b) -> double { return a == b; });
+  add_exact<ops::NotEqual>(cases, [](double a, double b) -> double { return a != b; });
+  add_exact<ops::Less>(cases, [](double a, double b) -> double { return a < b; });
+  add_exact<ops::LessEqual>(cases, [](double a, double b) -> double { return a <= b; });
+  add_exact<ops::Greater>(cases, [](double a, double b) -> double { return a > b; });
+  add_exact<ops::GreaterEqual>(cases, [](double a, double b) -> double { return a >= b; });
+  add_exact<ops::LogicalAnd>(cases, [](double a, double b) -> double { return a != 0 && b != 0; });
+  add_exact<ops::LogicalOr>(cases, [](double a, double b) -> double { return a != 0 || b != 0; });
+  add_exact<ops::LogicalXor>(cases, [](double a, double b) -> double { return (a != 0) != (b != 0); });
+  add_exact<ops::LogicalNot>(cases, [](double a, double) -> double { return a == 0; });
+  add_exact<ops::IsNan>(cases, [](double a, double) -> double { return std::isnan(a); });
+  add_exact<ops::IsInf>(cases, [](double a, double) -> double { return std::isinf(a); });
+  add_exact<ops::IsFinite>(cases, [](double a, double) -> double { return std::isfinite(a); });
+  add_exact<ops::BitwiseAnd>(cases, of_whole<[](Whole a, Whole b) { return a & b; }>, true);
+  add_exact<ops::BitwiseOr>(cases, of_whole<[](Whole a, Whole b) { return a | b; }>, true);
+  add_exact<ops::BitwiseXor>(cases, of_whole<[](Whole a, Whole b) { return a ^ b; }>, true);
+  add_exact<ops::BitwiseNot>(cases, of_whole<[](Whole a, Whole) { return -a - 1; }>, true);
+  add_exact<ops::LeftShift>(cases, of_whole<&shifted_left>, true);
+  add_exact<ops::RightShift>(cases, of_whole<&shifted_right>, true);
   return cases;
 }
 

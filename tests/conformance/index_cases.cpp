@@ -337,6 +337,9 @@ std::vector<Case> scatter_cases() {
   add_rows(cases, "last", {3, 4}, 1, 6);
   add_rows(cases, "none", {3, 4}, 0, 0);
   add_rows(cases, "wide", {9, 200}, 0, 30);
+  add_rows(cases, "one_element", {1}, 0, 1);
+  add_rows(cases, "rank_4", {2, 3, 5, 2}, 2, 8);
+  add_rows(cases, "large", {90, 80}, 1, 100);
   add_bags(cases);
   return cases;
 }

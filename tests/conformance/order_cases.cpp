@@ -127,6 +127,78 @@ void add_ordered(std::vector<Case>& cases, const Lined& l) {
       [](const Line& s, std::int64_t) { return std::isnan(s.back()) ? s.back() : s[(s.size() - 1) / 2]; });
 }
 
+/// Positions in sorted order, and of the largest and smallest elements so far.
+void add_positions(std::vector<Case>& cases, const Lined& l) {
+  const auto add = [&](const OpInfo& info, const char* name, auto run, auto positions) {
+    cases.push_back({.info = &info,
+                     .name = std::string(name) + "_" + l.name,
+                     .inputs = {random(l.shape, 1)},
+                     .run = [=](const std::vector<Variable>& x) { return run(x[0], l.axis); },
+                     .reference =
+                         [=](const std::vector<Array>& in) {
+                           return by_lines(in[0], l.axis, extent_of(l), [&](const Line& line, const auto& write) {
+                             std::vector<std::size_t> order(line.size());
+                             std::iota(order.begin(), order.end(), std::size_t{0});
+                             positions(line, order);
+                             for (std::size_t j = 0; j < order.size(); ++j)
+                               write(static_cast<std::int64_t>(j), static_cast<double>(order[j]), 0, 0);
+                           });
+                         },
+                     .differentiable = false,
+                     .nan_must_show = false});
+  };
+  using Order = std::vector<std::size_t>;
+  for (const bool descending : {false, true})
+    add(
+        ops::Sort::info, descending ? "descending" : "ascending",
+        [=](const Variable& x, int axis) { return argsort(x, axis, descending); },
+        [=](const Line& line, Order& order) {
+          std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            return descending ? before(line[b], line[a]) : before(line[a], line[b]);
+          });
+        });
+  for (const bool largest : {false, true})
+    add(
+        ops::CumulativeExtreme::info, largest ? "largest" : "smallest",
+        [=](const Variable& x, int axis) { return (largest ? cummax(x, axis) : cummin(x, axis)).indices; },
+        [=](const Line& line, Order& order) {
+          for (std::size_t j = 1; j < line.size(); ++j) {
+            const double best = line[order[j - 1]], next = line[j];
+            const bool taken = std::isnan(next) || (largest ? next >= best : next <= best);  // not if best is NaN
+            order[j] = taken ? j : order[j - 1];
+          }
+        });
+}
+
+void add_searches(std::vector<Case>& cases, const char* name, const Shape& rows, const Shape& values) {
+  Tensor sorted = random(rows, 1);
+  const std::int64_t n = rows[-1];
+  double* const first = sorted.mutable_data<double>();
+  for (std::int64_t begin = 0; begin < rows.numel(); begin += n) std::sort(first + begin, first + begin + n);
+  for (const bool right : {false, true})
+    cases.push_back({.info = &ops::SearchSorted::info,
+                     .name = std::string(name) + (right ? "_right" : "_left"),
+                     .inputs = {sorted, random(values, 2, -2.5, 2.5)},
+                     .run = [=](const std::vector<Variable>& x) { return searchsorted(x[0], x[1], right); },
+                     .reference =
+                         [=](const std::vector<Array>& in) {
+                           const std::int64_t m = values.rank() == 0 ? 1 : values[-1];
+                           Expected e;
+                           for (std::int64_t p = 0; p < values.numel(); ++p) {
+                             std::int64_t count = 0;
+                             for (std::int64_t j = 0; j < n; ++j) {
+                               const double a = in[0][(rows.rank() == 1 ? 0 : p / m * n) + j], b = in[1][p];
+                               count += before(a, b) || (right && !before(b, a)) ? 1 : 0;
+                             }
+                             e.values.push_back(static_cast<double>(count));
+                           }
+                           return e;
+                         },
+                     .differentiable = false,
+                     .poison = false,  // a NaN inside of a row would break its order
+                     .nan_must_show = false});
+}
+
 }  // namespace
 
 std::vector<Case> scan_cases() {
@@ -143,7 +215,16 @@ std::vector<Case> scan_cases() {
 std::vector<Case> order_cases() {
   std::vector<Case> cases;
   for (const Lined& l : kLines) add_ordered(cases, l);
+  for (const Lined& l : kLines) add_positions(cases, l);
   add_ordered(cases, {"large", {3, 3000}, 1});
+  add_positions(cases, {"large", {3, 3000}, 1});
+  add_searches(cases, "one_element", {1}, {1});
+  add_searches(cases, "scalar", {5}, Shape{});
+  add_searches(cases, "no_values", {5}, {0});
+  add_searches(cases, "one_row", {9}, {4, 7});
+  add_searches(cases, "rows", {4, 9}, {4, 7});
+  add_searches(cases, "rank_3", {2, 3, 33}, {2, 3, 5});
+  add_searches(cases, "large", {3, 1000}, {3, 2000});
   cases.push_back({.info = &ops::Gather::info,
                    .name = "msort",
                    .inputs = {random({6, 2}, 1)},

@@ -35,6 +35,8 @@ const std::vector<Reduced>& reductions() {
       {"large_columns", {"", {2500, 40}}, {0}},
       {"narrow_columns", {"", {7001, 3}}, {0}},
       {"long_row", {"", {2, 20011}}, {1}},
+      {"vector", {"", {257}}, {0}},
+      {"third_of_five_keepdim", {"", {2, 3, 4, 2, 3}}, {2}, true},
   };
   return all;
 }
@@ -138,6 +140,33 @@ Expected positions(const Array& x, int axis) {
   return y;
 }
 
+/// Any and all of x, of which every twelfth element decides.
+template <class Op>
+void add_truths(std::vector<Case>& cases, const Reduced& r) {
+  constexpr bool kAny = std::is_same_v<Op, ops::Any>;
+  Tensor x = random_labels(r.x.shape, 10, 12).to(DType::f64);
+  double* values = x.mutable_data<double>();
+  for (std::int64_t i = 0; i < x.numel(); ++i) values[i] = (values[i] == 0) == kAny ? 0.5 : 0;
+  cases.push_back({.info = &Op::info,
+                   .name = r.name,
+                   .inputs = {x},
+                   .run =
+                       [r](const std::vector<Variable>& in) {
+                         return apply_one<Op>({.axes = r.axes, .keepdim = r.keepdim}, {in[0]});
+                       },
+                   .reference =
+                       [r](const std::vector<Array>& in) {
+                         const std::vector<std::int64_t> targets = targets_of(in[0].shape, r.axes);
+                         Expected y{std::vector<double>(results_of(targets), kAny ? 0 : 1), {}, {}};
+                         for (std::size_t i = 0; i < targets.size(); ++i)
+                           if ((in[0].values[i] != 0) == kAny)
+                             y.values[static_cast<std::size_t>(targets[i])] = kAny ? 1 : 0;
+                         return y;
+                       },
+                   .differentiable = false,
+                   .nan_must_show = false});
+}
+
 void add_folds(std::vector<Case>& cases, const Reduced& r) {
   cases.push_back({.info = &ops::Min::info,
                    .name = r.name,
@@ -156,6 +185,8 @@ void add_folds(std::vector<Case>& cases, const Reduced& r) {
                      .inputs = {random(r.x, 6, 0.5, 1.5)},
                      .run = [r](const std::vector<Variable>& x) { return prod(x[0], r.axes, r.keepdim); },
                      .reference = [r](const std::vector<Array>& in) { return products(in[0], r.axes); }});
+  add_truths<ops::Any>(cases, r);
+  add_truths<ops::All>(cases, r);
   if (r.axes.size() != 1) return;
   cases.push_back({.info = &ops::MaxAlong::info,
                    .name = r.name,
@@ -172,6 +203,18 @@ void add_folds(std::vector<Case>& cases, const Reduced& r) {
                    .inputs = {random(r.x, 9)},
                    .run = [r](const std::vector<Variable>& x) { return argmax(x[0], r.axes[0], r.keepdim); },
                    .reference = [r](const std::vector<Array>& in) { return positions(in[0], r.axes[0]); },
+                   .differentiable = false,
+                   .nan_must_show = false});
+  cases.push_back({.info = &ops::ArgMin::info,
+                   .name = r.name,
+                   .inputs = {random(r.x, 10)},
+                   .run = [r](const std::vector<Variable>& x) { return argmin(x[0], r.axes[0], r.keepdim); },
+                   .reference =
+                       [r](const std::vector<Array>& in) {
+                         Array negated = in[0];
+                         for (double& value : negated.values) value = -value;
+                         return positions(negated, r.axes[0]);
+                       },
                    .differentiable = false,
                    .nan_must_show = false});
 }

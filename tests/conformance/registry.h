@@ -10,6 +10,7 @@ namespace binade::conformance {
 
 std::vector<Case> unary_cases();
 std::vector<Case> binary_cases();
+std::vector<Case> exact_cases();
 std::vector<Case> where_cases();
 std::vector<Case> cast_cases();
 std::vector<Case> reduce_cases();

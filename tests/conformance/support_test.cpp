@@ -18,7 +18,7 @@ namespace {
 /// Returns the names of all ops that core declares, read from its headers, so that an op without tests is detected.
 std::set<std::string> declared_ops() {
   std::set<std::string> names;
-  const std::regex name("OpInfo info\\{\\.name = \"([a-z0-9_]+)\"");
+  const std::regex name("OpInfo(?: info)?\\{\\s*\\.name = \"([a-z0-9_]+)\"");
   for (const auto& file :
        std::filesystem::directory_iterator(std::filesystem::path(std::getenv("BINADE_SOURCE_DIR")) / "core/ops")) {
     if (file.path().extension() != ".h" || file.path().filename() == "op.h") continue;  // op.h contains an example

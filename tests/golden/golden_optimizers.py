@@ -182,6 +182,6 @@ def write(file):
     run(file, "schedule_free.r", "schedule_free_r", lambda g: schedulefree.AdamWScheduleFree(g, lr=0.02, r=1.5, weight_lr_power=1.0), weight_decay=0.0)
     run(file, "lamb", "lamb", lambda g: Lamb(g, 0.02, (0.9, 0.98), 1e-6))
     run(file, "lars", "lars", lambda g: Lars(g, 0.5, 0.9, 0.02))
-    lbfgs(file, "lbfgs", strong_wolfe=False, lr=0.3, max_iter=4, history_size=3)
+    lbfgs(file, "lbfgs", strong_wolfe=False, lr=0.05, max_iter=4, history_size=4)
     lbfgs(file, "lbfgs.wolfe", strong_wolfe=True, lr=1.0, max_iter=5, history_size=10)
     schedules(file)

@@ -60,7 +60,7 @@ Subject autograd() {
              backward(loss);
            }},
           {"backward twice through one graph",
-           {"mul", "backward ran twice", "run forward again"},
+           {"sum", "backward ran twice", "run forward again"},
            [] {
              const Variable loss = sum(leaf({3}) * leaf({3}));
              backward(loss);
@@ -222,6 +222,7 @@ Subject modes() {
           {"predictions in an InferenceMode with a model in training mode",
            {"norm", "InferenceMode", "call eval() on the model first"},
            [] {
+             const Runtime runtime({.threads = 1});
              WithNorm model;
              const InferenceMode inference;
              model(normal({4, 4}));
@@ -236,6 +237,7 @@ Subject modes() {
           {"an optimizer is made inside of an InferenceMode",
            {"an optimizer", "InferenceMode", "make it outside"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              const InferenceMode inference;
              optim::Adam optimizer(net);

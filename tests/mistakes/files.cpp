@@ -35,10 +35,11 @@ Subject data() {
           {"a batch size of 0", {"loader", "batch", "0"}, [] { loader({.batch = 0, .samples = 10}); }},
           {"a loader without the number of samples", {"loader", "at least one sample"}, [] { loader({.batch = 4}); }},
           {"the function of a loader throws",
-           {"no such image"},
+           {"image 3", "no such file"},
            [] {
-             io::Loader<Batch> broken({.batch = 2, .samples = 4, .prefetch = 0},
-                                      [](const io::BatchOrigin&) -> Batch { throw DataError("no such image"); });
+             io::Loader<Batch> broken({.batch = 2, .samples = 4, .prefetch = 0}, [](const io::BatchOrigin&) -> Batch {
+               throw DataError("image 3: no such file");
+             });
              broken.next();
            }},
           {"a run continues with other data",
@@ -112,7 +113,7 @@ Subject data() {
              io::split_text(io::TokenSequence({1, 2, 3}, 5), 1.5);
            }},
           {"a row is left out that the batch does not have",
-           {"9", "8"},
+           {"batch", "(8, 4)", "got 9"},
            [] {
              const std::int64_t rows[] = {9};
              batch().without(rows);
@@ -128,6 +129,7 @@ Subject checkpoints() {
           {"a checkpoint of a wider model",
            {"first.weight", "(16, 4)", "(8, 4)", "build the model with the settings"},
            [] {
+             const Runtime runtime({.threads = 1});
              Wide wide;
              Net net;
              nn::load_state_dict(net, nn::state_dict(wide));
@@ -135,6 +137,7 @@ Subject checkpoints() {
           {"weights with a missing entry",
            {"missing: head.bias", "load_state_dict"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              StateDict some;
              const StateDict all = nn::state_dict(net);
@@ -145,6 +148,7 @@ Subject checkpoints() {
           {"weights under a prefix of another framework",
            {"unexpected: module.first.bias", "missing: first.bias"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              StateDict with_prefix;
              const StateDict all = nn::state_dict(net);
@@ -161,7 +165,7 @@ Subject checkpoints() {
              amp::Trainer(runtime, net, optimizer).load_state(state);
            }},
           {"a run continues with another seed",
-           {"trainer: the checkpoint was made with seed 1, this run has 2"},
+           {"trainer: the checkpoint was made with seed 1, this run has 2", "use the same seed"},
            [] {
              const StateDict state = state_after_a_step();
              Runtime runtime({.seed = 2, .threads = 1});
@@ -180,7 +184,7 @@ Subject checkpoints() {
            {"FOLDER/none.h5", "none.h5"},
            [] { io::load_checkpoint(temporary_folder() + "/none.h5"); }},
           {"a file that is no checkpoint",
-           {"weights.h5", "HDF5"},
+           {"weights.h5", "not a Binade checkpoint"},
            [] {
              const std::string path = temporary_folder() + "/weights.h5";
              write_file(path, std::string(4096, 'x'));
@@ -194,7 +198,7 @@ Subject checkpoints() {
              io::load_checkpoint(path);
            }},
           {"a PyTorch file is read as safetensors",
-           {"model.pt", "safetensors"},
+           {"model.pt", "torch.save()", "safetensors.torch.save_file()"},
            [] {
              const std::string path = temporary_folder() + "/model.pt";
              write_file(path, std::string("PK\x03\x04") + std::string(200, 'z'));
@@ -231,10 +235,12 @@ Subject checkpoints() {
           {"a fp16 checkpoint with weights beyond f16 in a run that stores f16",
            {"head.weight", "beyond the range of f16", "f32"},
            [] {
-             Training<> big;
-             big.step();
-             big.model.head.weight.mutable_value().fill(1e6);
-             const StateDict state = big.trainer.state();
+             const StateDict state = [] {
+               Training<> big;
+               big.step();
+               big.model.head.weight.mutable_value().fill(1e6);
+               return big.trainer.state();
+             }();
              Training<> t({.precision = amp::Policy::pure_fp16()});
              t.trainer.load_state(state);
            }},
@@ -273,7 +279,7 @@ Subject runs() {
              run_of(t, {.folder = folder, .steps = 10});
            }},
           {"resume without a checkpoint",
-           {"FOLDER", "no checkpoint"},
+           {"FOLDER/run", "nothing to resume", "resume_if_possible()"},
            [] {
              Training<> t;
              amp::TrainingRun run(t.trainer, {.folder = temporary_folder() + "/run", .steps = 10});

@@ -5,8 +5,10 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <regex>
 #include <sstream>
 
+#include "binade/amp/incident/report.h"
 #include "tests/mistakes/mistakes.h"
 
 /// mistakes [--only TEXT] [--verbose] [--markdown] [--check FILE]: makes every mistake and searches Binade's message
@@ -33,6 +35,30 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
   return text;
 }
 
+/// Returns the position after the parenthesis that is opened at `begin`.
+std::size_t end_of_parenthesis(const std::string& text, std::size_t begin) {
+  int open = 0;
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    if (text[i] == '(') ++open;
+    if (text[i] == ')' && --open == 0) return i + 1;
+  }
+  return text.size();
+}
+
+/// Returns the text with at most 4 significant digits of each number that has more than 5 digits after its point: the
+/// others depend on the instruction set.
+std::string with_short_numbers(const std::string& text) {
+  static const std::regex long_number(R"(\d+\.\d{6,}(e[+-]?\d+)?)");
+  std::string result;
+  auto at = text.cbegin();
+  for (std::sregex_iterator i(text.begin(), text.end(), long_number); i != std::sregex_iterator(); ++i) {
+    result.append(at, (*i)[0].first);
+    result += fmt::format("{:.4g}", std::stod((*i)[0].str()));
+    at = (*i)[0].second;
+  }
+  return result.append(at, text.cend());
+}
+
 /// Returns Binade's message, without parts that differ between machines (folders, places in this program).
 std::string answer(const Mistake& mistake) {
   std::string text;
@@ -45,15 +71,13 @@ std::string answer(const Mistake& mistake) {
     return fmt::format("not an error of Binade: {}", error.what());
   }
   for (const std::string& folder : folders()) text = replaced(text, folder, "FOLDER");
-  for (std::size_t at = text.find(" (called in "); at != text.npos; at = text.find(" (called in ", at + 1)) {
-    const std::size_t file = text.find(".cpp:", at);
-    const std::size_t end = text.find("))", at);
-    if (file != text.npos && end != text.npos && file < end)
-      text.replace(at, end + 2 - at, " (called in main.cpp:42)");
-    else
-      text.erase(at, text.find(')', at) + 1 - at);
-  }
-  return text;
+  for (std::size_t at = text.find(" (called in "); at != text.npos; at = text.find(" (called in ", at + 1))
+    text.replace(at, end_of_parenthesis(text, at + 1) - at, " (called in main.cpp:42)");
+  for (std::size_t at = text.find(", called by "); at != text.npos; at = text.find(", called by ", at))
+    text.erase(at, std::min(text.find("; ", at), text.size()) - at);
+  if (const std::size_t at = text.find("(pid "); at != text.npos)
+    text.replace(at, end_of_parenthesis(text, at) - at, "(pid 1234)");
+  return with_short_numbers(text);
 }
 
 std::string missing_words(const Mistake& mistake, const std::string& said) {
@@ -61,6 +85,12 @@ std::string missing_words(const Mistake& mistake, const std::string& said) {
   for (const std::string_view word : mistake.words)
     if (said.find(word) == said.npos) missing += fmt::format("{}'{}'", missing.empty() ? "" : ", ", word);
   return missing;
+}
+
+/// What Binade says about the mistake, as the cell of a Markdown table.
+std::string cell(const Mistake& mistake) {
+  const std::string text = mistake.page_text.empty() ? answer(mistake) : std::string(mistake.page_text);
+  return replaced(replaced(replaced(text, "|", "\\|"), "\n", " "), "<", "&lt;");
 }
 
 std::string page() {
@@ -84,16 +114,14 @@ folder. Mistakes that the compiler reports are in [the last section](#mistakes-t
     for (const char c : subject.title)
       if (std::isalnum(static_cast<unsigned char>(c)) != 0)
         anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      else if (c == ' ')
+      else if (c == ' ' || c == '-')
         anchor += '-';
     text += fmt::format("\n- [{}](#{})", subject.title, anchor);
   }
   text += "\n";
   for (const Subject& subject : subjects()) {
     text += fmt::format("\n## {}\n\n| mistake | what Binade says |\n|---|---|\n", subject.title);
-    for (const Mistake& mistake : subject.mistakes)
-      text += fmt::format("| {} | {} |\n", mistake.name,
-                          replaced(replaced(replaced(answer(mistake), "|", "\\|"), "\n", " "), "<", "&lt;"));
+    for (const Mistake& mistake : subject.mistakes) text += fmt::format("| {} | {} |\n", mistake.name, cell(mistake));
   }
   return text + R"(
 ## Mistakes that the compiler reports
@@ -148,11 +176,12 @@ int run(std::string_view only, bool verbose) {
 void tell(const amp::StepResult& result) {
   std::string text;
   for (const amp::Warning& warning : result.warnings)
-    text += fmt::format("{}warning `{}`: {} {}; {}", text.empty() ? "" : " ", amp::name_of(warning.kind),
+    text += fmt::format("{}warning `{}`: {} {}; {}", text.empty() ? "" : "; ", amp::name_of(warning.kind),
                         amp::location_of(warning), warning.what, warning.advice);
   for (const amp::Incident* incident : result.incidents())
-    text += fmt::format("{}incident: {}; {}; {}", text.empty() ? "" : " ", incident->what,
-                        amp::name_of(incident->diagnosis.cause), incident->remedy.what);
+    text += fmt::format("{}incident: {}; {}; {}; {}", text.empty() ? "" : "; ", incident->what,
+                        amp::location_of(incident->diagnosis), amp::name_of(incident->diagnosis.cause),
+                        incident->remedy.what);
   if (!text.empty()) throw Told(text);
 }
 
@@ -179,8 +208,9 @@ Batch batch() {
 }
 
 std::string temporary_folder() {
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / fmt::format("mistakes-{}-{}", ::getpid(), folders().size())).string();
+  const std::string folder = (std::filesystem::temp_directory_path() /
+                              fmt::format("mistakes-{}-{:03}", ::getpid(), folders().size()))
+                                 .string();
   std::filesystem::create_directories(folder);
   folders().push_back(folder);
   return folder;

@@ -19,6 +19,7 @@ struct Mistake {
   std::string_view name;                ///< the mistake, in the words of a user who searches for it
   std::vector<std::string_view> words;  ///< all must appear in the error or in the warnings
   std::function<void()> make;           ///< throws an Error, or calls tell()
+  std::string_view page_text{};         ///< what the page shows if the message depends on the machine
 };
 struct Subject {
   std::string_view title;

@@ -88,7 +88,7 @@ Subject loops() {
              stepped(loop);
            }},
           {"`backward(loss)` and then `scaler.step(optimizer)`",
-           {"loss scaler: step() wants a backward() of this scaler"},
+           {"loss scaler: step() wants a backward() of this scaler", "step({&a, &b})"},
            [] {
              Loop loop;
              backward(loop.loss());
@@ -152,7 +152,7 @@ Subject loops() {
              scaler.step(head);
            }},
           {"the loss scale changes while gradients are accumulated",
-           {"loss scaler: gradients at scale 1024 wait for step()"},
+           {"loss scaler: gradients at scale 1024 wait for step()", "call step() or zero_grad()"},
            [] {
              Loop loop;
              amp::LossScaler scaler(amp::LossScaleOptions::dynamic(1024));
@@ -183,6 +183,7 @@ Subject loops() {
 
 Subject optimizers() {
   static const auto with_groups = [](std::vector<optim::ParameterGroup> groups) {
+    const Runtime runtime({.threads = 1});
     Net net;
     optim::AdamW optimizer(net, {.lr = 1e-3, .groups = std::move(groups)});
   };
@@ -192,47 +193,54 @@ Subject optimizers() {
           {"a negative learning rate",
            {"adam", "lr in [0", "-0.1"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              optim::Adam optimizer(net, {.lr = -0.1});
            }},
           {"a learning rate that is NaN",
            {"sgd", "lr", "nan"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              optim::Sgd optimizer(net, {.lr = std::nan("")});
            }},
           {"beta2 of 1",
            {"adam", "beta2", "1)"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              optim::Adam optimizer(net, {.beta2 = 1});
            }},
           {"a negative weight decay",
            {"adamw", "weight_decay", "-1"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              optim::AdamW optimizer(net, {.weight_decay = -1});
            }},
           {"an eps that 16-bit moments round to 0",
            {"adam", "eps", "rounds to 0 in f16", "f32 moments"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              optim::Adam optimizer(net, {.moment_dtype = DType::f16});
            }},
           {"momentum above 1",
            {"sgd", "momentum", "1.5"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              optim::Sgd optimizer(net, {.lr = 0.1, .momentum = 1.5});
            }},
           {"Nesterov's momentum without momentum",
            {"sgd", "nesterov", "momentum"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              optim::Sgd optimizer(net, {.lr = 0.1, .nesterov = true});
            }},
           {"two parameters with one name in a list",
-           {"optimizer: two parameters are called 'w'"},
+           {"optimizer: two parameters are called 'w'", "give each its own name"},
            [] {
              optim::Adam optimizer({{.name = "w", .variable = leaf({3})}, {.name = "w", .variable = leaf({3})}});
            }},

@@ -226,6 +226,7 @@ Subject registration() {
           {"all parameters are frozen before the optimizer is made",
            {"optimizer: got no parameters", "not frozen"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              net.requires_grad(false);
              optim::Adam optimizer(net);
@@ -233,6 +234,7 @@ Subject registration() {
           {"a frozen parameter is handed to an optimizer",
            {"'head.weight'", "wants no gradient", "leave it out"},
            [] {
+             const Runtime runtime({.threads = 1});
              Net net;
              net.head.weight.requires_grad(false);
              optim::Adam optimizer({{.name = "head.weight", .variable = net.head.weight}});
@@ -291,7 +293,7 @@ Subject registration() {
              w.value();
            }},
           {"two optimizers of a trainer have one name",
-           {"two optimizers are called 'adam'"},
+           {"two optimizers are called 'adam'", "give each its own name"},
            [] {
              Runtime runtime({.threads = 1});
              Net net;

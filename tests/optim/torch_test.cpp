@@ -158,11 +158,12 @@ TEST(Torch, LbfgsMatchesOverFiveCalls) {
         return mean(error * error) * 0.5;
       });
       const std::string n = std::to_string(call);
-      // A change of 6e-8 in the first weights, as by rounding to f32, moves the fifth loss by 1.2e-6 and its weights by
-      // 1.3e-4, because differences of gradients are divided by each other.
-      EXPECT_NEAR(loss, c.array("loss." + n).values[0], 1e-5) << call;
+      // PyTorch itself, with weights and gradients rounded to f32 in each evaluation, differs from the results in
+      // double by up to 2.7e-6 in a loss and 2.2e-5 in a weight (20 draws), because differences of gradients are
+      // divided by each other.
+      EXPECT_NEAR(loss, c.array("loss." + n).values[0], 5e-6) << call;
       for (const auto& [name, v] : {std::pair("w", w), {"c", bias}})
-        EXPECT_EQ(golden::difference(v.value(), c.array("after." + n + "." + name), {.rtol = 1e-3, .share = 1e-3}), "")
+        EXPECT_EQ(golden::difference(v.value(), c.array("after." + n + "." + name), {.rtol = 5e-5, .share = 5e-5}), "")
             << call << " " << name;
     }
     ++met;

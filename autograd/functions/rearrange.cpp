@@ -45,8 +45,9 @@ Variable repeated(const char* name, const Variable& x, int axis, std::int64_t ti
 Variable flip(const Variable& x, const std::vector<int>& axes) {
   Variable y = x;
   std::vector<int> seen;
+  const int rank = rank_of(x);
   for (const int axis : axes) {
-    const int at = ops::checked_axis("flip", axis, rank_of(x));
+    const int at = ops::checked_axis("flip", axis, rank);
     check<ArgumentError>(std::ranges::count(seen, at) == 0, "{}: wanted different axes, got {} twice", where("flip"),
                          axis);
     seen.push_back(at);

@@ -42,8 +42,8 @@ struct IndexGrid {
     return sum;
   }
   BINADE_HD bool inside(std::int64_t position) const { return position >= 0 && position < extent; }
-  std::int64_t numel() const { return outer * count * inner; }
-  std::int64_t indices() const { return by_row ? count : numel(); }
+  BINADE_HD std::int64_t numel() const { return outer * count * inner; }
+  BINADE_HD std::int64_t indices() const { return by_row ? count : numel(); }
 };
 
 /// to[o, j, i] = from[base(o, i) + index(o, j, i) * step]: elements of any dtype, copied without a change.

@@ -196,10 +196,11 @@ template <>
 struct Reference<ops::Elu> {
   static Real value(const ops::Elu::Params& p, Real x) { return x > 0 ? x : p.alpha * std::expm1(x); }
 };
-/// No alpha of few bits: alpha x would lie halfway between two halves, and the float between decides wrongly.
+/// No alpha whose multiples lie halfway between two halves, as those of 0.75 and 0.7 do: the float between decides
+/// wrongly.
 template <>
 struct Sampling<ops::Elu> {
-  static std::vector<ops::Elu::Params> params() { return {{}, {0.7}}; }
+  static std::vector<ops::Elu::Params> params() { return {{}, {1.6732632}}; }
   static constexpr double low = -2, high = 2;
 };
 template <>

@@ -45,8 +45,8 @@ Variable logsumexp(const Variable& x, Axes axes, bool keepdim) {
 Variable var(const Variable& x, Axes axes, double correction, bool keepdim) {
   const Variable w = wide(x);
   const double count = count_of(w.shape(), axes.list, "var");
-  const Variable center = mean(w, axes, true);
-  const Variable total = sum(square(w - center), std::move(axes), keepdim);
+  const Variable deviation = w - mean(w, axes, true);
+  const Variable total = sum(square(deviation), std::move(axes), keepdim);
   return total / (count > correction ? count - correction : std::nan(""));
 }
 

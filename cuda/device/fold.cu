@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 

@@ -160,11 +160,9 @@ inline bool lies_in_packs(const Walk& walk, int k, const void* data, DType dtype
 
 /// out[i] = f(inputs at i, i), in double if `out` or an input is f64, otherwise in float. Largest magnitudes
 /// of results are recorded in `words`, unless it is null. Uses packs if the walk consists of whole packs or is a single
-/// run, and if each input is packed or repeats one element along a run. `whole_as_double`: also computes in double if
-/// an input has whole numbers.
+/// run, and if each input is packed or repeats one element along a run.
 template <int kInputs, class F>
-void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::uint32_t* words = context().amax_words,
-         bool whole_as_double = false) {
+void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::uint32_t* words = context().amax_words) {
   const std::int64_t count = walk.runs * walk.length;
   if (count == 0) return;
   MapInputs<kInputs> inputs;
@@ -172,7 +170,7 @@ void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::ui
   bool packed = (walk.outer == 0 || walk.length % kPack == 0) && lies_in_packs(walk, kInputs, out.data, out.dtype);
   for (int k = 0; k < kInputs; ++k) {
     inputs.in[k] = in[k];
-    wide = wide || in[k].dtype == DType::f64 || (whole_as_double && !is_floating(in[k].dtype));
+    wide = wide || in[k].dtype == DType::f64;
     packed = packed && (walk.steps[k] == 0 || lies_in_packs(walk, k, in[k].data, in[k].dtype));
   }
   if (wide)
@@ -184,6 +182,17 @@ void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::ui
   else
     launch(map_elements<float, kInputs, F>, grid_for(ceil_div(count, kMapThreads)), kMapThreads, 0, f, inputs, out,
            WalkVectors(walk, 1), words);
+}
+
+/// Like map(), but always computes in double, element by element: for few kernels, not for speed.
+template <int kInputs, class F>
+void map_in_double(const F& f, const In (&in)[kInputs], Out out, const Walk& walk) {
+  const std::int64_t count = walk.runs * walk.length;
+  if (count == 0) return;
+  MapInputs<kInputs> inputs;
+  std::copy_n(in, kInputs, inputs.in);
+  launch(map_elements<double, kInputs, F>, grid_for(ceil_div(count, kMapThreads)), kMapThreads, 0, f, inputs, out,
+         WalkVectors(walk, 1), context().amax_words);
 }
 
 /// Returns a walk over `count` elements, for operands that are all contiguous.

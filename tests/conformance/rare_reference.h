@@ -106,6 +106,7 @@ template <>
 struct Reference<ops::Erfinv> {
   static Real value(ops::NoParams, Real x) {
     const Real a = std::fabs(x);
+    if (a < 1e-6L) return x * 0.88622692545275801364908374167057L;  // the next term is below 1e-12 of it
     if (!(a < 1)) return a == 1 ? std::copysign(std::numeric_limits<Real>::infinity(), x) : std::nanl("");
     Real low = 0.88L * a, high = a < 0.5L ? a : 16;
     for (int i = 0; i < 100; ++i) {

@@ -77,7 +77,7 @@ Out pack(AddNormResult r) { return {r.h, r.y}; }
 }  // namespace
 
 const std::vector<Call>& function_calls() {
-  static const std::vector<Call> all{
+  static const std::vector<Call> calls{
       {"reductions of whole numbers",
        [](A a) -> Out {
          const Variable x = a.flag() ? a.indices({a.t, a.d}, 300) : a.mask({a.t, a.d});
@@ -328,7 +328,7 @@ const std::vector<Call>& function_calls() {
        }},
       {"recompute", [](A a) -> Out { return {recompute([](const Variable& x) { return relu(x * x); }, a.any())}; }},
   };
-  return all;
+  return calls;
 }
 
 }  // namespace binade::fuzz

@@ -207,8 +207,12 @@ std::vector<Case> scan_cases() {
   const Lined long_line{"blocks", {40000}, 0};  // more than one block; the sum of as many gradients is finite in f16
   std::vector<Case> more;
   add_cumulative(more, long_line);
-  for (Case& c : more)
+  for (Case& c : more) {
+    // Totals of 40000 logarithms have errors of 1e-13, which divided by the step of a difference quotient exceed
+    // gradcheck's tolerance on some devices. The gradient is not computed in blocks; the short lines test it.
+    if (c.name == "logsumexp_blocks") c.differentiable = false;
     if (c.name != "prod_blocks") cases.push_back(std::move(c));
+  }
   return cases;
 }
 

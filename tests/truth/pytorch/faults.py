@@ -1,6 +1,6 @@
 """The faults of tests/truth/faults, written as a user of PyTorch would write them.
 
-A fault edits the table of samples, the state, or the program (session.py); `strike` returns the true answer. Ops have
+A fault edits the table of samples, the state, or the program (session.py); `plant` returns the true answer. Ops have
 the names of Binade's test; judge.py says which names of PyTorch mean the same.
 """
 import math
@@ -30,7 +30,7 @@ class Truth:
 class Fault:
     family: str
     name: str
-    strike: object                               # (session, ids of the batch, choices) -> Truth
+    plant: object                               # (session, ids of the batch, choices) -> Truth
     precisions: tuple = ALL_PRECISIONS
     fits: object = lambda task: True             # of the task's class
     configure: object = lambda options, draw: None
@@ -100,7 +100,7 @@ def tapped(family, name, code, bad, ops, classes, proof="singular", precisions=A
         def prepare(session, outside=outside):
             (session.task.outer if outside else session.task.inner).code = code
 
-        def strike(session, ids, draw, outside=outside):
+        def plant(session, ids, draw, outside=outside):
             truth = Truth(proof, ops, ids=some_ids(ids, draw), classes=classes)
             if outside:
                 truth.modules = ("",)
@@ -110,7 +110,7 @@ def tapped(family, name, code, bad, ops, classes, proof="singular", precisions=A
                 truth.modules = (session.task.inner_path,)
             session.table["gate"][truth.ids] = draw.choice(bad)
             return truth
-        faults.append(Fault(family, name + (" in the loss" if outside else ""), strike, precisions, fits,
+        faults.append(Fault(family, name + (" in the loss" if outside else ""), plant, precisions, fits,
                             prepare=prepare))
     return faults
 
@@ -278,23 +278,23 @@ def masks():
 
 def bad_samples():
     def number(name, where, values, whole):
-        def strike(session, ids, draw):
+        def plant(session, ids, draw):
             truth = Truth("input", ids=some_ids(ids, draw), classes=("bad-input",))
             value, at = draw.choice(values), draw.random()
             rows = session.table[getattr(session.task, where)].flatten(1)
             rows[truth.ids, slice(None) if whole else int(at * rows.shape[1])] = value
             return truth
-        return Fault("bad sample", name, strike, fits=lambda task: getattr(task, where))
+        return Fault("bad sample", name, plant, fits=lambda task: getattr(task, where))
 
     def index(name, where, count):
-        def strike(session, ids, draw):
+        def plant(session, ids, draw):
             truth = Truth("refused", ids=[draw.choice(ids)], classes=("bad-input",))
             legal = getattr(session.task, count)
             value = legal + draw.randrange(3) if draw.random() < 0.5 else -1 - draw.randrange(3)
             rows = session.table[getattr(session.task, where)].view(len(session.table["gate"]), -1)
             rows[truth.ids, draw.randrange(rows.shape[1])] = value
             return truth
-        return Fault("bad sample", name, strike, fits=lambda task: getattr(task, where))
+        return Fault("bad sample", name, plant, fits=lambda task: getattr(task, where))
 
     return [number("one NaN in an input", "input", [math.nan], False),
             number("one infinity in an input", "input", [INF, -INF], False),
@@ -327,12 +327,12 @@ def states():
             tensor.view(-1)[draw.randrange(tensor.numel())] = draw.choice([math.nan, INF])
 
     def parameter(frozen):
-        def strike(session, ids, draw):
+        def plant(session, ids, draw):
             names = [n for n, p in session.task.net.named_parameters() if not frozen or not p.requires_grad]
             path = draw.choice(names)
             poison(session.task.net.get_parameter(path).data, draw)
             return Truth("state", state_path="net." + path, classes=corrupted, must_fail=False)
-        return strike
+        return plant
 
     def buffer(session, ids, draw):
         path = draw.choice([n for n, b in session.task.net.named_buffers() if b.is_floating_point()])

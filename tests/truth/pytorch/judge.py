@@ -29,7 +29,7 @@ class Answer:
 
 
 class Void(Exception):
-    """The fault did not turn out as meant."""
+    """The fault failed its verification."""
 
 
 def verify(session, ids, truth):

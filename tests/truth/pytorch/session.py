@@ -94,7 +94,7 @@ class Session:
     def train_to(self, steps, tool=None, caught=(), suspects=()):
         """Trains on until so many steps are committed. Exceptions in `caught` skip the batch, others end the run.
 
-        `suspects`: only batches with one of these samples meet the tool; elsewhere it would cost time and say nothing.
+        `suspects`: the tool runs only in steps with one of these samples; in other steps it would find nothing.
         """
         left = 4 * 40 + max(0, steps - self.steps)
         while self.steps < steps:
@@ -105,10 +105,10 @@ class Session:
             try:
                 self.step(ids, None if suspects and suspects.isdisjoint(ids) else tool)
             except caught:
-                self.forgive()
+                self.skip_batch()
 
-    def forgive(self):
-        """What a loop does that catches an exception and skips the batch: the scaler forgets the step."""
+    def skip_batch(self):
+        """Goes on after a caught exception, without an update: the scaler discards what it knows of this step."""
         self.caught += 1
         if self.scaler.is_enabled() and self.scaler._per_optimizer_states:  # it has unscaled the gradients already
             self.scaler.update()

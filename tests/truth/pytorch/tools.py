@@ -1,11 +1,12 @@
-"""PyTorch's own means against NaN, each as its users use it, and what its report says.
+"""PyTorch's own tools against NaN, each as its users use it, and what its report says.
 
-  loop      autocast and GradScaler, nothing else; an exception of PyTorch itself (an index out of range) is its report
-  clip      and clip_grad_norm_(…, error_if_nonfinite=True) before each update
-  anomaly   torch.autograd.set_detect_anomaly(True), which is Lightning's Trainer(detect_anomaly=True)
-  hooks     forward hooks on every module that check parameters, inputs and outputs, and stop at the first NaN or
-            infinity, as Hugging Face's DebugUnderflowOverflow does
-  dispatch  a TorchDispatchMode that stops at the first op whose results are not finite; ModuleTracker tells the module
+  loop            autocast and GradScaler, nothing else; an exception of PyTorch itself (an index out of range) is its report
+  norm check      the loop, with clip_grad_norm_(…, error_if_nonfinite=True) before each update
+  anomaly mode    torch.autograd.set_detect_anomaly(True), which is Lightning's Trainer(detect_anomaly=True)
+  hooks           forward hooks on every module that check parameters, inputs and outputs, and stop at the first NaN
+                  or infinity, as Hugging Face's DebugUnderflowOverflow does
+  dispatch mode   a TorchDispatchMode that stops at the first op whose results are not finite; ModuleTracker names the
+                  module
 
 What a report says is credited generously: see `Report`.
 """
@@ -87,8 +88,8 @@ class Loop:
         pass
 
 
-class Clip(Loop):
-    name = "clip"
+class NormCheck(Loop):
+    name = "norm check"
 
     def before_update(self, session):
         session.scaler.unscale_(session.optimizer)
@@ -99,7 +100,7 @@ class Clip(Loop):
 
 
 class Anomaly(Loop):
-    name = "anomaly"
+    name = "anomaly mode"
 
     @contextlib.contextmanager
     def around(self, session):
@@ -136,7 +137,7 @@ LAYER_OPS = {"Linear": {"addmm", "mm", "bmm"}, "Conv2d": {"convolution"}, "Layer
              "Embedding": {"embedding"}, "GELU": {"gelu"}, "ReLU": {"relu"}}
 
 
-def unsound(value):
+def is_not_finite(value):
     return isinstance(value, torch.Tensor) and value.is_floating_point() and not bool(torch.isfinite(value).all())
 
 
@@ -152,12 +153,12 @@ class Hooks(Loop):
                     return
                 is_first, self.seen = not self.seen, True
                 for name, parameter in module.named_parameters(recurse=False):
-                    if unsound(parameter):
+                    if is_not_finite(parameter):
                         full = f"{path}.{name}"
                         raise Alarm(Report(f"{full} is not finite", frozenset(), path, None, "state",
                                            frozenset({"corrupted-state"}), full))
                 for value in inputs:
-                    if unsound(value):
+                    if is_not_finite(value):
                         parent = path.rpartition(".")[0]
                         if is_first or value.untyped_storage().data_ptr() in self.batch:
                             raise Alarm(Report(f"input of {path} is not finite", frozenset(), parent, None, "input",
@@ -165,7 +166,7 @@ class Hooks(Loop):
                         raise Alarm(Report(f"input of {path} is not finite", frozenset(), parent, None, "forward",
                                            self.classes(value)))
                 for value in output if isinstance(output, tuple) else (output,):
-                    if unsound(value):
+                    if is_not_finite(value):
                         ops = LAYER_OPS.get(type(module).__name__, set())
                         classes = self.classes(value) | ({"normalisation-pole"} if ops & NORMS else set())
                         raise Alarm(Report(f"output of {path} is not finite", frozenset(ops), path, None, "forward",
@@ -218,10 +219,10 @@ class OpWatch(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         results = function(*args, **(kwargs or {}))
         if self.report is None:
-            self.look(function, args, kwargs or {}, results)
+            self.check(function, args, kwargs or {}, results)
         return results
 
-    def look(self, function, args, kwargs, results):
+    def check(self, function, args, kwargs, results):
         name = function._schema.name.split("::")[1]
         outputs = tree_leaves(results)
         bad, hidden = content(outputs)
@@ -231,16 +232,16 @@ class OpWatch(TorchDispatchMode):
         bad_in, hidden_in = content(t for t in tree_leaves((args, kwargs)) if id(t) not in written)
         if not bad_in and (not bad and hidden_in):
             return
-        self.report = self.say(name, outputs, bad_in)
+        self.report = self.report_of(name, outputs, bad_in)
         if self.raises:
             raise Alarm(self.report)
 
-    def say(self, name, outputs, came_in):
+    def report_of(self, name, outputs, read_bad_value):
         backward = self.tracker.is_bw
         node = torch._C._current_autograd_node() if backward else None
         op = plain_name(node.name() if node is not None else name)
         path = max((p for p in self.tracker.parents if p != "Global"), key=len, default="").partition(".")[2]
-        if came_in:
+        if read_bad_value:
             return Report(f"{name} reads a value that is not finite", frozenset(), path, None, "input",
                           frozenset({"bad-input"}))
         infinite = not any(bool(torch.isnan(t).any()) for t in outputs if isinstance(t, torch.Tensor))
@@ -250,7 +251,7 @@ class OpWatch(TorchDispatchMode):
 
 
 class Dispatch(Loop):
-    name = "dispatch"
+    name = "dispatch mode"
 
     @contextlib.contextmanager
     def around(self, session):
@@ -270,4 +271,4 @@ def observe(session, ids, scale):
     return watch.report, bool(torch.isfinite(loss))
 
 
-TOOLS = (Loop, Clip, Anomaly, Hooks, Dispatch)
+TOOLS = (Loop, NormCheck, Anomaly, Hooks, Dispatch)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What PyTorch's own means say about the faults of tests/truth, and whether a run survives them (docs/truth.md).
+"""Measures what PyTorch's own tools report about the faults of tests/truth, and whether a run recovers (docs/truth.md).
 
-    pytorch_means.py [--seed N] [--scenarios N] [--silent N] [--clean-steps N] [--only TEXT] [--out FILE]
-    pytorch_means.py --read FILE      # prints the tables of an earlier --out again
-    pytorch_means.py --cost [--rounds N] [--only MODEL]
+    run.py [--seed N] [--scenarios N] [--silent N] [--clean-steps N] [--only TEXT] [--out FILE]
+    run.py --read FILE      # prints the tables of an earlier --out again
+    run.py --cost [--rounds N] [--only MODEL]
 
 The 93 faults are planted in the 24 models of models.py and more_models.py, in fp32, bf16 and fp16. A scenario is a
 fault with drawn model, precision, step, samples, positions and magnitudes; each round of 93 scenarios has every fault
-once. All tools of tools.py meet the same step: each gets a copy of one session. A fault that does not turn out as meant
-is void and not counted (judge.py).
+once. All tools of tools.py run on the same step: each gets a copy of one session. A fault that fails its verification is
+void and not counted (judge.py).
 Needs PyTorch 2.8 or later; runs on the CPU, on one thread.
 """
 import argparse
@@ -34,8 +34,8 @@ from tables import print_tables
 from tools import TOOLS, Alarm, observe
 
 AFTER = 40  # committed steps after the fault, before the losses are compared
-SILENT_STEPS = 20  # the tools remember nothing from step to step
-CLEAN_STEPS = 50    # of one healthy run
+SILENT_STEPS = 20  # no tool keeps anything from one step to the next
+CLEAN_STEPS = 50  # of one healthy run
 
 
 def planned(faults, only, seed, purpose):
@@ -64,11 +64,11 @@ def warmed_up(fault, options, steps):
     return session
 
 
-def struck(fault, session, seed):
+def with_fault(fault, session, seed):
     """(copy with the fault in it, samples of its next batch, truth)"""
     s = session.copy()
     ids = s.next_ids()
-    return s, ids, fault.strike(s, ids, choices(seed, "strike"))
+    return s, ids, fault.plant(s, ids, choices(seed, "plant"))
 
 
 def unharmed_losses(fault, options, session, truth, seed, start):
@@ -89,13 +89,13 @@ def unharmed_losses(fault, options, session, truth, seed, start):
         s.quarantined = set(truth.ids)
         losses += end(s, s.next_ids())
     if truth.proof in ("overflow", "rounded") and options["precision"] != "fp32":
-        wide, ids, _ = struck(fault, warmed_up(fault, {**options, "precision": "fp32"}, start), seed)
+        wide, ids, _ = with_fault(fault, warmed_up(fault, {**options, "precision": "fp32"}, start), seed)
         losses += end(wide, ids)
     return [u for u in losses if math.isfinite(u)]
 
 
-def meet(tool, session, ids, truth, answer, before, references, start):
-    """How one tool meets the step, and how the run goes on."""
+def run_tool(tool, session, ids, truth, answer, before, references, start):
+    """Runs the step with one tool, and then the rest of the training."""
     s = session.copy()
     tool.attach(s)
     kept, report, loss = s.state(), None, None
@@ -103,10 +103,10 @@ def meet(tool, session, ids, truth, answer, before, references, start):
         loss = s.step(ids, tool)
     except Alarm as alarm:
         report = alarm.report
-        s.forgive()
+        s.skip_batch()
     result = judge(report, truth, answer, s.task)
     result.update(detected=report is not None, stopped=report is not None or s.scale_lowered,
-                  same=same_bits(kept, s.state()), said=report.text[:200] if report else "")
+                  same=same_bits(kept, s.state()), text=report.text[:200] if report else "")
     if loss is not None:
         result["loss_nan"] = not math.isfinite(loss)
     if truth.recovers:
@@ -126,7 +126,7 @@ def trial(fault, task, precision, seed):
     options = options_of(fault, task, precision, seed)
     try:
         session = warmed_up(fault, options, start)
-        marked, ids, truth = struck(fault, session, seed)
+        marked, ids, truth = with_fault(fault, session, seed)
         answer = verify(marked, ids, truth)
     except (Void, NoProgress) as why:
         return {**record, "void": str(why) or "no progress"}
@@ -136,7 +136,7 @@ def trial(fault, task, precision, seed):
         return {**record, "void": "no unharmed run"}
     record.update(proof=truth.proof, samples=bool(truth.ids), recovers=truth.recovers, tools={})
     for tool in TOOLS:
-        record["tools"][tool.name] = meet(tool(), marked, ids, truth, answer, before, references, start)
+        record["tools"][tool.name] = run_tool(tool(), marked, ids, truth, answer, before, references, start)
     return record
 
 
@@ -152,7 +152,7 @@ def silent_trial(defect, task, precision, seed):
     if defect.proof == "no gradient" and not (dead := without_gradient(session)):
         return {**record, "void": "every parameter has a gradient"}
 
-    def heard(report):
+    def names_the_place(report):
         """A report must name the place: the op or module that overflows, or a module without a gradient."""
         if first is not None:
             return bool((report.ops or set()) & first.ops) or report.module == first.module
@@ -162,16 +162,16 @@ def silent_trial(defect, task, precision, seed):
     for tool in (t() for t in TOOLS):
         s = session.copy()
         tool.attach(s)
-        told = ""
+        reported = ""
         for _ in range(SILENT_STEPS):
             try:
                 s.step(s.next_ids(), tool)
             except Alarm as alarm:
-                s.forgive()
-                if heard(alarm.report):
-                    told = alarm.report.text
+                s.skip_batch()
+                if names_the_place(alarm.report):
+                    reported = alarm.report.text
                     break
-        record["tools"][tool.name] = {"told": bool(told), "said": told[:200]}
+        record["tools"][tool.name] = {"reported": bool(reported), "text": reported[:200]}
     return record
 
 
@@ -186,7 +186,7 @@ def clean_trial(task, precision, seed, steps):
                 s.step(s.next_ids(), tool)
             except Alarm as alarm:
                 alarms.append(alarm.report.text[:120])
-                s.forgive()
+                s.skip_batch()
         record["tools"][tool.name] = {"steps": steps, "alarms": alarms}
     return record
 

@@ -3,7 +3,6 @@
 
     run.py [--seed N] [--scenarios N] [--silent N] [--clean-steps N] [--only TEXT] [--out FILE]
     run.py --read FILE      # prints the tables of an earlier --out again
-    run.py --cost [--rounds N] [--only MODEL]
 
 The 93 faults are planted in the 24 models of models.py and more_models.py, in fp32, bf16 and fp16. A scenario is a
 fault with drawn model, precision, step, samples, positions and magnitudes; each round of 93 scenarios has every fault
@@ -18,9 +17,7 @@ import itertools
 import json
 import math
 import random
-import statistics
 import sys
-import time
 import warnings
 
 import torch
@@ -217,43 +214,16 @@ def run(o):
     print_tables(records)
 
 
-def cost(rounds, only):
-    """Median ratio of a step's CPU time with a tool to that without, interleaved."""
-    print("| model | precision | step, ms | " + " | ".join(t.name for t in TOOLS[1:]) + " |")
-    for model in filter(lambda name: only in name, ("wide gpt", "wide unet", "gpt", "lenet", "mlp")):
-        for precision in ("fp32", "bf16"):
-            sessions = []
-            for tool in (t() for t in TOOLS):
-                s = Session(model, precision, 1)
-                tool.attach(s)
-                s.train_to(2, tool)
-                sessions.append((s, tool))
-            ratios, base = {t.name: [] for t in TOOLS}, []
-            for _ in range(rounds):
-                took = {}
-                for s, tool in sessions:
-                    ids = s.next_ids()
-                    begun = time.process_time()
-                    s.step(ids, tool)
-                    took[tool.name] = time.process_time() - begun
-                base.append(took["loop"])
-                for name, seconds in took.items():
-                    ratios[name].append(seconds / took["loop"])
-            cells = " | ".join(f"{statistics.median(ratios[t.name]):.2f}" for t in TOOLS[1:])
-            print(f"| {model} | {precision} | {1e3 * statistics.median(base):.1f} | {cells} |", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(31))
-    parser.add_argument("--scenarios", type=int, default=279)
-    parser.add_argument("--silent", type=int, default=24)
-    parser.add_argument("--clean-steps", type=int, default=1200)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--out")
-    parser.add_argument("--read")
-    parser.add_argument("--cost", action="store_true")
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(31),
+                        help="seed of all random choices (default: a new one, which is printed)")
+    parser.add_argument("--scenarios", type=int, default=279, help="number of faults (default: three rounds)")
+    parser.add_argument("--silent", type=int, default=24, help="number of silent defects")
+    parser.add_argument("--clean-steps", type=int, default=1200, help="total number of steps of all healthy runs")
+    parser.add_argument("--only", default="", help="only faults whose `family | name | model` contains the text")
+    parser.add_argument("--out", help="writes JSON lines, one for each fault, silent defect and healthy run")
+    parser.add_argument("--read", help="prints the tables of such a file")
     o = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
@@ -261,8 +231,6 @@ def main():
     if o.read:
         with open(o.read, encoding="utf-8") as file:
             print_tables([json.loads(line) for line in file])
-    elif o.cost:
-        cost(o.rounds, o.only)
     else:
         run(o)
 

@@ -174,7 +174,7 @@ std::optional<SourcePlace> find_user_place(const CallStack& stack) {
     std::vector<const void*> addresses;
     for (; end < stack.size(); ++end) {
       const auto after_call = reinterpret_cast<std::uintptr_t>(stack[end]);
-      const void* call = reinterpret_cast<const void*>(after_call - 1);  // not pointer arithmetic: it may be null
+      const void* call = reinterpret_cast<const void*>(after_call - 1);  // of a pointer, null - 1 would be undefined
       std::optional<CodeObject> object = object_of(call);
       if (!object || (!calls.empty() && object->base != calls.front().base)) break;
       calls.push_back(*std::move(object));

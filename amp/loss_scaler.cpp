@@ -108,11 +108,12 @@ ScaleVerdict LossScaler::overflowed() {
 
 void LossScaler::backward(const Variable& loss) {
   check<NumericError>(std::isfinite(loss.item()),
-                      "loss scaler: the loss is {}: forward or the data, not the loss scale; nothing was changed",
+                      "loss scaler: the loss is {}: the cause is in forward or in the data, not in the loss scale; "
+                      "nothing was changed",
                       std::isnan(loss.item()) ? "nan" : "inf");
   check<AutogradError>(backward_at_.value_or(scale()) == scale(),
-                       "loss scaler: gradients at scale {} wait for step(), and the scale is {} now; call step() or "
-                       "zero_grad() before the scale is changed",
+                       "loss scaler: earlier gradients were computed at loss scale {}, so that gradients at loss scale "
+                       "{} cannot be added to them; call step() or zero_grad() before the loss scale changes",
                        backward_at_.value_or(0), scale());
   check<ArgumentError>(!options_.measure,
                        "loss scaler: a measured scale wants a Trainer, which tries a backward before the first step; "

@@ -70,7 +70,7 @@ std::string describe(const Attempt& attempt, const optim::ParameterList& paramet
   switch (attempt.cause) {
     case AbortCause::kNone: return "";
     case AbortCause::kLoss:
-      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}",
+      return fmt::format("the loss is {}{}: the cause is in forward or in the data, not in the loss scale{}",
                          without_sign_of_nan(attempt.loss), where, bad_weights(parameters));
     case AbortCause::kStatistics:
       return fmt::format("the statistics {} would not be finite{}, though the loss is {}", attempt.bad_buffer, where,

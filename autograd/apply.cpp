@@ -147,6 +147,11 @@ double Application::eps(double given) const {
   return given;
 }
 
+double Application::scalar(double given) const {
+  for (TapeObserver* observer : tape_observers()) given = observer->scalar_of(call(), given);
+  return given;
+}
+
 void Application::before() {
   for (TapeObserver* observer : tape_observers()) observer->before_forward(call(), inputs_, tensors_);
 }

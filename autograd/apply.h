@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <new>
 #include <span>
@@ -38,11 +39,13 @@ class Application {
   OpContext& context() { return context_; }
   bool records() const { return context_.grad_enabled; }
   std::vector<Edge> take_edges() { return std::move(edges_); }
-  /// Returns the op's parameters, with the eps or smooth of its denominator changed if an observer asks for it.
+  /// Returns the op's parameters; observers may have changed its scalar, and the eps or smooth of its denominator.
   template <class Params>
   Params adjusted(Params params) const {
     if constexpr (requires { params.eps; }) params.eps = eps(params.eps);
     if constexpr (requires { params.smooth; }) params.smooth = eps(params.smooth);
+    if constexpr (requires { requires std::floating_point<decltype(params.scalar)>; })
+      params.scalar = static_cast<decltype(params.scalar)>(scalar(params.scalar));
     return params;
   }
   /// Calls the op's forward with `params` and notifies the observers of this thread. `function_of`: as in OpCall.
@@ -66,6 +69,7 @@ class Application {
 
  private:
   double eps(double given) const;
+  double scalar(double given) const;
   void before();
   void after(Tensors& outputs, ObservationScope& observation);
   OpCall call() const;

@@ -305,8 +305,8 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
                        "backward: the output has no history, because it was computed inside an InferenceMode; compute "
                        "it outside");
   check<AutogradError>(output.requires_grad(),
-                       "backward: the output has no history; no parameter led to it, or a NoGradGuard was alive, or "
-                       "it comes from grad() without create_graph");
+                       "backward: the output has no history; no parameter led to it, or it was computed under a "
+                       "NoGradGuard, or it comes from grad() without create_graph");
   check<ShapeError>(cotangent.shape() == output.shape(), "backward: wanted a cotangent of shape {}, got {}",
                     output.shape(), cotangent.shape());
   const Tensor seed = cotangent.to(output.dtype());

@@ -157,7 +157,8 @@ Variable first_gradient(const Variable& y, const GradOptions& options, std::size
 void check_arguments(const Variables& outputs, const Variables& inputs, const GradOptions& options) {
   for (const Variable& y : outputs)
     check<AutogradError>(y.requires_grad(),
-                         "grad: the output has no history; no trained variable led to it, or a NoGradGuard was alive");
+                         "grad: the output has no history; no trained variable led to it, or it was computed under a "
+                         "NoGradGuard");
   for (std::size_t i = 0; i < inputs.size(); ++i)
     check<AutogradError>(inputs[i].requires_grad(),
                          "grad: wanted inputs that require a gradient, got input {} without; make it with "

@@ -64,7 +64,8 @@ detail::LiveHook::~LiveHook() { --g_live_hooks; }
 HookHandle detail::add_gradient_hook(const Variable& x, GradientHook hook) {
   check<AutogradError>(
       x.requires_grad(),
-      "register_hook: the variable has no gradient; no parameter led to it, or a NoGradGuard was alive");
+      "register_hook: the variable has no gradient; no parameter led to it, or it was computed under a "
+      "NoGradGuard");
   Variable::State& s = *x.state();
   if (!s.hooks) {
     s.hooks = std::make_shared<VariableHooks>();

@@ -47,6 +47,8 @@ class TapeObserver {
   virtual void before_forward(const OpCall&, std::span<const Variable> /*inputs*/, Tensors& /*read*/) {}
   /// Returns the number that the op adds in its denominator instead of `eps`, its own parameter eps (or smooth).
   virtual double eps_of(const OpCall&, double eps) { return eps; }
+  /// Returns the number that the op uses instead of `scalar`, its own parameter of that name.
+  virtual double scalar_of(const OpCall&, double scalar) { return scalar; }
   /// Called after an op ran. `seen` has the largest magnitudes that its kernels stored. If the kernels are not Binade's
   /// own, they were read from `outputs`.
   virtual void after_forward(const OpCall&, std::span<const Tensor> /*read*/, Tensors& /*outputs*/,

@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "binade/core/dtype.h"
 #include "binade/core/host_device.h"
@@ -27,6 +29,34 @@ constexpr BINADE_HD T store_once(double x) {
     return T::from_float(rounded_to_odd(x));
   else
     return static_cast<T>(x);
+}
+
+/// Returns `x` as the double that store_once() rounds. An integer that double cannot hold is rounded to odd, so that
+/// rounding the result to f32 or 16 bits gives the same value as rounding the integer directly.
+template <class C>
+constexpr BINADE_HD double to_double(C x) {
+  if constexpr (std::is_same_v<C, std::int64_t>) {
+    constexpr int kCut = 11;  // 64 bits without these fit into a significand of 53
+    constexpr std::int64_t kExact = std::int64_t{1} << 53, kTail = (std::int64_t{1} << kCut) - 1;
+    if (x > kExact || x < -kExact)
+      return static_cast<double>((x >> kCut) | ((x & kTail) != 0 ? 1 : 0)) * static_cast<double>(kTail + 1);
+  }
+  return static_cast<double>(x);
+}
+
+/// Returns a number as an integer. A floating number is cut towards 0; beyond the range of T it becomes T's nearest
+/// limit, and NaN becomes 0. An integer keeps its lowest bits.
+template <class T, class C>
+constexpr BINADE_HD T to_integer(C x) {
+  if constexpr (std::is_floating_point_v<C>) {
+    constexpr C kEnd = static_cast<C>(std::uint64_t{1} << (std::numeric_limits<T>::digits - 1)) * 2;
+    constexpr T kLowest = std::numeric_limits<T>::min(), kLargest = std::numeric_limits<T>::max();
+    if (x != x) return 0;
+    if (x >= kEnd) return kLargest;
+    return x <= static_cast<C>(kLowest) ? kLowest : static_cast<T>(x);
+  } else {
+    return static_cast<T>(x);
+  }
 }
 
 }  // namespace binade

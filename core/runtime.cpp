@@ -89,7 +89,7 @@ Runtime& Runtime::current() {
   Runtime* const found = find_current();
   if (found != nullptr) return *found;
   check<ArgumentError>(g_count.load() != 0,
-                       "Runtime: none is alive; make a binade::Runtime before models and tensors' ops");
+                       "Runtime: no Runtime exists; make a binade::Runtime before models and tensors' ops");
   throw ArgumentError(
       fmt::format("Runtime: this thread has none, and the process has {}; open a binade::RuntimeScope for one of them "
                   "on this thread",

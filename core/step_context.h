@@ -22,6 +22,9 @@ struct StepContext {
   std::int64_t tape_index = 0;
   bool recomputing = false;   ///< true while a segment is recomputed for backward; statistics must not change then
   std::string module_path{};  ///< "blocks.2.attention"; empty at the root
+  /// Number of this run of forward and backward, counted over all Trainers; 0 outside of one. An aborted run and the
+  /// retry of its step have different numbers. Random numbers do not depend on it
+  std::uint64_t attempt = 0;
 };
 
 /// Returns this thread's context.

@@ -96,6 +96,7 @@ Tensor Tensor::scalar(double value, DType dtype, Device device) { return full(Sh
 
 const void* Tensor::raw() const {
   check<ArgumentError>(defined(), "tensor: an undefined tensor has no data");
+  if (storage_->data() == nullptr) return nullptr;  // no elements; the offset of a view of it need not be 0
   return static_cast<const std::byte*>(storage_->data()) + static_cast<std::size_t>(offset_) * size_of(dtype_);
 }
 

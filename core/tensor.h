@@ -69,7 +69,8 @@ class Tensor {
   /// Returns a contiguous tensor over memory that someone else owns, without a copy: shape.numel() elements at `data`
   /// on `device`, aligned to their size. The memory must stay valid while any tensor or view shares the storage; a
   /// tensor does not release it. `keep_alive`, if given, is held as long, so that its owner can be a shared_ptr.
-  /// In-place writes go to the memory. Throws ArgumentError for a null or misaligned address.
+  /// In-place writes go to the memory. Each byte of a bool tensor must be 0 or 1. Throws ArgumentError for a null or
+  /// misaligned address.
   static Tensor from_blob(void* data, const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu(),
                           std::shared_ptr<const void> keep_alive = nullptr);
   static Tensor scalar(double value, DType dtype = DType::f32, Device device = Device::cpu());
@@ -136,9 +137,12 @@ class Tensor {
   /// Returns elements [begin, begin + shape.numel()) of a contiguous tensor as a view of `shape`.
   Tensor view_at(std::int64_t begin, const Shape& shape) const;
 
-  Tensor clone() const;                  ///< deep, contiguous copy
-  Tensor contiguous_copy() const;        ///< itself if contiguous, else clone()
-  Tensor to(DType dtype) const;          ///< itself if it has that dtype, else a rounded copy
+  Tensor clone() const;            ///< deep, contiguous copy
+  Tensor contiguous_copy() const;  ///< itself if contiguous, else clone()
+  /// Returns the tensor itself if it has that dtype, else a copy: floating numbers are rounded once. As integers they
+  /// are cut towards 0; beyond the range of the dtype they become its nearest limit, and NaN becomes 0. An integer
+  /// keeps its lowest bits in a narrower dtype. As bool every number but 0 is true.
+  Tensor to(DType dtype) const;
   Tensor to(Device device) const;        ///< itself if it is on that device, else a copy
   Tensor on_host() const;                ///< itself if it is on the CPU and contiguous, else such a copy
   void copy_from(const Tensor& source);  ///< copies and converts a tensor of the same shape, raises the version

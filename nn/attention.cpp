@@ -108,7 +108,7 @@ Tensor MultiHeadAttention::causal_mask(std::int64_t queries, std::int64_t keys, 
   return causal_masks_.get({queries, keys}, like.dtype(), like.device(), [&] {
     std::vector<float> mask(static_cast<std::size_t>(queries * keys), 0.0f);
     for (std::int64_t i = 0; i < queries; ++i)
-      for (std::int64_t j = keys - queries + i + 1; j < keys; ++j)
+      for (std::int64_t j = std::max<std::int64_t>(0, keys - queries + i + 1); j < keys; ++j)
         mask[static_cast<std::size_t>(i * keys + j)] = -std::numeric_limits<float>::infinity();
     return Tensor::from(mask, {queries, keys}).to(like.dtype()).to(like.device());
   });
@@ -125,7 +125,8 @@ Variable MultiHeadAttention::attend_composed(const Variable& q, const Variable& 
   const Variable kh = permute(reshape(k, {batch, keys, groups, 1, size}), {0, 2, 3, 1, 4});
   const Variable vh = permute(reshape(v, {batch, keys, groups, 1, size}), {0, 2, 3, 1, 4});
   Variable logits = matmul(qh, kh, {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(size)));
-  if (options_.causal && keys > 1 && logits.value().numel() > 0) logits = logits + causal_mask(queries, keys, logits);
+  if (options_.causal && (queries > 1 || keys > 1) && logits.value().numel() > 0)
+    logits = logits + causal_mask(queries, keys, logits);
   if (mask.defined())
     logits = reshape(reshape(logits, {batch, options_.heads, queries, keys}) + mask,
                      {batch, groups, shared, queries, keys});

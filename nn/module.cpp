@@ -13,8 +13,14 @@ namespace binade::nn {
 
 namespace {
 
-thread_local bool transaction_open = false;
+thread_local const Shadows* open_transaction = nullptr;  // where its shadows belong; null: none is open
 thread_local int module_depth = 0;
+
+/// Returns shadows that are never dropped together.
+const Shadows& kept_shadows() {
+  static const Shadows& kept = *new Shadows;
+  return kept;
+}
 
 std::string join(const std::string& prefix, const std::string& name) {
   if (prefix.empty()) return name;
@@ -124,8 +130,8 @@ std::map<std::string, Tensor> tensors_for(Module& root, const StateDict& state) 
 Tensor& Buffer::writable() {
   if (InferenceMode::active())
     InferenceMode::refuse(where("an update of statistics or scales").to_string(), "call eval() on the model first");
-  if (shadow_live_) return shadow_;
   ModuleUse::note_write(*this);
+  if (pending()) return shadow_;
   if (!TransactionScope::active()) {
     value_.bump_version();
     return value_;
@@ -134,20 +140,26 @@ Tensor& Buffer::writable() {
     shadow_.copy_from(value_);
   else
     shadow_ = value_.clone();
-  shadow_live_ = true;
+  live_ = open_transaction->live_;
   return shadow_;
 }
 
 void Buffer::commit() {
-  if (!shadow_live_) return;
+  if (!pending()) return;
   value_.copy_from(shadow_);
-  shadow_live_ = false;
+  live_.reset();
 }
 
-void Buffer::rollback() { shadow_live_ = false; }
+void Buffer::rollback() { live_.reset(); }
 
-TransactionScope::TransactionScope() : ScopedValue(transaction_open, true) {}
-bool TransactionScope::active() { return transaction_open; }
+void Shadows::drop() {
+  *live_ = false;
+  live_ = std::make_shared<bool>(true);
+}
+
+TransactionScope::TransactionScope() : TransactionScope(kept_shadows()) {}
+TransactionScope::TransactionScope(const Shadows& shadows) : ScopedValue(open_transaction, &shadows) {}
+bool TransactionScope::active() { return open_transaction != nullptr; }
 
 Variable Module::forward(const Variable&) {
   throw ArgumentError(fmt::format(

@@ -42,7 +42,7 @@ class Buffer {
       : value_(value.defined() ? value.to(Runtime::current_device()).with_counted_writes() : value) {}
 
   /// The value that forward reads: the shadow if the open transaction has written it, else the committed value.
-  const Tensor& value() const { return shadow_live_ ? shadow_ : value_; }
+  const Tensor& value() const { return pending() ? shadow_ : value_; }
   const Tensor& committed() const { return value_; }  ///< the value without changes of the open transaction
   Tensor& mutable_committed() { return value_; }
   /// The tensor that forward may overwrite: the shadow (copied at the first use in a transaction) or the committed
@@ -51,19 +51,38 @@ class Buffer {
 
   void commit();    ///< copies the shadow into the committed value, whose address does not change
   void rollback();  ///< drops the shadow, so that value() is the committed value again
-  bool pending() const { return shadow_live_; }  ///< true if the open transaction has written the shadow
+  bool pending() const { return live_ && *live_; }  ///< true if the open transaction has written the shadow
 
  private:
   Tensor value_;
   Tensor shadow_;
-  bool shadow_live_ = false;
+  std::shared_ptr<const bool> live_;  // of the Shadows that the shadow belongs to; null: there is no shadow
 };
 
-/// During its lifetime, a step transaction is open on this thread, so that buffers write to their shadows. amp::Trainer
-/// creates it.
-class TransactionScope : ScopedValue<bool> {
+/// The shadows that the buffers of one or more models have in step transactions, also those of buffers that no visit()
+/// names. Dropped at the end of its life.
+class Shadows : NonCopyable {
  public:
+  Shadows() = default;
+  ~Shadows() { *live_ = false; }
+  /// Drops those that are neither committed nor rolled back.
+  void drop();
+  /// Leaves these to their buffers: they remain, also after the end of the object's life.
+  void release() { live_ = std::make_shared<bool>(true); }
+
+ private:
+  friend class Buffer;
+  std::shared_ptr<bool> live_ = std::make_shared<bool>(true);  // false: dropped
+};
+
+/// During its lifetime, a step transaction is open on this thread, so that buffers write to their shadows, which may
+/// outlive it. amp::Trainer creates it.
+class TransactionScope : ScopedValue<const Shadows*> {
+ public:
+  /// The shadows remain until each buffer commits its own or rolls it back.
   TransactionScope();
+  /// The shadows belong to `shadows`, which must outlive the scope.
+  explicit TransactionScope(const Shadows& shadows);
   static bool active();
 };
 

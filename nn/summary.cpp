@@ -98,10 +98,10 @@ std::string byte_text(std::int64_t n) { return scaled_text(n, 1024, {"", "KiB", 
 
 Summary summary(Module& root, const std::function<Variable()>& forward) {
   assign_paths(root);
-  const TransactionScope transaction;  // statistics go to shadows, which are dropped below
+  const Shadows shadows;  // receive the statistics, and are dropped at the end
+  const TransactionScope transaction(shadows);
   const Variable y = forward();
   const std::vector<Recorded> tape = tape_of(y);
-  for (const auto& [name, buffer] : named_buffers(root)) buffer->rollback();
 
   Summary result;
   std::map<std::string, std::size_t> row_of;

@@ -111,18 +111,27 @@ std::uint64_t CustomOptimizer::value_versions() const {
   return sum;
 }
 
+/// Gradients that differ in one bit, in a sign or in their order have different checksums (core/kernels/checksum.h).
+std::uint64_t CustomOptimizer::gradient_checksum() {
+  Tensor sum = Tensor::zeros({1}, DType::i64, parameters_.device());
+  const std::vector<const float*> gradients = parameters_.gradients();
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i] == nullptr) continue;
+    const std::int64_t bytes = parameters_.slices()[i].count * static_cast<std::int64_t>(sizeof(float));
+    kernels(parameters_.device())
+        .checksum({gradients[i], bytes, i + 1, static_cast<std::uint64_t*>(sum.mutable_raw())});
+  }
+  return static_cast<std::uint64_t>(sum.on_host().data<std::int64_t>()[0]);
+}
+
 Optimizer::Pass CustomOptimizer::prepared(const StepInput& given) {
   const StepInput input = numbered(given);
   Pass pass = Optimizer::prepared(input);
-  const GradientScan gradients = scan_gradients(parameters_);
-  const bool fresh = staged_ && staged_->input == input && staged_->updates == updates() &&
-                     staged_->gradients.words == gradients.words &&
-                     staged_->gradients.sum_squares == gradients.sum_squares &&
-                     staged_->value_versions == value_versions();
-  if (!fresh) {
+  const Staged wanted{input, updates(), gradient_checksum(), value_versions()};
+  if (staged_ != wanted) {
     staged_.reset();
     stage(input);
-    staged_ = Staged{input, updates(), gradients, value_versions()};
+    staged_ = wanted;
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!pass.updated[i]) continue;

@@ -92,8 +92,10 @@ class CustomOptimizer : public Optimizer {
   struct Staged {
     StepInput input{};
     std::int64_t updates = 0;
-    GradientScan gradients{};
+    std::uint64_t gradients = 0;  // their checksum
     std::uint64_t value_versions = 0;
+
+    friend bool operator==(const Staged&, const Staged&) = default;
   };
   struct State {
     std::string name{};
@@ -110,6 +112,7 @@ class CustomOptimizer : public Optimizer {
 
   void stage(const StepInput& input);
   void stage_parameter(std::size_t slice, const StepInput& input);
+  std::uint64_t gradient_checksum();
   std::uint64_t value_versions() const;
 
   std::vector<std::vector<State>> states_;     // per parameter

@@ -185,6 +185,13 @@ bool FlatParameters::low_copies_are_written() const {
 void FlatParameters::values_written(bool with_low_copies) {
   values_.bump_version();
   if (weights_low_.defined()) weights_low_.bump_version();
+  // If a later optimizer holds a parameter too, its value is in the buffers of that one.
+  for (Slice& slice : slices_) {
+    Tensor& value = slice.variable.state()->value;
+    const bool is_own = value.shares_storage_with(values_) ||
+                        (weights_low_.defined() && value.shares_storage_with(weights_low_));
+    if (!is_own) value.bump_version();
+  }
   for (Slice& slice : slices_) {
     Variable::State& state = *slice.variable.state();
     state.copies_written();

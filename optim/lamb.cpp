@@ -1,5 +1,6 @@
 #include "binade/optim/lamb.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "binade/autograd/functions/elementwise.h"
@@ -12,8 +13,16 @@ namespace {
 double euclidean_norm(const Variable& x) {
   const double most = max(abs(x)).value().on_host().item();
   if (!(most > 0)) return most;
-  const Variable scaled = x * (1 / most);
-  return most * std::sqrt(sum(scaled * scaled).value().on_host().item());
+  const double scale = std::clamp(most, 0x1p-126, 0x1p126);  // its inverse is a normal f32
+  const Variable scaled = x * (1 / scale);
+  return scale * std::sqrt(sum(scaled * scaled).value().on_host().item());
+}
+
+/// Returns factor x, also if only the factor is beyond the range of f32.
+Variable product(Variable x, double factor) {
+  constexpr double kMost = 0x1p96;
+  for (; factor > kMost && std::isfinite(factor); factor /= kMost) x = x * kMost;
+  return x * factor;
 }
 
 }  // namespace
@@ -50,7 +59,7 @@ void Lamb::update(ParameterUpdate& u) const {
   Variable step = m * (1 / (1 - std::pow(o.beta1, t))) / root;
   if (u.target.decays && o.weight_decay > 0) step = step + o.weight_decay * u.weight;
   const double weight = euclidean_norm(u.weight), length = euclidean_norm(step);
-  u.weight = u.weight - (u.target.lr * (weight > 0 && length > 0 ? weight / length : 1)) * step;
+  u.weight = u.weight - product(step, u.target.lr * (weight > 0 && length > 0 ? weight / length : 1));
 }
 
 Lars::Lars(std::vector<NamedParameter> parameters, const LarsOptions& options)
@@ -82,7 +91,7 @@ void Lars::update(ParameterUpdate& u) const {
     if (weight > 0 && length > 0) rate *= o.trust * weight / (length + o.weight_decay * weight);
     gradient = gradient + o.weight_decay * u.weight;
   }
-  m = o.momentum * m + rate * gradient;
+  m = o.momentum * m + product(gradient, rate);
   u.weight = u.weight - m;
 }
 

@@ -21,6 +21,28 @@ std::vector<NamedParameter>& with_filter(std::vector<NamedParameter>& parameters
   return parameters;
 }
 
+/// Returns the name of the rule among those that optimizers of one kind use; empty if the kind has only one.
+std::string variant_of(const UpdateRule& rule) {
+  struct Name {
+    std::string operator()(rules::Sgd) const { return "plain"; }
+    std::string operator()(rules::Momentum) const { return "momentum"; }
+    std::string operator()(rules::Adam) const { return "plain"; }
+    std::string operator()(rules::AmsGrad) const { return "amsgrad"; }
+    std::string operator()(rules::Rmsprop<false, false>) const { return "plain"; }
+    std::string operator()(rules::Rmsprop<false, true>) const { return "momentum"; }
+    std::string operator()(rules::Rmsprop<true, false>) const { return "centered"; }
+    std::string operator()(rules::Rmsprop<true, true>) const { return "centered, momentum"; }
+  };
+  return std::visit(
+      [](auto one) {
+        if constexpr (std::is_invocable_v<Name, decltype(one)>)
+          return Name()(one);
+        else
+          return std::string();
+      },
+      rule);
+}
+
 /// Throws AutogradError where weights must not change.
 void refuse_step(const FlatParameters& parameters) {
   InferenceMode::refuse("Optimizer::step", "end it before the step");
@@ -231,6 +253,7 @@ UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& 
 StateDict Optimizer::state() const {
   StateDict state;
   state.put("kind", kind_);
+  if (const std::string variant = variant_of(rule_); !variant.empty()) state.put("rule", variant);
   state.put("updates", updates_);
   state.put("parameter_updates", updates_per_parameter_);
   groups_.put_state(state);
@@ -282,6 +305,13 @@ void Optimizer::check_state(const StateDict& state) const {
       "optimizer: the checkpoint was made with '{}', this run uses '{}'; use the same optimizer, or start "
       "from its weights alone",
       state.text("kind"), kind_);
+  // Without the check, moments of another meaning would be loaded: rules may have equally many. Older checkpoints do
+  // not say which rule it was.
+  const std::string variant = variant_of(rule_);
+  check<CheckpointError>(variant.empty() || !state.contains("rule") || state.text("rule") == variant,
+                         "{}: the checkpoint was made with the rule '{}', the options of this run give '{}'; use the "
+                         "same options, or start from its weights alone",
+                         kind_, state.contains("rule") ? state.text("rule") : "", variant);
   check<CheckpointError>(state.integers("parameter_updates").size() == parameters_.size(),
                          "{}: the checkpoint holds {} parameters, this model has {}", kind_,
                          state.integers("parameter_updates").size(), parameters_.size());

@@ -107,8 +107,9 @@ class Optimizer {
   UpdateProof prove_finite(const StepInput& input, const GradientScan& scan);
 
   /// Returns the entries "kind", "updates", "parameter_updates", those of groups() and, for each parameter and moment
-  /// of the rule, "moment1/NAME" to "moment3/NAME". The tensors are views of the moments, not copies. If
-  /// averages_weights(), adds their copies as "ema/average/NAME", which load_state() ignores.
+  /// of the rule, "moment1/NAME" to "moment3/NAME"; also "rule" if options choose among several rules. The tensors are
+  /// views of the moments, not copies. If averages_weights(), adds their copies as "ema/average/NAME", which
+  /// load_state() ignores.
   StateDict state() const;
   /// Returns how the groups differ from those of `saved`, a result of state().
   std::vector<std::string> changes_since(const StateDict& saved) const { return groups_.changes_since(saved); }

@@ -35,7 +35,7 @@ class Aside {
 Tensor causal_mask(std::int64_t queries, std::int64_t keys, Device device) {
   std::vector<float> mask(static_cast<std::size_t>(queries * keys));
   for (std::int64_t t = 0; t < queries; ++t)
-    for (std::int64_t s = t + keys - queries + 1; s < keys; ++s)
+    for (std::int64_t s = std::max<std::int64_t>(0, t + keys - queries + 1); s < keys; ++s)
       mask[static_cast<std::size_t>(t * keys + s)] = -std::numeric_limits<float>::infinity();
   return Tensor::from(mask, Shape{queries, keys}).to(device);
 }
@@ -55,6 +55,13 @@ QkClip::~QkClip() {
 }
 
 void QkClip::see(Tensor& projection, const Tensor& output) {
+  const StepContext& now = step_context();
+  if (step_ != now.step || attempt_ != now.attempt) {  // what an aborted attempt has left must not count
+    largest_.clear();
+    query_ = key_ = Tensor();
+    step_ = now.step;
+    attempt_ = now.attempt;
+  }
   projection = output;
   if (!query_.defined() || !key_.defined()) return;
   const Aside aside;
@@ -69,8 +76,6 @@ void QkClip::see(Tensor& projection, const Tensor& output) {
   logits = reshape(logits, {batch, heads, queries, keys}) * (1 / std::sqrt(static_cast<double>(width)));
   if (heads_.causal) logits = logits + Variable(causal_mask(queries, keys, logits.device()));
   const std::vector<double> largest = max(logits, {0, 2, 3}).value().to_vector<double>();
-  if (step_ != step_context().step) largest_.clear();
-  step_ = step_context().step;
   largest_[step_context().micro_batch] = largest;
 }
 

@@ -17,7 +17,8 @@ namespace binade::optim {
 /// shared key.
 ///
 /// A hook computes the logits of each forward pass in training mode, (B, heads, T, S) in f32, beside the attention; it
-/// counts keys that a mask other than `causal` hides. The last forward pass of a step counts, of each micro-batch.
+/// counts keys that a mask other than `causal` hides. The last forward pass of a step counts, of each micro-batch;
+/// passes of an attempt that the Trainer aborted do not count.
 class QkClip {
  public:
   struct Heads {
@@ -65,7 +66,7 @@ class QkClip {
   std::vector<Variable> of_query_, of_key_;
   std::vector<HookHandle> hooks_;
   Tensor query_, key_;                                      // of the running forward pass, in any order
-  std::uint64_t step_ = 0;                                  // of largest_
+  std::uint64_t step_ = 0, attempt_ = 0;                    // of largest_
   std::map<std::uint32_t, std::vector<double>> largest_{};  // of each micro-batch, per head
 };
 

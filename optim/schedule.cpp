@@ -25,6 +25,11 @@ void check_min_lr(const char* kind, double lr, double min_lr) {
                        min_lr);
 }
 
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::int64_t>::max();
+
+/// Returns a b, or the largest number if that is larger. Both are > 0.
+std::int64_t product(std::int64_t a, std::int64_t b) { return a > kMaxCount / b ? kMaxCount : a * b; }
+
 /// Goes from `from` to `to` along half a cosine, as `share` goes from 0 to 1.
 double half_cosine(double from, double to, double share) {
   return to + 0.5 * (from - to) * (1 + std::cos(std::numbers::pi * share));
@@ -194,7 +199,8 @@ Schedule Schedule::one_cycle(double lr, std::int64_t steps, double rise, double 
   check<ArgumentError>(start_divisor >= 1 && end_divisor >= 1, "schedule: one-cycle wants divisors >= 1, got {} and {}",
                        start_divisor, end_divisor);
   const double start = lr / start_divisor, end = start / end_divisor;
-  const double top = std::max(rise * static_cast<double>(steps) - 1, 0.0), last = static_cast<double>(steps - 1);
+  // Below 0 if the rise is shorter than one update: then the first one is already on the way down, as in PyTorch.
+  const double top = rise * static_cast<double>(steps) - 1, last = static_cast<double>(steps - 1);
   return Schedule(Rule("one-cycle", lr, [=](std::int64_t k) {
     const double at = std::min(static_cast<double>(k - 1), last);
     return at < top ? half_cosine(start, lr, at / top) : half_cosine(lr, end, (at - top) / (last - top));
@@ -211,7 +217,7 @@ Schedule Schedule::cosine_restarts(double lr, std::int64_t cycle, std::int64_t g
                        [=](std::int64_t k) {
                          std::int64_t at = k - 1, length = cycle;
                          if (growth == 1) at %= length;
-                         for (; at >= length; length *= growth) at -= length;
+                         for (; at >= length; length = product(length, growth)) at -= length;
                          return half_cosine(lr, min_lr, static_cast<double>(at) / static_cast<double>(length));
                        }),
                   warmup);
@@ -220,7 +226,7 @@ Schedule Schedule::cosine_restarts(double lr, std::int64_t cycle, std::int64_t g
 Schedule Schedule::wsd(double lr, std::int64_t steps, std::int64_t decay, double min_lr, std::int64_t warmup) {
   check_lr("wsd", lr);
   check_min_lr("wsd", lr, min_lr);
-  check<ArgumentError>(decay > 0 && warmup >= 0 && decay + warmup <= steps,
+  check<ArgumentError>(decay > 0 && warmup >= 0 && warmup <= steps && decay <= steps - warmup,
                        "schedule: wsd wants decay > 0 and warmup + decay <= steps, got {} + {} and {}", warmup, decay,
                        steps);
   const std::int64_t begin = steps - warmup - decay;  // updates at lr after the warm-up
@@ -288,6 +294,8 @@ Schedule Schedule::cyclic(double lr, double min_lr, std::int64_t up, std::int64_
   check<ArgumentError>(up > 0 && down >= 0, "schedule: cyclic wants up > 0 and down >= 0, got {} and {}", up, down);
   check_factor("cyclic", gamma);
   if (down == 0) down = up;
+  check<ArgumentError>(down <= kMaxCount - up, "schedule: cyclic wants up + down <= {}, got {} + {}", kMaxCount, up,
+                       down);
   return Schedule(Rule("cyclic", lr,
                        [=](std::int64_t k) {
                          const std::int64_t number = (k - 1) / (up + down), at = (k - 1) % (up + down);

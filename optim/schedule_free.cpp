@@ -46,13 +46,16 @@ double ScheduleFreeAdamW::warm(std::size_t parameter_class, std::int64_t t) cons
 
 double ScheduleFreeAdamW::share_of_newest(std::size_t parameter_class, std::int64_t t) const {
   const ScheduleFreeAdamWOptions& o = options_[parameter_class];
-  const auto weight = [&](std::int64_t update) {
-    return std::pow(static_cast<double>(update), o.r) * std::pow(warm(parameter_class, update), o.weight_lr_power);
+  // The weights themselves may be beyond the range of double: t^r, and the powers of the first rates of a warm-up.
+  const auto share_of_weight_before = [&](std::int64_t update) {
+    const auto now = static_cast<double>(update);
+    const double warmth = warm(parameter_class, update - 1) / warm(parameter_class, update);
+    return std::pow((now - 1) / now, o.r) * std::pow(warmth, o.weight_lr_power);
   };
   WeightSum& last = last_sum_[parameter_class];
-  if (last.t > t) last = {};
-  while (last.t < t) last.sum += weight(++last.t);
-  return weight(t) / last.sum;
+  if (last.t == 0 || last.t > t) last = {.t = 1, .sum = 1};
+  while (last.t < t) last.sum = 1 + last.sum * share_of_weight_before(++last.t);
+  return 1 / last.sum;
 }
 
 UpdateNumbers ScheduleFreeAdamW::numbers(const UpdateTarget& target) const {

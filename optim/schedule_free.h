@@ -46,7 +46,7 @@ class ScheduleFreeAdamW final : public Optimizer {
   }
 
  private:
-  /// The sum of the weights of updates 1 to t.
+  /// The sum of the weights of updates 1 to t, divided by the weight of update t.
   struct WeightSum {
     std::int64_t t = 0;
     double sum = 0;

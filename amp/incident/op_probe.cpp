@@ -38,18 +38,35 @@ struct Magnitude {
   }
 };
 
+/// Adds to the op's scalar and, as a magnitude, to the eps of its denominator.
+class ParameterNudge final : public TapeObserver {
+ public:
+  explicit ParameterNudge(double nudge) : nudge_(nudge) {}
+  double eps_of(const OpCall&, double eps) override { return eps + std::abs(nudge_); }
+  double scalar_of(const OpCall&, double scalar) override { return nudged(scalar, nudge_); }
+
+  static double nudged(double x, double nudge) { return x + nudge * (1 + std::abs(x)); }
+
+ private:
+  double nudge_;
+};
+
 /// A change with which a call is computed again.
 struct Change {
   std::optional<DType> operands{};  ///< dtype of the operands; std::nullopt: their own
   std::optional<DType> op{};        ///< dtype in which the op reads and stores, whatever its operands have
   std::function<double(double x, std::int64_t i)> value{};  ///< replaces element i, of value x, of each operand
   double gradient_factor = 1;                               ///< multiplies the gradients of the outputs
+  double parameters = 0;                                    ///< nudges scalar parameters
 };
 
 /// Computes the call with a change.
 Magnitude compute(const RecordedCall& call, const Change& change) {
   const PolicyScope policy{change.op ? PrecisionPolicy{}.with("*", *change.op) : PrecisionPolicy{}};
   const GradGuard recording;
+  ParameterNudge nudge(change.parameters);
+  std::optional<ObserverScope> nudging;
+  if (change.parameters != 0) nudging.emplace(nudge);
   const auto operand_of = [&](const Tensor& tensor) {
     if (!tensor.defined()) return Variable();
     if (!is_floating(tensor.dtype())) return Variable(tensor);
@@ -127,12 +144,14 @@ ResultInDouble judge(const RecordedCall& call) {
     const bool is_beyond = magnitude.largest > range_of(call.dtype).largest || overflows_within(call);
     return is_beyond ? ResultInDouble::kBeyondRange : ResultInDouble::kInRange;
   }
-  // Beside a singularity the value is finite; beyond the range of f64 it is infinite there too (exp of 1000).
-  const auto beside = [](double nudge) {
-    return [nudge](double x, std::int64_t) { return x + nudge * (1 + std::abs(x)); };
+  // Beside a singularity the value is finite; beyond the range of f64 it is infinite there too (exp of 1000). The
+  // singularity may be one of a scalar parameter (division by 0).
+  const auto beside = [&](double nudge) {
+    return compute(call, {.operands = DType::f64,
+                          .value = [nudge](double x, std::int64_t) { return ParameterNudge::nudged(x, nudge); },
+                          .parameters = nudge});
   };
-  const Magnitude above = compute(call, {.operands = DType::f64, .value = beside(1e-3)});
-  const Magnitude below = compute(call, {.operands = DType::f64, .value = beside(-1e-3)});
+  const Magnitude above = beside(1e-3), below = beside(-1e-3);
   if (above.is_finite() || below.is_finite()) return ResultInDouble::kSingular;
   const bool overflows = !magnitude.has_nan && !above.has_nan && !below.has_nan;
   if (overflows) return ResultInDouble::kBeyondRange;

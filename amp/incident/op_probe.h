@@ -42,9 +42,10 @@ enum class ResultInDouble : std::uint8_t {
   kInRange,      ///< finite, and the dtype of the bad tensor can hold it
   kBeyondRange,  ///< finite, and beyond the range of that dtype; or a value within the op is, if it computes in that
                  ///< dtype
-  kSingular,     ///< not finite, but finite for slightly different operands, so that these are at a singularity
-  kNotFinite,    ///< not finite, also for slightly different operands, but finite elsewhere: these are outside of the
-                 ///< op's domain
+  kSingular,   ///< not finite, but finite for slightly different operands and scalar parameters, so that these are at a
+               ///< singularity
+  kNotFinite,  ///< not finite, also for slightly different ones, but finite elsewhere: the operands are outside of the
+               ///< op's domain
   kNeverFinite,  ///< not finite for any operands that were tried: the op itself is wrong
 };
 /// Computes a recorded call in f64 on the CPU: its outputs, or the gradients of its inputs if it has `gradients`. If

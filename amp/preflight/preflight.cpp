@@ -46,7 +46,8 @@ Outcome run(const PreflightStep& step, const std::function<Variable()>& closure,
   const RunScope scope(step);
   const ObserverScope watching(outcome.survey);
   const PolicyScope policy(step.policy);
-  const nn::TransactionScope transaction;
+  const nn::Shadows shadows;
+  const nn::TransactionScope transaction(shadows);
   const GradGuard recording;
   try {
     const Variable loss = closure();

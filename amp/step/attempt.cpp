@@ -1,5 +1,6 @@
 #include "binade/amp/step/attempt.h"
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <unordered_set>
@@ -16,9 +17,15 @@ namespace {
 
 constexpr std::uint32_t kNan = 0x7fc00000u;
 
+/// Returns the next StepContext::attempt.
+std::uint64_t next_attempt() {
+  static std::atomic<std::uint64_t> attempts = 0;
+  return ++attempts;
+}
+
 /// Makes the thread-local settings of a step during its life.
 struct StepScopes {
-  explicit StepScopes(const Policy& policy) : precision(policy) {}
+  StepScopes(const Policy& policy, const nn::Shadows& of_buffers) : precision(policy), shadows(of_buffers) {}
   PolicyScope precision;
   nn::TransactionScope shadows;
   GradGuard grad;
@@ -72,8 +79,10 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
   attempt.step = plan.step;
   attempt.loss_scale = plan.loss_scale;
   attempt.micro_batches = static_cast<int>(plan.micro_batches.size());
-  const StepScopes scopes(plan.policy);
-  const std::unique_ptr<Registration::Watch> registered = registration_.watch();
+  const StepScopes scopes(plan.policy, transaction_.shadows());
+  step_context().attempt = next_attempt();
+  // A part of a step may lack the micro-batch or the sample that a parameter's gradient comes from.
+  const std::unique_ptr<Registration::Watch> registered = plan.is_whole(feed) ? registration_.watch() : nullptr;
   try {
     Phase phase{.lr_factor = faults_.lr_factor(), .watch = registered.get()};
     for (phase.number = 0; phase.number < static_cast<int>(feed.phases.size()) && attempt.commits(); ++phase.number) {
@@ -82,6 +91,7 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
     }
     if (feed.phases.size() > 1 && attempt.commits()) attempt.scan.words = std::move(phase.words);
     if (attempt.commits()) judge_step(attempt, plan);
+    if (attempt.commits() && plan.is_whole(feed)) check_overrides();
     if (attempt.commits() && registered) registration_.passed(*registered, plan.step);
   } catch (...) {
     transaction_.roll_back();
@@ -150,7 +160,7 @@ Attempt AttemptRunner::rehearse(const AttemptPlan& plan, const StepFeed& feed, T
 void AttemptRunner::launch(const DeviceAttempt& step) {
   Backend& backend = backend_of(transaction_.device());
   const KernelTable& table = kernels(transaction_.device());
-  const StepScopes scopes(step.policy);
+  const StepScopes scopes(step.policy, transaction_.shadows());
   table.begin_step({step.addresses});
   transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
@@ -179,7 +189,7 @@ Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, co
   check<ArgumentError>(loss.value().numel() == 1,
                        "trainer: the closure must return a loss of one element, got {}; average it over the batch",
                        loss.value().shape());
-  check_overrides(loss);
+  note_names(loss);
   if (const Tensor seed = seed_of(loss); seed.defined()) backward(loss, seed);
   return loss;
 }
@@ -263,12 +273,14 @@ void AttemptRunner::judge_updates(Attempt& attempt, const Phase& phase) const {
   }
 }
 
-/// Throws ArgumentError if an override matches no module and no op. Runs once, after the first forward, because the ops
-/// are known only from the tape.
-void AttemptRunner::check_overrides(const Variable& loss) {
+/// Notes what overrides may match: the modules, and the ops of a loss, which are known only from its tape.
+void AttemptRunner::note_names(const Variable& loss) {
   if (overrides_checked_ || options_.precision.overrides.empty()) return;
-  std::vector<std::string> names;
-  for (const auto& [path, module] : nn::named_modules(transaction_.model())) names.push_back(path);
+  const auto note = [this](std::string name) {
+    if (noted_.insert(name).second) names_.push_back(std::move(name));
+  };
+  if (names_.empty())
+    for (const auto& [path, module] : nn::named_modules(transaction_.model())) note(path);
   std::vector<const Node*> nodes;
   std::unordered_set<const Node*> added;
   const auto add = [&](const Node* node) {
@@ -276,13 +288,21 @@ void AttemptRunner::check_overrides(const Variable& loss) {
   };
   add(loss.state()->node.get());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    names.push_back(nodes[i]->module_path());
-    names.emplace_back(nodes[i]->info().name);
-    names.push_back(fmt::format("{}/{}", nodes[i]->module_path(), nodes[i]->info().name));
+    note(nodes[i]->module_path());
+    note(nodes[i]->info().name);
+    note(fmt::format("{}/{}", nodes[i]->module_path(), nodes[i]->info().name));
     for (const Edge& edge : nodes[i]->edges()) add(edge.node.get());
   }
-  amp::check_overrides(options_.precision, names);
+}
+
+/// Throws ArgumentError if an override matches no module and no op. Runs once, after the first whole attempt: an op may
+/// be in one phase or micro-batch only.
+void AttemptRunner::check_overrides() {
+  if (overrides_checked_) return;
+  amp::check_overrides(options_.precision, names_);
   overrides_checked_ = true;
+  names_ = {};
+  noted_ = {};
 }
 
 }  // namespace binade::amp

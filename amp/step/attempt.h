@@ -1,6 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "binade/amp/step/plan.h"
 #include "binade/amp/step/registration.h"
@@ -59,12 +62,15 @@ class AttemptRunner {
   AbortCause judge_forward(Attempt& attempt, const Variable& loss) const;
   void judge_updates(Attempt& attempt, const Phase& phase) const;
   void judge_step(Attempt& attempt, const AttemptPlan& plan) const;
-  void check_overrides(const Variable& loss);
+  void note_names(const Variable& loss);
+  void check_overrides();
 
   Transaction& transaction_;
   FaultInjection& faults_;
   const TrainerOptions& options_;
   Registration registration_;
+  std::vector<std::string> names_;  // what overrides may match, until they are checked
+  std::set<std::string> noted_;     // the same
   bool overrides_checked_ = false;
 };
 

@@ -4,6 +4,13 @@
 
 namespace binade::amp {
 
+bool AttemptPlan::is_whole(const StepFeed& feed) const {
+  if (part || !left_out.empty() || micro_batches.size() != feed.origins.size()) return false;
+  for (std::size_t i = 0; i < micro_batches.size(); ++i)
+    if (micro_batches[i] != static_cast<int>(i)) return false;
+  return true;
+}
+
 void AttemptPlan::leave_out(std::int64_t sample) {
   left_out.insert(std::ranges::lower_bound(left_out, sample), sample);
   const auto micro_batch = static_cast<int>(sample / samples_per_micro_batch);

@@ -24,7 +24,10 @@ struct AttemptPlan {
   Policy policy{};
   bool any_loss = false;  ///< true: no finite loss is absurd
   bool first = false;     ///< true for the first attempt at the step, false for retries and replays
+  bool part = false;      ///< true: the feed has only the first of the step's phases
 
+  /// True if the attempt runs all phases, micro-batches and samples of the step.
+  bool is_whole(const StepFeed& feed) const;
   /// Leaves out a sample, and its micro-batch if no sample is left in it.
   void leave_out(std::int64_t sample);
   /// Returns the samples of a micro-batch that are left out, numbered within it.

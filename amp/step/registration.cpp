@@ -32,10 +32,11 @@ class FindReader final : public TapeObserver {
 /// Returns " at main.cpp:12", the place where the program calls the op that reads the leaf; empty if it is unknown.
 std::string place_of_reader(const Variable::State* leaf, const std::function<void()>& again) {
   FindReader reader(leaf);
-  {
+  try {
     const NoGradGuard no_grad;
     const ObserverScope watched(reader);
     again();
+  } catch (...) {  // for example of a closure that calls grad(); the caller's error is the one to report
   }
   if (!reader.stack()) return "";
   const std::optional<SourcePlace> place = user_place(*reader.stack());

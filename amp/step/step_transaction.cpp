@@ -19,9 +19,10 @@ StepTransaction::StepTransaction(std::vector<nn::Module*> models, std::vector<op
 
 bool StepTransaction::run_step(const std::function<bool()>& step) {
   for (std::size_t i = 0; i < optimizers_.size(); ++i) logs_[i].save(*optimizers_[i]);
+  nn::Shadows shadows;
   bool commits = false;
   try {
-    const nn::TransactionScope shadows;
+    const nn::TransactionScope scope(shadows);
     commits = step();
   } catch (...) {
     roll_back();
@@ -33,6 +34,7 @@ bool StepTransaction::run_step(const std::function<bool()>& step) {
   }
   for (nn::Module* model : models_)
     for (const auto& [name, buffer] : nn::named_buffers(*model)) buffer->commit();
+  shadows.release();  // those of other models, whose changes are not undone
   for (UndoLog& log : logs_) log.drop();
   return true;
 }

@@ -430,6 +430,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
     return std::nullopt;
   if (ahead == 0) cost_.start = std::chrono::steady_clock::now();
   in_flight_.push_back(std::make_unique<Submitted>(Submitted{feed.copy(), attempt}));
+  transaction_->hide_gradients();  // the step in flight overwrites those of the step before
   StepResult result;
   result.step = attempt.step;
   result.loss_scale = attempt.loss_scale;

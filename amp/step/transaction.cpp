@@ -223,10 +223,12 @@ void Transaction::add_members() {
   model.commit = [this](const Commit& step) {
     for (const auto& [name, buffer] : nn::named_buffers(model_))
       step.written.empty() ? buffer->commit() : buffer->mutable_committed().bump_version();
+    shadows_.drop();  // those of buffers that no visit() names
   };
   model.roll_back = [this] {
     for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->rollback();
     for (const auto& [name, parameter] : nn::named_parameters(model_)) parameter->zero_grad();
+    shadows_.drop();
   };
   members_.push_back(std::move(model));
 

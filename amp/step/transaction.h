@@ -79,6 +79,7 @@ class Transaction {
 
   Device device() const { return runtime_.device(); }
   std::uint64_t seed() const { return runtime_.seed(); }
+  const nn::Shadows& shadows() const { return shadows_; }  ///< of the buffers that the step writes
   bool has_named_models() const { return group_ != nullptr; }
   nn::Module& model() const { return model_; }  ///< if there are several models, they are its submodules
   const std::vector<optim::Optimizer*>& optimizers() const { return optimizers_; }
@@ -237,6 +238,7 @@ class Transaction {
   std::vector<OptimizerState> states_;  // one per optimizer
   optim::ParameterList parameters_;
   std::vector<std::size_t> first_parameters_;  // one per optimizer
+  nn::Shadows shadows_;
   RemediationPolicy remediation_;
   Warnings warnings_;
   SpikeGuard spikes_;

@@ -1,14 +1,17 @@
 #include "binade/amp/watch/op_checksums.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "binade/core/kernels/table.h"
 #include "binade/core/step_context.h"
 
 namespace binade::amp {
 
-OpChecksums::OpChecksums(Device device, int micro_batch)
-    : micro_batch_(micro_batch), sums_(Tensor::zeros({kSums}, DType::i64, device)) {}
+OpChecksums::OpChecksums(Device device, int micro_batch, const OpChecksums* earlier)
+    : micro_batch_(micro_batch),
+      most_calls_(earlier != nullptr ? earlier->calls_.size() : std::numeric_limits<std::size_t>::max()),
+      sums_(Tensor::zeros({kSums}, DType::i64, device)) {}
 
 void OpChecksums::after_forward(const OpCall& call, std::span<const Tensor>, Tensors& outputs, const Observation&) {
   add(call, Direction::kForward, outputs);
@@ -20,7 +23,7 @@ void OpChecksums::after_backward(const OpCall& call, std::span<const Tensor>, st
 }
 
 void OpChecksums::add(const OpCall& call, Direction direction, std::span<const Tensor> results) {
-  if (step_context().micro_batch != static_cast<std::uint32_t>(micro_batch_)) return;
+  if (step_context().micro_batch != static_cast<std::uint32_t>(micro_batch_) || calls_.size() == most_calls_) return;
   const std::int64_t slot = std::min(static_cast<std::int64_t>(calls_.size()), kSums - 1);
   calls_.push_back({std::string(call.module_path), &call.info, direction, call.tape_index});
   auto* const sum = static_cast<std::uint64_t*>(sums_.mutable_raw()) + slot;

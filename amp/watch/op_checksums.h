@@ -16,15 +16,16 @@ namespace binade::amp {
 /// host waits only in first_difference().
 class OpChecksums final : public TapeObserver {
  public:
-  OpChecksums(Device device, int micro_batch);
+  /// Observes all calls of the micro-batch, or as many as `earlier` has, if that is given.
+  OpChecksums(Device device, int micro_batch, const OpChecksums* earlier = nullptr);
 
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
                       const Observation& seen) override;
 
-  /// Compares the calls of `earlier`, in order, with as many first calls of this object. Returns std::nullopt if all
-  /// bits are equal.
+  /// Compares the calls of `earlier`, in order, with those of this object, which must not have more. Returns
+  /// std::nullopt if all bits are equal.
   std::optional<ChecksumMismatch> first_difference(const OpChecksums& earlier) const;
 
  private:
@@ -44,6 +45,7 @@ class OpChecksums final : public TapeObserver {
   ChecksumMismatch mismatch(const Call& call, bool other_ops) const;
 
   int micro_batch_;
+  std::size_t most_calls_;  // further ones are ignored: they would change the last checksum
   std::vector<Call> calls_;
   Tensor sums_;  // i64, one per call
 };

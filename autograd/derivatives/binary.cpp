@@ -3,6 +3,9 @@
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/operands.h"
 #include "binade/autograd/derivatives/table.h"
+#include "binade/core/ops/exact.h"
+#include "binade/core/ops/fold.h"
+#include "binade/core/ops/where.h"
 
 namespace binade::derivatives {
 namespace {

@@ -1,7 +1,11 @@
 #include "binade/autograd/collecting_sink.h"
+#include "binade/autograd/apply.h"
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/autograd/functions/conv.h"
+#include "binade/core/ops/conv2d.h"
+#include "binade/core/ops/conv_transpose2d.h"
+#include "binade/core/ops/slice.h"
 
 namespace binade::derivatives {
 namespace {

@@ -6,6 +6,10 @@
 #include "binade/autograd/derivatives/table.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
+#include "binade/core/ops/cross_entropy.h"
+#include "binade/core/ops/dice.h"
+#include "binade/core/ops/element_losses.h"
+#include "binade/core/ops/fold.h"
 
 namespace binade::derivatives {
 namespace {
@@ -90,7 +94,7 @@ Variables cross_entropy_gradient(const RecordedCall& call) {
                         .logits = input(logits),
                         .targets = input(targets),
                         .statistics = output(infinite),
-                        .count = count.mutable_data<std::int64_t>(),
+                        .count = static_cast<std::int64_t*>(count.mutable_raw()),  // backward reads only
                         .gy = input(one),
                         .out = output(k),
                         .ignore_index = p.ignore_index,

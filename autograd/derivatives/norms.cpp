@@ -1,6 +1,10 @@
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/autograd/functions/norm.h"
+#include "binade/core/ops/batch_norm.h"
+#include "binade/core/ops/group_norm.h"
+#include "binade/core/ops/layer_norm.h"
+#include "binade/core/ops/rms_norm.h"
 
 namespace binade::derivatives {
 namespace {

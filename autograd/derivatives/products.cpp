@@ -1,5 +1,6 @@
 #include <array>
 
+#include "binade/autograd/apply.h"
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/core/ops/linear.h"

@@ -1,9 +1,15 @@
 #include "binade/autograd/derivatives/constant_slope.h"
+#include "binade/autograd/apply.h"
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/operands.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/math.h"
+#include "binade/core/ops/activations.h"
+#include "binade/core/ops/math_functions.h"
+#include "binade/core/ops/rare_binary.h"
+#include "binade/core/ops/rounding.h"
+#include "binade/core/ops/unary.h"
 
 /// Derivatives of the ops in core/ops/math_functions.h, rounding.h, activations.h and rare_binary.h, and of the
 /// activations of unary.h that are built from them.

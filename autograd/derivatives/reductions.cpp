@@ -3,6 +3,9 @@
 #include "binade/autograd/derivatives/transposed.h"
 #include "binade/core/ops/fold.h"
 #include "binade/core/ops/formulas.h"
+#include "binade/core/ops/rare_binary.h"
+#include "binade/core/ops/reduce.h"
+#include "binade/core/ops/softmax.h"
 
 namespace binade::derivatives {
 namespace {

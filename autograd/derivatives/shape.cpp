@@ -1,7 +1,14 @@
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/autograd/derivatives/transposed.h"
+#include "binade/core/ops/cast.h"
+#include "binade/core/ops/concat.h"
+#include "binade/core/ops/dropout.h"
 #include "binade/core/ops/embedding.h"
+#include "binade/core/ops/move.h"
+#include "binade/core/ops/permute.h"
+#include "binade/core/ops/reshape.h"
+#include "binade/core/ops/slice.h"
 
 namespace binade::derivatives {
 namespace {

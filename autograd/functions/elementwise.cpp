@@ -1,13 +1,53 @@
 #include "binade/autograd/functions/elementwise.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "binade/autograd/apply.h"
 #include "binade/autograd/functions/comparison.h"
+#include "binade/core/ops/cast.h"
+#include "binade/core/ops/dropout.h"
+#include "binade/core/ops/formulas.h"
+#include "binade/core/ops/where.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 namespace detail {
+namespace {
+
+/// Returns the parameters of an op from their values.
+template <class Params>
+Params params_of([[maybe_unused]] const double* given) {
+  if constexpr (requires { Params{1.0, 1.0, 1.0}; })
+    return {given[0], given[1], given[2]};
+  else if constexpr (requires { Params{1.0, 1.0}; })
+    return {given[0], given[1]};
+  else if constexpr (requires { Params{1.0}; })
+    return {given[0]};
+  else
+    return {};
+}
+
+using Function = Variable (*)(std::initializer_list<double>, std::initializer_list<Variable>);
+template <class... Ops>
+constexpr std::array<Function, sizeof...(Ops)> functions_of(ops::OpList<Ops...>) {
+  return {&elementwise<Ops>...};
+}
+// Instantiates elementwise<Op> for every op of the lists.
+[[gnu::used]] const std::array kUnary = functions_of(ops::UnaryOps{});
+[[gnu::used]] const std::array kRareUnary = functions_of(ops::RareUnaryOps{});
+[[gnu::used]] const std::array kBinary = functions_of(ops::BinaryOps{});
+[[gnu::used]] const std::array kRareBinary = functions_of(ops::RareBinaryOps{});
+
+}  // namespace
+
+template <class Op>
+Variable elementwise(std::initializer_list<double> params, std::initializer_list<Variable> inputs) {
+  return apply_one<Op>(params_of<typename Op::Params>(params.begin()), inputs);
+}
 
 Variable scalar_beside(const Variable& x, std::int64_t value, DType dtype) {
   return Tensor::from(std::vector{value}, Shape{}).to(dtype).to(x.device());
@@ -51,5 +91,13 @@ Variable whole_clamp(const Variable& x, double low, double high) {
 }
 
 }  // namespace detail
+
+Variable where(const Variable& condition, const Variable& a, const Variable& b) {
+  if (!is_floating(a.dtype()) && !is_floating(b.dtype())) return detail::whole_where(condition, a, b);
+  return apply_one<ops::Where>({}, {condition, a, b});
+}
+
+Variable dropout(const Variable& x, double p) { return apply_one<ops::Dropout>({p}, {x}); }
+Variable cast(const Variable& x, DType to) { return x.dtype() == to ? x : apply_one<ops::Cast>({to}, {x}); }
 
 }  // namespace binade

@@ -1,13 +1,10 @@
 #pragma once
 
-#include "binade/autograd/apply.h"
-#include "binade/core/ops/embedding.h"
+#include "binade/autograd/variable.h"
 
 namespace binade {
 
 /// Returns y (…, D): the rows of weight (V, D) at indices (…), i64 or i32. See ops::Embedding.
-inline Variable embedding(const Variable& weight, const Variable& indices) {
-  return apply_one<ops::Embedding>({}, {weight, indices});
-}
+Variable embedding(const Variable& weight, const Variable& indices);
 
 }  // namespace binade

@@ -1,12 +1,16 @@
 #include "binade/autograd/functions/index.h"
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "binade/autograd/apply.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/rearrange.h"
 #include "binade/autograd/functions/shape.h"
+#include "binade/core/ops/index.h"
 #include "binade/core/ops/order.h"
+#include "binade/core/ops/rearrange.h"
 #include "binade/core/step_context.h"
 
 namespace binade {
@@ -113,8 +117,16 @@ Variable scatter_reduce(const Variable& x, int axis, const Variable& index, cons
 }
 
 Variable index_add(const Variable& x, int axis, const Variable& index, const Variable& source, double alpha) {
-  const Variable terms = alpha == 1 ? source : source * alpha;
-  return scattered("index_add", x, axis, index, terms, Scattering::kAdd, true, true);
+  constexpr const char* kName = "index_add";
+  const auto terms = [&]() -> Variable {
+    if (alpha == 1) return source;
+    if (is_floating(source.dtype())) return source * alpha;
+    check<ArgumentError>(alpha >= -0x1p63 && alpha < 0x1p63 && alpha == std::floor(alpha),
+                         "{}: wanted a whole alpha for a source of {}, got {}", where(kName), name_of(source.dtype()),
+                         alpha);
+    return cast(source * static_cast<std::int64_t>(alpha), source.dtype());
+  };
+  return scattered(kName, x, axis, index, terms(), Scattering::kAdd, true, true);
 }
 Variable index_copy(const Variable& x, int axis, const Variable& index, const Variable& source) {
   return scattered("index_copy", x, axis, index, source, Scattering::kAssign, true, true);
@@ -244,6 +256,14 @@ Variable segment_reduce(const Variable& x, const Variable& lengths, ScatterReduc
                        : how == Scattering::kSmallest ? kInfinity
                                                       : 0;
   return reduced(kName, x, segments_of(counts, x.device()), static_cast<std::int64_t>(counts.size()), how, start);
+}
+
+Variable gather(const Variable& x, int axis, const Variable& index) {
+  return apply_one<ops::Gather>({.axis = axis}, {x, index});
+}
+
+Variable index_select(const Variable& x, int axis, const Variable& index) {
+  return apply_one<ops::IndexSelect>({.axis = axis, .name = "index_select"}, {x, index});
 }
 
 }  // namespace binade

@@ -3,8 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "binade/autograd/apply.h"
-#include "binade/core/ops/index.h"
+#include "binade/autograd/variable.h"
 
 /// Reading and writing at positions that index tensors (i64 or i32) name; see core/ops/index.h. Functions return new
 /// tensors and never write into x. The dtype of x, which may be any unless something is added or multiplied, stays. In
@@ -17,13 +16,9 @@ enum class ScatterReduce { kSum, kMean, kProd, kAmax, kAmin };
 enum class BagMode { kSum, kMean, kMax };
 
 /// y[…, j, …] = x[…, index[…, j, …], …] along `axis`. The index has the rank of x.
-inline Variable gather(const Variable& x, int axis, const Variable& index) {
-  return apply_one<ops::Gather>({.axis = axis}, {x, index});
-}
+Variable gather(const Variable& x, int axis, const Variable& index);
 /// Returns the positions `index` (n) along `axis` of x.
-inline Variable index_select(const Variable& x, int axis, const Variable& index) {
-  return apply_one<ops::IndexSelect>({.axis = axis, .name = "index_select"}, {x, index});
-}
+Variable index_select(const Variable& x, int axis, const Variable& index);
 /// Like gather(), but x and index are broadcast against each other along other axes.
 Variable take_along_dim(const Variable& x, const Variable& index, int axis);
 /// Returns the elements of x at row-major positions, in the shape of `index`.

@@ -6,6 +6,7 @@
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/core/make.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 namespace {
@@ -42,10 +43,11 @@ Variable triu(const Variable& x, std::int64_t k) {
 Variable diag(const Variable& x, std::int64_t k) {
   const int rank = x.value().rank();
   check<ShapeError>(rank == 1 || rank == 2, "{}: wanted a vector or a matrix, got {}", where("diag"), x.shape());
+  constexpr std::int64_t kFarthest = std::int64_t{1} << 31;
+  check<ShapeError>(k >= -kFarthest && k <= kFarthest, "{}: wanted a diagonal from {} to {}, got {}", where("diag"),
+                    -kFarthest, kFarthest, k);
   if (rank == 1) {
     const std::int64_t away = k < 0 ? -k : k;
-    check<ShapeError>(away >= 0 && away <= (std::int64_t{1} << 31), "{}: diagonal {} is too far away", where("diag"),
-                      k);
     const std::int64_t n = x.dim(0) + away;
     Variable rows = x;  // element i of row i, with rows of zeros where the diagonal has none
     if (away > 0) {

@@ -1,55 +1,65 @@
 #pragma once
 
+#include <optional>
+
 #include "binade/autograd/functions/elementwise.h"
 
 /// Mathematical functions of variables, element by element. Formula, dtypes and gradients: core/ops/math_functions.h,
 /// core/ops/rounding.h and core/ops/rare_binary.h.
 namespace binade {
 
-inline Variable sin(const Variable& x) { return apply_one<ops::Sin>({}, {x}); }
-inline Variable cos(const Variable& x) { return apply_one<ops::Cos>({}, {x}); }
-inline Variable tan(const Variable& x) { return apply_one<ops::Tan>({}, {x}); }
-inline Variable asin(const Variable& x) { return apply_one<ops::Asin>({}, {x}); }
-inline Variable acos(const Variable& x) { return apply_one<ops::Acos>({}, {x}); }
-inline Variable atan(const Variable& x) { return apply_one<ops::Atan>({}, {x}); }
-inline Variable sinh(const Variable& x) { return apply_one<ops::Sinh>({}, {x}); }
-inline Variable cosh(const Variable& x) { return apply_one<ops::Cosh>({}, {x}); }
-inline Variable asinh(const Variable& x) { return apply_one<ops::Asinh>({}, {x}); }
-inline Variable acosh(const Variable& x) { return apply_one<ops::Acosh>({}, {x}); }
-inline Variable atanh(const Variable& x) { return apply_one<ops::Atanh>({}, {x}); }
-inline Variable log1p(const Variable& x) { return apply_one<ops::Log1p>({}, {x}); }
-inline Variable expm1(const Variable& x) { return apply_one<ops::Expm1>({}, {x}); }
-inline Variable log2(const Variable& x) { return apply_one<ops::Log2>({}, {x}); }
-inline Variable log10(const Variable& x) { return apply_one<ops::Log10>({}, {x}); }
-inline Variable exp2(const Variable& x) { return apply_one<ops::Exp2>({}, {x}); }
-inline Variable rsqrt(const Variable& x) { return apply_one<ops::Rsqrt>({}, {x}); }
-inline Variable erfinv(const Variable& x) { return apply_one<ops::Erfinv>({}, {x}); }
-inline Variable lgamma(const Variable& x) { return apply_one<ops::Lgamma>({}, {x}); }
-inline Variable digamma(const Variable& x) { return apply_one<ops::Digamma>({}, {x}); }
-inline Variable sign(const Variable& x) { return apply_one<ops::Sign>({}, {x}); }
-inline Variable floor(const Variable& x) { return apply_one<ops::Floor>({}, {x}); }
-inline Variable ceil(const Variable& x) { return apply_one<ops::Ceil>({}, {x}); }
-inline Variable trunc(const Variable& x) { return apply_one<ops::Trunc>({}, {x}); }
-inline Variable round(const Variable& x) { return apply_one<ops::Round>({}, {x}); }
-inline Variable frac(const Variable& x) { return apply_one<ops::Frac>({}, {x}); }
+inline Variable sin(const Variable& x) { return detail::elementwise<ops::Sin>({}, {x}); }
+inline Variable cos(const Variable& x) { return detail::elementwise<ops::Cos>({}, {x}); }
+inline Variable tan(const Variable& x) { return detail::elementwise<ops::Tan>({}, {x}); }
+inline Variable asin(const Variable& x) { return detail::elementwise<ops::Asin>({}, {x}); }
+inline Variable acos(const Variable& x) { return detail::elementwise<ops::Acos>({}, {x}); }
+inline Variable atan(const Variable& x) { return detail::elementwise<ops::Atan>({}, {x}); }
+inline Variable sinh(const Variable& x) { return detail::elementwise<ops::Sinh>({}, {x}); }
+inline Variable cosh(const Variable& x) { return detail::elementwise<ops::Cosh>({}, {x}); }
+inline Variable asinh(const Variable& x) { return detail::elementwise<ops::Asinh>({}, {x}); }
+inline Variable acosh(const Variable& x) { return detail::elementwise<ops::Acosh>({}, {x}); }
+inline Variable atanh(const Variable& x) { return detail::elementwise<ops::Atanh>({}, {x}); }
+inline Variable log1p(const Variable& x) { return detail::elementwise<ops::Log1p>({}, {x}); }
+inline Variable expm1(const Variable& x) { return detail::elementwise<ops::Expm1>({}, {x}); }
+inline Variable log2(const Variable& x) { return detail::elementwise<ops::Log2>({}, {x}); }
+inline Variable log10(const Variable& x) { return detail::elementwise<ops::Log10>({}, {x}); }
+inline Variable exp2(const Variable& x) { return detail::elementwise<ops::Exp2>({}, {x}); }
+inline Variable rsqrt(const Variable& x) { return detail::elementwise<ops::Rsqrt>({}, {x}); }
+inline Variable erfinv(const Variable& x) { return detail::elementwise<ops::Erfinv>({}, {x}); }
+inline Variable lgamma(const Variable& x) { return detail::elementwise<ops::Lgamma>({}, {x}); }
+inline Variable digamma(const Variable& x) { return detail::elementwise<ops::Digamma>({}, {x}); }
+inline Variable sign(const Variable& x) { return detail::elementwise<ops::Sign>({}, {x}); }
+inline Variable floor(const Variable& x) { return detail::elementwise<ops::Floor>({}, {x}); }
+inline Variable ceil(const Variable& x) { return detail::elementwise<ops::Ceil>({}, {x}); }
+inline Variable trunc(const Variable& x) { return detail::elementwise<ops::Trunc>({}, {x}); }
+inline Variable round(const Variable& x) { return detail::elementwise<ops::Round>({}, {x}); }
+inline Variable frac(const Variable& x) { return detail::elementwise<ops::Frac>({}, {x}); }
 inline Variable reciprocal(const Variable& x) { return 1.0 / x; }
 /// Returns x with NaN replaced by `nan`, and inf and -inf by the given numbers or by the largest ones of x's dtype.
 inline Variable nan_to_num(const Variable& x, double nan = 0, std::optional<double> posinf = {},
                            std::optional<double> neginf = {}) {
   if (!is_floating(x.dtype())) return x;
   const double largest = range_of(x.dtype()).largest;
-  return apply_one<ops::NanToNum>({nan, posinf.value_or(largest), neginf.value_or(-largest)}, {x});
+  return detail::elementwise<ops::NanToNum>({nan, posinf.value_or(largest), neginf.value_or(-largest)}, {x});
 }
 
 /// Returns a^b for every element of a and b, which broadcast.
-inline Variable pow(const Variable& a, const Variable& b) { return apply_one<ops::TensorPow>({}, {a, b}); }
-inline Variable atan2(const Variable& a, const Variable& b) { return apply_one<ops::Atan2>({}, {a, b}); }
-inline Variable fmod(const Variable& a, const Variable& b) { return apply_one<ops::Fmod>({}, {a, b}); }
-inline Variable remainder(const Variable& a, const Variable& b) { return apply_one<ops::Remainder>({}, {a, b}); }
-inline Variable floor_divide(const Variable& a, const Variable& b) { return apply_one<ops::FloorDivide>({}, {a, b}); }
-inline Variable hypot(const Variable& a, const Variable& b) { return apply_one<ops::Hypot>({}, {a, b}); }
-inline Variable copysign(const Variable& a, const Variable& b) { return apply_one<ops::Copysign>({}, {a, b}); }
-inline Variable logaddexp(const Variable& a, const Variable& b) { return apply_one<ops::LogAddExp>({}, {a, b}); }
-inline Variable xlogy(const Variable& a, const Variable& b) { return apply_one<ops::Xlogy>({}, {a, b}); }
+inline Variable pow(const Variable& a, const Variable& b) { return detail::elementwise<ops::TensorPow>({}, {a, b}); }
+inline Variable atan2(const Variable& a, const Variable& b) { return detail::elementwise<ops::Atan2>({}, {a, b}); }
+inline Variable fmod(const Variable& a, const Variable& b) { return detail::elementwise<ops::Fmod>({}, {a, b}); }
+inline Variable remainder(const Variable& a, const Variable& b) {
+  return detail::elementwise<ops::Remainder>({}, {a, b});
+}
+inline Variable floor_divide(const Variable& a, const Variable& b) {
+  return detail::elementwise<ops::FloorDivide>({}, {a, b});
+}
+inline Variable hypot(const Variable& a, const Variable& b) { return detail::elementwise<ops::Hypot>({}, {a, b}); }
+inline Variable copysign(const Variable& a, const Variable& b) {
+  return detail::elementwise<ops::Copysign>({}, {a, b});
+}
+inline Variable logaddexp(const Variable& a, const Variable& b) {
+  return detail::elementwise<ops::LogAddExp>({}, {a, b});
+}
+inline Variable xlogy(const Variable& a, const Variable& b) { return detail::elementwise<ops::Xlogy>({}, {a, b}); }
 
 }  // namespace binade

@@ -2,8 +2,11 @@
 
 #include <cmath>
 
+#include "binade/autograd/apply.h"
+#include "binade/autograd/functions/index.h"
 #include "binade/autograd/functions/rearrange.h"
 #include "binade/autograd/functions/shape.h"
+#include "binade/core/ops/order.h"
 #include "binade/core/step_context.h"
 
 namespace binade {
@@ -129,9 +132,32 @@ Variable histc(const Variable& x, std::int64_t bins, double low, double high) {
     low -= 1;
     high += 1;
   }
-  const Tensor counts = ops::count_positions(ops::bins_of(values, low, high, bins), bins + 1,
-                                             accumulate_dtype(x.dtype()));
-  return counts.narrow(0, bins);
+  // Counted in i64, because a sum of ones in f32 does not grow beyond 2^24.
+  const Tensor counts = ops::count_positions(ops::bins_of(values, low, high, bins), bins + 1, DType::i64);
+  return counts.narrow(0, bins).to(accumulate_dtype(x.dtype()));
+}
+
+Variable argsort(const Variable& x, int axis, bool descending) {
+  return apply_one<ops::Sort>({.axis = axis, .descending = descending, .name = "argsort"}, {x});
+}
+
+IndexedResult sort(const Variable& x, int axis, bool descending) {
+  return detail::values_at(x, axis, apply_one<ops::Sort>({.axis = axis, .descending = descending}, {x}));
+}
+
+Variable msort(const Variable& x) { return sort(x, 0).values; }
+
+IndexedResult topk(const Variable& x, std::int64_t k, int axis, bool largest) {
+  return detail::values_at(
+      x, axis, apply_one<ops::Sort>({.axis = axis, .descending = largest, .k = k < 0 ? -2 : k, .name = "topk"}, {x}));
+}
+
+Variable searchsorted(const Variable& sorted, const Variable& values, bool right) {
+  return apply_one<ops::SearchSorted>({.right = right}, {sorted, values});
+}
+
+Variable bucketize(const Variable& x, const Variable& boundaries, bool right) {
+  return apply_one<ops::SearchSorted>({.right = right, .name = "bucketize"}, {boundaries, x});
 }
 
 }  // namespace binade

@@ -3,25 +3,17 @@
 #include <cstdint>
 
 #include "binade/autograd/functions/scan.h"
-#include "binade/core/ops/order.h"
 
 /// Sorting, selecting by rank, counting; see core/ops/order.h. NaN is greater than every number, and -0 equals 0. Equal
 /// elements keep their order, so results are the same on every device. Gradients go to the elements that were taken.
 namespace binade {
 
 /// Elements in ascending or descending order (NaN first), and their positions. Always stable.
-inline Variable argsort(const Variable& x, int axis = -1, bool descending = false) {
-  return apply_one<ops::Sort>({.axis = axis, .descending = descending, .name = "argsort"}, {x});
-}
-inline IndexedResult sort(const Variable& x, int axis = -1, bool descending = false) {
-  return detail::values_at(x, axis, apply_one<ops::Sort>({.axis = axis, .descending = descending}, {x}));
-}
-inline Variable msort(const Variable& x) { return sort(x, 0).values; }
+Variable argsort(const Variable& x, int axis = -1, bool descending = false);
+IndexedResult sort(const Variable& x, int axis = -1, bool descending = false);
+Variable msort(const Variable& x);
 /// The k largest (or smallest) elements, in order.
-inline IndexedResult topk(const Variable& x, std::int64_t k, int axis = -1, bool largest = true) {
-  return detail::values_at(
-      x, axis, apply_one<ops::Sort>({.axis = axis, .descending = largest, .k = k < 0 ? -2 : k, .name = "topk"}, {x}));
-}
+IndexedResult topk(const Variable& x, std::int64_t k, int axis = -1, bool largest = true);
 /// The k-th smallest element, k from 1.
 IndexedResult kthvalue(const Variable& x, std::int64_t k, int axis = -1, bool keepdim = false);
 /// The middle element, the lower one of two; NaN if there is a NaN. Without an axis: of all elements.
@@ -47,13 +39,9 @@ Variable bincount(const Variable& x, const Variable& weights = {}, std::int64_t 
 Variable histc(const Variable& x, std::int64_t bins = 100, double low = 0, double high = 0);
 
 /// Positions at which values would be inserted in sorted rows: before equal elements, or after them if `right`.
-inline Variable searchsorted(const Variable& sorted, const Variable& values, bool right = false) {
-  return apply_one<ops::SearchSorted>({.right = right}, {sorted, values});
-}
+Variable searchsorted(const Variable& sorted, const Variable& values, bool right = false);
 /// The number of the interval that each element of x is in, for boundaries (n) in ascending order: i with
 /// boundaries[i - 1] < x <= boundaries[i], or boundaries[i - 1] <= x < boundaries[i] if `right`.
-inline Variable bucketize(const Variable& x, const Variable& boundaries, bool right = false) {
-  return apply_one<ops::SearchSorted>({.right = right, .name = "bucketize"}, {boundaries, x});
-}
+Variable bucketize(const Variable& x, const Variable& boundaries, bool right = false);
 
 }  // namespace binade

@@ -6,6 +6,7 @@
 #include "binade/autograd/functions/rearrange.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/core/kernels/table.h"
+#include "binade/core/ops/move.h"
 #include "binade/core/step_context.h"
 
 // Functions of rearrange.h that change shapes, join and cut.

@@ -1,11 +1,8 @@
 #pragma once
 
-#include "binade/autograd/apply.h"
-#include "binade/core/ops/avg_pool2d.h"
+#include "binade/autograd/variable.h"
 #include "binade/core/ops/extent2.h"
-#include "binade/core/ops/max_pool2d.h"
 #include "binade/core/ops/upsample.h"
-#include "binade/core/step_context.h"
 
 namespace binade {
 
@@ -21,29 +18,12 @@ struct PoolOptions {
 
   Extent2 resolved_stride() const { return stride == Extent2(0) ? kernel : stride; }
 };
-inline Variable max_pool2d(const Variable& x, const PoolOptions& options = {}) {
-  return apply_one<ops::MaxPool2d>(
-      {.kernel = options.kernel, .stride = options.resolved_stride(), .padding = options.padding}, {x});
-}
-inline Variable avg_pool2d(const Variable& x, const PoolOptions& options = {}) {
-  return apply_one<ops::AvgPool2d>({.kernel = options.kernel,
-                                    .stride = options.resolved_stride(),
-                                    .padding = options.padding,
-                                    .count_include_pad = options.count_include_pad},
-                                   {x});
-}
+Variable max_pool2d(const Variable& x, const PoolOptions& options = {});
+Variable avg_pool2d(const Variable& x, const PoolOptions& options = {});
 
-inline Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t width,
-                            UpsampleMode mode = UpsampleMode::kNearest) {
-  return apply_one<ops::Upsample>({.out_height = height, .out_width = width, .mode = mode}, {x});
-}
+Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t width,
+                     UpsampleMode mode = UpsampleMode::kNearest);
 /// Enlarges height and width of images x (N, H, W, C) by `factor`. Formulas are in core/ops/upsample.h.
-inline Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode = UpsampleMode::kNearest) {
-  check<ShapeError>(x.value().rank() == 4 && factor >= 1 && factor <= ops::kMaxExtent && x.dim(1) <= ops::kMaxExtent &&
-                        x.dim(2) <= ops::kMaxExtent,
-                    "{}: wanted x of shape (N, H, W, C) and a factor from 1 to 2^30, got {} and {}",
-                    where(ops::Upsample::info.name), x.shape(), factor);
-  return upsample_to(x, x.dim(1) * factor, x.dim(2) * factor, mode);
-}
+Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode = UpsampleMode::kNearest);
 
 }  // namespace binade

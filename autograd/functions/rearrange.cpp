@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "binade/autograd/apply.h"
 #include "binade/autograd/functions/index.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/core/kernels/table.h"
+#include "binade/core/ops/index.h"
+#include "binade/core/ops/rearrange.h"
 #include "binade/core/step_context.h"
 
 namespace binade {
@@ -292,5 +295,11 @@ Variable diag_embed(const Variable& x, std::int64_t offset, int first, int secon
   const Variable y = rearranged("diag_embed", x, -1, diagonal_map(offset, side, side, count), count, 0, true);
   return movedim(unflatten(y, -1, {side, side}), {-2, -1}, {a, b});
 }
+
+Variable expand(const Variable& x, std::vector<std::int64_t> dims) {
+  return apply_one<ops::Expand>({.dims = std::move(dims)}, {x});
+}
+
+Variable broadcast_to(const Variable& x, std::vector<std::int64_t> dims) { return expand(x, std::move(dims)); }
 
 }  // namespace binade

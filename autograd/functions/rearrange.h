@@ -5,9 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "binade/autograd/apply.h"
+#include "binade/autograd/variable.h"
 #include "binade/core/ops/extent2.h"
-#include "binade/core/ops/rearrange.h"
 
 /// Flips, repetitions, padding, windows, diagonals, and other shapes; see core/ops/rearrange.h. Tensors have any dtype
 /// unless values are added. Negative axes count from the end. Every function returns a new tensor or a view, like the
@@ -27,10 +26,8 @@ Variable slice(const Variable& x, int axis, std::int64_t begin, std::int64_t end
 Variable select(const Variable& x, int axis, std::int64_t i);
 
 /// Repeats x along new outer axes and axes of extent 1; -1 keeps an extent. The gradient is summed over repetitions.
-inline Variable expand(const Variable& x, std::vector<std::int64_t> dims) {
-  return apply_one<ops::Expand>({.dims = std::move(dims)}, {x});
-}
-inline Variable broadcast_to(const Variable& x, std::vector<std::int64_t> dims) { return expand(x, std::move(dims)); }
+Variable expand(const Variable& x, std::vector<std::int64_t> dims);
+Variable broadcast_to(const Variable& x, std::vector<std::int64_t> dims);
 /// Repeats all of x `repeats` times along each axis; more numbers than axes add outer axes. tile() takes fewer too.
 Variable repeat(const Variable& x, const std::vector<std::int64_t>& repeats);
 Variable tile(const Variable& x, const std::vector<std::int64_t>& repeats);

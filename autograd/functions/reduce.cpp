@@ -3,8 +3,12 @@
 #include <cmath>
 #include <limits>
 
+#include "binade/autograd/apply.h"
 #include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/math.h"
+#include "binade/core/ops/fold.h"
+#include "binade/core/ops/reduce.h"
+#include "binade/core/ops/softmax.h"
 
 namespace binade {
 namespace {
@@ -52,6 +56,55 @@ Variable var(const Variable& x, Axes axes, double correction, bool keepdim) {
 
 Variable stddev(const Variable& x, Axes axes, double correction, bool keepdim) {
   return sqrt(var(x, std::move(axes), correction, keepdim));
+}
+
+Variable sum(const Variable& x, Axes axes, bool keepdim) {
+  return apply_one<ops::Sum>({std::move(axes.list), keepdim}, {x});
+}
+
+Variable mean(const Variable& x, Axes axes, bool keepdim) {
+  return apply_one<ops::Mean>({std::move(axes.list), keepdim}, {x});
+}
+
+Variable prod(const Variable& x, Axes axes, bool keepdim) {
+  return apply_one<ops::Prod>({std::move(axes.list), keepdim}, {x});
+}
+
+Variable max(const Variable& x, Axes axes, bool keepdim) {
+  return apply_one<ops::Max>({std::move(axes.list), keepdim}, {x});
+}
+
+Variable min(const Variable& x, Axes axes, bool keepdim) {
+  return apply_one<ops::Min>({std::move(axes.list), keepdim}, {x});
+}
+
+Variable argmax(const Variable& x, std::optional<int> axis, bool keepdim) {
+  return apply_one<ops::ArgMax>({axis, keepdim}, {x});
+}
+
+Variable argmin(const Variable& x, std::optional<int> axis, bool keepdim) {
+  return apply_one<ops::ArgMin>({axis, keepdim}, {x});
+}
+
+Variable any(const Variable& x, Axes axes, bool keepdim) {
+  return apply_one<ops::Any>({std::move(axes.list), keepdim}, {x});
+}
+
+Variable all(const Variable& x, Axes axes, bool keepdim) {
+  return apply_one<ops::All>({std::move(axes.list), keepdim}, {x});
+}
+
+Variable softmax(const Variable& x, int axis) { return apply_one<ops::Softmax>({axis}, {x}); }
+Variable log_softmax(const Variable& x, int axis) { return apply_one<ops::LogSoftmax>({axis}, {x}); }
+
+ExtremumResult detail::max_along(const Variable& x, int axis, bool keepdim) {
+  const std::vector<Variable> results = apply<ops::MaxAlong>({axis, keepdim}, {x});
+  return {results[0], results[1]};
+}
+
+ExtremumResult detail::min_along(const Variable& x, int axis, bool keepdim) {
+  const std::vector<Variable> results = apply<ops::MinAlong>({axis, keepdim}, {x});
+  return {results[0], results[1]};
 }
 
 }  // namespace binade

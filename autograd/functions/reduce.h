@@ -6,10 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "binade/autograd/apply.h"
-#include "binade/core/ops/fold.h"
-#include "binade/core/ops/reduce.h"
-#include "binade/core/ops/softmax.h"
+#include "binade/autograd/variable.h"
 
 /// Reductions of variables over the given axes, or over all elements if no axes are given; see core/ops/reduce.h,
 /// core/ops/fold.h and core/ops/softmax.h. Negative axes count from the end.
@@ -25,54 +22,38 @@ struct Axes {
 };
 
 /// The sum; of whole numbers and truth values as i64.
-inline Variable sum(const Variable& x, Axes axes = {}, bool keepdim = false) {
-  return apply_one<ops::Sum>({std::move(axes.list), keepdim}, {x});
-}
-inline Variable mean(const Variable& x, Axes axes = {}, bool keepdim = false) {
-  return apply_one<ops::Mean>({std::move(axes.list), keepdim}, {x});
-}
-inline Variable prod(const Variable& x, Axes axes = {}, bool keepdim = false) {
-  return apply_one<ops::Prod>({std::move(axes.list), keepdim}, {x});
-}
+Variable sum(const Variable& x, Axes axes = {}, bool keepdim = false);
+Variable mean(const Variable& x, Axes axes = {}, bool keepdim = false);
+Variable prod(const Variable& x, Axes axes = {}, bool keepdim = false);
 /// The largest or smallest element. The gradient is divided among equal ones.
-inline Variable max(const Variable& x, Axes axes = {}, bool keepdim = false) {
-  return apply_one<ops::Max>({std::move(axes.list), keepdim}, {x});
-}
-inline Variable min(const Variable& x, Axes axes = {}, bool keepdim = false) {
-  return apply_one<ops::Min>({std::move(axes.list), keepdim}, {x});
-}
+Variable max(const Variable& x, Axes axes = {}, bool keepdim = false);
+Variable min(const Variable& x, Axes axes = {}, bool keepdim = false);
 
 /// Values and positions (i64) along an axis: `auto [values, indices] = max(x, 1)`.
 struct ExtremumResult {
   Variable values, indices;
 };
+namespace detail {
+ExtremumResult max_along(const Variable& x, int axis, bool keepdim);
+ExtremumResult min_along(const Variable& x, int axis, bool keepdim);
+}  // namespace detail
 /// The largest or smallest element along one axis, given as an int, and the position of the first of them. The gradient
 /// goes to that element. With braces, `max(x, {1})`, only the values are computed.
 template <std::same_as<int> Axis>
 ExtremumResult max(const Variable& x, Axis axis, bool keepdim = false) {
-  const std::vector<Variable> results = apply<ops::MaxAlong>({axis, keepdim}, {x});
-  return {results[0], results[1]};
+  return detail::max_along(x, axis, keepdim);
 }
 template <std::same_as<int> Axis>
 ExtremumResult min(const Variable& x, Axis axis, bool keepdim = false) {
-  const std::vector<Variable> results = apply<ops::MinAlong>({axis, keepdim}, {x});
-  return {results[0], results[1]};
+  return detail::min_along(x, axis, keepdim);
 }
 /// The position (i64) of the first largest or smallest element along `axis`, or in row-major order of all without one.
-inline Variable argmax(const Variable& x, std::optional<int> axis = {}, bool keepdim = false) {
-  return apply_one<ops::ArgMax>({axis, keepdim}, {x});
-}
-inline Variable argmin(const Variable& x, std::optional<int> axis = {}, bool keepdim = false) {
-  return apply_one<ops::ArgMin>({axis, keepdim}, {x});
-}
+Variable argmax(const Variable& x, std::optional<int> axis = {}, bool keepdim = false);
+Variable argmin(const Variable& x, std::optional<int> axis = {}, bool keepdim = false);
 
 /// Whether any, or all, elements are other than 0, as bool.
-inline Variable any(const Variable& x, Axes axes = {}, bool keepdim = false) {
-  return apply_one<ops::Any>({std::move(axes.list), keepdim}, {x});
-}
-inline Variable all(const Variable& x, Axes axes = {}, bool keepdim = false) {
-  return apply_one<ops::All>({std::move(axes.list), keepdim}, {x});
-}
+Variable any(const Variable& x, Axes axes = {}, bool keepdim = false);
+Variable all(const Variable& x, Axes axes = {}, bool keepdim = false);
 /// The number (i64) of elements other than 0.
 Variable count_nonzero(const Variable& x, Axes axes = {});
 
@@ -87,7 +68,7 @@ Variable var(const Variable& x, Axes axes = {}, double correction = 1, bool keep
 /// The square root of var(). Its gradient is infinite where the variance is 0.
 Variable stddev(const Variable& x, Axes axes = {}, double correction = 1, bool keepdim = false);
 
-inline Variable softmax(const Variable& x, int axis = -1) { return apply_one<ops::Softmax>({axis}, {x}); }
-inline Variable log_softmax(const Variable& x, int axis = -1) { return apply_one<ops::LogSoftmax>({axis}, {x}); }
+Variable softmax(const Variable& x, int axis = -1);
+Variable log_softmax(const Variable& x, int axis = -1);
 
 }  // namespace binade

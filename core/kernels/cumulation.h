@@ -8,6 +8,7 @@
 #include "binade/core/dtype.h"
 #include "binade/core/host_device.h"
 #include "binade/core/kernels/cumulate.h"
+#include "binade/core/one_rounding.h"
 
 /// The arithmetic of cumulative ops, for CPU and GPU.
 namespace binade {
@@ -44,13 +45,13 @@ BINADE_HD S term_of(T x) {
     return static_cast<S>(load(x));
 }
 
-/// Rounds a total to the stored type.
+/// Rounds a total to the stored type, once.
 template <class T, class S>
 BINADE_HD T rounded_from(S total) {
   if constexpr (std::is_integral_v<T>)
     return total;
   else
-    return store<T>(static_cast<Compute<T>>(total));
+    return store_once<T>(static_cast<double>(total));
 }
 
 /// True if `next` replaces `best`, which comes before it, as the largest or smallest.

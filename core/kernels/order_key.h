@@ -30,13 +30,16 @@ BINADE_HD OrderKey<T> order_key(T x) {
   }
 }
 
-/// Returns the number of elements of a sorted row that are < value, or <= value if `right`; n for NaN.
+/// Returns the number of elements of a sorted row, whose NaN come last, that are < value, or <= value if `right`; n for
+/// a NaN value.
 template <class T>
 BINADE_HD std::int64_t count_before(const T* row, std::int64_t n, T value, bool right) {
+  if (value != value) return n;
   std::int64_t low = 0, high = n;
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
-    const bool reached = right ? row[middle] > value : row[middle] >= value;
+    const T element = row[middle];
+    const bool reached = element != element || (right ? element > value : element >= value);
     if (reached)
       high = middle;
     else

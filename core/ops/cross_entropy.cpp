@@ -16,7 +16,7 @@ CrossEntropyArgs arguments(const Tensor& logits, const Tensor& targets, Tensor& 
           .logits = input(logits),
           .targets = input(targets),
           .statistics = output(statistics),
-          .count = count.mutable_data<std::int64_t>(),
+          .count = static_cast<std::int64_t*>(count.mutable_raw()),  // without a new version: backward reads only
           .ignore_index = p.ignore_index,
           .label_smoothing = p.label_smoothing};
 }

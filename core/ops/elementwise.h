@@ -70,6 +70,8 @@ Tensor whole(const OpInfo& info, std::span<const Tensor> in) {
   if constexpr (requires { Exact::refuses_bool; })
     if (result == DType::boolean) refuse_bool(info);
   if constexpr (requires { Exact::divides; }) check_divisor(info, in.back());
+  if constexpr (requires { typename Exact::OfBool; })
+    if (result == DType::boolean) return exact(info, position_in<typename Exact::OfBool>(ExactOps{}), in, result);
   return exact(info, position_in<Exact>(ExactOps{}), in, result);
 }
 

@@ -91,7 +91,10 @@ struct BitOr {
 struct BitXor {
   BINADE_HD static Whole of(Whole a, Whole b) { return a ^ b; }
 };
+struct LogicalNot;
+/// Of a bool, whose stored value is 0 or 1, the complement is not 0; `OfBool` is the formula instead.
 struct BitNot {
+  using OfBool = LogicalNot;
   BINADE_HD static Whole of(Whole a, Whole) { return ~a; }
 };
 /// A shift by fewer than 0 or more than 63 places shifts every bit out.

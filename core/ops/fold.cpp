@@ -1,11 +1,11 @@
 #include "binade/core/ops/fold.h"
 
 #include <array>
-#include <numeric>
 
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
 #include "binade/core/ops/broadcast_plan.h"
+#include "binade/core/ops/cumulate.h"
 #include "binade/core/ops/formulas.h"
 #include "binade/core/ops/move.h"
 #include "binade/core/ops/permute.h"
@@ -95,6 +95,15 @@ Tensors extrema(const OpInfo& info, FoldKind kind, OpContext& ctx, const Tensor&
   return {y.reshape(shape), index.reshape(shape)};
 }
 
+/// Returns 0, 1, …, n - 1 as i64. The device computes them, because a captured step cannot copy from the host.
+Tensor all_positions(const OpInfo& info, std::int64_t n, Device device) {
+  const Tensor one = Tensor::full(Shape{}, 1, DType::i64, device);
+  OpContext context;
+  const Tensor upto =
+      Cumulate::forward(context, std::array{Tensor::full(Shape{n}, 1, DType::i64, device)}, {.axis = 0}).front();
+  return detail::exact(info, position_in<exact::Sub>(ExactOps{}), std::array{upto, one}, DType::i64);
+}
+
 /// The gradient goes to the elements whose position along the axis is the one that was saved.
 void extrema_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const AlongParams& p) {
   if (!gx.needs(0) || !gy.defined()) return;
@@ -102,11 +111,12 @@ void extrema_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy
   const Shape& shape = ctx.inputs[0].shape;
   Tensor destination = gx.destination(0);
   if (shape.rank() == 0) return destination.copy_from(gy);
+  if (shape.numel() == 0) return;
   const int axis = checked_axis(info, p.axis, shape.rank());
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(shape.dim(axis))), dims(1, shape.dim(axis));
-  std::iota(positions.begin(), positions.end(), 0);
+  std::vector<std::int64_t> dims(1, shape.dim(axis));
   dims.resize(static_cast<std::size_t>(shape.rank() - axis), 1);
-  const Tensor at = Tensor::from(positions, Shape(std::span<const std::int64_t>(dims))).to(gy.device());
+  const Tensor at =
+      all_positions(info, shape.dim(axis), gy.device()).reshape(Shape(std::span<const std::int64_t>(dims)));
   const Tensor taken = detail::exact(info, position_in<exact::Equal>(ExactOps{}), std::array{index, at},
                                      DType::boolean);
   const Tensor zero = Tensor::zeros(Shape{}, gy.dtype(), gy.device()), g = gy.reshape(index.shape());
@@ -218,7 +228,11 @@ Tensors Norm::forward(OpContext& ctx, std::span<const Tensor> in, const Params& 
     detail::unary(listed_unary<Square>(), x, powers, {});
   } else {
     detail::unary(listed_unary<Abs>(), x, powers, {});
-    if (p.p != 1) detail::unary(listed_unary<Pow>(), powers, powers, OpParams(Pow::Params{p.p}));
+    if (p.p != 1) {
+      const Tensor magnitudes = powers;
+      powers = wide_like(x);
+      detail::unary(listed_unary<Pow>(), magnitudes, powers, OpParams(Pow::Params{p.p}));
+    }
   }
   Tensor total = Tensor::empty(kept, powers.dtype(), x.device());
   sum_to_kept(powers, total);

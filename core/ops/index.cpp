@@ -88,15 +88,17 @@ Tensor gathered(const Tensor& x, const IndexGrid& grid, const Shape& shape) {
 }
 
 /// gx = the sums of the gy that belong to each position.
-void scatter_gradient_of_gather(const Tensor& gy, const Shape& shape, GradSink& gx, bool by_row, const Tensor& index,
-                                int axis) {
+void scatter_gradient_of_gather(const char* op, const Tensor& gy, const Shape& shape, GradSink& gx, bool by_row,
+                                const Tensor& index, int axis) {
   InputGradient g(gx, 0, accumulate_dtype(gy.dtype()));
   if (!g.needed()) return;
   g.tensor().fill(0);
   if (gy.numel() > 0) {
     const Tensor wide = gy.to(g.tensor().dtype());
+    IndexGrid grid = by_row ? row_grid(index, gy.shape(), shape, axis) : grid_of(index, shape, axis);
+    grid.call = register_indices(op, axis, grid.extent, index.shape());
     kernels(gy.device())
-        .scatter({.grid = by_row ? row_grid(index, gy.shape(), shape, axis) : grid_of(index, shape, axis),
+        .scatter({.grid = grid,
                   .how = Scattering::kAdd,
                   .dtype = wide.dtype(),
                   .source = wide.raw(),
@@ -126,7 +128,7 @@ Tensors Gather::forward(OpContext& ctx, std::span<const Tensor> in, const Params
 
 void Gather::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const Shape& x = ctx.inputs[0].shape;
-  scatter_gradient_of_gather(gy[0], x, gx, false, ctx.saved(0, info.name), axis_in(p.name, p.axis, x.rank()));
+  scatter_gradient_of_gather(p.name, gy[0], x, gx, false, ctx.saved(0, info.name), axis_in(p.name, p.axis, x.rank()));
 }
 
 Tensors IndexSelect::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
@@ -144,7 +146,8 @@ Tensors IndexSelect::forward(OpContext& ctx, std::span<const Tensor> in, const P
 
 void IndexSelect::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const Shape& x = ctx.inputs[0].shape;
-  scatter_gradient_of_gather(gy[0], x, gx, true, ctx.saved(0, info.name), checked_axis(p.name, p.axis, x.rank()));
+  scatter_gradient_of_gather(p.name, gy[0], x, gx, true, ctx.saved(0, info.name),
+                             checked_axis(p.name, p.axis, x.rank()));
 }
 
 Tensors Scatter::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
@@ -209,6 +212,7 @@ void Scatter::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
                           .gy = g.raw(),
                           .gx = gx.mutable_raw(),
                           .gsource = for_source ? gsource.mutable_raw() : nullptr};
+    a.grid.call = register_indices(p.name, axis, a.grid.extent, index.shape());
     Tensor values[3];
     if (needs_values(p.how)) {
       for (int i = 0; i < 3; ++i) values[i] = ctx.saved(i + 1, info.name).to(dtype);

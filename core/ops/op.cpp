@@ -61,6 +61,8 @@ std::size_t OpContext::saved_bytes() const {
 void check_inputs(const OpInfo& info, std::span<const Tensor> in) {
   const std::string_view names = info.inputs;
   const auto commas = static_cast<std::size_t>(std::ranges::count(names, ','));
+  check<ArgumentError>(!in.empty() || !names.ends_with("...") || commas > 0, "{}: wanted at least one input, got 0",
+                       where(info.name));
   check<ArgumentError>(names.empty() || (names.ends_with("...") ? in.size() > commas : in.size() == commas + 1),
                        "{}: wanted the inputs ({}), got {} of them", where(info.name), names, in.size());
   const Tensor* first = nullptr;

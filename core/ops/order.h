@@ -24,8 +24,8 @@ struct Sort {
 
 /// Returns for each value the number of elements of a sorted row that are smaller (`right`: smaller or equal): the
 /// position at which it would be inserted. `sorted` is (n), or (…, n) with the outer extents of `values`. Integers are
-/// compared in i64, other dtypes in f32, or f64 if one of the two is f64 or i64 or i32. NaN comes after all. The rows
-/// are not checked to be sorted. Throws ShapeError.
+/// compared in i64, other dtypes in f32, or f64 if one of the two is f64 or i64 or i32. NaN comes after all numbers,
+/// and for a NaN value the result is n. The rows are not checked to be sorted. Throws ShapeError.
 struct SearchSorted {
   struct Params {
     bool right = false;

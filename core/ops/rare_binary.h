@@ -162,7 +162,8 @@ struct Prelu : Binary<Prelu> {
   BINADE_HD static double gradient_b(double a, double, double gy, const Params&) { return a > 0 ? 0 : gy * a; }
 };
 
-/// y = sign(a) (|a| / b)^(p - 1), 0 for b = 0: the derivative of a norm b with respect to its element a (fold.h).
+/// y = sign(a) (|a| / b)^(p - 1), 0 for b = 0: the derivative of a norm b with respect to its element a (fold.h). For
+/// p = 1 it does not depend on b, and is finite for a finite a even if b is NaN.
 struct NormSlope : Binary<NormSlope> {
   struct Params {
     double p = 2;
@@ -170,6 +171,7 @@ struct NormSlope : Binary<NormSlope> {
   static constexpr OpInfo info = detail::rare_binary_info(OpInfo{.name = "norm_slope"});
   static constexpr Reads a_reads = Reads::kBoth, b_reads = Reads::kBoth;
   BINADE_HD static double value(double a, double b, const Params& p) {
+    if (a != a) return a;  // pow(NaN, 0) is 1
     if (b == 0) return 0;
     if (p.p == 2) return a / b;
     return a == 0 && p.p == 1 ? 0 : std::copysign(std::pow(std::fabs(a) / b, p.p - 1), a);

@@ -41,6 +41,7 @@ __global__ void add_indices(LinearIndexArgs a, FaultNote fault) {
       if (index < -a.extents[k] || index >= a.extents[k]) {
         note_fault(fault, a.call, p * a.indices + k, index);
         good = false;
+        continue;  // its position may overflow
       }
       sum += (index < 0 ? index + a.extents[k] : index) * a.strides[k];
     }

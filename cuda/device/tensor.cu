@@ -43,9 +43,9 @@ Bytes16 repeated(DType dtype, double value) {
     case DType::f16: return all(store_once<float16>(value));
     case DType::bf16: return all(store_once<bfloat16>(value));
     case DType::f64: return all(value);
-    case DType::i64: return all(static_cast<std::int64_t>(value));
-    case DType::i32: return all(static_cast<std::int32_t>(value));
-    case DType::u8: return all(static_cast<std::uint8_t>(value));
+    case DType::i64: return all(to_integer<std::int64_t>(value));
+    case DType::i32: return all(to_integer<std::int32_t>(value));
+    case DType::u8: return all(to_integer<std::uint8_t>(value));
     case DType::boolean: return all(static_cast<std::uint8_t>(value != 0));
   }
   return {};
@@ -62,13 +62,17 @@ __global__ void fill_units(Unit* to, Bytes16 pattern, std::int64_t count, Diviso
   });
 }
 
-/// Converts integers to integers and to f64, never through float.
-__global__ void convert_whole(OutputRows to, InputRows from, std::int64_t rows, std::int64_t cols) {
-  each_index(rows * cols, [&](std::int64_t i) {
-    const std::int64_t r = i / cols, c = i - r * cols;
-    const auto x = load_at<std::int64_t>(from.data, from.dtype, r * from.pitch + c);
-    store_at(to.data, to.dtype, r * to.pitch + c, x);
+/// Converts integers to any dtype with one rounding.
+__global__ void convert_whole(In from, Out to, WalkVectors elements, std::uint32_t* words) {
+  AmaxObserver amax(words, to.dtype);
+  each_index(elements.count, [&](std::int64_t i) {
+    std::int64_t at[2];
+    elements.offsets(i, at);
+    const auto x = load_at<std::int64_t>(from, at[0]);
+    amax.add(static_cast<float>(x));
+    store_at(to.data, to.dtype, at[1], x);
   });
+  amax.publish();
 }
 
 __global__ void add_checksum(ChecksumArgs a) {
@@ -89,14 +93,14 @@ __global__ void observe_values(In x, std::int64_t count, std::uint32_t* words) {
 
 void run_convert(const ConvertArgs& call) {
   if (call.rows * call.cols == 0) return;
-  const bool whole = !is_floating(call.from.dtype) && call.to.dtype != DType::f32 && !is_half(call.to.dtype);
-  if (whole)
-    return launch(convert_whole, grid_for(ceil_div(call.rows * call.cols, 256)), 256, 0, call.to, call.from, call.rows,
-                  call.cols);
+  const In from{call.from.data, call.from.dtype};
+  const Out to{call.to.data, call.to.dtype};
+  const Walk walk = row_walk(call.rows, call.cols, {call.from.pitch, call.to.pitch});
+  if (!is_floating(from.dtype))
+    return launch(convert_whole, grid_for(ceil_div(call.rows * call.cols, kMapThreads)), kMapThreads, 0, from, to,
+                  WalkVectors(walk, 1), context().amax_words);
   // A copy is not observed, because its values were observed when they were computed.
-  map<1>(Identity{}, {In{call.from.data, call.from.dtype}}, {call.to.data, call.to.dtype},
-         row_walk(call.rows, call.cols, {call.from.pitch, call.to.pitch}),
-         call.from.dtype == call.to.dtype ? nullptr : context().amax_words);
+  map<1>(Identity{}, {from}, to, walk, from.dtype == to.dtype ? nullptr : context().amax_words);
 }
 
 void run_fill(const FillArgs& call) {

@@ -42,14 +42,14 @@ __device__ __forceinline__ C load_at(const In& x, std::int64_t i) {
   return load_at<C>(x.data, x.dtype, i);
 }
 
-/// Converts a value to the float that is then rounded to 16 bits. A double is rounded to odd, so that the result equals
-/// a single rounding.
+/// Converts a value to the float that is then rounded to 16 bits. A double or an integer is rounded to odd, so that the
+/// result equals a single rounding.
 template <class C>
 __device__ __forceinline__ float before_half(C x) {
-  if constexpr (std::is_same_v<C, double>)
-    return rounded_to_odd(x);
+  if constexpr (std::is_same_v<C, float>)
+    return x;
   else
-    return static_cast<float>(x);
+    return rounded_to_odd(to_double(x));
 }
 
 /// Stores a value as element i of a dtype known at run time, rounded once.
@@ -60,9 +60,9 @@ __device__ __forceinline__ void store_at(void* data, DType dtype, std::int64_t i
     case DType::f16: static_cast<float16*>(data)[i] = narrowed<float16>(before_half(value)); return;
     case DType::bf16: static_cast<bfloat16*>(data)[i] = narrowed<bfloat16>(before_half(value)); return;
     case DType::f64: static_cast<double*>(data)[i] = static_cast<double>(value); return;
-    case DType::i64: static_cast<std::int64_t*>(data)[i] = static_cast<std::int64_t>(value); return;
-    case DType::i32: static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(value); return;
-    case DType::u8: static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(value); return;
+    case DType::i64: static_cast<std::int64_t*>(data)[i] = to_integer<std::int64_t>(value); return;
+    case DType::i32: static_cast<std::int32_t*>(data)[i] = to_integer<std::int32_t>(value); return;
+    case DType::u8: static_cast<std::uint8_t*>(data)[i] = to_integer<std::uint8_t>(value); return;
     case DType::boolean: static_cast<std::uint8_t*>(data)[i] = value != C(0); return;
   }
 }

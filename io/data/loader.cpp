@@ -185,7 +185,7 @@ void LoaderBase::load_state(const StateDict& state) {
   check<DataError>(
       content == wanted.content,
       "data: the checkpoint was trained on other data (content {:.12}…, now {:.12}…); resume with the same "
-      "files, wherever they lie",
+      "files, in any folder",
       content, wanted.content);
   check<DataError>(state.integer("samples") == wanted.samples,
                    "data: the checkpoint's data set has {} samples, this one {}", state.integer("samples"),

@@ -60,6 +60,23 @@ TEST(StepTransaction, HandWrittenStepLeavesNoTraceOfHalfAStep) {
   EXPECT_EQ(before, loop.state_hash());
 }
 
+/// A buffer of another model, or one that no visit() names.
+TEST(StepTransaction, AStepThatFailsChangesNoOtherBufferEither) {
+  Loop loop;
+  nn::Buffer other(Tensor::zeros({1}));
+  for (const float value : {1.0f, 2.0f}) {
+    EXPECT_TRUE(loop.transaction.run([&] { other.writable().fill(value); }));
+    EXPECT_EQ(other.value().item(), value);
+    other.commit();
+    EXPECT_FALSE(loop.transaction.run([&] {
+      other.writable().fill(7);
+      return false;
+    }));
+    EXPECT_EQ(other.value().item(), value);
+    EXPECT_FALSE(other.pending());
+  }
+}
+
 TEST(StepTransaction, RefusesTheSameOptimizerTwice) {
   Loop loop;
   EXPECT_THROW(StepTransaction({&loop.first}, {&loop.a, &loop.a}), ArgumentError);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "binade/autograd/apply.h"
 #include "binade/autograd/functions.h"
@@ -127,6 +128,13 @@ TEST(OpProbe, FindsAnOpThatIsNeverFinite) {
               return apply_one<Share>({.is_wrong = true}, {values({1, 2})});
             }),
             ResultInDouble::kNeverFinite);
+}
+
+TEST(OpProbe, FindsTheSingularityOfAParameter) {
+  EXPECT_EQ(forward([] { return values({1, 0, -2}) / 0.0; }), ResultInDouble::kSingular);
+  EXPECT_EQ(forward([] { return layer_norm(values({1, 1}), {}, {}, 0); }), ResultInDouble::kSingular);
+  EXPECT_EQ(forward([] { return values({1}) * std::numeric_limits<double>::infinity(); }),
+            ResultInDouble::kBeyondRange);
 }
 
 TEST(OpProbe, ReturnsUnknownForAnOpThatRefusesF64) {

@@ -104,6 +104,15 @@ TEST(Phases, EqualTheUpdatesOfAHandWrittenLoop) {
   EXPECT_EQ(by_trainer, by_hand);
 }
 
+/// The maker's ops are on the tape of the second phase only.
+TEST(Phases, OverridesMayConcernAnOpOfALaterPhase) {
+  Game game({.precision = Policy::bf16().with("maker.in/linear", DType::f32), .verify_every = 1});
+  EXPECT_TRUE(game.step(0).committed);
+  Game wrong({.precision = Policy::bf16().with("maker.in/conv2d", DType::f32)});
+  EXPECT_NE(error_of<ArgumentError>([&] { wrong.step(0); }).find("'maker.in/conv2d' matches no module path and no op"),
+            std::string::npos);
+}
+
 TEST(Phases, AreReportedSeparatelyAndAsASum) {
   Game game;
   const StepResult result = game.step(0);

@@ -1,8 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "binade/amp/step/callback.h"
+#include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/losses.h"
 #include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/grad.h"
 #include "binade/autograd/recompute.h"
 #include "tests/amp/toy.h"
 #include "tests/error_text.h"
@@ -74,8 +78,79 @@ TEST_F(Registered, ARefusedStepLeavesNoTrace) {
   EXPECT_NE(error_of<ArgumentError>([&] { trainer.step(toy::batch(1), loss_of(model)); }), "no error");
   EXPECT_EQ(trainer.state_hash(), before);
   EXPECT_EQ(trainer.steps(), 0);
-  model.second.requires_grad(false);  // the way out works in the same trainer
+  model.second.requires_grad(false);  // the remedy works in the same trainer
   EXPECT_TRUE(trainer.step(toy::batch(1), loss_of(model)).committed);
+}
+
+/// A model that writes a buffer that its visit() does not name.
+struct Counting : Pair {
+  nn::Buffer calls{Tensor::zeros({1})};
+  Variable forward(const Variable& x) override {
+    calls.writable().mutable_data<float>()[0] += 1;
+    return Pair::forward(x);
+  }
+};
+
+TEST_F(Registered, ABufferWithoutANameIsFoundAlsoIfAnEarlierRunHasWrittenIt) {
+  Counting model;
+  optim::Adam optimizer(model);
+  Trainer trainer(runtime, model, optimizer);
+  trainer.preflight(toy::batch(1), loss_of(model));
+  EXPECT_FALSE(model.calls.pending());
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_NE(error_of<ArgumentError>([&] { trainer.step(toy::batch(1), loss_of(model)); }).find("wrote a buffer"),
+              std::string::npos);
+    EXPECT_FALSE(model.calls.pending());
+    EXPECT_EQ(model.calls.value().item(), 0);
+  }
+}
+
+/// To find the place of the op, the loss is computed once more, without a tape.
+TEST_F(Registered, AnErrorInTheSearchForThePlaceDoesNotReplaceTheOther) {
+  const auto penalty = [](Pair& model, const Batch& b) {
+    const Variable x(b.x, true), y = model(x);
+    return mse(y, Variable(b.target)) + mean(square(grad(sum(y), x, {.create_graph = true})));
+  };
+  for (const bool refuses_data : {false, true}) {
+    Pair model;
+    optim::Adam optimizer(model.first);
+    Trainer trainer(runtime, model, optimizer);
+    int calls = 0;
+    const std::string text = error_of<Error>([&] {
+      trainer.step(toy::batch(1), [&](const Batch& b) {
+        if (++calls > 1 && refuses_data) throw DataError("read once");
+        return penalty(model, b);
+      });
+    });
+    EXPECT_EQ(calls, 2);
+    EXPECT_NE(text.find("second."), text.npos) << text;
+    EXPECT_NE(text.find("no optimizer holds it"), text.npos) << text;
+  }
+}
+
+/// The parameters of one optimizer have gradients from one micro-batch only, which some runs leave out.
+TEST_F(Registered, OnlyWholeStepsAreChecked) {
+  struct Part {
+    Batch batch{};
+    bool both = false;
+    double factor = 1;
+  };
+  const Part of_first{toy::batch(1)}, of_both{toy::batch(2), true}, bad{toy::batch(2), true, std::nan("")};
+  const auto step = [&](const std::vector<Part>& parts, const TrainerOptions& options) {
+    Pair model;
+    optim::Adam first(model.first), second(model.second);
+    Trainer trainer(runtime, model, {{"first", first}, {"second", second}}, options);
+    return trainer.step(MicroBatches<Part>{parts}, [&](const Part& part) {
+      const Variable h = model.first(part.batch.x);
+      return mean(part.both ? model.second(h) : h) * part.factor;
+    });
+  };
+  EXPECT_TRUE(step({of_first, of_both}, {.verify_every = 1}).verified);
+  EXPECT_EQ(step({of_first, bad}, {.on_nan = OnNan::kSkip}).left_out, std::vector<int>{1});
+  EXPECT_NE(error_of<ArgumentError>([&] {
+              step({of_first, of_first}, {});
+            }).find("depends on none of the 2 parameters"),
+            std::string::npos);
 }
 
 TEST_F(Registered, TheGradientOfAnInputIsFine) {

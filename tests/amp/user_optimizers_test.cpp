@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include "binade/amp/preflight/finding.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/reduce.h"
 #include "binade/core/error.h"
+#include "binade/nn/attention.h"
 #include "tests/amp/toy.h"
 #include "tests/error_text.h"
 #include "tests/optim/every_optimizer.h"
@@ -150,6 +153,29 @@ TEST(UserOptimizers, AnUpdateThatOverflowsLeavesNoTrace) {
   EXPECT_THROW(run.trainer.step(toy::batch(1), loss), NumericError);
   EXPECT_EQ(run.trainer.state_hash(), before);
   EXPECT_TRUE(run.step(1).committed);
+}
+
+/// The second micro-batch is left out after the first attempt, in which it had large logits.
+TEST(Optimizers, LogitsOfAnAbortedAttemptDoNotClip) {
+  struct Part {
+    Tensor x{};
+    double factor = 1;
+  };
+  const auto weights_after = [](const std::vector<Part>& parts) {
+    Runtime runtime({.seed = 1, .threads = 1});
+    nn::MultiHeadAttention attention({.dim = 16, .heads = 4, .causal = true});
+    optim::Muon muon(attention, {.products = DType::f32});
+    muon.clip_logits(attention, 0.5);
+    Trainer trainer(runtime, attention, muon, {.on_nan = OnNan::kSkip});
+    const StepResult result = trainer.step(MicroBatches<Part>{parts}, [&](const Part& part) {
+      return mean(square(attention(Variable(part.x)))) * part.factor;
+    });
+    EXPECT_TRUE(result.committed);
+    EXPECT_EQ(result.left_out.size(), parts.size() - 1);
+    return values(attention.query.weight);
+  };
+  const Part ordinary{toy::random({2, 6, 16}, 1)}, bad{toy::random({2, 6, 16}, 2, 20), std::nan("")};
+  EXPECT_EQ(weights_after({ordinary, bad}), weights_after({ordinary}));
 }
 
 TEST(UserOptimizers, AnErrorInAnUpdateLeavesNoTrace) {

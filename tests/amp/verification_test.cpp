@@ -185,6 +185,26 @@ TEST(Verification, ComparesTheFirstOfSeveralPhases) {
   EXPECT_EQ(hash(1), hash(0));
 }
 
+/// Calls beyond the checksums share the last one. Those of later phases are not computed twice, and must not count.
+TEST(Verification, ManyOpsBeforeALaterPhaseAreNoCorruption) {
+  Runtime runtime({.seed = 3});
+  toy::Two critic, maker;
+  optim::Sgd of_critic(critic), of_maker(maker);
+  Trainer trainer(runtime, {{"critic", critic}, {"maker", maker}}, {{"critic", of_critic}, {"maker", of_maker}},
+                  {.verify_every = 1});
+  const auto loss = [](nn::Module& net, const toy::Batch& b, int ops) {
+    Variable y = mean(net(b.x));
+    for (int i = 0; i < ops; ++i) y = y + 0.0;
+    return y;
+  };
+  const StepResult result = trainer.step(
+      toy::batch(1), Phases(phase(of_critic, [&](const toy::Batch& b) { return loss(critic, b, 33000); }),
+                            phase(of_maker, [&](const toy::Batch& b) { return loss(maker, b, 1); })));
+  EXPECT_TRUE(result.committed);
+  EXPECT_TRUE(result.verified);
+  EXPECT_EQ(result.corrupted_total, 0);
+}
+
 TEST(Verification, CountersAreKeptInCheckpoints) {
   StateDict state;
   {

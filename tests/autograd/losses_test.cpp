@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "binade/autograd/functions.h"
+#include "binade/autograd/grad.h"
 #include "binade/autograd/gradcheck.h"
 #include "tests/error_text.h"
 
@@ -48,6 +49,37 @@ TEST_F(Losses, ANanLogitReachesLossAndGradient) {
   backward(loss);
   EXPECT_TRUE(std::isnan(logits.grad().at(3)));
   EXPECT_FALSE(std::isnan(logits.grad().at(0)));
+}
+
+/// Backward and the recorded derivative read the saved count of targets, and must not count as writes to it.
+TEST_F(Losses, CrossEntropyHasMoreThanOneBackward) {
+  const auto with_labels = [](const Variable& x) {
+    return cross_entropy(x, Tensor::from(std::vector<std::int64_t>{0, 2, -100}, {3}));
+  };
+  const std::vector<double> start{0.3, -1, 2, 0.5, 0, -0.5, 1, 1, 1};
+  const auto leaf = [](const std::vector<double>& values) { return Variable(Tensor::from(values, {3, 3}), true); };
+  const Variable once = leaf(start), x = leaf(start), y = leaf(start);
+  backward(with_labels(once));
+  std::vector<double> twice = once.grad().to_vector<double>();
+  for (double& g : twice) g *= 2;
+  const Variable loss = with_labels(x);
+  backward(loss, 1, {.retain_graph = true});
+  backward(loss);
+  EXPECT_EQ(x.grad().to_vector<double>(), twice);
+  // A penalty on the gradient: the op's derivative is recorded, and then the op has a backward as usual.
+  const auto penalized = [&](const Variable& v) {
+    const Variable ce = with_labels(v);
+    return ce + sum(square(grad(ce, v, {.create_graph = true})));
+  };
+  backward(penalized(y));
+  constexpr double kStep = 1e-5;
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    std::vector<double> above = start, below = start;
+    above[i] += kStep;
+    below[i] -= kStep;
+    const double slope = (penalized(leaf(above)).item() - penalized(leaf(below)).item()) / (2 * kStep);
+    EXPECT_NEAR(y.grad().at(static_cast<std::int64_t>(i)), slope, 1e-8) << i;
+  }
 }
 
 // f16 has no number between 0 and 6e-8. The unscaled gradient here is 6e-9: it stays nonzero only if it is multiplied

@@ -26,6 +26,14 @@ namespace {
 
 constexpr DType kTrained[] = {DType::f32, DType::f16, DType::bf16};
 
+/// Continues an FNV-1a hash with the bytes of a tensor.
+std::uint64_t hash_of(const Tensor& any, std::uint64_t hash) {
+  const Tensor t = any.to(Device::cpu()).contiguous_copy();
+  const unsigned char* bytes = static_cast<const unsigned char*>(t.raw());
+  for (std::size_t i = 0; i < t.bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3ull;
+  return hash;
+}
+
 class Conformance : public testing::TestWithParam<const Case*> {
  protected:
   const Case& c() const { return *GetParam(); }
@@ -194,6 +202,25 @@ TEST_P(ConformanceOfDerivatives, GradientsInPlaceHaveTheBitsOfTemporaries) {
       });
 }
 
+/// An op must not write to the tensors that it saved, unless no other backward follows.
+TEST_P(ConformanceOfDerivatives, ASecondBackwardGivesTheSameBits) {
+  std::vector<Variable> x;
+  for (const Tensor& t : inputs_in(DType::f32)) x.push_back(variable_of(t, true));
+  const Variable y = run(x, DType::f32);
+  if (!y.requires_grad()) return;
+  const Tensor cotangent = random(y.shape(), 77, 0.5, 1.5).to(y.dtype()).to(tested_device());
+  std::uint64_t first = 0;
+  for (const bool retain : {true, false}) {
+    for (Variable& v : x) v.zero_grad();
+    backward(y, cotangent, {.retain_graph = retain});
+    std::uint64_t hash = 0xcbf29ce484222325ull;
+    for (const Variable& v : x)
+      if (v.requires_grad() && v.grad().defined()) hash = hash_of(v.grad(), hash);
+    if (retain) first = hash;
+    EXPECT_EQ(hash, first);
+  }
+}
+
 /// The cases whose reference is right for NaN and infinities; other tests cover the other ops.
 class ConformanceOfNonFinite : public Conformance {};
 
@@ -283,14 +310,6 @@ TEST_P(ConformanceOfObservation, KernelsObserveTheStoredValues) {
       });
       if (HasFatalFailure()) return;
     }
-}
-
-/// Continues an FNV-1a hash with the bytes of a tensor.
-std::uint64_t hash_of(const Tensor& any, std::uint64_t hash) {
-  const Tensor t = any.to(Device::cpu()).contiguous_copy();
-  const unsigned char* bytes = static_cast<const unsigned char*>(t.raw());
-  for (std::size_t i = 0; i < t.bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3ull;
-  return hash;
 }
 
 /// Thread counts to compare. On a device the number of CPU threads has no effect, so the op runs twice with the same.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -104,6 +105,14 @@ TEST(Products, HaveAGradientAtZeros) {
   EXPECT_EQ(gradient({2, 0, 0, 5}), (Doubles{0, 0, 0, 0}));
 }
 
+TEST(Norms, PassNanOnButNotToTheSlopesOfOtherElements) {
+  const Variable x(here(Tensor::from({1.f, static_cast<float>(std::nan("")), -2.f, 0.f})), true);
+  const Variable y = norm(x, 1);
+  EXPECT_TRUE(std::isnan(y.item()));
+  backward(y);
+  expect_near(Variable(x.grad()), {1, std::nan(""), -1, 0}, 0);
+}
+
 TEST(Extrema, GiveValuesAndPositions) {
   const Variable x(here(Tensor::from({{1.f, 5.f, 5.f}, {7.f, -2.f, 7.f}})), true);
   const auto [values, indices] = max(x, 1);
@@ -117,6 +126,12 @@ TEST(Extrema, GiveValuesAndPositions) {
   EXPECT_EQ(wholes(argmax(x)), Wholes{3});
   EXPECT_EQ(wholes(argmin(x, 0)), (Wholes{0, 1, 0}));
   EXPECT_EQ(doubles(max(x, {1})), (Doubles{5, 7})) << "braces: values only";
+  for (const Shape& shape : {Shape{0, 3}, Shape{3, 0}}) {
+    const Variable none(here(Tensor::zeros(shape)), true);
+    const Variable largest = max(none, shape[0] == 0 ? 1 : 0).values;
+    backward(largest, Tensor::zeros(largest.shape(), DType::f32, tested_device()));
+    EXPECT_EQ(none.grad().shape(), shape);
+  }
   const Tensor long_row = here(arange(std::int64_t{0}, std::int64_t{100000}));
   EXPECT_EQ(wholes(argmax(long_row)), Wholes{99999});
   EXPECT_EQ(wholes(argmin(long_row)), Wholes{0});
@@ -158,6 +173,11 @@ TEST(Made, RangesAndMatrices) {
   EXPECT_EQ(wholes(diag(x)), (Wholes{1, 5, 9}));
   EXPECT_EQ(wholes(diag(x, -1)), (Wholes{4, 8}));
   EXPECT_EQ(wholes(diag(Variable(here(arange(1, 3))), 1)), (Wholes{0, 1, 0, 0, 0, 2, 0, 0, 0}));
+  for (const std::int64_t k : {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
+    EXPECT_THROW(diag(x, k), ShapeError);
+    EXPECT_THROW(diag(Variable(here(arange(1, 3))), k), ShapeError);
+    EXPECT_EQ(wholes(k < 0 ? tril(x, k) : triu(x, k)), Wholes(9));
+  }
   EXPECT_EQ(wholes(one_hot(Variable(here(Tensor::from(Wholes{2, 0}, {2}))), 3)), (Wholes{0, 0, 1, 1, 0, 0}));
   const std::vector<Variable> grid = meshgrid({Variable(here(arange(2))), Variable(here(arange(3)))});
   EXPECT_EQ(wholes(grid[0]), (Wholes{0, 0, 0, 1, 1, 1}));

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "binade/autograd/functions/index.h"
+#include "binade/core/ops/index.h"
 #include "binade/core/ops/where.h"
 #include "tests/conformance/positions.h"
 #include "tests/conformance/registry.h"
@@ -21,7 +22,7 @@ const Sized kGrids[] = {{"one_element", {1}, {1}, 0},         {"vector", {7}, {1
                         {"rows", {5, 4}, {9, 4}, 0},          {"columns", {5, 4}, {5, 3}, 1},
                         {"middle", {3, 4, 5}, {3, 7, 5}, 1},  {"partial", {3, 4, 5}, {2, 6, 3}, 1},
                         {"partial_last", {4, 3}, {2, 8}, -1}, {"wide", {2, 6, 130}, {2, 4, 130}, 1},
-                        {"large", {90, 80}, {90, 100}, 1}};
+                        {"few", {24, 3}, {5, 3}, 0},          {"large", {90, 80}, {90, 100}, 1}};
 
 /// Returns the element of x that element i of the index refers to.
 std::int64_t target_of(const Shape& x, const Array& index, int axis, std::int64_t i) {
@@ -336,6 +337,7 @@ std::vector<Case> scatter_cases() {
   add_rows(cases, "vector", {7}, 0, 20);
   add_rows(cases, "last", {3, 4}, 1, 6);
   add_rows(cases, "none", {3, 4}, 0, 0);
+  add_rows(cases, "few", {24, 3}, 0, 5);
   add_rows(cases, "wide", {9, 200}, 0, 30);
   add_rows(cases, "one_element", {1}, 0, 1);
   add_rows(cases, "rank_4", {2, 3, 5, 2}, 2, 8);

@@ -4,10 +4,14 @@
 #include <limits>
 #include <map>
 
+#include "binade/autograd/functions/embedding.h"
+#include "binade/autograd/functions/index.h"
 #include "binade/autograd/functions/order.h"
 #include "binade/autograd/functions/rearrange.h"
+#include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/core/error.h"
+#include "binade/core/precision.h"
 #include "tests/error_text.h"
 #include "tests/tested_device.h"
 
@@ -72,6 +76,23 @@ TEST(WholeNumbers, AreAddedExactly) {
   EXPECT_EQ(values_of(cumprod(whole({2, 3, -4}, DType::i32), 0)), (Values{2, 6, -24}));
 }
 
+TEST(WholeNumbers, AreAddedTimesAWholeAlpha) {
+  const Variable index = whole({0, 0, 1});
+  const Tensor odd = Tensor::from(std::vector<std::int64_t>{9007199254740993, 0, 1}, {3}).to(tested_device());
+  const Tensor sum = index_add(whole({1, 1}), 0, index, odd, -2).value().on_host();
+  EXPECT_EQ(sum.data<std::int64_t>()[0], 1 - 2 * 9007199254740993);
+  EXPECT_EQ(sum.data<std::int64_t>()[1], -1);
+  for (const DType dtype : {DType::i32, DType::u8})
+    EXPECT_EQ(values_of(index_add(whole({5, 6}, dtype), 0, index, whole({1, 2, 3}, dtype), -1)), (Values{2, 3}));
+  EXPECT_EQ(values_of(index_add(whole({0, 0}, DType::boolean), 0, index, whole({0, 1, 0}, DType::boolean), 3)),
+            (Values{1, 0}));
+  for (const double alpha : {0.5, kNaN, 0x1p63})
+    EXPECT_NE(words([&] {
+                return index_add(whole({0, 0}), 0, index, odd, alpha);
+              }).find("index_add: wanted a whole alpha for a source of i64, got"),
+              std::string::npos);
+}
+
 TEST(Sorting, KeepsTheOrderOfEqualElements) {
   const Variable x = there({2, 1, 2, 1, 1, 2}, {6});
   EXPECT_EQ(values_of(argsort(x)), (Values{1, 3, 4, 0, 2, 5}));
@@ -123,6 +144,8 @@ TEST(Counting, OccurrencesAndHistograms) {
   EXPECT_EQ(values_of(bincount(whole({}))), Values{});
   EXPECT_EQ(values_of(histc(there({0, 0.5, 1, 2, 4, 5, kNaN}, {7}), 4, 0, 4)), (Values{2, 1, 1, 1}));
   EXPECT_EQ(values_of(histc(there({1, 2, 3}, {3}), 2)), (Values{1, 2}));
+  const Variable many = Tensor::full({(1 << 24) + 2}, 1, DType::f16, tested_device());
+  EXPECT_EQ(values_of(histc(many, 1, 0, 2)), Values{16777218}) << "a sum of ones in f32 ends at 2^24";
   EXPECT_NE(words([] {
               return bincount(whole({0, -2}));
             }).find("bincount: wanted numbers of 0 or more, got -2 at position (1)"),
@@ -133,6 +156,11 @@ TEST(Searching, PositionsInSortedRows) {
   const Variable sorted = there({1, 3, 3, 5}, {4}), values = there({0, 3, 6, kNaN}, {4});
   EXPECT_EQ(values_of(searchsorted(sorted, values)), (Values{0, 1, 4, 4}));
   EXPECT_EQ(values_of(searchsorted(sorted, values, true)), (Values{0, 3, 4, 4}));
+  const Variable with_nan = there({1, 3, kNaN, kNaN, kNaN}, {5});  // NaN comes after all numbers
+  EXPECT_EQ(values_of(searchsorted(with_nan, values)), (Values{0, 1, 2, 5}));
+  EXPECT_EQ(values_of(searchsorted(with_nan, values, true)), (Values{0, 2, 2, 5}));
+  EXPECT_EQ(values_of(bucketize(there({2, 9, kNaN}, {3}, DType::f64), there({1, kNaN}, {2}, DType::f64))),
+            (Values{1, 1, 2}));
   EXPECT_EQ(values_of(searchsorted(there({1, 2, 5, 7}, {2, 2}), there({2, 6}, {2, 1}))), (Values{1, 1}));
   EXPECT_EQ(values_of(bucketize(there({1, 2, 3}, {3}), whole({1, 3}))), (Values{0, 1, 1}));
   EXPECT_EQ(values_of(nonzero(there({0, 1, kNaN, 0, 0, -2}, {2, 3}))), (Values{0, 1, 0, 2, 1, 2}));
@@ -163,6 +191,11 @@ TEST(Indices, OutOfRangeAreNamed) {
           return index(x, {whole({0}), whole({-4})});
         }),
         "index: wanted indices in [-3, 3) for axis 1, got -4");
+  const Tensor least = Tensor::from(std::vector{std::numeric_limits<std::int64_t>::min()}, {1}).to(tested_device());
+  holds(words([&] {
+          return index(x, {least, whole({0})});
+        }),
+        "index: wanted indices in [-2, 2) for axis 0, got -9223372036854775808");
   holds(words([&] { return gather(x, 1, there({0}, {1}, DType::i64)); }), "gather: wanted an index of rank 2");
   holds(words([&] { return gather(x, 1, x); }), "gather: wanted indices of i64 or i32, got f32");
   holds(words([&] {
@@ -175,6 +208,28 @@ TEST(Indices, OutOfRangeAreNamed) {
         "pad: wanted a value that i64 holds, got 1.5");
   holds(words([&] { return masked_fill(whole({1}, DType::u8), whole({1}, DType::boolean), 256); }),
         "masked_fill: wanted a value that u8 holds, got 256");
+}
+
+/// An index may be memory of the user, who writes it after forward without a trace.
+TEST(Indices, AreCheckedAgainInBackward) {
+  if (tested_device() != Device::cpu()) GTEST_SKIP() << "an index on a GPU is a copy";
+  const auto fails = [](auto&& run, const std::string& part) {
+    std::vector<std::int64_t> memory{1, 0};
+    const Variable x(Tensor::from(std::vector<float>{1, 2, 3, 4}, {2, 2}), true);
+    const Variable y = run(x, Variable(Tensor::from_blob(memory.data(), {2}, DType::i64)));
+    memory[1] = 70;
+    const std::string text = error_of<DataError>([&] { backward(sum(y)); });
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  using V = const Variable&;
+  const Variable source(Tensor::zeros({2, 2}), true);
+  fails([](V x, V i) { return index_select(x, 0, i); }, "index_select: wanted indices in [0, 2) along axis 0, got 70");
+  fails([](V x, V i) { return gather(x, 0, reshape(i, {1, 2})); }, "gather: wanted indices in [0, 2)");
+  fails([](V x, V i) { return embedding(x, i); }, "embedding: wanted indices in [0, 2)");
+  fails([&](V x, V i) { return index_add(x, 0, i, source); }, "index_add: wanted indices in [0, 2)");
+  fails([&](V x, V i) { return index_copy(x, 0, i, source); }, "index_copy: wanted indices in [0, 2)");
+  for (const ScatterReduce reduce : {ScatterReduce::kMean, ScatterReduce::kAmax})
+    fails([&](V x, V i) { return index_reduce(x, 0, i, source, reduce); }, "index_reduce: wanted indices in [0, 2)");
 }
 
 TEST(Parts, AreCutAndJoined) {
@@ -221,6 +276,16 @@ TEST(Gradients, OfProductsWithZeros) {
   backward(scatter_reduce(self, 0, whole({0, 0, 0}), terms, ScatterReduce::kProd), there({1}, {1}));
   EXPECT_EQ(self.grad().to_vector<double>(), Values{0});
   EXPECT_EQ(terms.grad().to_vector<double>(), (Values{30, 0, 0}));
+}
+
+/// Totals are kept in double; an intermediate f32 would round these to a tie of the 16-bit dtype.
+TEST(CumulativeSums, AreRoundedOnce) {
+  const auto last = [](const std::vector<double>& x, DType dtype) {
+    const PolicyScope scope(PrecisionPolicy{}.with("*", dtype));
+    return values_of(cumsum(whole(x, dtype), 0)).back();
+  };
+  EXPECT_EQ(last({2048, 1, 0x1p-13}, DType::f16), 2050);
+  EXPECT_EQ(last({256, 1, 0x1p-16}, DType::bf16), 258);
 }
 
 /// If several values are assigned to a position, the last one stays, and it alone gets the gradient.

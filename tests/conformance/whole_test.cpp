@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "binade/autograd/functions.h"
@@ -97,6 +98,62 @@ void check_pairs(const std::string& name, const std::function<Variable(const Var
     }
 }
 
+TEST(WholeNumbers, FloatingNumbersAreCutToTheNearestOfTheRange) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> from = {2.9, -2.9, -0.5, nan, inf, -inf, 0x1p63, -0x1p63, 0x1p31, 300, -300};
+  const auto cut = [&](double x, DType to) -> Whole {
+    if (std::isnan(x)) return 0;
+    const auto limits = [&]() -> std::pair<Whole, Whole> {
+      if (to == DType::u8) return {0, 255};
+      if (to == DType::i32) return {std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()};
+      return {std::numeric_limits<Whole>::min(), std::numeric_limits<Whole>::max()};
+    }();
+    if (x >= 0x1p63) return limits.second;
+    return std::clamp(x <= -0x1p63 ? limits.first : static_cast<Whole>(x), limits.first, limits.second);
+  };
+  const Shape shape{static_cast<Whole>(from.size())};
+  for (const DType in : {DType::f64, DType::f32})
+    for (const DType to : {DType::i64, DType::i32, DType::u8}) {
+      const std::vector<Whole> got =
+          Tensor::from(from, shape).to(in).to(tested_device()).to(to).on_host().to_vector<Whole>();
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        EXPECT_EQ(got[i], cut(from[i], to)) << from[i] << " from " << name_of(in) << " to " << name_of(to);
+        EXPECT_EQ(Tensor::full({1}, from[i], to, tested_device()).on_host().to_vector<Whole>()[0], cut(from[i], to));
+      }
+    }
+}
+
+TEST(WholeNumbers, AreConvertedWithOneRounding) {
+  const auto converted = [](Whole x, DType from, DType to) { return tensor_of({x}, {1}, from).to(to).on_host(); };
+  for (const Whole x : {(Whole{1} << 53) - 1, Whole{123456789}, Whole{16777217}})
+    for (const Whole signed_x : {x, -x}) {
+      EXPECT_EQ(converted(signed_x, DType::i64, DType::f64).item(), static_cast<double>(signed_x));
+      const Whole low = stored(signed_x, DType::i32);
+      EXPECT_EQ(converted(low, DType::i32, DType::f64).item(), static_cast<double>(low));
+    }
+  for (const Whole x : numbers_of(DType::i64)) {
+    for (const DType to : {DType::i32, DType::u8, DType::boolean})
+      EXPECT_EQ(converted(x, DType::i64, to).to_vector<Whole>()[0], stored(x, to)) << x << " to " << name_of(to);
+    EXPECT_EQ(converted(stored(x, DType::i32), DType::i32, DType::i64).to_vector<Whole>()[0], stored(x, DType::i32));
+  }
+  // Ties of bf16 and f32, and numbers just above them, which an intermediate f32 or f64 would move to the tie.
+  const Whole one = 1;
+  const std::pair<Whole, double> to_bf16[] = {{(one << 40) + (one << 32), 0x1p40},
+                                              {(one << 40) + (one << 32) + 1, 0x1p40 + 0x1p33},
+                                              {(one << 62) + (one << 54), 0x1p62},
+                                              {(one << 62) + (one << 54) + 1, 0x1p62 + 0x1p55},
+                                              {(one << 40) + (one << 32) - 1, 0x1p40},
+                                              {std::numeric_limits<Whole>::max(), 0x1p63},
+                                              {(one << 53) + (one << 45) + 1, 0x1p53 + 0x1p46}};
+  for (const auto& [x, expected] : to_bf16)
+    for (const Whole sign : {1, -1})
+      EXPECT_EQ(converted(sign * x, DType::i64, DType::bf16).item(), static_cast<double>(sign) * expected) << x;
+  EXPECT_EQ(converted((one << 54) + (one << 30) + 1, DType::i64, DType::f32).item(), 0x1p54 + 0x1p31);
+  EXPECT_EQ(converted((one << 24) + (one << 16) + 1, DType::i32, DType::bf16).item(), 0x1p24 + 0x1p17);
+  EXPECT_EQ(converted(65519, DType::i64, DType::f16).item(), 65504);
+  EXPECT_EQ(converted(65520, DType::i64, DType::f16).item(), HUGE_VAL);
+}
+
 TEST(WholeNumbers, SumsDifferencesAndProductsWrapAround) {
   check_pairs(
       "add", std::plus<>{}, [](__int128 a, __int128 b) { return wrapped(a + b); }, false);
@@ -178,6 +235,9 @@ TEST(WholeNumbers, FunctionsOfOneNumber) {
     EXPECT_EQ(exp(x).dtype(), DType::f32);
   }
   EXPECT_THROW(-Variable(tensor_of({1}, {1}, DType::boolean)), DTypeError);
+  const Variable truths = ~Variable(tensor_of({1, 0}, {2}, DType::boolean));
+  EXPECT_EQ(truths.dtype(), DType::boolean);
+  EXPECT_EQ(truths.value().to_vector<Whole>(), (std::vector<Whole>{0, 1}));
   EXPECT_THROW(bitwise_and(tensor_of({1}, {1}, DType::i32), Tensor::zeros({1}).to(tested_device())), DTypeError);
 }
 

@@ -155,6 +155,12 @@ TEST(Tensor, EmptyTensorsWork) {
   EXPECT_EQ(x.clone().numel(), 0);
   EXPECT_EQ(x.to(DType::f16).numel(), 0);
   EXPECT_TRUE(x.to_vector<float>().empty());
+  Tensor slice = x.channel_slice(1, 2);  // begins after an element, but there is no memory
+  EXPECT_EQ(slice.raw(), nullptr);
+  EXPECT_EQ(slice.mutable_raw(), nullptr);
+  EXPECT_EQ(slice.data<float>(), nullptr);
+  EXPECT_EQ(slice.mutable_data<float>(), nullptr);
+  EXPECT_EQ(Tensor::zeros({3, 0}).narrow(2, 1).raw(), nullptr);
 }
 
 TEST(CpuBackend, ReusesMemoryAndCountsIt) {

@@ -165,6 +165,22 @@ TEST(CapturedGraph, AUNetStepEqualsTheEagerOne) {
   });
 }
 
+/// Backward copied a list of positions from the host, which a capture refuses.
+TEST(CapturedGraph, ContainsTheBackwardOfAnExtremumAlongAnAxis) {
+  Variable x(on_device({5, 70}, 1), true);
+  const std::unique_ptr<CapturedGraph> graph = record([&] {
+    x.zero_grad();
+    backward(sum(max(x, 1).values + min(x, 1).values));
+  });
+  ASSERT_NE(graph, nullptr);
+  x.state()->value.copy_from(on_device({5, 70}, 2));
+  graph->run();
+  const std::vector<float> got = x.grad().to_vector<float>();
+  x.zero_grad();
+  backward(sum(max(x, 1).values + min(x, 1).values));
+  EXPECT_EQ(got, x.grad().to_vector<float>());
+}
+
 // ---- other work between launches
 
 /// Ops that need workspace and constants of each kind: a sum over rows in chunks, a product of operands that are not

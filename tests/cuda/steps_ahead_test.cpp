@@ -9,6 +9,7 @@
 #include "binade/io/data/loader.h"
 #include "binade/run/training_run.h"
 #include "tests/cuda/recorded_lab.h"
+#include "tests/error_text.h"
 #include "tests/io/scratch_folder.h"
 
 // Steps that are submitted before the host knows the results of earlier steps: this may affect the time only.
@@ -74,6 +75,21 @@ TEST_P(StepsAhead, OfTwoSizesHaveTheBitsOfEagerSteps) {
   expect_equal_to_eager({"fp32"}, [](Training& run) {
     for (std::uint32_t k = 0; k < 30; ++k) run.step(batch(k, k % 3 == 2 ? 2 : 4));
   });
+}
+
+/// The step in flight may overwrite the gradients of the step before.
+TEST_P(StepsAhead, LeaveNoGradientsToRead) {
+  Training run({"fp32", {.ahead = GetParam()}}, true);
+  int refusals = 0;
+  for (std::uint32_t k = 0; k < 12; ++k) {
+    run.step(batch(k));
+    if (run.trainer->in_flight() == 0) continue;
+    ++refusals;
+    EXPECT_THAT(test::error_of<AutogradError>([&] { run.net.first.weight.grad(); }),
+                testing::HasSubstr("after a captured step"))
+        << k;
+  }
+  EXPECT_GT(refusals, 0);
 }
 
 TEST_P(StepsAhead, AfterAStepThatDoesNotCommitRunAgain) {

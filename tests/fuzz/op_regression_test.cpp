@@ -10,6 +10,7 @@
 #include "binade/nn/attention.h"
 #include "binade/nn/dropout.h"
 #include "tests/core/no_memory.h"
+#include "tests/fuzz/watch.h"
 
 namespace binade {
 namespace {
@@ -115,6 +116,24 @@ TEST_F(HostileArguments, OptionsThatOverflowAreRefused) {
     EXPECT_THROW(max_pool2d(x, {.kernel = n, .stride = 1, .padding = n / 2}), ShapeError);
     EXPECT_THROW(avg_pool2d(x, {.kernel = n, .stride = 1, .padding = n / 2}), ShapeError);
   }
+}
+
+// The gradient of a sum kept 24 bytes of totals for every element of the tensor, also of those without a contribution.
+TEST_F(HostileArguments, TheGradientOfAFewAdditionsTakesNoTotalsOfAllElements) {
+  const std::int64_t n = 1 << 20;
+  const Variable index(Tensor::from(std::vector<std::int64_t>{5, n - 1, 5}, {3}));
+  const auto peak_of = [&](auto&& f) {
+    const Variable x(Tensor::full({n}, 2), true), source(Tensor::full({3}, 3), true);
+    const Variable y = f(x, source);
+    const fuzz::MemoryWatch watch;
+    backward(y, Tensor::full({n}, 1));
+    EXPECT_EQ(x.grad().at(0), 1);
+    return static_cast<std::int64_t>(watch.peak());
+  };
+  using V = const Variable&;
+  const std::int64_t least = peak_of([&](V x, V source) { return scatter(x, 0, index, source); }) + n;
+  EXPECT_LE(peak_of([&](V x, V source) { return scatter_add(x, 0, index, source); }), least);
+  EXPECT_LE(peak_of([&](V x, V source) { return scatter_reduce(x, 0, index, source, ScatterReduce::kMean); }), least);
 }
 
 // The number of rows was computed from the empty result, and the gradient of the input was never written.

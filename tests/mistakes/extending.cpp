@@ -164,7 +164,7 @@ Subject threads() {
              Runtime first({.threads = 1});
              Runtime second({.threads = 1});
            }},
-          {"no runtime", {"Runtime", "none"}, [] { Runtime::current(); }},
+          {"no runtime", {"no Runtime exists", "make a binade::Runtime"}, [] { Runtime::current(); }},
           {"a thread that does not know which of two runtimes to use",
            {"the process has 2", "open a binade::RuntimeScope"},
            [] {

@@ -232,7 +232,7 @@ Subject checkpoints() {
              Training<> t;
              t.trainer.load_state(nn::state_dict(t.model));
            }},
-          {"a fp16 checkpoint with weights beyond f16 in a run that stores f16",
+          {"an fp16 checkpoint with weights beyond f16 in a run that stores f16",
            {"head.weight", "beyond the range of f16", "f32"},
            [] {
              const StateDict state = [] {

@@ -93,12 +93,39 @@ std::string cell(const Mistake& mistake) {
   return replaced(replaced(replaced(text, "|", "\\|"), "\n", " "), "<", "&lt;");
 }
 
+/// Mistakes that the compiler reports, and the text of its static assertion (amp/step/batch_type.h).
+constexpr std::pair<std::string_view, std::string_view> kStaticAssertions[] = {
+    {"the closure does not take the batch",
+     "Trainer::step: the closure must take the batch: `[&](const Batch& batch) { return loss; }`, with the type "
+     "of the batch that is passed, by const reference or value"},
+    {"the closure returns no loss", "Trainer::step: the closure must return the loss, a Variable of one element"},
+    {"`origin` of a batch type is something else",
+     "batch type: its member `origin` must be an io::BatchOrigin; rename it if it is something else"},
+    {"`without` has other arguments",
+     "batch type: its member `without` must be `Batch without(std::span<const std::int64_t> rows) const`; rename "
+     "it if it is something else"},
+    {"`without` and no `origin`",
+     "batch type: `without(rows)` wants a member `io::BatchOrigin origin`, which names the samples of the batch"},
+    {"`state` is something else",
+     "batch type: its member `state` must be `StateDict state() const`; rename it if it is something else"},
+    {"`from_state` and no `state`",
+     "batch type: its member `from_state` must be `static Batch from_state(const StateDict&)`, beside `StateDict "
+     "state() const`"},
+    {"`to` is something else",
+     "batch type: its member `to` must be `Batch to(Device device) const`; rename it if it is something else"},
+    {"a loader without a position",
+     "loader: it must have `StateDict state() const`, `void load_state(const StateDict&)` and `void commit(const "
+     "io::BatchOrigin&)`, so that a step can commit the position in the data (io::Loader has them); pass batches "
+     "of other sources to step() without a loader"},
+};
+
 std::string page() {
   std::string text = R"(# Typical mistakes
 
 This page lists typical mistakes, and what Binade says about each: search it for what you did, or for the words of an
-error. Each is a tiny program in `tests/mistakes`, whose test checks that Binade answers with the place (the op, the
-module, the member or the option) and the way out. The program writes this page:
+error. Each is a tiny program in `tests/mistakes`. Its test checks that the message contains certain words, at least two
+for each mistake: they name the place (the op, the module, the member or the option) and the remedy. The program
+writes this page:
 
     build/tests/mistakes/mistakes --markdown > docs/mistakes.md
 
@@ -123,7 +150,7 @@ folder. Mistakes that the compiler reports are in [the last section](#mistakes-t
     text += fmt::format("\n## {}\n\n| mistake | what Binade says |\n|---|---|\n", subject.title);
     for (const Mistake& mistake : subject.mistakes) text += fmt::format("| {} | {} |\n", mistake.name, cell(mistake));
   }
-  return text + R"(
+  text += R"(
 ## Mistakes that the compiler reports
 
 A batch type, a closure or a loader that does not fit does not compile. Instead of template errors, the compiler prints
@@ -131,16 +158,9 @@ one of these texts (`amp/step/batch_type.h`; the test `batch_types` compiles one
 
 | mistake | text of the static assertion |
 |---|---|
-| the closure does not take the batch | Trainer::step: the closure must take the batch |
-| the closure returns no loss | Trainer::step: the closure must return the loss |
-| `origin` of a batch type is something else | batch type: its member \`origin\` must be an io::BatchOrigin |
-| `without` has other arguments | batch type: its member \`without\` must be |
-| `without` and no `origin` | batch type: \`without(rows)\` wants a member \`io::BatchOrigin origin\` |
-| `state` is something else | batch type: its member \`state\` must be |
-| `from_state` and no `state` | batch type: its member \`from_state\` must be |
-| `to` is something else | batch type: its member \`to\` must be |
-| a loader without a position | loader: it must have |
 )";
+  for (const auto& [mistake, says] : kStaticAssertions) text += fmt::format("| {} | {} |\n", mistake, says);
+  return text;
 }
 
 int check_page(const char* path) {

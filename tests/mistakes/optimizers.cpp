@@ -152,7 +152,7 @@ Subject loops() {
              scaler.step(head);
            }},
           {"the loss scale changes while gradients are accumulated",
-           {"loss scaler: gradients at scale 1024 wait for step()", "call step() or zero_grad()"},
+           {"loss scaler: earlier gradients were computed at loss scale 1024", "call step() or zero_grad()"},
            [] {
              Loop loop;
              amp::LossScaler scaler(amp::LossScaleOptions::dynamic(1024));

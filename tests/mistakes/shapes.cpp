@@ -71,7 +71,7 @@ Subject shapes() {
            [] {
              concat({normal({2, 3}), normal({3, 3})}, 1);
            }},
-          {"concat of nothing", {"concat", "got 0 of them"}, [] { concat(std::span<const Variable>{}); }},
+          {"concat of nothing", {"concat", "wanted at least one input"}, [] { concat(std::span<const Variable>{}); }},
           {"slice beyond the end",
            {"slice", "(2, 3)", "1 to 9"},
            [] {
@@ -178,7 +178,7 @@ Subject images() {
              nn::Conv2d conv({.in = 3, .out = 8});
              conv(normal({16, 16, 3}));
            }},
-          {"grey images for a layer with 3 channels",
+          {"grayscale images for a layer with 3 channels",
            {"conv2d", "C = 3", "(2, 16, 16, 1)"},
            [] {
              const Runtime runtime({.threads = 1});
@@ -228,7 +228,7 @@ Subject images() {
              nn::BatchNorm2d norm({.channels = 4});
              norm(normal({2, 5, 5, 6}));
            }},
-          {"skip connections of an U-Net with an odd size",
+          {"skip connections of a U-Net with an odd size",
            {"concat", "(1, 4, 4, 3)", "(1, 5, 5, 3)"},
            [] {
              concat({upsample(normal({1, 2, 2, 3}), 2), normal({1, 5, 5, 3})});

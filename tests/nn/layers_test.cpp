@@ -225,6 +225,28 @@ TEST_F(Attention, TokenByTokenWithACacheEqualsTheWholeSequence) {
   }
 }
 
+/// The last query sees all keys, and the first ones none; their causal mask was written before its memory.
+TEST_F(Attention, CausalQueriesMayOutnumberTheKeys) {
+  const Tensor x = test::noise({1, 6, 8}, 1, DType::f32);
+  for (const std::int64_t keys : {1, 3}) {
+    Tensor results[2];
+    for (const bool composed : {false, true}) {
+      MultiHeadAttention a({.dim = 8, .heads = 2, .causal = true, .composed = composed});
+      const auto first = [keys](auto&, const Variable&, const Variable& y) { return narrow(y, 1, 0, keys); };
+      a.key.register_forward_hook(first);
+      a.value.register_forward_hook(first);
+      for (auto& [name, parameter] : named_parameters(a))
+        parameter->mutable_value().copy_from(test::noise(parameter->shape(), 2, DType::f32));
+      results[composed ? 1 : 0] = a(x).value();
+    }
+    for (std::int64_t i = 0; i < 6 * 8; ++i)
+      if (i / 8 < 6 - keys)
+        EXPECT_TRUE(std::isnan(results[1].at(i))) << i;
+      else
+        EXPECT_NEAR(results[1].at(i), results[0].at(i), 1e-6) << i;
+  }
+}
+
 TEST_F(Attention, MaskedKeysHaveNoEffect) {
   for (const bool composed : {false, true}) {
     MultiHeadAttention a({.dim = 8, .heads = 2, .composed = composed});

@@ -201,6 +201,31 @@ TEST_F(Statistics, ARolledBackStepHasNoEffectAndACommittedOneEqualsNoTransaction
   EXPECT_EQ(state(norm), state(plain));
 }
 
+TEST_F(Statistics, ShadowsThatNobodyCommitsAreDroppedTogether) {
+  BatchNorm2d norm({.channels = 2}), kept({.channels = 2});
+  const std::vector<double> before = state(norm);
+  Shadows shadows;
+  {
+    const TransactionScope transaction(shadows);
+    norm(batch(1));
+    kept(batch(1));
+  }
+  for (const auto& [name, buffer] : named_buffers(kept)) buffer->commit();
+  EXPECT_TRUE(norm.running_mean.pending());
+  shadows.drop();
+  EXPECT_FALSE(norm.running_mean.pending());
+  EXPECT_EQ(norm.running_mean.value().to_vector<double>(), std::vector<double>(2, 0));
+  EXPECT_EQ(state(norm), before);
+  EXPECT_NE(state(kept), before);
+  {
+    const Shadows others;
+    const TransactionScope transaction(others);
+    norm(batch(1));
+    EXPECT_TRUE(norm.running_mean.pending());
+  }
+  EXPECT_FALSE(norm.running_mean.pending()) << "they do not outlive their Shadows";
+}
+
 TEST_F(Statistics, RecomputationUpdatesThemOnce) {
   BatchNorm2d norm({.channels = 2}), plain({.channels = 2});
   const Variable x(batch(1), true);

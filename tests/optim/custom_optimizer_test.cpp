@@ -132,6 +132,23 @@ TEST_F(CustomOptimizerTest, AProvedUpdateIsCommittedWithoutASecondComputation) {
   EXPECT_FALSE(DeviceUpdates(probe).possible());
 }
 
+/// Norm and largest magnitude of the second gradient are those of the first.
+TEST_F(CustomOptimizerTest, AProvedUpdateIsNotCommittedWithAGradientOfOtherSignsOrInAnotherOrder) {
+  const Variable x = parameters_[1].variable;
+  Probe probe({{"x", x}}, [](ParameterUpdate& u) { u.weight = u.weight - u.target.lr * u.gradient; });
+  const std::vector<float> first{4, 1, 1, 1, 1, 1, 1};
+  for (const std::vector<float>& second :
+       {std::vector<float>{-4, -1, -1, -1, -1, -1, -1}, std::vector<float>{1, 4, 1, 1, 1, 1, 1}}) {
+    std::vector<float> wanted = x.value().to_vector<float>();
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] -= 0.5f * second[i];
+    toy::set_gradient(x, first);
+    EXPECT_TRUE(prove(probe, {.lr = 0.5}).finite);
+    toy::set_gradient(x, second);
+    probe.step({.lr = 0.5});
+    EXPECT_EQ(x.value().to_vector<float>(), wanted);
+  }
+}
+
 TEST_F(CustomOptimizerTest, AnUpdateThatIsNotFiniteIsRefused) {
   bool in_state = false;
   double factor = 1;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "binade/amp/loss_scaler.h"
 #include "binade/autograd/functions/elementwise.h"
@@ -10,8 +12,10 @@
 #include "binade/core/error.h"
 #include "binade/core/kernels/dispatch.h"
 #include "binade/nn/attention.h"
+#include "binade/nn/linear.h"
 #include "binade/optim/averaged_weights.h"
 #include "binade/optim/device_updates.h"
+#include "binade/optim/qk_clip.h"
 #include "tests/error_text.h"
 #include "tests/optim/toy.h"
 
@@ -378,6 +382,43 @@ TEST(AveragedWeightsTest, AreTheWeightsBeforeTheFirstUpdate) {
   EXPECT_EQ(weights(parameters)[2], before[2]) << "it has got no gradient";
 }
 
+// ---- numbers at the ends of the range -----------------------------------------------------------
+
+/// The inverse of these numbers is beyond the range of f32.
+TEST(LambTest, StepsHaveTheSizeOfTheirFormulaForNumbersNearTheSmallestOnes) {
+  const Runtime runtime;
+  for (const float small : {1e-39f, 1e-44f}) {
+    const Variable weight(Tensor::full({4, 4}, small), true);
+    Lamb lamb({{"w", weight}}, {.lr = 0.5});
+    toy::set_gradient(weight, std::vector<float>(16, 1));
+    lamb.step();  // brings the norm of the step to that of the weights
+    for (const float w : weight.value().to_vector<float>()) EXPECT_NEAR(w, 0.5f * small, 2e-45);
+
+    const Variable ones(Tensor::full({4, 4}, 1), true);
+    Lars lars({{"w", ones}}, {.lr = 10, .trust = 1, .weight_decay = 0});
+    toy::set_gradient(ones, std::vector<float>(16, small));
+    lars.step();  // a rate of 10 / small
+    for (const float w : ones.value().to_vector<float>()) EXPECT_NEAR(w, -9, 1e-5);
+  }
+}
+
+TEST(ScheduleFreeTest, WeightsOfAveragesMayBeBeyondTheRangeOfDouble) {
+  const Runtime runtime;
+  for (const ScheduleFreeAdamWOptions& options :
+       {ScheduleFreeAdamWOptions{.r = 100}, ScheduleFreeAdamWOptions{.warmup = 20000, .weight_lr_power = 100}}) {
+    const Variable weight(Tensor::full({2, 2}, 1), true);
+    ScheduleFreeAdamW optimizer({{"w", weight}}, options);
+    for (int t = 1; t <= 1400; ++t) {
+      toy::set_gradient(weight, std::vector<float>(4, 1));
+      ASSERT_NO_THROW(optimizer.step()) << t;
+    }
+    // Nearly all of the average is that of the last updates, so that it follows z.
+    EXPECT_LT(weight.value().at(0), 1);
+    const float z = optimizer.state().tensor("moment1/w").to_vector<float>()[0];
+    EXPECT_NEAR(weight.value().at(0), z, 0.05 * (1 - z));
+  }
+}
+
 // ---- Muon ---------------------------------------------------------------------------------------
 
 TEST(MuonTest, NamesAndModulesSayWhatStepsByAdamW) {
@@ -438,6 +479,23 @@ TEST(MuonTest, QkClipHoldsLogitsBelowTheirLimit) {
     EXPECT_EQ(muon.clips()[0]->largest(), after) << "evaluations do not count";
     EXPECT_EQ(error_of([&] { muon.clip_logits(attention, -1); }), "qk-clip: wanted a limit > 0, got -1");
   }
+}
+
+/// The last query sees all keys, and the first ones none; their causal mask was written before its memory.
+TEST(MuonTest, QkClipAcceptsMoreQueriesThanKeys) {
+  const Runtime runtime;
+  nn::Linear query({.in = 4, .out = 4, .bias = false}), key({.in = 4, .out = 4, .bias = false});
+  const auto clip = QkClip::watching(query, key, {.query = 1, .key = 1, .causal = true, .limit = 1});
+  const Tensor q = query(Variable(Tensor::from(toy::numbers(5 * 4, 1, 2), Shape{1, 5, 4}))).value();
+  const Tensor k = key(Variable(Tensor::from(toy::numbers(3 * 4, 2, 2), Shape{1, 3, 4}))).value();
+  double largest = -std::numeric_limits<double>::infinity();
+  for (std::int64_t t = 0; t < 5; ++t)
+    for (std::int64_t s = 0; s < 3 && s <= t - 2; ++s) {
+      double logit = 0;
+      for (std::int64_t d = 0; d < 4; ++d) logit += q.at(t * 4 + d) * k.at(s * 4 + d) / 2;
+      largest = std::max(largest, logit);
+    }
+  EXPECT_NEAR(clip->largest()[0], std::max(0.0, largest), 1e-5);
 }
 
 }  // namespace

@@ -93,6 +93,25 @@ TEST_F(LowCopies, OfOneParameterInTwoDtypesAreIndependent) {
   EXPECT_TRUE(first.version() != version || first.to_vector<float>() == read) << "written, and nobody is told";
 }
 
+/// Without it, a copy or a saved tensor of before the update would pass as current.
+TEST_F(LowCopies, AnUpdateRaisesTheVersionsOfParametersThatALaterOptimizerHoldsToo) {
+  AdamW later(parameters_);
+  const auto versions = [&] {
+    std::vector<std::uint64_t> all;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) all.push_back(state(i).value.version());
+    return all;
+  };
+  for (AdamW* optimizer : {&optimizer_, &later}) {
+    const std::vector<std::uint64_t> before = versions();
+    set_gradients();
+    optimizer->step({.lr = 0.01});
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      EXPECT_GT(versions()[i], before[i]) << i;
+      EXPECT_EQ(state(i).low_copy(DType::bf16).to_vector<float>(), state(i).value.to(DType::bf16).to_vector<float>());
+    }
+  }
+}
+
 TEST_F(LowCopies, OfMovedParametersAreMadeAgain) {
   const Tensor before = state(2).low_copy(DType::bf16);
   const FlatParameters moved(parameters_);

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,10 +10,14 @@
 #include "binade/optim/adam.h"
 #include "binade/optim/lion.h"
 #include "binade/optim/sgd.h"
+#include "tests/error_text.h"
+#include "tests/optim/every_optimizer.h"
 #include "tests/optim/toy.h"
 
 namespace binade::optim {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr int kSteps = 20;
 
@@ -394,6 +399,42 @@ TEST(OptimizerState, ResumesToTheSameBits) {
     EXPECT_EQ(parameters[p].variable.value().to_vector<float>(), twins[p].variable.value().to_vector<float>());
   Sgd other(toy::parameters());
   EXPECT_THROW(other.load_state(optimizer.state()), CheckpointError);
+}
+
+/// States of variants of an optimizer may have the same tensors with another meaning.
+TEST(OptimizerState, OfAnotherRuleIsRefused) {
+  const Runtime runtime;
+  const std::vector<NamedMaker> makers = every_optimizer();
+  int refused = 0;
+  for (const NamedMaker& from : makers)
+    for (const NamedMaker& to : makers) {
+      const std::unique_ptr<Optimizer> saved = from.make(toy::parameters(), false),
+                                       loaded = to.make(toy::parameters(), false);
+      if (saved->kind() != loaded->kind()) continue;
+      SCOPED_TRACE(fmt::format("{} -> {}", from.name, to.name));
+      if (from.name == to.name) {
+        loaded->load_state(saved->state());
+        continue;
+      }
+      ++refused;
+      EXPECT_THAT(test::error_of<CheckpointError>([&] { loaded->load_state(saved->state()); }),
+                  HasSubstr(fmt::format("{}: the checkpoint was made with the rule '", saved->kind())));
+    }
+  EXPECT_EQ(refused, 4 * 3 + 2 + 2) << "rmsprop, adam, adamw";
+  Sgd plain(toy::parameters()), momentum(toy::parameters(), {.momentum = 0.9});
+  EXPECT_EQ(test::error_of<CheckpointError>([&] { plain.load_state(momentum.state()); }),
+            "sgd: the checkpoint was made with the rule 'momentum', the options of this run give 'plain'; use the same "
+            "options, or start from its weights alone");
+}
+
+TEST(OptimizerState, OfAnEarlierVersionDoesNotNameTheRule) {
+  const Runtime runtime;
+  Rmsprop optimizer(toy::parameters(), {.momentum = 0.9});
+  const StateDict state = optimizer.state();
+  StateDict old;
+  for (const auto& [name, value] : state.values())
+    if (name != "rule") old.put(name, value);
+  EXPECT_NO_THROW(optimizer.load_state(old));
 }
 
 TEST(OptimizerThreads, AnyNumberOfThreadsGivesTheSameBits) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <numbers>
 
 #include "binade/core/error.h"
 
@@ -162,6 +164,28 @@ TEST(ScheduleRules, AnyScheduleTakesAWarmup) {
   for (const std::int64_t k : {3, 20, 50, 100}) EXPECT_DOUBLE_EQ(cosine.lr(k), Schedule::cosine(1, 100, 0, 20).lr(k));
   EXPECT_THROW(Schedule::constant(1, 5).with_warmup(5), ArgumentError);
   EXPECT_THROW(Schedule::cosine(1, 100).with_warmup(100), ArgumentError);
+}
+
+/// The rates are those of PyTorch's OneCycleLR (2.15).
+TEST(ScheduleRules, AOneCycleWhoseRiseIsShorterThanAnUpdateBeginsOnTheWayDown) {
+  const Schedule three = Schedule::one_cycle(0.1, 3), two = Schedule::one_cycle(0.1, 2);
+  EXPECT_DOUBLE_EQ(three.lr(1), 0.09944154354509119);
+  EXPECT_DOUBLE_EQ(three.lr(2), 0.046263710266697504);
+  EXPECT_DOUBLE_EQ(three.lr(3), 4e-07);
+  EXPECT_DOUBLE_EQ(two.lr(1), 0.0811745653949763);
+  EXPECT_DOUBLE_EQ(two.lr(2), 4e-07);
+  const Schedule five = Schedule::one_cycle(0.1, 5, 0.1, 10, 100);
+  EXPECT_DOUBLE_EQ(five.lr(1), 0.09698764640825613);
+  EXPECT_DOUBLE_EQ(five.lr(2), 0.07502500000000001);
+}
+
+TEST(ScheduleRules, ACycleWhoseLengthIsBeyondTheRangeOfIntegersDoesNotEnd) {
+  const Schedule s = Schedule::cosine_restarts(1, 4, (std::int64_t{1} << 62) + 1);
+  EXPECT_DOUBLE_EQ(s.lr(4), 0.5 * (1 + std::cos(0.75 * std::numbers::pi)));
+  for (const std::int64_t k : {5, 8, 1000}) EXPECT_DOUBLE_EQ(s.lr(k), 1) << k;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROW(Schedule::cyclic(1, 0, kMost, kMost), ArgumentError);
+  EXPECT_THROW(Schedule::wsd(1, 10, kMost, 0, kMost), ArgumentError);
 }
 
 TEST(ScheduleRules, PartsKeepTheirStates) {

@@ -100,7 +100,7 @@ TEST(Runtimes, AreLimitedToOnePerThread) {
 TEST(Runtimes, WithoutARuntimeCurrentThrowsAndTheDeviceIsTheCpu) {
   EXPECT_EQ(Runtime::current_device(), Device::cpu());
   EXPECT_EQ(Runtime::find_current(), nullptr);
-  EXPECT_NE(error_on_a_thread([] { Runtime::current(); }).find("none is alive; make a binade::Runtime"),
+  EXPECT_NE(error_on_a_thread([] { Runtime::current(); }).find("no Runtime exists; make a binade::Runtime"),
             std::string::npos);
 }
 

@@ -22,7 +22,14 @@ Lookups group_lookups(const EmbeddingGradientArgs& a) {
                  std::vector<std::int64_t>(static_cast<std::size_t>(a.count))};
   // next[row] is the position in `tokens` for the row's next token. In the end it is begin[row + 1].
   std::int64_t* next = result.begin.data() + 1;
-  for (std::int64_t i = 0; i < a.count; ++i) ++next[a.indices[i] + 1];
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    const std::int64_t index = a.indices[i];
+    // Again: the indices may be memory of the user, who can write it after forward.
+    if (index < 0 || index >= a.rows) [[unlikely]]
+      throw DataError(fmt::format(
+          "embedding: wanted indices in [0, {}) in backward as in forward, got {} at element {}", a.rows, index, i));
+    ++next[index + 1];
+  }
   for (std::int64_t row = 0; row < a.rows; ++row) next[row + 1] += next[row];
   for (std::int64_t i = 0; i < a.count; ++i) result.tokens[static_cast<std::size_t>(next[a.indices[i]]++)] = i;
   return result;

@@ -78,9 +78,9 @@ struct Columns {
   std::int64_t element(const IndexGrid& g, std::int64_t j, std::int64_t k) const {
     return (outer * g.count + j) * g.inner + first + k;
   }
-  /// Returns the place of a target among the extent * count targets of these columns.
-  std::size_t slot(const IndexGrid& g, std::int64_t j, std::int64_t k) const {
-    return static_cast<std::size_t>(g.at(outer, j, first + k) * count + k);
+  /// Returns the number of a target among the extent * count targets of these columns.
+  std::int64_t number(const IndexGrid& g, std::int64_t j, std::int64_t k) const {
+    return g.at(outer, j, first + k) * count + k;
   }
 };
 
@@ -106,6 +106,31 @@ void for_each_term(const IndexGrid& g, const Columns& columns, F&& f) {
     for (std::int64_t k = 0; k < columns.count; ++k) f(j, k);
 }
 
+/// Places for a value of each target of these columns. If the index is much shorter than the axis, only the targets
+/// that it names have a place, so that the memory grows with the index and not with the tensor.
+class Slots {
+ public:
+  Slots(const IndexGrid& g, const Columns& c) : grid_(g), columns_(c), all_(g.extent / 4 <= g.count) {
+    if (all_) return;
+    named_.reserve(static_cast<std::size_t>(g.count * c.count));
+    for_each_term(g, c, [&](std::int64_t j, std::int64_t k) { named_.push_back(c.number(g, j, k)); });
+    std::sort(named_.begin(), named_.end());
+    named_.erase(std::unique(named_.begin(), named_.end()), named_.end());
+  }
+  std::size_t size() const { return all_ ? static_cast<std::size_t>(grid_.extent * columns_.count) : named_.size(); }
+  std::size_t operator()(std::int64_t j, std::int64_t k) const {
+    const std::int64_t number = columns_.number(grid_, j, k);
+    if (all_) return static_cast<std::size_t>(number);
+    return static_cast<std::size_t>(std::lower_bound(named_.begin(), named_.end(), number) - named_.begin());
+  }
+
+ private:
+  const IndexGrid& grid_;
+  const Columns& columns_;
+  bool all_;
+  std::vector<std::int64_t> named_{};  // in ascending order; empty if all targets have a place
+};
+
 /// Combines whole rows of contiguous columns, for an index of rows.
 template <Scattering how, class T>
 void scatter_rows(const ScatterArgs& a, const Columns& c) {
@@ -126,19 +151,21 @@ void scatter_columns(const ScatterArgs& a) {
     if (g.by_row && a.include_self && !a.one_source && how != Scattering::kMean) return scatter_rows<how, T>(a, c);
     if (!a.include_self)
       for_each_term(g, c, [&](std::int64_t j, std::int64_t k) { into[c.target(g, j, k)] = scatter_start<T>(how); });
-    std::vector<std::int64_t> counts(how == Scattering::kMean ? static_cast<std::size_t>(g.extent * c.count) : 0);
     for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {
       T& to = into[c.target(g, j, k)];
       to = scatter_combined(how, to, source[a.one_source ? 0 : c.element(g, j, k)]);
-      if constexpr (how == Scattering::kMean) ++counts[c.slot(g, j, k)];
     });
-    if constexpr (how == Scattering::kMean)
+    if constexpr (how == Scattering::kMean) {
+      const Slots slot(g, c);
+      std::vector<std::int64_t> counts(slot.size());
+      for_each_term(g, c, [&](std::int64_t j, std::int64_t k) { ++counts[slot(j, k)]; });
       for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {
-        std::int64_t& count = counts[c.slot(g, j, k)];
+        std::int64_t& count = counts[slot(j, k)];
         T& to = into[c.target(g, j, k)];
         if (count > 0) to = scatter_mean(to, count + (a.include_self ? 1 : 0));
         count = 0;
       });
+    }
   });
 }
 
@@ -166,6 +193,17 @@ void assign_gradient(const ScatterGradientArgs& a, const Columns& c) {
     }
 }
 
+/// Each contribution gets the gradient of its target, and the target's own value too if it counts.
+template <class T>
+void sum_gradient(const ScatterGradientArgs& a, const Columns& c) {
+  const IndexGrid& g = a.grid;
+  for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {
+    const std::int64_t to = c.target(g, j, k);
+    if (a.gsource != nullptr) static_cast<T*>(a.gsource)[c.element(g, j, k)] = static_cast<const T*>(a.gy)[to];
+    if (a.gx != nullptr && !a.include_self) static_cast<T*>(a.gx)[to] = T(0);
+  });
+}
+
 template <class T>
 T value_at(const void* values, std::int64_t i) {
   return values != nullptr ? static_cast<const T*>(values)[i] : T(0);
@@ -174,26 +212,26 @@ T value_at(const void* values, std::int64_t i) {
 template <class T>
 void reduction_gradient(const ScatterGradientArgs& a, const Columns& c) {
   const IndexGrid& g = a.grid;
-  std::vector<ScatterTotals<T>> totals(static_cast<std::size_t>(g.extent * c.count));
+  const Slots slot(g, c);
+  std::vector<ScatterTotals<T>> totals(slot.size());
   std::vector<bool> touched(totals.size());
   for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {
     const std::int64_t to = c.target(g, j, k);
-    const std::size_t slot = c.slot(g, j, k);
+    const std::size_t s = slot(j, k);
     const T result = value_at<T>(a.y, to);
-    if (a.include_self && !touched[slot]) totals[slot].add(a.how, value_at<T>(a.x, to), result);
-    touched[slot] = true;
-    totals[slot].add(a.how, value_at<T>(a.source, c.element(g, j, k)), result);
+    if (a.include_self && !touched[s]) totals[s].add(a.how, value_at<T>(a.x, to), result);
+    touched[s] = true;
+    totals[s].add(a.how, value_at<T>(a.source, c.element(g, j, k)), result);
   });
   for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {
     const std::int64_t to = c.target(g, j, k), at = c.element(g, j, k);
-    const std::size_t slot = c.slot(g, j, k);
+    const std::size_t s = slot(j, k);
     const T result = value_at<T>(a.y, to), gy = value_at<T>(a.gy, to);
     if (a.gsource != nullptr)
-      static_cast<T*>(a.gsource)[at] = totals[slot].gradient(a.how, value_at<T>(a.source, at), result, gy);
-    if (a.gx != nullptr && touched[slot])
-      static_cast<T*>(a.gx)[to] = a.include_self ? totals[slot].gradient(a.how, value_at<T>(a.x, to), result, gy)
-                                                 : T(0);
-    touched[slot] = false;
+      static_cast<T*>(a.gsource)[at] = totals[s].gradient(a.how, value_at<T>(a.source, at), result, gy);
+    if (a.gx != nullptr && touched[s])
+      static_cast<T*>(a.gx)[to] = a.include_self ? totals[s].gradient(a.how, value_at<T>(a.x, to), result, gy) : T(0);
+    touched[s] = false;
   });
 }
 
@@ -224,10 +262,13 @@ void run_scatter(const ScatterArgs& a) {
 
 void run_scatter_gradient(const ScatterGradientArgs& a) {
   if (a.grid.numel() == 0) return;
+  check_indices(a.grid);  // again: the index may be memory of the user, who can write it after forward
   const auto run = [&]<class T>(T) {
     for_each_columns(a.grid, [&](const Columns& c) {
       if (a.how == Scattering::kAssign)
         assign_gradient<T>(a, c);
+      else if (a.how == Scattering::kAdd)
+        sum_gradient<T>(a, c);
       else
         reduction_gradient<T>(a, c);
     });

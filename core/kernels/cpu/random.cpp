@@ -24,7 +24,7 @@ void run_random(const RandomArgs& a) {
                                : random_numbers::element(a, a.stream, i, p);
       dispatch_any(a.out.dtype, "random", [&]<class T>(TypeTag<T>) {
         if constexpr (std::is_integral_v<T>)
-          static_cast<T*>(a.out.data)[i] = static_cast<T>(value);
+          static_cast<T*>(a.out.data)[i] = to_integer<T>(value);
         else
           static_cast<T*>(a.out.data)[i] = store_once<T>(value);
       });

@@ -15,20 +15,25 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 15;
 
-/// Converts between any two dtypes with one rounding. Integers are converted to 16 bits through double, which
-/// represents every relevant count exactly.
+/// Converts between any two dtypes with one rounding. An integer is never a float in between, which would round it.
 template <class To, class From>
 To convert(From x) {
+  const auto wide = [&] {
+    if constexpr (std::is_integral_v<From>)
+      return x;
+    else
+      return load(x);
+  }();
   if constexpr (std::is_same_v<To, From>)
     return x;
   else if constexpr (std::is_same_v<To, bool>)
-    return load(x) != 0;
+    return wide != 0;
   else if constexpr (requires { To::from_float(0.0f); })
-    return store_once<To>(static_cast<double>(load(x)));
-  else if constexpr (requires { x.to_float(); })
-    return static_cast<To>(x.to_float());
+    return store_once<To>(to_double(wide));
+  else if constexpr (std::is_integral_v<To>)
+    return to_integer<To>(wide);
   else
-    return static_cast<To>(x);
+    return static_cast<To>(wide);
 }
 
 /// Types that the vector kernels convert between.

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "binade/core/kernels/elementwise.h"
+#include "binade/core/one_rounding.h"
 
 /// Elements of any dtype as std::int64_t or double, for kernels that are compiled once.
 namespace binade::cpu {
@@ -32,8 +33,7 @@ void store_whole(const C* from, Out y, std::int64_t n) {
     return;
   }
   const auto store = [&]<class T>(TypeTag<T>) {
-    for (std::int64_t i = 0; i < n; ++i)
-      static_cast<T*>(y.data)[i] = static_cast<T>(static_cast<std::int64_t>(from[i]));
+    for (std::int64_t i = 0; i < n; ++i) static_cast<T*>(y.data)[i] = static_cast<T>(to_integer<std::int64_t>(from[i]));
   };
   if (y.dtype == DType::i64) store(TypeTag<std::int64_t>{});
   if (y.dtype == DType::i32) store(TypeTag<std::int32_t>{});

@@ -106,8 +106,10 @@ TEST(Phases, EqualTheUpdatesOfAHandWrittenLoop) {
 
 /// The maker's ops are on the tape of the second phase only.
 TEST(Phases, OverridesMayConcernAnOpOfALaterPhase) {
-  Game game({.precision = Policy::bf16().with("maker.in/linear", DType::f32), .verify_every = 1});
-  EXPECT_TRUE(game.step(0).committed);
+  {
+    Game game({.precision = Policy::bf16().with("maker.in/linear", DType::f32), .verify_every = 1});
+    EXPECT_TRUE(game.step(0).committed);
+  }
   Game wrong({.precision = Policy::bf16().with("maker.in/conv2d", DType::f32)});
   EXPECT_NE(error_of<ArgumentError>([&] { wrong.step(0); }).find("'maker.in/conv2d' matches no module path and no op"),
             std::string::npos);

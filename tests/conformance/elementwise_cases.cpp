@@ -2,8 +2,13 @@
 #include <span>
 #include <string_view>
 
+#include "binade/autograd/apply.h"
 #include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/elementwise.h"
+#include "binade/core/ops/cast.h"
+#include "binade/core/ops/dropout.h"
+#include "binade/core/ops/truth.h"
+#include "binade/core/ops/where.h"
 #include "tests/conformance/rare_reference.h"
 #include "tests/conformance/registry.h"
 

@@ -12,6 +12,7 @@
 #include "binade/autograd/functions/shape.h"
 #include "binade/core/error.h"
 #include "binade/core/precision.h"
+#include "binade/core/step_context.h"
 #include "tests/error_text.h"
 #include "tests/tested_device.h"
 

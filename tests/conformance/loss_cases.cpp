@@ -2,6 +2,7 @@
 
 #include "binade/autograd/apply.h"
 #include "binade/autograd/functions/losses.h"
+#include "binade/core/ops/dice.h"
 #include "tests/conformance/reference.h"
 #include "tests/conformance/registry.h"
 

@@ -4,6 +4,9 @@
 #include <numeric>
 
 #include "binade/autograd/functions/order.h"
+#include "binade/core/ops/cumulate.h"
+#include "binade/core/ops/index.h"
+#include "binade/core/ops/order.h"
 #include "tests/conformance/registry.h"
 
 // Cumulative ops, and ops that sort. The references process one line at a time, in double.

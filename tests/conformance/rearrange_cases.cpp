@@ -2,6 +2,7 @@
 
 #include "binade/autograd/functions/rearrange.h"
 #include "binade/autograd/functions/shape.h"
+#include "binade/core/ops/rearrange.h"
 #include "tests/conformance/positions.h"
 #include "tests/conformance/registry.h"
 

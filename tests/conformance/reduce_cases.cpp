@@ -3,7 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "binade/autograd/apply.h"
 #include "binade/autograd/functions/reduce.h"
+#include "binade/core/ops/fold.h"
+#include "binade/core/ops/reduce.h"
+#include "binade/core/ops/softmax.h"
 #include "tests/conformance/registry.h"
 
 namespace binade::conformance {

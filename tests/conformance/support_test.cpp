@@ -10,6 +10,7 @@
 
 #include "binade/core/kernels/table.h"
 #include "binade/core/precision.h"
+#include "binade/core/step_context.h"
 #include "tests/conformance/case.h"
 
 namespace binade::conformance {

@@ -7,6 +7,7 @@
 #include "binade/autograd/functions/shape.h"
 #include "binade/core/precision.h"
 #include "binade/core/runtime.h"
+#include "binade/core/step_context.h"
 #include "tests/core/op_check.h"
 
 namespace binade {

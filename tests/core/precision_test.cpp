@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "binade/core/step_context.h"
+
 namespace binade {
 namespace {
 

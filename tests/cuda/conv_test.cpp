@@ -10,6 +10,7 @@
 #include "binade/core/ops/convolutions.h"
 #include "binade/core/precision.h"
 #include "binade/core/random.h"
+#include "binade/core/step_context.h"
 #include "tests/cuda/device.h"
 
 namespace binade {

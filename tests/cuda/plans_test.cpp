@@ -14,6 +14,7 @@
 #include "binade/autograd/functions/reduce.h"
 #include "binade/core/gpus.h"
 #include "binade/core/precision.h"
+#include "binade/core/step_context.h"
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 

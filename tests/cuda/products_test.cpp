@@ -15,6 +15,7 @@
 #include "binade/core/observation.h"
 #include "binade/core/precision.h"
 #include "binade/core/random.h"
+#include "binade/core/step_context.h"
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 

@@ -1,4 +1,6 @@
+#include "binade/autograd/apply.h"
 #include "binade/autograd/functions.h"
+#include "binade/core/ops/rare_binary.h"
 #include "tests/fuzz/calls.h"
 
 namespace binade::fuzz {

@@ -24,7 +24,7 @@ std::vector<std::int64_t> some_rows(const Batch& batch, Draw& draw) {
 
 void set_gates(Session& session, Batch& batch, std::span<const std::int64_t> rows, double value) {
   for (const std::int64_t row : rows)
-    session.spoil(batch, row, [value](Batch& b, std::int64_t r) {
+    session.damage_sample(batch, row, [value](Batch& b, std::int64_t r) {
       set_sample(b, "gate", r, value);
       set_sample(b, "gate_out", r, value);
     });

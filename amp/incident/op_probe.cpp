@@ -45,7 +45,7 @@ class ParameterNudge final : public TapeObserver {
   double eps_of(const OpCall&, double eps) override { return eps + std::abs(nudge_); }
   double scalar_of(const OpCall&, double scalar) override { return nudged(scalar, nudge_); }
 
-  static double nudged(double x, double nudge) { return std::isfinite(x) ? x + nudge * (1 + std::abs(x)) : x; }
+  static double nudged(double x, double nudge) { return x + nudge * (1 + std::abs(x)); }
 
  private:
   double nudge_;

@@ -228,6 +228,7 @@ TEST_P(ConformanceOfNonFinite, InputsGiveTheResultsOfTheFormula) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const DType dtype : kTrained)
     for (const double value : {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}) {
+      if (large() && !std::isnan(value)) continue;  // one value shows that the last block is computed
       const std::vector<Tensor> clean = inputs_in(dtype);
       for (std::size_t k = 0; k < clean.size(); ++k) {
         if (!is_floating(clean[k].dtype()) || clean[k].numel() == 0) continue;

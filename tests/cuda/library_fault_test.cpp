@@ -32,7 +32,7 @@ class Setting {
   const char* name_;
 };
 
-/// Images (4, 6, 6, 8) -> convolution -> tokens -> attention -> a number per token. Each test uses another number of
+/// Images (4, 8, 10, 8) -> convolution -> tokens -> attention -> a number per token. Each test uses another number of
 /// `channels`, so that its keys differ.
 struct Net : nn::Module {
   explicit Net(std::int64_t width)
@@ -45,7 +45,7 @@ struct Net : nn::Module {
     v("attention", attention);
     v("head", head);
   }
-  Variable forward(const Variable& x) override { return head(attention(reshape(conv(x), {4, 36, channels}))); }
+  Variable forward(const Variable& x) override { return head(attention(reshape(conv(x), {4, 80, channels}))); }
   std::int64_t channels;
   nn::Conv2d conv;
   nn::MultiHeadAttention attention;
@@ -62,10 +62,10 @@ struct Lab {
       : net(channels), trainer(runtime, net, optimizer, std::move(options)) {}
   StepResult step(std::uint32_t k) {
     const Tensor x = [k] {
-      std::vector<float> values(4 * 6 * 6 * 8);
+      std::vector<float> values(4 * 8 * 10 * 8);
       const RandomStream stream{7, RngPurpose::kData, 0, 0, k};
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = 2 * stream.uniform(i) - 1;
-      return Tensor::from(values, {4, 6, 6, 8}).to(Device::cuda());
+      return Tensor::from(values, {4, 8, 10, 8}).to(Device::cuda());
     }();
     return trainer.step(x, [&](const Tensor& images) {
       const Variable y = net(Variable(images));
@@ -88,11 +88,11 @@ struct Lab {
 
 class CudaLibraryFault : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<io::ScratchFolder>();
-    if (std::getenv("BINADE_LATER_PROCESS") == nullptr) setenv("XDG_CACHE_HOME", folder_->path().c_str(), 1);
-  }
   void SetUp() override {
+    if (folder_ == nullptr) {  // of all tests: the first use of the device reads the files there
+      folder_ = std::make_unique<io::ScratchFolder>();
+      if (std::getenv("BINADE_LATER_PROCESS") == nullptr) setenv("XDG_CACHE_HOME", folder_->path().c_str(), 1);
+    }
     if (gpus::count() == 0 || std::getenv("BINADE_SIMT_LIBRARY") == nullptr)
       GTEST_SKIP() << "needs the emulated device with a library (BINADE_SIMT_LIBRARY=1)";
   }
@@ -143,10 +143,10 @@ class CudaLibraryFault : public testing::Test {
 std::unique_ptr<io::ScratchFolder> CudaLibraryFault::folder_;
 
 TEST_F(CudaLibraryFault, AProductIsNamedAndQuarantined) {
-  expect_named(16, "product 144 24 16", "head", "linear", "forward");
+  expect_named(16, "product 320 24 16", "head", "linear", "forward");
 }
 TEST_F(CudaLibraryFault, AGradientOfAProductIsNamedAndQuarantined) {
-  expect_named(24, "product 24 24 144", "head", "linear", "backward");
+  expect_named(24, "product 24 24 320", "head", "linear", "backward");
 }
 TEST_F(CudaLibraryFault, AConvolutionIsNamedAndQuarantined) {
   expect_named(32, "conv forward 8 32", "conv", "conv2d", "forward");
@@ -155,7 +155,8 @@ TEST_F(CudaLibraryFault, AGradientOfAConvolutionIsNamedAndQuarantined) {
   expect_named(40, "conv weight-gradient 8 40", "conv", "conv2d", "backward");
 }
 TEST_F(CudaLibraryFault, ABackwardOfAnAttentionIsNamedAndQuarantined) {
-  expect_named(48, "attention backward bf16 batch 4 queries 36 keys 36 heads 6", "attention", "attention", "backward");
+  // 80 keys: with 36, a known fault of cuDNN leaves the backward pass to Binade's kernels.
+  expect_named(48, "attention backward bf16 batch 4 queries 80 keys 80 heads 6", "attention", "attention", "backward");
 }
 
 TEST_F(CudaLibraryFault, IsQuarantinedInLaterProcesses) {

@@ -59,7 +59,8 @@ TrainerOptions growing_keys(OnNan on_nan, double factor = 1.02) {
   const auto growth = [&](std::string_view path) {
     return fmt::format("scale-weight@step=1,path={},factor={},every=1", path, factor);
   };
-  return {.precision = Policy::fp16(), .on_nan = on_nan, .inject = {growth("attention.query"), growth("attention.key")}};
+  return {
+      .precision = Policy::fp16(), .on_nan = on_nan, .inject = {growth("attention.query"), growth("attention.key")}};
 }
 
 TEST(Warnings, LogitsThatGrowAreNamedLongBeforeTheyOverflow) {

@@ -55,6 +55,7 @@ struct SequenceRun {
   }
 };
 
+/// Multiplies the weights of queries and keys by `factor` in each step.
 TrainerOptions growing_keys(OnNan on_nan, double factor = 1.02) {
   const auto growth = [&](std::string_view path) {
     return fmt::format("scale-weight@step=1,path={},factor={},every=1", path, factor);
@@ -203,8 +204,8 @@ TEST(Warnings, ADivisorThatShrinksIsNamedBeforeItReachesItsPole) {
 }
 
 TEST(Warnings, AttentionThatNarrowsIsNamedLongBeforeItsLogitsOverflow) {
-  // At a factor of 1.02 the entropy falls to a third within 28 steps and scatters by as much, so that rounding decides
-  // whether the trend is seen before or after the collapse.
+  // At a factor of 1.02 the entropy scatters by as much as it falls before the collapse, so that rounding decides
+  // whether the trend is seen in time.
   SequenceRun run(growing_keys(OnNan::kStop, 1.01), 16);
   EXPECT_THROW(run.to(800), NumericError);
   const std::int64_t overflow = run.trainer.finished().back().step;

@@ -265,8 +265,7 @@ void Transaction::add_members() {
     state.put("rng/seed", static_cast<std::int64_t>(seed()));
     state.put("rng/step", counters_.steps);
     state.put("progress/step", counters_.steps);
-    for (const Totals::Entry& entry : Totals::kEntries)
-      if (entry.required || counters_.total.*entry.value != 0) state.put(entry.name, counters_.total.*entry.value);
+    for (const Totals::Entry& entry : Totals::kEntries) state.put(entry.name, counters_.total.*entry.value);
   };
   const auto counters_of = [](const StateDict& state) {
     return Counters{.total = totals_of(state), .steps = read_count(state, "rng/step")};

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <set>
 
+#include "binade/autograd/weight.h"
 #include "binade/core/did_you_mean.h"
 #include "binade/core/ops/layer_norm.h"
 #include "binade/core/ops/rms_norm.h"
@@ -333,7 +334,7 @@ void FaultInjection::before_forward(const OpCall& call, std::span<const Variable
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined() || !x.is_leaf()) continue;
-    if (x.requires_grad()) {
+    if (is_weight(x)) {
       for (const Fault* fault : active("scale-weight"))
         if (fault->view && x.state()->name == fault->path) {
           strike(*fault);

@@ -7,6 +7,7 @@
 #include "binade/amp/watch/attention_entropy.h"
 #include "binade/amp/watch/singularity.h"
 #include "binade/autograd/node.h"
+#include "binade/autograd/weight.h"
 #include "binade/core/ops/cast.h"
 #include "binade/core/step_context.h"
 #include "binade/optim/gradient_scan.h"
@@ -214,7 +215,7 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     const Variable& x = inputs[i];
     if (!x.defined()) continue;
     if (!x.is_leaf()) users_[x.state()->node->tape_index()].push_back(call.tape_index);
-    if (!x.is_leaf() || !x.requires_grad()) continue;
+    if (!is_weight(x)) continue;
     weight_readers_.insert(call.tape_index);
     const Part* part = part_of_input(call.tape_index, i);
     readers_.try_emplace(x.state()->name, part != nullptr ? part->module : std::string(call.module_path),
@@ -250,13 +251,12 @@ FirstBad FirstBadSearch::from_weight(const OpCall& call, const Tensor& tensor, c
 void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
   note_operands(call, inputs, read);
   if (found_) return;
-  reads_batch_ = std::ranges::all_of(inputs, [](const Variable& x) {
-    return !x.defined() || (x.is_leaf() && !x.requires_grad());
-  });
+  reads_batch_ = std::ranges::all_of(inputs,
+                                     [](const Variable& x) { return !x.defined() || (x.is_leaf() && !is_weight(x)); });
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined() || !x.is_leaf()) continue;
-    const bool weight = x.requires_grad() && !x.state()->activation;
+    const bool weight = is_weight(x) && !x.state()->activation;
     if (batch_ == 0 && !weight && x.value().rank() >= 2) batch_ = x.dim(0);
     const NonFiniteScan own = scan_non_finite(weight ? x.value() : read[i]);
     if (!own.finite() && !weight && own.only_negative()) {  // a mask, unless an op that takes no masks reads it

@@ -5,6 +5,7 @@
 
 #include "binade/amp/watch/attention_entropy.h"
 #include "binade/autograd/node.h"
+#include "binade/autograd/weight.h"
 #include "binade/core/captured_graph.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
@@ -103,7 +104,7 @@ void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& 
   reads_outside_ = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
-    if (!x.defined() || !is_floating(x.dtype()) || (x.is_leaf() && x.requires_grad())) continue;
+    if (!x.defined() || !is_floating(x.dtype()) || is_weight(x)) continue;
     const Node* node = x.state()->node.get();
     // If the policy cast the input, the tensor that the op reads is not the input's own.
     const bool cast = read[i].raw() != x.value().raw();

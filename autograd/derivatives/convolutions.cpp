@@ -1,5 +1,5 @@
-#include "binade/autograd/collecting_sink.h"
 #include "binade/autograd/apply.h"
+#include "binade/autograd/collecting_sink.h"
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/autograd/functions/conv.h"

@@ -1,5 +1,5 @@
-#include "binade/autograd/derivatives/constant_slope.h"
 #include "binade/autograd/apply.h"
+#include "binade/autograd/derivatives/constant_slope.h"
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/operands.h"
 #include "binade/autograd/derivatives/table.h"

@@ -67,6 +67,24 @@ TEST(Damage, ANegativeSecondMomentIsCorruptedState) {
   EXPECT_EQ(d.first_bad->tensor, "root of moment2/down.weight");
 }
 
+TEST(Damage, AFrozenParameterIsAWeightAndNoPartOfTheBatch) {
+  for (const Policy& precision : {Policy::fp32(), Policy::bf16()}) {
+    Runtime runtime({.seed = 1});
+    toy::Net net;
+    net.up.requires_grad(false);
+    net.bias.requires_grad(false);
+    optim::Sgd optimizer({{"down.weight", net.down}}, {.lr = 0.01});
+    Trainer trainer(runtime, net, optimizer, {.precision = precision, .on_nan = OnNan::kStop});
+    const auto closure = [&](const toy::Batch& b) { return toy::loss(net, b); };
+    trainer.step(toy::batch(1), closure);
+    net.up.mutable_value().mutable_data<float>()[5] = std::nanf("");
+    EXPECT_THROW(trainer.step(toy::batch(2), closure), NumericError);
+    const Diagnosis d = trainer.finished().back().incident.value().diagnosis;
+    expect_damage(d, "up.weight", "nan");
+    EXPECT_EQ(d.first_bad->index, (std::vector<std::int64_t>{1, 1}));
+  }
+}
+
 TEST(Damage, ABadStatisticIsReportedWithItsPath) {
   Damaged run;
   run.net.mean.mutable_committed().mutable_data<float>()[2] = std::nanf("");

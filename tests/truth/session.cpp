@@ -14,7 +14,10 @@ Parameters trained_parameters(const SessionOptions& o, nn::Module& net) {
   for (optim::NamedParameter& one : optim::parameters_of(net)) {
     const bool frozen = std::any_of(o.frozen.begin(), o.frozen.end(),
                                     [&](const std::string& prefix) { return one.name.starts_with(prefix); });
-    if (!frozen) trained.push_back(std::move(one));
+    if (frozen)
+      one.variable.requires_grad(false);
+    else
+      trained.push_back(std::move(one));
   }
   return trained;
 }

@@ -13,8 +13,12 @@ const RecurrentKernels& recurrent_kernels();
 
 namespace {
 
-/// Functions of vectors for the formulas of the cells, each with the error of its counterpart in core/math.h.
-struct VectorMath {
+/// Functions of vectors for the formulas of the cells, with the errors of their counterparts in core/math.h.
+template <class C>
+struct VectorMath;
+template <>
+struct VectorMath<float> {
+  using Value = VFloat;
   [[gnu::always_inline]] static VFloat sigmoid(const VFloat& x) { return 1.0f / (1.0f + exp(-x)); }
   [[gnu::always_inline]] static VFloat tanh(const VFloat& x) {
     const VFloat a = (VFloat)((VInt)x & kMagnitudeBits), s = x * x;
@@ -24,6 +28,10 @@ struct VectorMath {
     const VFloat signed_far = (VFloat)((VInt)far | ((VInt)x & ~kMagnitudeBits));
     return a < 0.65f ? near : signed_far;
   }
+};
+template <>
+struct VectorMath<double> {
+  using Value = Vector<double>;
   static Vector<double> sigmoid(Vector<double> x) {
     for (int i = 0; i < kLanes<double>; ++i) x[i] = math::sigmoid(x[i]);
     return x;
@@ -95,14 +103,14 @@ template <class Cell, class T>
   LoopAmaxObserver h_amax(stored), state_amax(states);
   each_group<T>(
       item.count, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
-        recurrent::Element<Wide<T>, kGates, kActivations> e;
+        recurrent::Element<VectorMath<C>, kGates, kActivations> e;
 #pragma GCC unroll 4
         for (int g = 0; g < kGates; ++g) {
           e.a[g] = get(inputs + g * hidden + i, part) + get(input_bias + g * hidden + i, part);
           e.b[g] = get(products + g * hidden + i, part) + get(hidden_bias + g * hidden + i, part);
         }
         if constexpr (Cell::kState) e.state = get(state_before + i, part);
-        Cell::template forward<VectorMath>(e);
+        Cell::template forward<VectorMath<C>>(e);
         put(h + i, e.h, part, h_amax);
         put(y + i, e.h, part);
         if constexpr (Cell::kState) put(state + i, e.state, part, state_amax);
@@ -136,7 +144,7 @@ template <class Cell, class T>
   LoopAmaxObserver amax(stored);
   each_group<T>(
       item.count, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
-        recurrent::ElementGradient<Wide<T>, kGates, kActivations> e;
+        recurrent::ElementGradient<VectorMath<C>, kGates, kActivations> e;
 #pragma GCC unroll 4
         for (int g = 0; g < kActivations; ++g) e.activations[g] = get(kept + g * hidden + i, part);
         e.gh = get(gh + i, part);
@@ -147,7 +155,7 @@ template <class Cell, class T>
           e.c = get(c + i, part);
           e.gc = get(gc + i, part);
         }
-        Cell::template backward<VectorMath>(e);
+        Cell::template backward<VectorMath<C>>(e);
         put(gh + i, e.gh, part);
         if constexpr (Cell::kCell) put(gc + i, e.gc, part);
 #pragma GCC unroll 4

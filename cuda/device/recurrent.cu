@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "binade/core/kernels/recurrent_cells.h"
 #include "binade/core/math.h"
 #include "binade/cuda/device/amax_observer.cuh"
@@ -10,15 +12,11 @@ namespace {
 
 constexpr int kThreads = 128;
 
+template <class C>
 struct ScalarMath {
-  template <class C>
-  __device__ static C sigmoid(C x) {
-    return math::sigmoid(x);
-  }
-  template <class C>
-  __device__ static C tanh(C x) {
-    return math::tanh(x);
-  }
+  using Value = C;
+  __device__ static C sigmoid(C x) { return math::sigmoid(x); }
+  __device__ static C tanh(C x) { return math::tanh(x); }
 };
 
 template <class Cell, class C>
@@ -33,7 +31,7 @@ __global__ void forward_step(RecurrentForward a, FaultNote fault, std::uint32_t*
     const bool invalid = length < 0 || length > a.steps;
     if (invalid && i == 0) note_fault(fault, a.call, row, length);
     const bool ended = !invalid && a.position >= length;
-    recurrent::Element<C, kGates, kActivations> e;
+    recurrent::Element<ScalarMath<C>, kGates, kActivations> e;
     e.h = C(0);
 #pragma unroll
     for (int g = 0; g < kActivations; ++g) e.activations[g] = C(0);
@@ -51,8 +49,8 @@ __global__ void forward_step(RecurrentForward a, FaultNote fault, std::uint32_t*
         e.a[g] = inputs[at] + static_cast<const C*>(a.input_bias)[at + i];
         e.b[g] = products[at] + static_cast<const C*>(a.hidden_bias)[at + i];
       }
-      Cell::template forward<ScalarMath>(e);
-      if (invalid) e.h = C(0) / C(0);
+      Cell::template forward<ScalarMath<C>>(e);
+      if (invalid) e.h = std::numeric_limits<C>::quiet_NaN();
       amax.add(e.h);
       store_at(a.h.data, a.h.dtype, h_at, e.h);
     }
@@ -79,7 +77,7 @@ __global__ void backward_step(RecurrentBackward a, std::uint32_t* words) {
   each_index(a.batch * a.hidden, [&](std::int64_t index) {
     const std::int64_t row = index / a.hidden, i = index - row * a.hidden;
     const std::int64_t ga_at = row * a.input_gates.pitch + i, gb_at = row * a.hidden_gates.pitch + i;
-    recurrent::ElementGradient<C, kGates, kActivations> e;
+    recurrent::ElementGradient<ScalarMath<C>, kGates, kActivations> e;
 #pragma unroll
     for (int g = 0; g < kGates; ++g) e.ga[g] = e.gb[g] = C(0);
     if (a.lengths == nullptr || a.position < a.lengths[row]) {
@@ -99,7 +97,7 @@ __global__ void backward_step(RecurrentBackward a, std::uint32_t* words) {
         e.c = static_cast<const C*>(a.state.after)[state_at];
         e.gc = gc[index];
       }
-      Cell::template backward<ScalarMath>(e);
+      Cell::template backward<ScalarMath<C>>(e);
       gh[index] = e.gh;
       if constexpr (Cell::kCell) gc[index] = e.gc;
     }

@@ -115,7 +115,7 @@ class PackedOperand {
   Tensor memory_;
 };
 
-/// Describes h w_hh^T for the rows of h in `from`.
+/// Describes h w_hh^T of one position; the caller adds the rows of h.
 GemmArgs hidden_product(const OpContext& ctx, const Sizes& s, const Tensor& w_hh, Tensor& to) {
   GemmArgs g{.m = s.batch, .n = s.gates, .k = s.hidden, .in = s.dtype, .out = s.wide};
   g.tf32 = ctx.tf32;

@@ -9,6 +9,7 @@
 #include "binade/core/ops/fold.h"
 #include "binade/core/ops/reduce.h"
 #include "binade/core/ops/softmax.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 namespace {
@@ -56,6 +57,18 @@ Variable var(const Variable& x, Axes axes, double correction, bool keepdim) {
 
 Variable stddev(const Variable& x, Axes axes, double correction, bool keepdim) {
   return sqrt(var(x, std::move(axes), correction, keepdim));
+}
+
+Variable cosine_similarity(const Variable& a, const Variable& b, int axis, double eps) {
+  constexpr const char* kName = "cosine_similarity";
+  check<ArgumentError>(eps >= 1e-18, "{}: wanted eps of 1e-18 or more, got {}", where(kName), eps);
+  check<ShapeError>(a.value().rank() == b.value().rank(), "{}: wanted operands of one rank, got {} and {}",
+                    where(kName), a.shape(), b.shape());
+  const Variable u = wide(a), v = wide(b);
+  const auto length = [&](const Variable& x) {
+    return sqrt(clamp(sum(square(x), axis), eps * eps, std::numeric_limits<double>::infinity()));
+  };
+  return sum(u * v, axis) / (length(u) * length(v));
 }
 
 Variable sum(const Variable& x, Axes axes, bool keepdim) {

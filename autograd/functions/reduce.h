@@ -68,6 +68,11 @@ Variable var(const Variable& x, Axes axes = {}, double correction = 1, bool keep
 /// The square root of var(). Its gradient is infinite where the variance is 0.
 Variable stddev(const Variable& x, Axes axes = {}, double correction = 1, bool keepdim = false);
 
+/// The cosine of the angle between vectors along `axis`: sum of a b / (max(|a|, eps) max(|b|, eps)). The operands
+/// broadcast. Computed and stored in f32 (f64 for f64). Throws ShapeError if their ranks differ, ArgumentError unless
+/// eps is at least 1e-18, whose square f32 can represent.
+Variable cosine_similarity(const Variable& a, const Variable& b, int axis = 1, double eps = 1e-8);
+
 Variable softmax(const Variable& x, int axis = -1);
 Variable log_softmax(const Variable& x, int axis = -1);
 

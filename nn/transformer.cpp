@@ -35,10 +35,9 @@ LinearOptions up_of(const TransformerLayerOptions& o) {
 }
 LinearOptions down_of(const TransformerLayerOptions& o) { return {.in = o.hidden, .out = o.dim, .bias = o.bias}; }
 
-const TransformerOptions& checked(const TransformerOptions& o, const char* kind) {
+void check_layers(const TransformerOptions& o, const char* kind) {
   check<ArgumentError>(o.layers > 0 && o.layers <= kMostLayers, "{}: wanted 1 to {} layers, got {}", kind, kMostLayers,
                        o.layers);
-  return o;
 }
 
 bool is_empty(const AttentionMasks& masks) { return !masks.mask.defined() && !masks.key_mask.defined(); }
@@ -154,7 +153,7 @@ Variable TransformerDecoderLayer::operator()(const Variable& x, const Variable& 
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerOptions& o) {
-  checked(o, "TransformerEncoder");
+  check_layers(o, "TransformerEncoder");
   for (std::int64_t i = 0; i < o.layers; ++i) layers.emplace_back(o.layer);
   if (o.norm) norm.emplace(norm_of(o.layer));
 }
@@ -187,7 +186,7 @@ Variable TransformerEncoder::operator()(const Variable& x, std::vector<Attention
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerOptions& o) {
-  checked(o, "TransformerDecoder");
+  check_layers(o, "TransformerDecoder");
   for (std::int64_t i = 0; i < o.layers; ++i) layers.emplace_back(o.layer);
   if (o.norm) norm.emplace(norm_of(o.layer));
 }

@@ -184,7 +184,7 @@ TEST_F(AttentionOptions, RefuseWhatCannotBe) {
   EXPECT_THROW(a(test::noise({5, 12}, 1, DType::f32)), ShapeError);
 }
 
-TEST(Alibi, SlopesAreThoseOfThePaper) {
+TEST_F(AttentionOptions, AlibiSlopesAreThoseOfThePaper) {
   std::vector<double> eight;
   for (int i = 1; i <= 8; ++i) eight.push_back(std::exp2(-i));
   EXPECT_EQ(alibi_slopes(8), eight);
@@ -194,7 +194,7 @@ TEST(Alibi, SlopesAreThoseOfThePaper) {
   EXPECT_THROW(alibi_slopes(0), ArgumentError);
 }
 
-TEST(Rotary, ProductsDependOnTheDistanceAlone) {
+TEST_F(AttentionOptions, RotaryProductsDependOnTheDistanceAlone) {
   const Tensor q = test::noise({1, 1, 1, 8}, 1), k = test::noise({1, 1, 1, 8}, 2);
   for (const RotaryPairs pairs : {RotaryPairs::kHalves, RotaryPairs::kNeighbors}) {
     const auto product = [&](std::int64_t at_q, std::int64_t at_k) {
@@ -209,7 +209,7 @@ TEST(Rotary, ProductsDependOnTheDistanceAlone) {
   }
 }
 
-TEST(Rotary, IsLinearWithTheGradientOfTheOppositeRotationInEveryDtype) {
+TEST_F(AttentionOptions, RotaryIsLinearWithTheGradientOfTheOppositeRotationInEveryDtype) {
   for (const RotaryPairs pairs : {RotaryPairs::kHalves, RotaryPairs::kNeighbors})
     test::check_gradients(
         [&](const std::vector<Variable>& in) {

@@ -57,7 +57,7 @@ TEST_F(ImageLayers, AdaptivePoolsKeepTheDtypePropagateNanAndHaveGradients) {
   odd.mutable_data<float>()[0] = std::nanf("");
   EXPECT_TRUE(std::isnan(adaptive_avg_pool2d(odd, {3, 2}).value().at(0)));
   EXPECT_TRUE(std::isnan(adaptive_max_pool2d(odd, {3, 2}).value().at(0)));
-  for (const Extent2 size : {Extent2(3, 2), Extent2(4, 9)})
+  for (const Extent2 size : {Extent2(3, 2), Extent2(4, 9), Extent2(2, 3)})
     test::check_gradients(
         [&](const std::vector<Variable>& in) {
           return std::vector{adaptive_avg_pool2d(in[0], size), adaptive_max_pool2d(in[0], size)};

@@ -77,7 +77,7 @@ class InstanceNorm2d : public WeightedModule {
   Variable forward(const Variable& x) override {
     check<ShapeError>(x.value().rank() == 4 && x.dim(3) == options_.channels, "{}: wanted images (N, H, W, {}), got {}",
                       where(kind()), options_.channels, x.shape());
-    check<ShapeError>(!training() || x.dim(1) * x.dim(2) != 1,
+    check<ShapeError>(!training() || x.dim(1) != 1 || x.dim(2) != 1,
                       "{}: wanted more than one pixel per image in training, got {}", where(kind()), x.shape());
     return group_norm(x, options_.channels, weight, bias, {.eps = options_.eps});
   }

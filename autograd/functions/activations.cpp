@@ -32,6 +32,7 @@ Variable dropout2d(const Variable& x, double p) {
   check_dropout("dropout2d", x, p);
   const int rank = x.value().rank();
   check<ShapeError>(rank >= 2, "{}: wanted x (N, …, C), got {}", where("dropout2d"), x.shape());
+  if (x.value().numel() == 0) return x;
   std::vector<std::int64_t> extents(static_cast<std::size_t>(rank), 1);
   extents.front() = x.dim(0);
   extents.back() = x.dim(-1);

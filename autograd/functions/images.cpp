@@ -18,7 +18,9 @@ constexpr std::int64_t kMostParts = 65536;
 constexpr std::int64_t kMostFactor = 32768;  // its square does not overflow
 
 void check_images(const char* name, const Variable& x) {
-  check<ShapeError>(x.value().rank() == 4, "{}: wanted images (N, H, W, C), got {}", where(name), x.shape());
+  constexpr std::int64_t kMost = ops::kMaxExtent;  // a product of two does not overflow
+  check<ShapeError>(x.value().rank() == 4 && x.dim(1) <= kMost && x.dim(2) <= kMost && x.dim(3) <= kMost,
+                    "{}: wanted images (N, H, W, C) with extents of at most 2^30, got {}", where(name), x.shape());
 }
 
 void check_floating(const char* name, const Variable& x) {
@@ -64,8 +66,7 @@ Variable adaptive_pool(const char* name, const Variable& x, Extent2 size, bool a
   check<ArgumentError>(size.y >= 0 && size.y <= kMostParts && size.x >= 0 && size.x <= kMostParts,
                        "{}: wanted a size from 0 to {}, got {}", where(name), kMostParts, size);
   const std::int64_t height = x.dim(1), width = x.dim(2);
-  check<ShapeError>(height > 0 && width > 0 && height <= ops::kMaxExtent && width <= ops::kMaxExtent,
-                    "{}: wanted images of 1 to 2^30 rows and columns, got {}", where(name), x.shape());
+  check<ShapeError>(height > 0 && width > 0, "{}: wanted images with pixels, got {}", where(name), x.shape());
   const std::int64_t rows = size.y > 0 ? size.y : height, columns = size.x > 0 ? size.x : width;
   if (x.value().numel() == 0) return reshape(x, {x.dim(0), rows, columns, x.dim(3)});
   const bool even_rows = height % rows == 0, even_columns = width % columns == 0;

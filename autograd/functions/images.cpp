@@ -32,17 +32,20 @@ void check_floating(const char* name, const Variable& x) {
 struct Parts {
   std::int64_t longest = 0;
   std::vector<std::int64_t> positions{};  // (parts, longest); a shorter window repeats its last position
-  std::vector<double> shares{};           // (parts, longest): 1 / the window's length, 0 at repeated positions
+  // (parts, longest): 1 / the window's length, divided among repetitions. 0 for these would make NaN of infinities.
+  std::vector<double> shares{};
 
   Parts(std::int64_t extent, std::int64_t parts) {
     const auto begin = [&](std::int64_t i) { return i * extent / parts; };
     const auto end = [&](std::int64_t i) { return ((i + 1) * extent + parts - 1) / parts; };
     for (std::int64_t i = 0; i < parts; ++i) longest = std::max(longest, end(i) - begin(i));
-    for (std::int64_t i = 0; i < parts; ++i)
+    for (std::int64_t i = 0; i < parts; ++i) {
+      const std::int64_t length = end(i) - begin(i), repeats = longest - length + 1;
       for (std::int64_t j = 0; j < longest; ++j) {
         positions.push_back(std::min(begin(i) + j, end(i) - 1));
-        shares.push_back(begin(i) + j < end(i) ? 1 / static_cast<double>(end(i) - begin(i)) : 0);
+        shares.push_back(1 / static_cast<double>(length * (j < length - 1 ? 1 : repeats)));
       }
+    }
   }
 };
 

@@ -57,6 +57,9 @@ TEST_F(ImageLayers, AdaptivePoolsKeepTheDtypePropagateNanAndHaveGradients) {
   odd.mutable_data<float>()[0] = std::nanf("");
   EXPECT_TRUE(std::isnan(adaptive_avg_pool2d(odd, {3, 2}).value().at(0)));
   EXPECT_TRUE(std::isnan(adaptive_max_pool2d(odd, {3, 2}).value().at(0)));
+  Tensor infinite = x_.value().clone();
+  infinite.fill(HUGE_VAL);
+  for (const float v : values(adaptive_avg_pool2d(infinite, {3, 2}))) EXPECT_EQ(v, HUGE_VALF);
   for (const Extent2 size : {Extent2(3, 2), Extent2(4, 9), Extent2(2, 3)})
     test::check_gradients(
         [&](const std::vector<Variable>& in) {

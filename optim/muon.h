@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "binade/core/error.h"
 #include "binade/optim/custom_optimizer.h"
 #include "binade/optim/qk_clip.h"
 

@@ -1,5 +1,7 @@
 #include "binade/nn/containers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "binade/core/error.h"

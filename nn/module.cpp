@@ -1,5 +1,7 @@
 #include "binade/nn/module.h"
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <memory>
 #include <mutex>

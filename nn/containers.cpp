@@ -1,6 +1,6 @@
 #include "binade/nn/containers.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "binade/nn/module.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 #include <memory>

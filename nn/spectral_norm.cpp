@@ -58,7 +58,7 @@ void SpectralWeight::visit(Visitor& visitor) {
 }
 
 Variable SpectralWeight::matrix() const {
-  const Variable rows_first = options_.axis == 0 ? original : movedim(original, {options_.axis}, {0});
+  const Variable rows_first = options_.axis == 0 ? Variable(original) : movedim(original, {options_.axis}, {0});
   return reshape(rows_first, {rows_first.dim(0), -1});
 }
 

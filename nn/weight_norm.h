@@ -3,6 +3,7 @@
 #include <concepts>
 #include <utility>
 
+#include "binade/autograd/functions/elementwise.h"
 #include "binade/nn/module.h"
 
 namespace binade::nn {

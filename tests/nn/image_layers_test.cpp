@@ -74,7 +74,7 @@ TEST_F(ImageLayers, AdaptivePoolsKeepTheDtypePropagateNanAndHaveGradients) {
 }
 
 TEST_F(ImageLayers, PixelUnshuffleIsTheInverseOfPixelShuffle) {
-  Sequential net(PixelShuffle(), PixelUnshuffle());
+  Sequential net{PixelShuffle{}, PixelUnshuffle{}};
   EXPECT_EQ(net[0](x_).shape(), (Shape{2, 10, 14, 2}));
   EXPECT_EQ(values(net(x_)), values(x_));
   EXPECT_EQ(net[1].kind(), "PixelUnshuffle");

@@ -37,5 +37,6 @@ std::vector<Case> scatter_cases();
 std::vector<Case> rearrange_cases();
 std::vector<Case> scan_cases();
 std::vector<Case> order_cases();
+std::vector<Case> linalg_cases();
 
 }  // namespace binade::conformance

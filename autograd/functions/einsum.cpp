@@ -83,8 +83,8 @@ class Equation {
       labels = result_->with_ellipsis(result_->ellipsis ? ellipsis_axes : 0);
       for (std::size_t i = 0; i < labels.size(); ++i) {
         require<ArgumentError>(uses.contains(labels[i]), "no operand has the {} of the result", name_of(labels[i]));
-        require<ArgumentError>(std::count(labels.begin(), labels.end(), labels[i]) == 1,
-                               "the result has the {} twice", name_of(labels[i]));
+        require<ArgumentError>(std::count(labels.begin(), labels.end(), labels[i]) == 1, "the result has the {} twice",
+                               name_of(labels[i]));
       }
       return labels;
     }

@@ -34,8 +34,8 @@ void check_floating(const char* function, const Variable& a) {
 }
 void check_matrices(const char* function, const Variable& a, const Variable& b) {
   check_floating(function, a);
-  check<ShapeError>(rank_of(a) >= 2 && rank_of(b) >= 2, "{}: wanted matrices (…, m, n), got {} and {}",
-                    where(function), a.shape(), b.shape());
+  check<ShapeError>(rank_of(a) >= 2 && rank_of(b) >= 2, "{}: wanted matrices (…, m, n), got {} and {}", where(function),
+                    a.shape(), b.shape());
 }
 void check_matrices(const char* function, const Variable& a) { check_matrices(function, a, a); }
 void check_square(const char* function, const Variable& a) {
@@ -63,8 +63,8 @@ struct System {
 };
 System system_of(const char* function, const Variable& a, const Variable& given, bool may_be_vector) {
   Variable b = given;
-  const bool many = rank_of(a) == rank_of(b) + 1 && std::ranges::equal(a.shape().dims().first(b.shape().dims().size()),
-                                                                      b.shape().dims());
+  const bool many = rank_of(a) == rank_of(b) + 1 &&
+                    std::ranges::equal(a.shape().dims().first(b.shape().dims().size()), b.shape().dims());
   const bool vector = may_be_vector && rank_of(a) >= 2 && (rank_of(b) == 1 || many);
   if (vector) b = unsqueeze(b, -1);
   check_matrices(function, a, b);
@@ -122,8 +122,7 @@ LuResult lu(const Variable& a) {
   const std::int64_t m = a.dim(-2), n = a.dim(-1), k = std::min(m, n);
   const Variable rows = arange(std::int64_t{0}, m, std::int64_t{1}, DType::i64, a.device());
   return {transpose(cast(unsqueeze(order, -1) == rows, factors.dtype())),
-          tril(narrow(factors, -1, 0, k), -1) + eye_like(factors, m, k),
-          triu(narrow(factors, -2, 0, k))};
+          tril(narrow(factors, -1, 0, k), -1) + eye_like(factors, m, k), triu(narrow(factors, -2, 0, k))};
 }
 
 Variable det(const Variable& a) { return apply_one<ops::Det>({}, {a}); }

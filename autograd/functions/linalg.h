@@ -21,11 +21,11 @@ namespace binade {
 // ---- products ----------------------------------------------------------------------------------------------------
 
 /// Sums of products over named axes, in PyTorch's grammar: "bij,bjk->bik". A letter names an axis; "..." stands for any
-/// further axes, which broadcast. An axis with a letter that is repeated within an operand is its diagonal; letters that
-/// the result lacks are summed over. Without "->" the result has the axes of "...", then the letters that occur once, in
-/// the order of the alphabet (capitals first). An extent of 1 broadcasts. Operands are multiplied from left to right,
-/// each time as one matmul() over the letters to sum (for none: elementwise), so their order decides the cost. Throws
-/// ArgumentError or ShapeError that name letter and operand.
+/// further axes, which broadcast. An axis with a letter that is repeated within an operand is its diagonal; letters
+/// that the result lacks are summed over. Without "->" the result has the axes of "...", then the letters that occur
+/// once, in the order of the alphabet (capitals first). An extent of 1 broadcasts. Operands are multiplied from left to
+/// right, each time as one matmul() over the letters to sum (for none: elementwise), so their order decides the cost.
+/// Throws ArgumentError or ShapeError that name letter and operand.
 Variable einsum(std::string_view equation, std::span<const Variable> operands);
 inline Variable einsum(std::string_view equation, std::initializer_list<Variable> operands) {
   return einsum(equation, std::span(operands.begin(), operands.size()));
@@ -52,8 +52,8 @@ Variable multi_dot(std::span<const Variable> matrices);
 inline Variable multi_dot(std::initializer_list<Variable> matrices) {
   return multi_dot(std::span(matrices.begin(), matrices.size()));
 }
-/// beta x + alpha times a product: of matrices, of a matrix and a vector, of a column and a row, of batches of matrices,
-/// and summed over the batch. With beta 0, x is not read.
+/// beta x + alpha times a product: of matrices, of a matrix and a vector, of a column and a row, of batches of
+/// matrices, and summed over the batch. With beta 0, x is not read.
 Variable addmm(const Variable& x, const Variable& a, const Variable& b, double beta = 1, double alpha = 1);
 Variable addmv(const Variable& x, const Variable& a, const Variable& v, double beta = 1, double alpha = 1);
 Variable addr(const Variable& x, const Variable& a, const Variable& b, double beta = 1, double alpha = 1);
@@ -111,9 +111,9 @@ Variable inverse(const Variable& a);
 /// x of a x = b, for b (…, n, k), or (…, n): a vector, or as many vectors as a has matrices.
 Variable solve(const Variable& a, const Variable& b);
 struct TriangularOptions {
-  bool upper = true;      ///< false: the lower triangle of a is read
-  bool left = true;       ///< false: x a = b
-  bool unit = false;      ///< the diagonal counts as 1
+  bool upper = true;       ///< false: the lower triangle of a is read
+  bool left = true;        ///< false: x a = b
+  bool unit = false;       ///< the diagonal counts as 1
   bool transpose = false;  ///< the transpose of the triangle
 };
 /// x of a x = b for one triangle of a. b is (…, n, k), or (…, k, n) if not `left`.

@@ -14,14 +14,25 @@ namespace {
 using A = TensorAlgebra;
 
 // Coefficients of the approximants, divided by the first.
-constexpr double kPade13[] = {64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800.,
-                              129060195264000.,   10559470521600.,    670442572800.,     33522128640.,
-                              1323241920.,        40840800.,          960960.,           16380.,
-                              182.,               1.};
+constexpr double kPade13[] = {64764752532480000.,
+                              32382376266240000.,
+                              7771770303897600.,
+                              1187353796428800.,
+                              129060195264000.,
+                              10559470521600.,
+                              670442572800.,
+                              33522128640.,
+                              1323241920.,
+                              40840800.,
+                              960960.,
+                              16380.,
+                              182.,
+                              1.};
 constexpr double kPade7[] = {17297280., 8648640., 1995840., 277200., 25200., 1512., 56., 1.};
 constexpr double kLimit13 = 5.371920351148152, kLimit7 = 3.925724783138660;
 
-/// Returns how often each matrix (…, n, n) must be halved so that its 1-norm is at most `limit`; -1 if it is not finite.
+/// Returns how often each matrix (…, n, n) must be halved so that its 1-norm is at most `limit`; -1 if it is not
+/// finite.
 std::vector<int> halvings_of(const Tensor& a, double limit) {
   const std::int64_t n = a.dim(-1);
   const std::vector<double> values = a.to_vector<double>();
@@ -88,7 +99,8 @@ Tensor exponential(const Tensor& a) {
   Tensor y = pade(A::mul(a, scale));
   const int most = std::ranges::max(halvings);
   for (int round = 0; round < most; ++round) {
-    const Tensor squares = for_each_matrix(a, halvings, DType::boolean, [round](int s) { return s > round ? 1.0 : 0.0; });
+    const Tensor squares = for_each_matrix(a, halvings, DType::boolean,
+                                           [round](int s) { return s > round ? 1.0 : 0.0; });
     OpContext ctx;
     ctx.store_dtype = y.dtype();
     ctx.inputs.resize(3);

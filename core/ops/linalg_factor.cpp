@@ -53,8 +53,8 @@ Tensors TriangularSolve::forward(OpContext& ctx, std::span<const Tensor> in, con
   check_matrices(info, in[1]);
   const Tensor a = computed(in[0]), b = in[1].to(a.dtype()).contiguous_copy();
   check<ShapeError>(b.shape() == batched(a, {a.dim(-1), b.dim(-1)}),
-                    "{}: wanted a (…, n, n) and b (…, n, m) with one batch, got {} and {}", where(info.name),
-                    a.shape(), b.shape());
+                    "{}: wanted a (…, n, n) and b (…, n, m) with one batch, got {} and {}", where(info.name), a.shape(),
+                    b.shape());
   Tensor x = Tensor::empty(b.shape(), b.dtype(), b.device());
   if (x.numel() > 0) {
     Tensor failed = p.checked ? Tensor::empty(batched(a, {}), DType::i64, a.device()) : Tensor();
@@ -81,8 +81,7 @@ Tensors TriangularSolve::forward(OpContext& ctx, std::span<const Tensor> in, con
 void TriangularSolve::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const Tensor &x = ctx.saved(1, info.name), a = computed(ctx.saved(0, info.name));
   const Tensor gb = TensorAlgebra::triangular(a, gradient_or_zeros(gy, 0, x), p.upper, !p.transpose, p.unit);
-  if (gx.needs(0))
-    put(ctx, gx, 0, formulas::triangular_matrix<TensorAlgebra>(x, gb, p.upper, p.transpose, p.unit));
+  if (gx.needs(0)) put(ctx, gx, 0, formulas::triangular_matrix<TensorAlgebra>(x, gb, p.upper, p.transpose, p.unit));
   if (gx.needs(1)) put(ctx, gx, 1, gb);
 }
 

@@ -10,9 +10,9 @@ namespace binade::ops {
 /// a = l l^T for a symmetric positive definite a (…, n, n), of which the lower triangle is read. l is lower, with a
 /// positive diagonal, which makes it unique.
 ///
-/// ga is the symmetric part of l^-T phi(l^T gl) l^-1, where phi takes the lower triangle and half of the diagonal. Saves
-/// l. Throws ShapeError, DTypeError, and DataError with matrix and pivot if a matrix is not positive definite. NaN gives
-/// NaN.
+/// ga is the symmetric part of l^-T phi(l^T gl) l^-1, where phi takes the lower triangle and half of the diagonal.
+/// Saves l. Throws ShapeError, DTypeError, and DataError with matrix and pivot if a matrix is not positive definite.
+/// NaN gives NaN.
 struct Cholesky {
   struct Params {};
   static constexpr OpInfo info{.name = "cholesky", .inputs = "a", .precision = PrecisionClass::kFull};

@@ -61,7 +61,8 @@ T lu(const T& lu, const Order& inverse, const T& g) {
   return A::rows(gb, inverse);
 }
 
-/// op(a) x = b, given gb = op(a)^-T gx: ga is -gb x^T, or its transpose if op transposes, at the elements that op reads.
+/// op(a) x = b, given gb = op(a)^-T gx: ga is -gb x^T, or its transpose if op transposes, at the elements that op
+/// reads.
 template <class A, class T = typename A::Value>
 T triangular_matrix(const T& x, const T& gb, bool upper, bool transpose, bool unit) {
   const T product = A::scaled(transpose ? A::matmul(x, gb, false, true) : A::matmul(gb, x, false, true), -1);

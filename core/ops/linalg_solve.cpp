@@ -54,8 +54,8 @@ Tensors Solve::forward(OpContext& ctx, std::span<const Tensor> in, const Params&
   check_matrices(info, in[1]);
   const Tensor a = computed(in[0]), b = in[1].to(a.dtype()).contiguous_copy();
   check<ShapeError>(b.shape() == batched(a, {a.dim(-1), b.dim(-1)}),
-                    "{}: wanted a (…, n, n) and b (…, n, m) with one batch, got {} and {}", where(info.name),
-                    a.shape(), b.shape());
+                    "{}: wanted a (…, n, n) and b (…, n, m) with one batch, got {} and {}", where(info.name), a.shape(),
+                    b.shape());
   const LuFactors f = lu_factors(a);
   check_regular(info, f);
   const Tensor x = lu_solve(f.lu, f.order, b, false);

@@ -60,8 +60,8 @@ struct Svd {
   static void check_gradient(const Shape& a, const Params& p);
 };
 
-/// y (…, n, m) = the pseudoinverse of a (…, m, n): vh^T diag(1 / s) u^T, where singular values of at most rtol times the
-/// largest one count as 0.
+/// y (…, n, m) = the pseudoinverse of a (…, m, n): vh^T diag(1 / s) u^T, where singular values of at most rtol times
+/// the largest one count as 0.
 ///
 ///   ga = -y^T gy y^T + (I - a y) gy^T y y^T + y^T y gy^T (I - y a)
 ///

@@ -1,6 +1,8 @@
 #include "binade/core/ops/linalg_tensors.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
@@ -56,13 +58,17 @@ Shape with_extents(const Tensor& x, int kept, std::initializer_list<std::int64_t
 
 void check_matrices(const OpInfo& op, const Tensor& x) {
   detail::check_floating(op, std::span(&x, 1));
-  check<ShapeError>(x.rank() >= 2, "{}: wanted matrices (…, rows, columns), got {}", where(op.name), x.shape());
+  check<ShapeError>(x.rank() >= 2, "{}: wanted matrices (…, m, n), got {}", where(op.name), x.shape());
+  constexpr std::int64_t kMost = 1 << 24;  // results have elements even if the matrices have none
+  for (const std::int64_t extent : {x.dim(-1), x.dim(-2), x.numel() == 0 ? batch_of(x.shape()) : 0})
+    check<ShapeError>(x.numel() > 0 || extent <= kMost,
+                      "{}: wanted extents of at most {} for matrices without elements, got {}", where(op.name), kMost,
+                      x.shape());
 }
 
 void check_square(const OpInfo& op, const Tensor& x) {
-  detail::check_floating(op, std::span(&x, 1));
-  check<ShapeError>(x.rank() >= 2 && x.dim(-1) == x.dim(-2), "{}: wanted square matrices (…, n, n), got {}",
-                    where(op.name), x.shape());
+  check_matrices(op, x);
+  check<ShapeError>(x.dim(-1) == x.dim(-2), "{}: wanted square matrices (…, n, n), got {}", where(op.name), x.shape());
 }
 
 Tensor computed(const Tensor& x) { return x.to(accumulate_dtype(x.dtype())).contiguous_copy(); }
@@ -82,10 +88,13 @@ void check_info(const OpInfo& op, const Tensor& info, const Shape& batch, std::s
   if (info.numel() == 0) return;
   const Tensor host = info.on_host();
   const std::int64_t* numbers = host.data<std::int64_t>();
-  for (std::int64_t i = 0; i < host.numel(); ++i)
-    check<DataError>(numbers[i] == 0, "{}: wanted {}, got one{} {}; {}", where(op.name), wanted,
-                     batch.rank() == 0 ? "" : fmt::format(" (number {} of the batch {})", batch.position(i), batch),
-                     fmt::format(fmt::runtime(failed), numbers[i] - 1), advice);
+  const std::int64_t* bad = std::find_if(numbers, numbers + host.numel(), [](std::int64_t n) { return n != 0; });
+  if (bad == numbers + host.numel()) return;
+  const std::string number = batch.rank() == 0
+                                 ? ""
+                                 : fmt::format(" (number {} of the batch {})", batch.position(bad - numbers), batch);
+  throw DataError(fmt::format("{}: wanted {}, got one{} {}; {}", where(op.name), wanted, number,
+                              fmt::format(fmt::runtime(failed), *bad - 1), advice));
 }
 
 void put(const OpContext& ctx, GradSink& gx, int i, const Tensor& gradient) {
@@ -193,9 +202,7 @@ Tensor TensorAlgebra::rows(const Tensor& x, const Tensor& order) {
 Tensor TensorAlgebra::row(const Tensor& x) { return x.reshape(with_extents(x, x.rank() - 1, {1, x.dim(-1)})); }
 Tensor TensorAlgebra::column(const Tensor& x) { return x.reshape(with_extents(x, x.rank() - 1, {x.dim(-1), 1})); }
 
-Tensor TensorAlgebra::eye(std::int64_t n, const Tensor& like) {
-  return binade::eye(n, n, like.dtype(), like.device());
-}
+Tensor TensorAlgebra::eye(std::int64_t n, const Tensor& like) { return binade::eye(n, n, like.dtype(), like.device()); }
 
 Tensor TensorAlgebra::matrix_exp(const Tensor& a) {
   OpContext ctx;

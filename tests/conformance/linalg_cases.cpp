@@ -30,13 +30,12 @@ struct Extents {
   Shape with_columns(std::int64_t n) const { return shape().with_dim(-1, n); }
 };
 
-const Extents kSquare[] = {{"one_by_one", {}, 1, 1},        {"small", {}, 5, 5},
-                           {"batches", {2, 3}, 4, 4},       {"empty", {}, 0, 0},
-                           {"no_batch", {0}, 3, 3},         {"of_twenty", {}, 20, 20},
-                           {"one_of_batch", {1}, 6, 6},     {"large", {}, 80, 80}};
-const Extents kAny[] = {{"square", {}, 5, 5},    {"tall", {2}, 7, 4},    {"wide", {2, 1}, 3, 6}, {"column", {}, 4, 1},
-                        {"row", {}, 1, 4},       {"no_rows", {2}, 0, 3}, {"no_columns", {}, 3, 0}, {"one_by_one", {}, 1, 1},
-                        {"of_twenty", {}, 20, 18}};
+const Extents kSquare[] = {{"one_by_one", {}, 1, 1},    {"small", {}, 5, 5},     {"batches", {2, 3}, 4, 4},
+                           {"empty", {}, 0, 0},         {"no_batch", {0}, 3, 3}, {"of_twenty", {}, 20, 20},
+                           {"one_of_batch", {1}, 6, 6}, {"large", {}, 80, 80}};
+const Extents kAny[] = {{"square", {}, 5, 5},     {"tall", {2}, 7, 4},      {"wide", {2, 1}, 3, 6},
+                        {"column", {}, 4, 1},     {"row", {}, 1, 4},        {"no_rows", {2}, 0, 3},
+                        {"no_columns", {}, 3, 0}, {"one_by_one", {}, 1, 1}, {"of_twenty", {}, 20, 18}};
 
 enum class Kind { kDiagonal, kAntidiagonal, kSymmetric, kSteps, kSymmetricSteps };
 
@@ -62,7 +61,8 @@ Tensor matrices(const Extents& e, std::uint64_t tag, Kind kind) {
 
 Grid grid_of(const Array& x, std::int64_t matrix) {
   Grid g(x.shape[-2], x.shape[-1]);
-  for (std::int64_t i = 0; i < g.rows * g.columns; ++i) g.values[static_cast<std::size_t>(i)] = x[matrix * g.rows * g.columns + i];
+  for (std::int64_t i = 0; i < g.rows * g.columns; ++i)
+    g.values[static_cast<std::size_t>(i)] = x[matrix * g.rows * g.columns + i];
   return g;
 }
 
@@ -197,8 +197,7 @@ void add_eigen(std::vector<Case>& cases, const Extents& e) {
   };
   add(
       cases, ops::Eigh::info, std::string(e.name) + "_values", {a},
-      [](const Values& x) { return eigvalsh(symmetric(x[0])); },
-      [=](Grids g) { return ascending(singular(g[0]).s); });
+      [](const Values& x) { return eigvalsh(symmetric(x[0])); }, [=](Grids g) { return ascending(singular(g[0]).s); });
   add(
       cases, ops::Eigh::info, std::string(e.name) + "_vectors", {a},
       [](const Values& x) { return eigh(symmetric(x[0])).vectors; },

@@ -14,8 +14,7 @@ struct Grid {
   std::int64_t rows = 0, columns = 0;
   std::vector<double> values{};
 
-  Grid(std::int64_t m, std::int64_t n)
-      : rows(m), columns(n), values(static_cast<std::size_t>(m * n)) {}
+  Grid(std::int64_t m, std::int64_t n) : rows(m), columns(n), values(static_cast<std::size_t>(m * n)) {}
   double& operator()(std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; }
   double operator()(std::int64_t i, std::int64_t j) const { return values[static_cast<std::size_t>(i * columns + j)]; }
   static Grid identity(std::int64_t n) {

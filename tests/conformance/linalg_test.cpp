@@ -120,7 +120,7 @@ const Sample kSamples[] = {
     {"ij,jk,kl,lm", "im", {{2, 3}, {3, 4}, {4, 2}, {2, 3}}},
     {"ij,jk,ki", "", {{2, 3}, {3, 4}, {4, 2}}},
     {"ii,ij", "j", {{3, 3}, {3, 2}}},
-    {"ij,jk", "ik", {{2, 1}, {3, 4}}},     // an extent of 1 broadcasts
+    {"ij,jk", "ik", {{2, 1}, {3, 4}}},  // an extent of 1 broadcasts
     {"bij,bjk", "bik", {{1, 3, 4}, {2, 4, 5}}},
     {"Aa,aB", "BA", {{2, 3}, {3, 4}}},
     {"ij,jk", "ik", {{0, 3}, {3, 4}}},
@@ -154,7 +154,8 @@ TEST_F(LinearAlgebra, EinsumHasEllipsesAndImplicitResults) {
   equal(einsum("...ij,...jk", {a, b}), matmul(a, b));
   equal(einsum("...ji", {a}), permute(a, {0, 1, 3, 2}));
   equal(einsum("i...->...i", {a}), permute(a, {1, 2, 3, 0}));
-  equal(einsum("ba", {narrow(b, 0, 0, 1).value().reshape({5, 6})}), transpose(narrow(b, 0, 0, 1).value().reshape({5, 6})));
+  equal(einsum("ba", {narrow(b, 0, 0, 1).value().reshape({5, 6})}),
+        transpose(narrow(b, 0, 0, 1).value().reshape({5, 6})));
   EXPECT_EQ(einsum("...i->i", {a}).shape(), Shape{5});  // axes of an ellipsis that the result lacks are summed
   EXPECT_EQ(einsum("ij,jk", {random({2, 3}, 1), random({3, 4}, 2)}).shape(), (Shape{2, 4}));
 }
@@ -165,7 +166,11 @@ TEST_F(LinearAlgebra, EinsumNamesTheLetter) {
     const std::string text = error_of(f);
     for (const std::string& word : words) EXPECT_NE(text.find(word), std::string::npos) << text << " lacks " << word;
   };
-  expect([&] { einsum("ij,jk->ik", {a, b}); }, {"einsum: 'ij,jk->ik'", "letter 'j'", "3 in operand 1", "4 in operand 2"});
+  expect(
+      [&] {
+        einsum("ij,jk->ik", {a, b});
+      },
+      {"einsum: 'ij,jk->ik'", "letter 'j'", "3 in operand 1", "4 in operand 2"});
   expect([&] { einsum("ij,jk->iz", {a, c}); }, {"no operand", "letter 'z'"});
   expect([&] { einsum("ij->ii", {a}); }, {"letter 'i'", "twice"});
   expect([&] { einsum("ijk->i", {a}); }, {"operand 1", "3 letters and 2 axes"});
@@ -396,24 +401,27 @@ TEST_F(LinearAlgebra, ComposedFunctionsHaveDerivatives) {
   expect("lstsq tall", [](In x) { return lstsq(x[0], x[1]).solution; }, {tall, random({6, 2}, 46)});
   expect("lstsq wide", [](In x) { return lstsq(x[0], x[1]).solution; }, {wide, random({3}, 47)});
   expect("residuals", [](In x) { return lstsq(x[0], x[1]).residuals; }, {tall, random({6, 2}, 46)});
-  expect("cholesky_solve", [](In x) {
-    const Variable a = matmul(x[0], x[0], {.transpose_b = true});
-    return cholesky_solve(x[1], cholesky(a, true), true);
-  }, {square, b});
+  expect("cholesky_solve",
+         [](In x) {
+           const Variable a = matmul(x[0], x[0], {.transpose_b = true});
+           return cholesky_solve(x[1], cholesky(a, true), true);
+         },
+         {square, b});
   expect("solve vector", [](In x) { return solve(x[0], x[1]); }, {square, v});
-  expect("solve from the right", [](In x) {
-    return triangular_solve(x[0], transpose(x[1]), {.upper = false, .left = false});
-  }, {square, b});
+  expect("solve from the right",
+         [](In x) { return triangular_solve(x[0], transpose(x[1]), {.upper = false, .left = false}); }, {square, b});
   expect("matrix_power", [](In x) { return matrix_power(x[0], 5); }, {square});
   expect("negative power", [](In x) { return matrix_power(x[0], -2); }, {square});
   expect("nuclear norm", [](In x) { return matrix_norm(x[0], MatrixNorm::kNuclear); }, {tall});
   expect("cond", [](In x) { return cond(x[0]); }, {square});
   expect("bilinear", [](In x) { return bilinear(x[0], x[0], x[1]); }, {b, random({3, 2, 2}, 48)});
   expect("cdist", [](In x) { return cdist(x[0], x[1]); }, {b, random({3, 2}, 49)});
-  expect("svd", [](In x) {
-    const auto [u, s, vh] = svd(x[0], false);
-    return matmul(u * unsqueeze(sqrt(s), 0), vh);
-  }, {tall});
+  expect("svd",
+         [](In x) {
+           const auto [u, s, vh] = svd(x[0], false);
+           return matmul(u * unsqueeze(sqrt(s), 0), vh);
+         },
+         {tall});
 }
 
 }  // namespace

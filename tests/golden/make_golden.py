@@ -16,6 +16,7 @@ import torch
 
 import golden_optim
 import golden_functions
+import golden_linalg
 import golden_movement
 import golden_optimizers
 import golden_ops
@@ -31,7 +32,7 @@ VERSION = f"PyTorch {torch.__version__}"
 def main(wanted):
     if "ops" in wanted:
         for family, write in {**golden_ops.FAMILIES, "functions": golden_functions.functions,
-                              "movement": golden_movement.movement}.items():
+                              "linalg": golden_linalg.linalg, "movement": golden_movement.movement}.items():
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))
             file.write()

@@ -5,7 +5,6 @@
 #include "binade/core/kernels/eigen/triangular.h"
 
 #pragma GCC visibility push(hidden)
-#define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Cholesky>
 #pragma GCC visibility pop
 

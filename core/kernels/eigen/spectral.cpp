@@ -4,7 +4,6 @@
 #include "binade/core/kernels/eigen/blocks.h"
 
 #pragma GCC visibility push(hidden)
-#define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 #include <Eigen/SVD>
@@ -96,7 +95,8 @@ void svd(const SvdArgs& a, std::int64_t matrix) {
     return store(nan(right, a.columns), a.vh, matrix);
   }
   const bool wanted = a.u.data != nullptr;
-  const unsigned vectors = a.full ? Eigen::ComputeFullU | Eigen::ComputeFullV : Eigen::ComputeThinU | Eigen::ComputeThinV;
+  const unsigned vectors = a.full ? Eigen::ComputeFullU | Eigen::ComputeFullV
+                                  : Eigen::ComputeThinU | Eigen::ComputeThinV;
   const Eigen::BDCSVD<Matrix> solver(m, wanted ? vectors : 0);
   a.info[matrix] = solver.info() == Eigen::Success ? 0 : 1;
   store(solver.singularValues(), a.s, matrix);

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-// Hidden, because a program that is linked with Binade may use Eigen with other settings.
+// Hidden, because a program that is linked with Binade may use Eigen with other settings. Eigen uses threads only if it is
+// compiled with OpenMP.
 #pragma GCC visibility push(hidden)
-#define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 #pragma GCC visibility pop
 

@@ -270,8 +270,9 @@ void align(const Equation& equation, std::vector<Factor>& factors) {
 
 Variable einsum(std::string_view text, std::span<const Variable> operands) {
   const Equation equation(text);
-  auto [factors, ellipsis_axes] = factors_of(equation, operands);
-  const Labels result = equation.result(factors, ellipsis_axes);
+  std::pair<std::vector<Factor>, int> read = factors_of(equation, operands);
+  std::vector<Factor>& factors = read.first;
+  const Labels result = equation.result(factors, read.second);
   for (std::size_t i = 0; i < factors.size(); ++i) take_diagonals(equation, factors[i], i + 1);
   align(equation, factors);
   Factor product = factors.front();

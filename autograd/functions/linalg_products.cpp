@@ -19,10 +19,10 @@ void check_rank(const char* function, const char* argument, const Variable& x, i
   check<ShapeError>(rank_of(x) == rank, "{}: wanted {} {}, got {}", where(function), argument, wanted, x.shape());
 }
 
-/// Returns beta x + alpha product.
+/// Returns beta x + alpha product. x broadcasts to the product.
 Variable combined(const Variable& x, const Variable& product, double beta, double alpha) {
   const Variable scaled = alpha == 1 ? product : product * alpha;
-  if (beta == 0) return x.shape() == product.shape() ? scaled : broadcast_to(scaled, dims_of(product));
+  if (beta == 0) return scaled;
   return (beta == 1 ? x : x * beta) + scaled;
 }
 

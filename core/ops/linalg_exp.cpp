@@ -76,7 +76,8 @@ Tensor polynomial(std::span<const Tensor> powers, std::initializer_list<double> 
 /// Returns the approximant of exp(x).
 Tensor pade(const Tensor& x) {
   const Tensor x2 = A::matmul(x, x), x4 = A::matmul(x2, x2), x6 = A::matmul(x4, x2);
-  const std::array powers{A::eye(x.dim(-1), x), x2, x4, x6}, high{x2, x4, x6};
+  const std::array powers{A::eye(x.dim(-1), x), x2, x4, x6};
+  const std::array high{x2, x4, x6};
   Tensor odd, even;
   if (x.dtype() == DType::f64) {
     const auto c = [](int i) { return kPade13[i] / kPade13[0]; };

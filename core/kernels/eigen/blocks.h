@@ -1,7 +1,20 @@
 #pragma once
 
+// Eigen includes these headers of the system. They come first here, because what Eigen declares is hidden (its symbols
+// would be exported otherwise).
 #include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <climits>
+#include <cmath>
+#include <complex>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <sstream>
 #include <vector>
 
 #include "binade/core/error.h"

@@ -15,7 +15,6 @@ namespace binade::cpu {
 namespace {
 
 using Matrix = Eigen::MatrixXd;
-using Vector = Eigen::VectorXd;
 
 Matrix matrix_at(In a, std::int64_t position, std::int64_t rows, std::int64_t columns) {
   Matrix m(rows, columns);

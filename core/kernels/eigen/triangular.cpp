@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-// Hidden, because a program that is linked with Binade may use Eigen with other settings. Eigen uses threads only if it is
-// compiled with OpenMP.
+// Hidden, because a program that is linked with Binade may use Eigen with other settings. Eigen uses threads only if it
+// is compiled with OpenMP.
 #pragma GCC visibility push(hidden)
 #include <Eigen/Core>
 #pragma GCC visibility pop

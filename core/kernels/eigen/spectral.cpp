@@ -1,16 +1,15 @@
 #include <cmath>
 #include <limits>
 
-#include "binade/core/kernels/eigen/blocks.h"
+#include "binade/core/kernels/eigen/matrices.h"
 
 #pragma GCC visibility push(hidden)
 #include <Eigen/Eigenvalues>
-#include <Eigen/QR>
 #include <Eigen/SVD>
 #pragma GCC visibility pop
 
-// QR, eigenvalues and singular values. They are computed in double and rounded once, as rare functions are (decision
-// 0065): iterations in float would need twice the code, and lose digits of small values.
+// Eigenvalues and singular values. They are computed in double and rounded once, as rare functions are (decision 0065):
+// iterations in float would need twice the code, and lose digits of small values.
 namespace binade::cpu {
 namespace {
 
@@ -18,23 +17,8 @@ using Matrix = Eigen::MatrixXd;
 
 Matrix matrix_at(In a, std::int64_t position, std::int64_t rows, std::int64_t columns) {
   Matrix m(rows, columns);
-  for_element_type(a.dtype, "matrix", [&]<class T>(T) {
-    const T* from = static_cast<const T*>(a.data) + position * rows * columns;
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) m(i, j) = static_cast<double>(from[i * columns + j]);
-  });
+  load(a, position, m);
   return m;
-}
-
-/// Stores `m` as matrix number `position`. An undefined `to` is left out.
-template <class M>
-void store(const M& m, Out to, std::int64_t position) {
-  if (to.data == nullptr) return;
-  for_element_type(to.dtype, "matrix", [&]<class T>(T) {
-    T* out = static_cast<T*>(to.data) + position * m.size();
-    for (std::int64_t i = 0; i < m.rows(); ++i)
-      for (std::int64_t j = 0; j < m.cols(); ++j) out[i * m.cols() + j] = static_cast<T>(m(i, j));
-  });
 }
 
 Matrix nan(std::int64_t rows, std::int64_t columns) {
@@ -49,21 +33,6 @@ bool points_down(const V& v) {
   for (std::int64_t i = 0; i < v.size(); ++i)
     if (std::abs(v(i)) >= least) return v(i) < 0;
   return false;
-}
-
-void qr(const QrArgs& a, std::int64_t matrix) {
-  const Eigen::HouseholderQR<Matrix> factors(matrix_at(a.a, matrix, a.rows, a.columns));
-  Matrix q = factors.householderQ() * Matrix::Identity(a.rows, a.width);
-  Matrix r = Matrix::Zero(a.width, a.columns);
-  const std::int64_t k = std::min(a.rows, a.columns);
-  r.topRows(k) = factors.matrixQR().topRows(k).triangularView<Eigen::Upper>();
-  for (std::int64_t i = 0; i < k; ++i) {
-    if (!(r(i, i) < 0)) continue;
-    r.row(i) *= -1;
-    q.col(i) *= -1;
-  }
-  store(q, a.q, matrix);
-  store(r, a.r, matrix);
 }
 
 void eigh(const EighArgs& a, std::int64_t matrix) {
@@ -112,14 +81,12 @@ void svd(const SvdArgs& a, std::int64_t matrix) {
   store(v.transpose(), a.vh, matrix);
 }
 
-double cube(std::int64_t a, std::int64_t b) {
-  return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(std::min(a, b));
-}
-
 /// Calls body(i) for all matrices of a batch, each on one thread.
 template <class F>
-void for_each_apart(std::int64_t batch, double work, F&& body) {
+void for_each_apart(std::int64_t batch, std::int64_t rows, std::int64_t columns, F&& body) {
   constexpr double kGrain = 1 << 14;
+  const double work = static_cast<double>(rows) * static_cast<double>(columns) *
+                      static_cast<double>(std::min(rows, columns));
   const auto grain = static_cast<std::int64_t>(std::max(1.0, kGrain / std::max(work, 1.0)));
   parallel_for(batch, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) body(i);
@@ -128,14 +95,11 @@ void for_each_apart(std::int64_t batch, double work, F&& body) {
 
 }  // namespace
 
-void run_qr(const QrArgs& a) {
-  for_each_apart(a.batch, cube(a.rows, a.columns), [&](std::int64_t i) { qr(a, i); });
-}
 void run_eigh(const EighArgs& a) {
-  for_each_apart(a.batch, cube(a.n, a.n), [&](std::int64_t i) { eigh(a, i); });
+  for_each_apart(a.batch, a.n, a.n, [&](std::int64_t i) { eigh(a, i); });
 }
 void run_svd(const SvdArgs& a) {
-  for_each_apart(a.batch, cube(a.rows, a.columns), [&](std::int64_t i) { svd(a, i); });
+  for_each_apart(a.batch, a.rows, a.columns, [&](std::int64_t i) { svd(a, i); });
 }
 
 }  // namespace binade::cpu

@@ -98,8 +98,8 @@ void solve_right_transposed(const Block<const T>& l, const Block<T>& x) {
   const std::int64_t n = l.rows;
   if (n == 0 || x.rows == 0) return;
   if (n <= kLeaf) {
-    const MappedConst<T> matrix = mapped<T>(l);
     parallel_for(x.rows, kLeaf, [&](std::int64_t begin, std::int64_t end) {
+      const MappedConst<T> matrix = mapped<T>(l);
       Mapped<T> rows = mapped<T>(x.part(begin, 0, end - begin, n));
       matrix.transpose().template triangularView<Eigen::Upper>().template solveInPlace<Eigen::OnTheRight>(rows);
     });

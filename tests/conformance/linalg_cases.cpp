@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "binade/autograd/functions/elementwise.h"
@@ -53,7 +54,7 @@ Tensor matrices(const Extents& e, std::uint64_t tag, Kind kind) {
       for (std::int64_t j = 0; j < n; ++j) {
         double& at = values[first + i * n + j];
         if (mirrored && j < i) values[first + j * n + i] = at;
-        if (kind == Kind::kAntidiagonal ? i + j == n - 1 : i == j)
+        if (kind == Kind::kAntidiagonal ? i + j == std::min(m, n) - 1 : i == j)
           at += steps ? 1.0 + static_cast<double>(i * 3 % 7 + i / 7 * 7) : 2;
       }
   return x;

@@ -16,7 +16,7 @@ class ModuleUse : NonCopyable {
  public:
   struct Mode {
     const Module* module = nullptr;  ///< may be destroyed
-    std::string kind{}, path{};      ///< path of the module that called it, if it has none of its own
+    std::string kind{}, path{};      ///< its path, or else the path of the module that called it
   };
   struct Write {
     const Buffer* buffer = nullptr;  ///< may be destroyed

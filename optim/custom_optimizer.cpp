@@ -51,7 +51,8 @@ std::uint32_t largest_of(const Tensor& tensor) {
   return largest;
 }
 
-/// Returns the result of user code as a dense tensor of its own. Throws ArgumentError unless it has the old shape.
+/// Returns the result of user code as a dense tensor that shares no memory. Throws ArgumentError unless it has the old
+/// shape.
 Tensor checked(const std::string& kind, const std::string& parameter, std::string_view what, const Variable& result,
                const Tensor& old) {
   check<ArgumentError>(result.defined() && result.dtype() == DType::f32 && result.shape() == old.shape() &&

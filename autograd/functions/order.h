@@ -26,7 +26,7 @@ struct UniqueResult {
   Variable inverse{};
   Variable counts{};
 };
-/// The values in ascending order; each NaN is a value of its own. unique_consecutive(): only equal neighbors
+/// The values in ascending order; NaNs are not equal to each other. unique_consecutive(): only equal neighbors
 /// (row-major) count as one, and the order stays. No gradient. Both wait for a GPU.
 UniqueResult unique(const Variable& x);
 UniqueResult unique_consecutive(const Variable& x);

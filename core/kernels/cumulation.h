@@ -64,7 +64,7 @@ BINADE_HD bool replaces(bool largest, T best, T next) {
 /// The gradient of one line, whose element j is at start + j * step. With
 ///   product:       S_j = gy_j + x_(j+1) S_(j+1),                    gx_j = y_(j-1) S_j
 ///   log-sum-exp:   S_j = gy_j + exp(y_j - y_(j+1)) S_(j+1),         gx_j = exp(x_j - y_j) S_j
-/// No step divides, so that factors of 0 need no case of their own. In double.
+/// No step divides, so that factors of 0 are no special case. In double.
 template <class T>
 BINADE_HD void cumulate_gradient_line(Cumulation how, const T* x, const T* y, const T* gy, T* gx, std::int64_t start,
                                       std::int64_t count, std::int64_t step) {

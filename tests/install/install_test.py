@@ -79,8 +79,8 @@ class Install(unittest.TestCase):
         os.symlink(SOURCE, parent + "/subprojects/binade")
         build = parent + "/build"
         run(*MESON, "setup", build, parent, "--buildtype=plain", "-Dbinade:isa=generic", "--force-fallback-for=binade")
-        # A build of the whole library would be the one that the suite tests. Here the program and the sources that
-        # include generated headers are compiled, and the program is linked with the library that exists.
+        # The suite tests the library itself, so it is not built again: only the program and the sources that include
+        # generated headers are compiled, and the program is linked with the library in BUILD.
         folder = "subprojects/binade"
         library = os.path.basename(os.path.realpath(BUILD + "/libbinade.so"))
         objects = [f"{folder}/{library}.p/{name}.cpp.o" for name in ("core_version", "core_kernels_dispatch", "cuda_module")]

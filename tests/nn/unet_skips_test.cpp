@@ -13,7 +13,7 @@
 namespace binade::examples {
 namespace {
 
-/// The same values; the gradient is a dense tensor of its own.
+/// The same values; the gradient is a separate dense tensor.
 Variable dense(const Variable& x) { return reshape(x, {x.dim(0), x.dim(1), x.dim(2), x.dim(3)}); }
 
 /// The U-Net of the example with concatenations that copy, forward and backward.

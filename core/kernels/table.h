@@ -5,6 +5,7 @@
 #include "binade/core/kernels/channel_norm.h"
 #include "binade/core/kernels/checksum.h"
 #include "binade/core/kernels/conv.h"
+#include "binade/core/kernels/ctc.h"
 #include "binade/core/kernels/cumulate.h"
 #include "binade/core/kernels/elementwise.h"
 #include "binade/core/kernels/embedding.h"
@@ -70,6 +71,7 @@
   X(random, RandomArgs)                          \
   X(element_loss, ElementLossArgs)               \
   X(cross_entropy, CrossEntropyArgs)             \
+  X(ctc, CtcArgs)                                \
   X(dice_sums, DiceSumsArgs)                     \
   X(dice_loss, DiceLossArgs)                     \
   X(dice_gradient, DiceGradientArgs)             \

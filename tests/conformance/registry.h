@@ -18,6 +18,7 @@ std::vector<Case> softmax_cases();
 std::vector<Case> dropout_cases();
 std::vector<Case> element_loss_cases();
 std::vector<Case> cross_entropy_cases();
+std::vector<Case> ctc_cases();
 std::vector<Case> dice_cases();
 std::vector<Case> matmul_cases();
 std::vector<Case> linear_cases();

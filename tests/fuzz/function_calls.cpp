@@ -9,8 +9,6 @@ namespace {
 using A = Arguments&;
 using Out = std::vector<Variable>;
 
-Reduction reduction(A a) { return static_cast<Reduction>(a.draws().below(4)); }
-
 std::vector<int> axes(A a) {
   std::vector<int> list;
   for (std::size_t n = a.draws().below(4); n > 0; --n) list.push_back(a.axis(3));
@@ -291,40 +289,6 @@ const std::vector<Call>& function_calls() {
       {"embedding",
        [](A a) -> Out {
          return {embedding(a.tensor({a.k, a.d}), a.indices({a.b, a.t}, a.k))};
-       }},
-      {"cross_entropy",
-       [](A a) -> Out {
-         return {cross_entropy(a.tensor({a.b, a.t, a.k}), a.indices({a.b, a.t}, a.k),
-                               {.ignore_index = a.number(-100), .label_smoothing = a.real(0.1)})};
-       }},
-      {"bce_with_logits",
-       [](A a) -> Out {
-         return {bce_with_logits(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}),
-                                 {.pos_weight = a.real(1), .reduction = reduction(a)})};
-       }},
-      {"bce",
-       [](A a) -> Out {
-         return {bce(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
-       }},
-      {"dice",
-       [](A a) -> Out {
-         return {dice(a.tensor({a.b, a.d}), a.flag() ? a.mask({a.b, a.d}) : a.tensor({a.b, a.d}), a.real(1))};
-       }},
-      {"mse",
-       [](A a) -> Out {
-         return {mse(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
-       }},
-      {"l1",
-       [](A a) -> Out {
-         return {l1(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
-       }},
-      {"huber",
-       [](A a) -> Out {
-         return {huber(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), a.real(1), reduction(a))};
-       }},
-      {"kl_div",
-       [](A a) -> Out {
-         return {kl_div(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
        }},
       {"recompute", [](A a) -> Out { return {recompute([](const Variable& x) { return relu(x * x); }, a.any())}; }},
   };

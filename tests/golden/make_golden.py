@@ -16,6 +16,7 @@ import torch
 
 import golden_optim
 import golden_functions
+import golden_losses
 import golden_movement
 import golden_optimizers
 import golden_ops
@@ -30,7 +31,7 @@ VERSION = f"PyTorch {torch.__version__}"
 
 def main(wanted):
     if "ops" in wanted:
-        for family, write in {**golden_ops.FAMILIES, "functions": golden_functions.functions,
+        for family, write in {**golden_ops.FAMILIES, "functions": golden_functions.functions, "loss_functions": golden_losses.losses,
                               "movement": golden_movement.movement}.items():
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))

@@ -1,11 +1,13 @@
 /// Includes every function of variables. The functions are in autograd/functions/, with one header for each family.
 #pragma once
 
+#include "binade/autograd/functions/activations.h"
 #include "binade/autograd/functions/attention.h"
 #include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/conv.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/embedding.h"
+#include "binade/autograd/functions/images.h"
 #include "binade/autograd/functions/index.h"
 #include "binade/autograd/functions/losses.h"
 #include "binade/autograd/functions/make.h"

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "binade/core/error.h"
 #include "binade/optim/custom_optimizer.h"
 #include "binade/optim/qk_clip.h"
 
@@ -62,10 +63,12 @@ class Muon final : public CustomOptimizer {
   bool by_adamw(const std::string& name) const { return by_adamw_.contains(name); }
 
   /// Holds the logits of an attention (nn::MultiHeadAttention) below `limit` (MuonClip, see QkClip). The attention must
-  /// live when the optimizer is made and while it makes updates.
+  /// live when the optimizer is made and while it makes updates. Throws ArgumentError if it has rotary positions,
+  /// because the logits are computed from the layers query and key alone.
   template <class Attention>
   void clip_logits(Attention& attention, double limit = 100) {
     const auto& o = attention.options();
+    check<ArgumentError>(!o.rotary, "Muon::clip_logits: wanted an attention without rotary positions");
     clips_.push_back(QkClip::watching(
         attention.query, attention.key,
         {.query = o.heads, .key = o.kv_heads > 0 ? o.kv_heads : o.heads, .causal = o.causal, .limit = limit}));
@@ -87,7 +90,7 @@ class Muon final : public CustomOptimizer {
     std::set<const void*> tables;
     if constexpr (requires { named_modules(model); }) {
       for (const auto& [path, module] : named_modules(model))
-        if (module->kind() == "Embedding")
+        if (module->kind() == "Embedding" || module->kind() == "EmbeddingBag")
           for (const auto& [name, parameter] : named_parameters(*module)) tables.insert(parameter->state().get());
     }
     return tables;

@@ -121,7 +121,8 @@ Variable triplet_margin(const Variable& anchor, const Variable& positive, const 
                         const TripletMarginOptions& options = {});
 /// The p-norm of a - b + eps over the last axis.
 Variable pairwise_distance(const Variable& a, const Variable& b, double p = 2, double eps = 1e-6, bool keepdim = false);
-/// sum(a b) / (max(|a|, eps) max(|b|, eps)) over `axis`. a and b broadcast.
+/// The cosine of the angle between vectors along `axis`: sum(a b) / (max(|a|, eps) max(|b|, eps)). a and b broadcast.
+/// Computed and stored in f32 (f64 for f64).
 Variable cosine_similarity(const Variable& a, const Variable& b, int axis = 1, double eps = 1e-8);
 
 /// Losses of overlap, pooled over the whole batch, so that they have no loss of single elements.

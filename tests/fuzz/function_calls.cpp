@@ -129,6 +129,37 @@ const std::vector<Call>& function_calls() {
          const Variable x = a.tensor({a.b, a.t, a.d});
          return {a.flag() ? argmin(x) : argmin(x, a.axis(3), a.flag())};
        }},
+      {"rotary",
+       [](A a) -> Out {
+         const std::int64_t begin = a.number(a.k);
+         const Variable x = a.tensor({a.b, a.t, a.i, 2 * a.d});
+         const std::int64_t tokens = a.number(a.t), width = a.number(2 * a.d);
+         const bool many = tokens > 1000 || width > 1000;  // a table of numbers, most of which would be valid
+         return {rotary(x, rotary_table(many ? 3 : tokens, many ? 4 : width, a.real(10000), begin),
+                        a.flag() ? RotaryPairs::kHalves : RotaryPairs::kNeighbors)};
+       }},
+      {"glu",
+       [](A a) -> Out {
+         return {glu(a.tensor({a.b, a.t, 2 * a.d}), a.axis(3))};
+       }},
+      {"dropout2d", [](A a) -> Out { return {dropout2d(a.images(), a.real(0.5))}; }},
+      {"alpha_dropout", [](A a) -> Out { return {alpha_dropout(a.any(), a.real(0.5))}; }},
+      {"pixel_shuffle",
+       [](A a) -> Out {
+         return {pixel_shuffle(a.tensor({a.n, a.h, a.w, 4 * a.c}), a.number(2))};
+       }},
+      {"pixel_unshuffle",
+       [](A a) -> Out {
+         return {pixel_unshuffle(a.tensor({a.n, 2 * a.h, 2 * a.w, a.c}), a.number(2))};
+       }},
+      {"adaptive_avg_pool2d", [](A a) -> Out { return {adaptive_avg_pool2d(a.images(), a.extent(a.r))}; }},
+      {"adaptive_max_pool2d", [](A a) -> Out { return {adaptive_max_pool2d(a.images(), a.extent(a.r))}; }},
+      {"local_response_norm",
+       [](A a) -> Out {
+         const Variable x = a.images();
+         const std::int64_t size = a.number(5);
+         return {local_response_norm(x, size > 100 && size <= 65536 ? 5 : size, a.real(1e-4), a.real(0.75), a.real(1))};
+       }},
       {"norm",
        [](A a) -> Out {
          return {norm(a.tensor({a.b, a.t, a.d}), a.real(2), axes(a), a.flag())};

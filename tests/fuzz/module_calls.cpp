@@ -3,18 +3,24 @@
 #include "binade/nn/activation.h"
 #include "binade/nn/attention.h"
 #include "binade/nn/batch_norm.h"
+#include "binade/nn/containers.h"
 #include "binade/nn/conv2d.h"
 #include "binade/nn/conv_transpose2d.h"
 #include "binade/nn/dropout.h"
 #include "binade/nn/embedding.h"
 #include "binade/nn/flatten.h"
 #include "binade/nn/group_norm.h"
+#include "binade/nn/image_layers.h"
 #include "binade/nn/layer_norm.h"
 #include "binade/nn/linear.h"
+#include "binade/nn/lora.h"
 #include "binade/nn/mlp.h"
 #include "binade/nn/pooling.h"
 #include "binade/nn/rms_norm.h"
 #include "binade/nn/sequential.h"
+#include "binade/nn/shared.h"
+#include "binade/nn/spectral_norm.h"
+#include "binade/nn/transformer.h"
 #include "tests/fuzz/calls.h"
 #include "tests/fuzz/work.h"
 
@@ -41,16 +47,47 @@ std::int64_t channels_per_group(std::int64_t channels, std::int64_t groups) {
   return groups > 0 ? channels / groups : 1;
 }
 
+/// Options of an attention, each of which is set in some calls.
+nn::MultiHeadAttentionOptions attention_options(A a) {
+  nn::MultiHeadAttentionOptions o{.dim = a.number(a.i * a.d),
+                                  .heads = a.number(a.i),
+                                  .kv_heads = a.number(0),
+                                  .causal = a.flag(),
+                                  .dropout = a.real(0.1),
+                                  .bias = a.flag(),
+                                  .composed = a.flag()};
+  const auto sometimes = [&] { return a.draws().one_in(5); };
+  if (sometimes()) o.head_dim = a.number(a.d);
+  if (sometimes()) o.value_head_dim = a.number(a.d);
+  if (sometimes()) o.rotary = {.base = a.real(10000), .width = a.number(0)};
+  if (sometimes()) o.window = a.number(2);
+  if (sometimes()) o.softcap = a.real(10);
+  o.alibi = sometimes();
+  return o;
+}
+
+nn::AttentionMasks masks(A a, std::int64_t keys) {
+  nn::AttentionMasks both;
+  if (a.flag()) both.mask = a.flag() ? a.tensor({1, 1, a.t, keys}) : a.mask({a.t, keys});
+  if (a.flag()) both.key_mask = a.mask({a.b, keys});
+  return both;
+}
+
 Out attend(A a) {
-  nn::MultiHeadAttention attention({.dim = a.number(a.i * a.d),
-                                    .heads = a.number(a.i),
-                                    .kv_heads = a.number(0),
-                                    .causal = a.flag(),
-                                    .dropout = a.real(0.1),
-                                    .bias = a.flag(),
-                                    .composed = a.flag()});
+  nn::MultiHeadAttentionOptions o = attention_options(a);
+  const bool cross = a.draws().one_in(3);
+  if (cross) {
+    o.key_dim = a.number(a.d);
+    o.value_dim = a.number(a.c);
+  }
+  nn::MultiHeadAttention attention(o);
   const Variable x = a.tensor({a.b, a.t, a.i * a.d});
-  if (a.draws().one_in(3)) return {attention(x, a.tensor({1, 1, a.t, a.t}))};
+  if (cross) {
+    const Variable keys = a.tensor({a.b, a.k, a.d}), values = a.tensor({a.b, a.k, a.c});
+    if (a.flag()) return {attention(x, keys, values, masks(a, a.k))};
+    return {attention.attend_to(x, attention.cache_of(keys, values), masks(a, a.k))};
+  }
+  if (a.draws().one_in(3)) return {attention(x, masks(a, a.t))};
   if (a.draws().one_in(3)) {
     nn::AttentionCache cache;
     attention(x, cache);
@@ -58,6 +95,21 @@ Out attend(A a) {
   }
   return on(std::move(attention), a, x);
 }
+
+nn::TransformerLayerOptions layer_options(A a) {
+  return {.dim = a.number(a.i * a.d),
+          .heads = a.number(a.i),
+          .hidden = a.number(a.k),
+          .dropout = a.real(0.1),
+          .activation = activation(a),
+          .norm_first = a.flag(),
+          .eps = a.real(1e-5),
+          .bias = a.flag(),
+          .attention = {.causal = a.flag()}};
+}
+
+Variable sequence(A a) { return a.tensor({a.b, a.t, a.i * a.d}); }
+Variable memory(A a) { return a.tensor({a.b, a.k, a.i * a.d}); }
 
 }  // namespace
 
@@ -68,6 +120,136 @@ const std::vector<Call>& module_calls() {
       {"Silu", [](A a) { return on(nn::Silu(), a, a.any()); }},
       {"Sigmoid", [](A a) { return on(nn::Sigmoid(), a, a.any()); }},
       {"Tanh", [](A a) { return on(nn::Tanh(), a, a.any()); }},
+      {"Relu6", [](A a) { return on(nn::Relu6(), a, a.any()); }},
+      {"Mish", [](A a) { return on(nn::Mish(), a, a.any()); }},
+      {"Selu", [](A a) { return on(nn::Selu(), a, a.any()); }},
+      {"Hardswish", [](A a) { return on(nn::Hardswish(), a, a.any()); }},
+      {"Hardsigmoid", [](A a) { return on(nn::Hardsigmoid(), a, a.any()); }},
+      {"LogSigmoid", [](A a) { return on(nn::LogSigmoid(), a, a.any()); }},
+      {"Tanhshrink", [](A a) { return on(nn::Tanhshrink(), a, a.any()); }},
+      {"Softsign", [](A a) { return on(nn::Softsign(), a, a.any()); }},
+      {"LeakyRelu", [](A a) { return on(nn::LeakyRelu({.slope = a.real(0.01)}), a, a.any()); }},
+      {"Elu", [](A a) { return on(nn::Elu({.alpha = a.real(1)}), a, a.any()); }},
+      {"Celu", [](A a) { return on(nn::Celu({.alpha = a.real(1)}), a, a.any()); }},
+      {"Softplus", [](A a) { return on(nn::Softplus({.beta = a.real(1), .threshold = a.real(20)}), a, a.any()); }},
+      {"Hardtanh", [](A a) { return on(nn::Hardtanh({.low = a.real(-1), .high = a.real(1)}), a, a.any()); }},
+      {"Hardshrink", [](A a) { return on(nn::Hardshrink({.lambda = a.real(0.5)}), a, a.any()); }},
+      {"Softshrink", [](A a) { return on(nn::Softshrink({.lambda = a.real(0.5)}), a, a.any()); }},
+      {"Threshold", [](A a) { return on(nn::Threshold({.threshold = a.real(0), .value = a.real(0)}), a, a.any()); }},
+      {"Softmax", [](A a) { return on(nn::Softmax({.axis = a.axis(3)}), a, rows(a)); }},
+      {"LogSoftmax", [](A a) { return on(nn::LogSoftmax({.axis = a.axis(3)}), a, rows(a)); }},
+      {"Glu", [](A a) { return on(nn::Glu({.axis = a.axis(3)}), a, rows(a)); }},
+      {"Prelu", [](A a) { return on(nn::Prelu({.channels = a.number(a.d), .init = a.real(0.25)}), a, rows(a)); }},
+      {"Identity", [](A a) { return on(nn::Identity(), a, a.any()); }},
+      {"Unflatten",
+       [](A a) {
+         return on(nn::Unflatten({.axis = a.axis(4), .sizes = {a.number(2), a.number(-1)}}), a, a.images());
+       }},
+      {"CosineSimilarity",
+       [](A a) -> Out {
+         nn::CosineSimilarity similarity({.axis = a.axis(3), .eps = a.real(1e-8)});
+         const Variable x = rows(a), y = rows(a);
+         return {similarity(x, y)};
+       }},
+      {"Dropout2d", [](A a) { return on(nn::Dropout2d({.p = a.real(0.5)}), a, a.images()); }},
+      {"AlphaDropout", [](A a) { return on(nn::AlphaDropout({.p = a.real(0.5)}), a, a.any()); }},
+      {"AdaptiveAvgPool2d", [](A a) { return on(nn::AdaptiveAvgPool2d({.size = a.extent(2)}), a, a.images()); }},
+      {"AdaptiveMaxPool2d", [](A a) { return on(nn::AdaptiveMaxPool2d({.size = a.extent(2)}), a, a.images()); }},
+      {"PixelShuffle",
+       [](A a) {
+         return on(nn::PixelShuffle({.factor = a.number(2)}), a, a.tensor({a.n, a.h, a.w, 4 * a.c}));
+       }},
+      {"PixelUnshuffle",
+       [](A a) {
+         return on(nn::PixelUnshuffle({.factor = a.number(2)}), a, a.tensor({a.n, 2 * a.h, 2 * a.w, a.c}));
+       }},
+      {"LocalResponseNorm",
+       [](A a) {
+         return on(nn::LocalResponseNorm({.alpha = a.real(1e-4), .beta = a.real(0.75), .k = a.real(1)}), a, a.images());
+       }},
+      {"InstanceNorm2d",
+       [](A a) {
+         return on(nn::InstanceNorm2d({.channels = a.number(a.c), .eps = a.real(1e-5), .affine = a.flag()}), a,
+                   a.images());
+       }},
+      {"EmbeddingBag",
+       [](A a) -> Out {
+         nn::EmbeddingBag bag(
+             {.count = a.number(a.k), .dim = a.number(a.d), .mode = static_cast<BagMode>(a.draws().below(3))});
+         if (a.flag()) return {bag(a.indices({a.b, a.t}, a.k))};
+         const Variable indices = a.indices({a.t}, a.k), offsets = a.indices({a.b}, a.t + 1);
+         return {bag(indices, offsets, a.flag() ? Variable() : a.tensor({a.t}))};
+       }},
+      {"ModuleDict",
+       [](A a) -> Out {
+         nn::ModuleDict parts;
+         parts.add(a.flag() ? "part" : "an.other", nn::Linear({.in = a.d, .out = a.number(a.k)}));
+         return {parts["part"](rows(a))};
+       }},
+      {"ParameterList",
+       [](A a) -> Out {
+         nn::ParameterList parts;
+         return {rows(a) * parts.append(Tensor::full({a.d}, a.real(1)))};
+       }},
+      {"ParameterDict",
+       [](A a) -> Out {
+         nn::ParameterDict parts;
+         parts.add(a.flag() ? "part" : "", Tensor::full({a.d}, a.real(1)));
+         return {rows(a) * parts["part"]};
+       }},
+      {"Shared",
+       [](A a) {
+         const nn::Shared layer(nn::Linear({.in = a.d, .out = a.number(a.d)}));
+         return on(nn::Sequential(layer, nn::Tanh(), layer), a, rows(a));
+       }},
+      {"WeightNorm",
+       [](A a) {
+         return on(nn::WeightNorm(nn::Linear({.in = a.number(a.d), .out = a.number(a.k)}), {.axis = a.axis(2)}), a,
+                   rows(a));
+       }},
+      {"SpectralNorm",
+       [](A a) {
+         const std::int64_t iterations = a.number(1);
+         return on(nn::SpectralNorm(nn::Linear({.in = a.number(a.d), .out = a.number(a.k)}),
+                                    {.iterations = static_cast<int>(iterations > 9   ? 9
+                                                                    : iterations < 0 ? -1
+                                                                                     : iterations),
+                                     .eps = a.real(1e-12),
+                                     .axis = a.axis(2)}),
+                   a, rows(a));
+       }},
+      {"Lora",
+       [](A a) {
+         nn::Lora layer(nn::Linear({.in = a.number(a.d), .out = a.number(a.k)}),
+                        {.rank = a.number(2), .alpha = a.real(8), .dropout = a.real(0.1)});
+         if (a.draws().one_in(3)) layer.merge();
+         return on(std::move(layer), a, rows(a));
+       }},
+      {"TransformerEncoderLayer",
+       [](A a) -> Out {
+         nn::TransformerEncoderLayer layer(layer_options(a));
+         const Variable x = sequence(a);
+         return {layer(x, masks(a, a.t))};
+       }},
+      {"TransformerDecoderLayer",
+       [](A a) -> Out {
+         nn::TransformerDecoderLayer layer(layer_options(a));
+         const Variable x = sequence(a), m = memory(a);
+         nn::TransformerDecoderCache cache;
+         if (a.flag()) return {layer(x, m, cache), layer(x, m, cache)};
+         return {layer(x, m, {.self = masks(a, a.t), .memory = masks(a, a.k)})};
+       }},
+      {"TransformerEncoder",
+       [](A a) {
+         return on(nn::TransformerEncoder({.layers = 1, .layer = layer_options(a), .norm = a.flag()}), a, sequence(a));
+       }},
+      {"TransformerDecoder",
+       [](A a) -> Out {
+         nn::TransformerDecoder decoder({.layers = 2, .layer = layer_options(a), .norm = a.flag()});
+         const Variable x = sequence(a), m = memory(a);
+         std::vector<nn::TransformerDecoderCache> caches(a.draws().below(4));
+         return {a.flag() ? decoder(x, m) : decoder(x, m, caches)};
+       }},
       {"MultiHeadAttention", attend},
       {"BatchNorm2d",
        [](A a) {

@@ -17,6 +17,7 @@ import torch
 import golden_optim
 import golden_functions
 import golden_losses
+import golden_modules
 import golden_movement
 import golden_optimizers
 import golden_ops
@@ -32,7 +33,7 @@ VERSION = f"PyTorch {torch.__version__}"
 def main(wanted):
     if "ops" in wanted:
         for family, write in {**golden_ops.FAMILIES, "functions": golden_functions.functions, "loss_functions": golden_losses.losses,
-                              "movement": golden_movement.movement}.items():
+                              "movement": golden_movement.movement, "modules": golden_modules.modules}.items():
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))
             file.write()

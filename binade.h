@@ -79,6 +79,7 @@
 #include "binade/nn/mlp.h"
 #include "binade/nn/module.h"
 #include "binade/nn/pooling.h"
+#include "binade/nn/recurrent.h"
 #include "binade/nn/rms_norm.h"
 #include "binade/nn/sequential.h"
 #include "binade/nn/shared.h"

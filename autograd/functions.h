@@ -17,6 +17,7 @@
 #include "binade/autograd/functions/order.h"
 #include "binade/autograd/functions/pool.h"
 #include "binade/autograd/functions/rearrange.h"
+#include "binade/autograd/functions/recurrent.h"
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/scan.h"
 #include "binade/autograd/functions/shape.h"

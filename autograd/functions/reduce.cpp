@@ -9,7 +9,6 @@
 #include "binade/core/ops/fold.h"
 #include "binade/core/ops/reduce.h"
 #include "binade/core/ops/softmax.h"
-#include "binade/core/step_context.h"
 
 namespace binade {
 namespace {

@@ -21,6 +21,7 @@
 #include "binade/core/kernels/probe.h"
 #include "binade/core/kernels/random.h"
 #include "binade/core/kernels/rearrange.h"
+#include "binade/core/kernels/recurrent.h"
 #include "binade/core/kernels/reduce.h"
 #include "binade/core/kernels/softmax.h"
 #include "binade/core/kernels/step.h"
@@ -91,6 +92,9 @@
   X(column_sums, ColumnSumsArgs)                 \
   X(activation_backward, ActivationBackwardArgs) \
   X(activate, ActivateArgs)                      \
+  X(pack_operand, PackOperandArgs)               \
+  X(recurrent_forward, RecurrentForward)         \
+  X(recurrent_backward, RecurrentBackward)       \
   X(conv, ConvArgs)                              \
   X(conv_weight, ConvWeightArgs)                 \
   X(attention_forward, AttentionForward)         \
@@ -157,6 +161,8 @@ struct KernelTable {
   BINADE_DEVICE_KERNELS(BINADE_ENTRY)
 #undef BINADE_ENTRY
 
+  /// Returns the number of bytes that pack_operand stores. Null: `gemm` has no use for a packed operand.
+  std::size_t (*packed_bytes)(const GemmArgs& product) = nullptr;
   bool low_bias = false;  ///< `gemm` accepts a bias in the results' 16-bit dtype
   /// Returns true if `gemm` multiplies results of `dtype` by this activation's derivative faster than a following
   /// activation_backward. Null: always true.

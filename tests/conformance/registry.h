@@ -36,6 +36,7 @@ std::vector<Case> embedding_cases();
 std::vector<Case> index_cases();
 std::vector<Case> scatter_cases();
 std::vector<Case> rearrange_cases();
+std::vector<Case> recurrent_cases();
 std::vector<Case> scan_cases();
 std::vector<Case> order_cases();
 

@@ -72,10 +72,48 @@ Out attend(A a) {
 
 Out pack(AddNormResult r) { return {r.h, r.y}; }
 
+Out pack(const RecurrentResult& r) {
+  Out out{r.y, r.state.h};
+  if (r.state.c.defined()) out.push_back(r.state.c);
+  return out;
+}
+/// Arguments of rnn(), lstm() and gru() for this number of gates.
+struct Recurrence {
+  Variable x;
+  RecurrentWeights weights;
+  RecurrentState start;
+  SequenceOptions options;
+  Recurrence(A a, std::int64_t gates, bool cells)
+      : x(a.tensor({a.b, a.t, a.d})),
+        weights{a.tensor({gates * a.k, a.d}), a.tensor({gates * a.k, a.k}), a.parameter({gates * a.k}),
+                a.parameter({gates * a.k})} {
+    if (a.flag()) start.h = a.tensor({a.b, a.k});
+    if (cells) start.c = a.parameter({a.b, a.k});
+    options.reverse = a.flag();
+    if (a.flag()) options.lengths = a.indices({a.b}, a.t + 1);
+  }
+};
+
 }  // namespace
 
 const std::vector<Call>& function_calls() {
   static const std::vector<Call> calls{
+      {"rnn",
+       [](A a) -> Out {
+         Recurrence r(a, 1, false);
+         r.options.relu = a.flag();
+         return pack(rnn(r.x, r.weights, r.start, r.options));
+       }},
+      {"lstm",
+       [](A a) -> Out {
+         const Recurrence r(a, 4, true);
+         return pack(lstm(r.x, r.weights, r.start, r.options));
+       }},
+      {"gru",
+       [](A a) -> Out {
+         const Recurrence r(a, 3, false);
+         return pack(gru(r.x, r.weights, r.start, r.options));
+       }},
       {"reductions of whole numbers",
        [](A a) -> Out {
          const Variable x = a.flag() ? a.indices({a.t, a.d}, 300) : a.mask({a.t, a.d});

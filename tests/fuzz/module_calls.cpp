@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "binade/core/ops/conv2d.h"
 #include "binade/core/ops/conv_transpose2d.h"
 #include "binade/nn/activation.h"
@@ -16,6 +18,7 @@
 #include "binade/nn/lora.h"
 #include "binade/nn/mlp.h"
 #include "binade/nn/pooling.h"
+#include "binade/nn/recurrent.h"
 #include "binade/nn/rms_norm.h"
 #include "binade/nn/sequential.h"
 #include "binade/nn/shared.h"
@@ -110,6 +113,44 @@ nn::TransformerLayerOptions layer_options(A a) {
 
 Variable sequence(A a) { return a.tensor({a.b, a.t, a.i * a.d}); }
 Variable memory(A a) { return a.tensor({a.b, a.k, a.i * a.d}); }
+
+Out pack(const RecurrentResult& r) {
+  Out out{r.y, r.state.h};
+  if (r.state.c.defined()) out.push_back(r.state.c);
+  return out;
+}
+
+nn::RecurrentOptions recurrent_options(A a) {
+  const std::int64_t layers = a.draws().one_in(3) ? a.number(2) : 1;
+  return {.in = a.number(a.d),
+          .hidden = a.number(a.k),
+          .layers = std::min<std::int64_t>(layers, 3),
+          .bias = a.flag(),
+          .dropout = layers > 1 ? a.real(0.2) : 0,
+          .bidirectional = a.flag()};
+}
+
+/// Runs recurrent layers from zeros or from states that fit them, with or without lengths.
+Out on_sequences(nn::RecurrentLayers&& layers, A a, bool cells) {
+  layers.train(a.flag());
+  const Variable x = rows(a);
+  if (a.flag()) return {layers(x)};
+  const nn::RecurrentOptions& o = layers.options();
+  const std::int64_t parts = o.layers * (o.bidirectional ? 2 : 1);
+  RecurrentState start;
+  if (a.flag()) start.h = a.tensor({parts, a.b, a.k});
+  if (cells && a.flag()) start.c = a.tensor({parts, a.b, a.k});
+  return pack(layers(x, start, a.flag() ? a.indices({a.b}, a.t + 1) : Variable()));
+}
+
+nn::RecurrentCellOptions cell_options(A a) { return {.in = a.number(a.d), .hidden = a.number(a.k), .bias = a.flag()}; }
+
+Out on_position(nn::RecurrentCellModule&& cell, A a, bool cells) {
+  const Variable x = a.tensor({a.b, a.d});
+  if (a.flag()) return {cell(x)};
+  const RecurrentState next = cell(x, {a.tensor({a.b, a.k}), cells ? a.tensor({a.b, a.k}) : Variable()});
+  return {next.h};
+}
 
 }  // namespace
 
@@ -327,6 +368,27 @@ const std::vector<Call>& module_calls() {
                             .dropout = a.real(0)}),
                    a, rows(a));
        }},
+      {"Rnn",
+       [](A a) {
+         const nn::RecurrentOptions o = recurrent_options(a);
+         return on_sequences(nn::Rnn({.in = o.in,
+                                      .hidden = o.hidden,
+                                      .layers = o.layers,
+                                      .relu = a.flag(),
+                                      .bias = o.bias,
+                                      .dropout = o.dropout,
+                                      .bidirectional = o.bidirectional}),
+                             a, false);
+       }},
+      {"Lstm", [](A a) { return on_sequences(nn::Lstm(recurrent_options(a)), a, true); }},
+      {"Gru", [](A a) { return on_sequences(nn::Gru(recurrent_options(a)), a, false); }},
+      {"RnnCell",
+       [](A a) {
+         const nn::RecurrentCellOptions o = cell_options(a);
+         return on_position(nn::RnnCell({.in = o.in, .hidden = o.hidden, .relu = a.flag(), .bias = o.bias}), a, false);
+       }},
+      {"LstmCell", [](A a) { return on_position(nn::LstmCell(cell_options(a)), a, true); }},
+      {"GruCell", [](A a) { return on_position(nn::GruCell(cell_options(a)), a, false); }},
       {"MaxPool2d", [](A a) { return on(nn::MaxPool2d(pool(a)), a, a.images()); }},
       {"AvgPool2d", [](A a) { return on(nn::AvgPool2d(pool(a)), a, a.images()); }},
       {"Upsample",

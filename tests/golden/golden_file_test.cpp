@@ -102,8 +102,8 @@ TEST(GoldenFile, DifferenceIsEmptyOnlyWithinTheTolerance) {
 }
 
 TEST(GoldenFile, EveryFileInTheFolderReads) {
-  for (const char* name :
-       {"elementwise", "reductions", "products", "convolutions", "pooling", "norms", "attention", "shapes", "losses"})
+  for (const char* name : {"elementwise", "reductions", "products", "convolutions", "pooling", "norms", "attention",
+                           "shapes", "losses", "recurrent"})
     EXPECT_GE(read(folder() + "/ops." + name + ".txt").size(), 10u) << name;
   EXPECT_EQ(read(folder() + "/traces.txt").size(), 2u);
 }

@@ -21,6 +21,7 @@ import golden_modules
 import golden_movement
 import golden_optimizers
 import golden_ops
+import golden_recurrent
 import golden_second
 import golden_traces
 from golden_text import GoldenFile
@@ -33,7 +34,8 @@ VERSION = f"PyTorch {torch.__version__}"
 def main(wanted):
     if "ops" in wanted:
         for family, write in {**golden_ops.FAMILIES, "functions": golden_functions.functions, "loss_functions": golden_losses.losses,
-                              "movement": golden_movement.movement, "modules": golden_modules.modules}.items():
+                              "movement": golden_movement.movement, "modules": golden_modules.modules,
+                              "recurrent": golden_recurrent.recurrent}.items():
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))
             file.write()

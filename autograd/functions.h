@@ -9,6 +9,7 @@
 #include "binade/autograd/functions/embedding.h"
 #include "binade/autograd/functions/images.h"
 #include "binade/autograd/functions/index.h"
+#include "binade/autograd/functions/linalg.h"
 #include "binade/autograd/functions/losses.h"
 #include "binade/autograd/functions/make.h"
 #include "binade/autograd/functions/math.h"

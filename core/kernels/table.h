@@ -12,6 +12,7 @@
 #include "binade/core/kernels/fp8.h"
 #include "binade/core/kernels/gemm.h"
 #include "binade/core/kernels/index.h"
+#include "binade/core/kernels/linalg.h"
 #include "binade/core/kernels/losses.h"
 #include "binade/core/kernels/move.h"
 #include "binade/core/kernels/norm.h"
@@ -89,6 +90,12 @@
   X(max_pool_backward, MaxPool)                  \
   X(resample, Resample)                          \
   X(gemm, GemmArgs)                              \
+  X(cholesky, CholeskyArgs)                      \
+  X(lu, LuArgs)                                  \
+  X(triangular_solve, TriangularSolveArgs)       \
+  X(qr, QrArgs)                                  \
+  X(eigh, EighArgs)                              \
+  X(svd, SvdArgs)                                \
   X(column_sums, ColumnSumsArgs)                 \
   X(activation_backward, ActivationBackwardArgs) \
   X(activate, ActivateArgs)                      \

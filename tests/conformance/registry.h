@@ -39,5 +39,6 @@ std::vector<Case> rearrange_cases();
 std::vector<Case> recurrent_cases();
 std::vector<Case> scan_cases();
 std::vector<Case> order_cases();
+std::vector<Case> linalg_cases();
 
 }  // namespace binade::conformance

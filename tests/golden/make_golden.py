@@ -16,6 +16,7 @@ import torch
 
 import golden_optim
 import golden_functions
+import golden_linalg
 import golden_losses
 import golden_modules
 import golden_movement
@@ -34,7 +35,7 @@ VERSION = f"PyTorch {torch.__version__}"
 def main(wanted):
     if "ops" in wanted:
         for family, write in {**golden_ops.FAMILIES, "functions": golden_functions.functions, "loss_functions": golden_losses.losses,
-                              "movement": golden_movement.movement, "modules": golden_modules.modules,
+                              "linalg": golden_linalg.linalg, "movement": golden_movement.movement, "modules": golden_modules.modules,
                               "recurrent": golden_recurrent.recurrent}.items():
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))

@@ -6,7 +6,9 @@
 
 #include "bench/ceiling.h"
 #include "binade/autograd/functions.h"
+#include "binade/autograd/inference_mode.h"
 #include "binade/core/make.h"
+#include "binade/core/runtime.h"
 
 namespace binade::bench {
 namespace {

@@ -20,7 +20,8 @@ struct Conv2dOptions {
 /// Initialized as in PyTorch: U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), fan_in = R S in / groups.
 class Conv2d : public Convolution {
  public:
-  explicit Conv2d(const Conv2dOptions& o) : Convolution("Conv2d", o, o.out, o.in), options_(o) {}
+  explicit Conv2d(const Conv2dOptions& o)
+      : Convolution("Conv2d", o, o.out, o.in, {o.kernel.y, o.kernel.x}), options_(o) {}
   std::string kind() const override { return "Conv2d"; }
   Variable forward(const Variable& x) override { return with_weight(x, weight); }
   /// Computes forward(x) with another weight (out, R, S, in / groups), which may be the result of ops.

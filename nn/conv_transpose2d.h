@@ -22,7 +22,7 @@ struct ConvTranspose2dOptions {
 class ConvTranspose2d : public Convolution {
  public:
   explicit ConvTranspose2d(const ConvTranspose2dOptions& o)
-      : Convolution("ConvTranspose2d", o, o.in, o.out), options_(o) {}
+      : Convolution("ConvTranspose2d", o, o.in, o.out, {o.kernel.y, o.kernel.x}), options_(o) {}
   std::string kind() const override { return "ConvTranspose2d"; }
   Variable forward(const Variable& x) override { return forward(x, weight, {}); }
   /// Computes forward(x) with another weight (in, R, S, out / groups), which may be the result of ops.

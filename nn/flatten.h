@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "binade/autograd/functions/losses.h"
 #include "binade/autograd/functions/rearrange.h"
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/shape.h"

@@ -102,8 +102,16 @@ Variables svd_gradient(const RecordedCall& call) {
   const bool of_vectors = call.gy(1).defined() || call.gy(2).defined();
   if (of_vectors) ops::Svd::check_gradient(call.described(0).shape, call.params<ops::Svd>());
   const Variable s = call.output(0, 0);
-  const std::int64_t k = s.dim(-1);
-  const Variable u = narrow(call.output(1, 1), -1, 0, k), vh = narrow(call.output(2, 2), -2, 0, k);
+  const Shape& shape = call.described(0).shape;
+  Variable u, vh;
+  if (call.params<ops::Svd>().full && shape[-1] != shape[-2]) {  // not all vectors of a full u and vh have a gradient
+    const std::vector<Variable> thin = apply<ops::Svd>({}, {wide(call.input(0, 3))});
+    u = thin[1];
+    vh = thin[2];
+  } else {
+    u = call.output(1, 1);
+    vh = call.output(2, 2);
+  }
   const Variable ga = ops::formulas::singular_values<A>(u, vh, gradient_of(call, 0, s));
   if (!of_vectors) return {ga};
   return {ga + ops::formulas::singular_vectors<A>(u, s, vh, gradient_of(call, 1, u), gradient_of(call, 2, vh))};

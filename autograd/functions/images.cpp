@@ -115,6 +115,42 @@ Variable adaptive_max_pool2d(const Variable& x, Extent2 size) {
   return adaptive_pool("adaptive_max_pool2d", x, size, false);
 }
 
+namespace {
+
+Variable adaptive_pool_of_sequences(const char* name, const Variable& x, std::int64_t size, bool average) {
+  check<ShapeError>(x.value().rank() == 3, "{}: wanted sequences (N, L, C), got {}", where(name), x.shape());
+  const Variable y = adaptive_pool(name, reshape(x, {x.dim(0), 1, x.dim(1), x.dim(2)}), {1, size}, average);
+  return reshape(y, {y.dim(0), y.dim(2), y.dim(3)});
+}
+
+Variable adaptive_pool_of_volumes(const char* name, const Variable& x, Extent3 size, bool average) {
+  check<ShapeError>(x.value().rank() == 5, "{}: wanted volumes (N, D, H, W, C), got {}", where(name), x.shape());
+  check_floating(name, x);
+  const std::int64_t n = x.dim(0), depth = x.dim(1), channels = x.dim(4);
+  const Variable wide = average && is_half(x.dtype()) ? cast(x, DType::f32) : x;  // so that averages are rounded once
+  const Variable planes = adaptive_pool(name, reshape(wide, {n * depth, x.dim(2), x.dim(3), channels}), size.plane(),
+                                        average);
+  const std::int64_t height = planes.dim(1), width = planes.dim(2);
+  // Depth last, so that the maximum is the first one in row-major order.
+  const Variable y = adaptive_pool(name, reshape(planes, {n, depth, height * width, channels}), {size.z, 0}, average);
+  return cast(reshape(y, {n, y.dim(1), height, width, channels}), x.dtype());
+}
+
+}  // namespace
+
+Variable adaptive_avg_pool1d(const Variable& x, std::int64_t size) {
+  return adaptive_pool_of_sequences("adaptive_avg_pool1d", x, size, true);
+}
+Variable adaptive_max_pool1d(const Variable& x, std::int64_t size) {
+  return adaptive_pool_of_sequences("adaptive_max_pool1d", x, size, false);
+}
+Variable adaptive_avg_pool3d(const Variable& x, Extent3 size) {
+  return adaptive_pool_of_volumes("adaptive_avg_pool3d", x, size, true);
+}
+Variable adaptive_max_pool3d(const Variable& x, Extent3 size) {
+  return adaptive_pool_of_volumes("adaptive_max_pool3d", x, size, false);
+}
+
 Variable local_response_norm(const Variable& x, std::int64_t size, double alpha, double beta, double k) {
   constexpr const char* kName = "local_response_norm";
   check<ArgumentError>(size >= 1 && size <= kMostParts, "{}: wanted a size from 1 to {}, got {}", where(kName),

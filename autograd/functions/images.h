@@ -4,6 +4,7 @@
 
 #include "binade/autograd/variable.h"
 #include "binade/core/ops/extent2.h"
+#include "binade/core/ops/extent3.h"
 
 /// Functions of images (N, H, W, C) that are composed of ops. Results have the dtype of x, and gradients those of the
 /// ops. pool.h has pooling with windows of one size.
@@ -23,6 +24,11 @@ Variable pixel_unshuffle(const Variable& x, std::int64_t factor);
 /// ShapeError for an empty image, ArgumentError unless sizes are in [0, 65536].
 Variable adaptive_avg_pool2d(const Variable& x, Extent2 size);
 Variable adaptive_max_pool2d(const Variable& x, Extent2 size);
+/// The same of sequences (N, L, C) and of volumes (N, D, H, W, C).
+Variable adaptive_avg_pool1d(const Variable& x, std::int64_t size);
+Variable adaptive_max_pool1d(const Variable& x, std::int64_t size);
+Variable adaptive_avg_pool3d(const Variable& x, Extent3 size);
+Variable adaptive_max_pool3d(const Variable& x, Extent3 size);
 
 /// Divides each element of x (…, C) by a power of the mean square of its neighboring channels (Krizhevsky et al.,
 /// 2012): y_c = x_c / (k + alpha / size sum of x_d^2)^beta for d from c - size / 2 to c + (size - 1) / 2, where

@@ -152,16 +152,18 @@ Variable kron(const Variable& a, const Variable& b) {
     const std::int64_t extent_a = d >= -rank_of(a) ? a.dim(d) : 1, extent_b = d >= -rank_of(b) ? b.dim(d) : 1;
     of_a.insert(of_a.end(), {extent_a, 1});
     of_b.insert(of_b.end(), {1, extent_b});
-    product.push_back(extent_a * extent_b);
   }
-  return reshape(reshape(a, of_a) * reshape(b, of_b), product);
+  const Variable products = reshape(a, of_a) * reshape(b, of_b);
+  for (int d = 0; d < 2 * rank; d += 2) product.push_back(products.dim(d) * products.dim(d + 1));
+  return reshape(products, product);
 }
 
 Variable cross(const Variable& a, const Variable& b, int axis) {
-  const int at_a = ops::checked_axis("cross", axis, rank_of(a)), at_b = ops::checked_axis("cross", axis, rank_of(b));
-  check<ShapeError>(a.dim(at_a) == 3 && b.dim(at_b) == 3, "{}: wanted 3 elements along axis {}, got {} and {}",
-                    where("cross"), axis, a.shape(), b.shape());
-  return roll(a, {-1}, {at_a}) * roll(b, {-2}, {at_b}) - roll(a, {-2}, {at_a}) * roll(b, {-1}, {at_b});
+  const int rank = std::max(rank_of(a), rank_of(b));
+  const int at = ops::checked_axis("cross", axis, rank) - rank;  // from the end, where broadcasting aligns shapes
+  check<ShapeError>(at >= -rank_of(a) && at >= -rank_of(b) && a.dim(at) == 3 && b.dim(at) == 3,
+                    "{}: wanted 3 elements along axis {}, got {} and {}", where("cross"), axis, a.shape(), b.shape());
+  return roll(a, {-1}, {at}) * roll(b, {-2}, {at}) - roll(a, {-2}, {at}) * roll(b, {-1}, {at});
 }
 
 Variable multi_dot(std::span<const Variable> matrices) {

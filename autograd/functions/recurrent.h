@@ -24,8 +24,10 @@ struct RecurrentResult {
 /// Arguments of a recurrent layer that have a default.
 struct SequenceOptions {
   bool reverse = false;  ///< computes the last position first
-  Variable lengths{};    ///< (B), i64 or i32: sequence i ends after lengths[i] positions, with y = 0 beyond
-  bool relu = false;     ///< rnn() only: relu instead of tanh
+  /// (B), i64 or i32: sequence i ends after lengths[i] positions, with y = 0 beyond. Checked if x has positions (T >
+  /// 0).
+  Variable lengths{};
+  bool relu = false;  ///< rnn() only: relu instead of tanh
 };
 
 /// One layer and direction over the sequences x (B, T, in), from `start` with h and c (B, H); y (B, T, H):

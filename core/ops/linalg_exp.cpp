@@ -102,10 +102,15 @@ Tensor exponential(const Tensor& a) {
   for (int round = 0; round < most; ++round) {
     const Tensor squares = for_each_matrix(a, halvings, DType::boolean,
                                            [round](int s) { return s > round ? 1.0 : 0.0; });
-    OpContext ctx;
-    ctx.store_dtype = y.dtype();
-    ctx.inputs.resize(3);
-    y = Where::forward(ctx, std::array{squares, A::matmul(y, y), y}, {}).front();
+    const auto chosen = [&](const Tensor& a, const Tensor& b) {
+      OpContext ctx;
+      ctx.store_dtype = y.dtype();
+      ctx.inputs.resize(3);
+      return Where::forward(ctx, std::array{squares, a, b}, {}).front();
+    };
+    // Further squares of a finished matrix could overflow, which an observer would report.
+    const Tensor unfinished = chosen(y, Tensor::zeros({}, y.dtype(), y.device()));
+    y = chosen(A::matmul(unfinished, unfinished), y);
   }
   return y;
 }

@@ -19,7 +19,7 @@ Tensor identities(const Tensor& a, std::int64_t width) {
 }
 
 void check_converged(const OpInfo& op, const Tensor& info) {
-  check_info(op, info, info.shape(), "matrices for which the iteration converges", "for which it does not ({})",
+  check_info(op, info, info.shape(), "matrices for which the iteration converges", "for which it does not",
              "scale the matrix, so that its elements are near 1");
 }
 
@@ -127,6 +127,7 @@ Tensors Svd::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p
   if (!vectors) return {s.to(ctx.store_dtype)};
   ctx.save(u);
   ctx.save(vh);
+  if (p.full && rows != columns) ctx.save(in[0]);  // for second derivatives of s
   return {s.to(ctx.store_dtype), u.to(ctx.store_dtype), vh.to(ctx.store_dtype)};
 }
 

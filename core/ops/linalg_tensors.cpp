@@ -95,8 +95,9 @@ void check_info(const OpInfo& op, const Tensor& info, const Shape& batch, std::s
   const std::string number = batch.rank() == 0
                                  ? ""
                                  : fmt::format(" (number {} of the batch {})", batch.position(bad - numbers), batch);
+  const std::int64_t position = *bad - 1;
   throw DataError(fmt::format("{}: wanted {}, got one{} {}; {}", where(op.name), wanted, number,
-                              fmt::format(fmt::runtime(failed), *bad - 1), advice));
+                              fmt::vformat(failed, fmt::make_format_args(position)), advice));
 }
 
 void put(const OpContext& ctx, GradSink& gx, int i, const Tensor& gradient) {

@@ -37,6 +37,8 @@ struct Sizes {
         dtype(x.dtype()),
         wide(accumulate_dtype(dtype)),
         device(x.device()) {}
+  /// The positions to compute: none if there are no sequences, however long they are.
+  std::int64_t positions() const { return batch == 0 ? 0 : steps; }
   Tensor tensor(std::initializer_list<std::int64_t> extents, DType of) const {
     return Tensor::empty(Shape(extents), of, device);
   }
@@ -77,8 +79,9 @@ void check_inputs(const char* op, RecurrentCell cell, const Inputs& in) {
 /// Rows of a contiguous tensor (B, S, columns): slot i of each sequence.
 InputRows slot(const Tensor& t, std::int64_t i) {
   const std::int64_t columns = t.dim(2), pitch = t.dim(1) * columns;
-  return {static_cast<const std::byte*>(t.raw()) + i * columns * static_cast<std::int64_t>(size_of(t.dtype())),
-          t.dtype(), pitch};
+  const auto* data = static_cast<const std::byte*>(t.raw());  // null if there are no sequences
+  return {data == nullptr ? nullptr : data + i * columns * static_cast<std::int64_t>(size_of(t.dtype())), t.dtype(),
+          pitch};
 }
 OutputRows slot(Tensor& t, std::int64_t i) {
   const InputRows rows = slot(static_cast<const Tensor&>(t), i);
@@ -167,7 +170,7 @@ Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> t
   Tensor products = s.tensor({s.batch, s.gates}, s.wide);
   GemmArgs of_h = hidden_product(ctx, s, in.w_hh, products);
   const PackedOperand packed(of_h, s.steps, s.device);
-  for (std::int64_t k = 0; k < s.steps; ++k) {
+  for (std::int64_t k = 0; k < s.positions(); ++k) {
     const InputRows h = slot(static_cast<const Tensor&>(before), slot_of(k));
     of_h.a = h.data;
     of_h.a_row = h.pitch;
@@ -258,7 +261,7 @@ void backward_of(const OpInfo& info, const OpContext& ctx, std::span<const Tenso
   of_gates.c_row = s.hidden;
   of_gates.accumulate = true;
   const PackedOperand packed(of_gates, s.steps, s.device);
-  for (std::int64_t k = s.steps - 1; k >= 0; --k) {
+  for (std::int64_t k = s.positions() - 1; k >= 0; --k) {
     const std::int64_t position = reverse ? s.steps - 1 - k : k;
     RecurrentBackward step{.cell = cell,
                            .batch = s.batch,

@@ -15,8 +15,8 @@ constexpr int kThreads = 128;
 template <class C>
 struct ScalarMath {
   using Value = C;
-  __device__ static C sigmoid(C x) { return math::sigmoid(x); }
-  __device__ static C tanh(C x) { return math::tanh(x); }
+  BINADE_HD static C sigmoid(C x) { return math::sigmoid(x); }
+  BINADE_HD static C tanh(C x) { return math::tanh(x); }
 };
 
 template <class Cell, class C>

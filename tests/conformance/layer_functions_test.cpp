@@ -11,9 +11,9 @@
 #include "tests/core/op_check.h"
 #include "tests/tested_device.h"
 
-/// Functions for layers that are composed of ops (activations.h, images.h, rotary positions, cosines): every dtype on
-/// the tested device against f64 on the CPU, gradients, channel slices, NaN, and the bits with any number of threads.
-/// tests/golden compares them with PyTorch's.
+/// Functions for layers that are composed of ops (activations.h, images.h, conv.h and pool.h in one and three
+/// dimensions, rotary positions, cosines): every dtype on the tested device against f64 on the CPU, gradients, channel
+/// slices, NaN, and the bits with any number of threads. tests/golden compares them with PyTorch's.
 namespace binade::conformance {
 namespace {
 
@@ -25,6 +25,11 @@ struct Composed {
   std::vector<Shape> shapes{};
   bool keeps_dtype = true;  ///< false: the result of 16-bit inputs is f32
 };
+
+/// Filters with the dtype and device of x.
+Variable filters_like(const Variable& x, const Shape& shape) {
+  return random(shape, 50, -0.5, 0.5).to(x.dtype()).to(x.device());
+}
 
 std::vector<Composed> functions() {
   return {
@@ -55,6 +60,56 @@ std::vector<Composed> functions() {
          return rotary(in[0], rotary_table(3, 4, 100, 2, dtype, in[0].device()), RotaryPairs::kNeighbors);
        },
        {{2, 3, 2, 5}}},
+      {"conv1d",
+       [](const Inputs& in) { return conv1d(in[0], in[1] * 0.25, {}, {.stride = 2, .padding = 1}); },
+       {{2, 7, 3}, {4, 3, 3}}},
+      {"conv3d",
+       [](const Inputs& in) {
+         return conv3d(in[0], in[1] * 0.25, {}, {.stride = {2, 1, 1}, .padding = {1, 0, 1}, .groups = 2});
+       },
+       {{2, 4, 3, 3, 4}, {4, 3, 1, 2, 2}}},
+      {"conv_transpose1d",
+       [](const Inputs& in) {
+         return conv_transpose1d(in[0], filters_like(in[0], {3, 3, 2}), {}, {.stride = 2, .padding = 1});
+       },
+       {{2, 4, 3}}},
+      {"conv_transpose3d",
+       [](const Inputs& in) {
+         return conv_transpose3d(in[0], filters_like(in[0], {2, 3, 2, 1, 2}), {}, {.stride = 2, .padding = {1, 0, 0}});
+       },
+       {{2, 3, 2, 3, 2}}},
+      {"conv_transpose3d_without_overlap",
+       [](const Inputs& in) {
+         return conv_transpose3d(in[0], filters_like(in[0], {2, 2, 2, 2, 3}), {}, {.stride = 2});
+       },
+       {{2, 3, 2, 3, 2}}},
+      {"max_pool1d",
+       [](const Inputs& in) { return max_pool1d(in[0], {.kernel = 3, .stride = 2, .padding = 1}); },
+       {{2, 7, 3}}},
+      {"avg_pool1d",
+       [](const Inputs& in) { return avg_pool1d(in[0], {.kernel = 3, .stride = 2, .padding = 1}); },
+       {{2, 7, 3}}},
+      {"max_pool3d",
+       [](const Inputs& in) {
+         return max_pool3d(in[0], {.kernel = {3, 2, 2}, .stride = 2, .padding = {1, 0, 1}});
+       },
+       {{2, 5, 4, 4, 3}}},
+      {"avg_pool3d",
+       [](const Inputs& in) {
+         return avg_pool3d(in[0], {.kernel = {3, 2, 2}, .stride = 2, .padding = {1, 0, 1}, .count_include_pad = false});
+       },
+       {{2, 5, 4, 4, 3}}},
+      {"adaptive_avg_pool1d", [](const Inputs& in) { return adaptive_avg_pool1d(in[0], 3); }, {{2, 7, 3}}},
+      {"adaptive_max_pool3d",
+       [](const Inputs& in) {
+         return adaptive_max_pool3d(in[0], {2, 3, 4});
+       },
+       {{2, 5, 4, 4, 3}}},
+      {"adaptive_avg_pool3d",
+       [](const Inputs& in) {
+         return adaptive_avg_pool3d(in[0], {2, 3, 4});
+       },
+       {{2, 5, 4, 4, 3}}},
       {"cosine_similarity",
        [](const Inputs& in) { return cosine_similarity(in[0], in[1], -1); },
        {{3, 6}, {3, 6}},

@@ -31,12 +31,16 @@ struct Extents {
   Shape with_columns(std::int64_t n) const { return shape().with_dim(-1, n); }
 };
 
-const Extents kSquare[] = {{"one_by_one", {}, 1, 1},    {"small", {}, 5, 5},     {"batches", {2, 3}, 4, 4},
-                           {"empty", {}, 0, 0},         {"no_batch", {0}, 3, 3}, {"of_twenty", {}, 20, 20},
-                           {"one_of_batch", {1}, 6, 6}, {"large", {}, 80, 80}};
+const Extents kSquare[] = {{"one_by_one", {}, 1, 1},    {"small", {}, 5, 5},
+                           {"batches", {2, 3}, 4, 4},   {"empty", {}, 0, 0},
+                           {"no_batch", {0}, 3, 3},     {"of_twenty", {}, 20, 20},
+                           {"one_of_batch", {1}, 6, 6}, {"large", {}, 80, 80},
+                           {"two_by_two", {}, 2, 2},    {"deep_batch", {2, 1, 2}, 3, 3},
+                           {"of_nine", {}, 9, 9},       {"of_seventeen", {3}, 17, 17}};
 const Extents kAny[] = {{"square", {}, 5, 5},     {"tall", {2}, 7, 4},      {"wide", {2, 1}, 3, 6},
                         {"column", {}, 4, 1},     {"row", {}, 1, 4},        {"no_rows", {2}, 0, 3},
-                        {"no_columns", {}, 3, 0}, {"one_by_one", {}, 1, 1}, {"of_twenty", {}, 20, 18}};
+                        {"no_columns", {}, 3, 0}, {"one_by_one", {}, 1, 1}, {"of_twenty", {}, 20, 18},
+                        {"two_by_two", {}, 2, 2}, {"no_batch", {0}, 3, 2},  {"deep_batch", {2, 2}, 4, 3}};
 
 enum class Kind { kDiagonal, kAntidiagonal, kSymmetric, kSteps, kSymmetricSteps };
 

@@ -26,6 +26,28 @@ PoolOptions pool(A a) {
           .count_include_pad = a.flag()};
 }
 
+Extent3 volume(A a, std::int64_t usual) {
+  const Extent2 plane = a.extent(usual);
+  return {a.extent(usual).y, plane.y, plane.x};
+}
+
+/// Extents beyond this give results that take long to compute, or that no memory holds.
+constexpr std::int64_t kFar = 100;
+bool is_far(const Extent3& e) { return e.z > kFar || e.y > kFar || e.x > kFar; }
+
+Pool1dOptions pool1d(A a) {
+  const PoolOptions o = pool(a);
+  return {.kernel = o.kernel.x, .stride = o.stride.x, .padding = o.padding.x, .count_include_pad = o.count_include_pad};
+}
+
+Pool3dOptions pool3d(A a) {
+  const PoolOptions o = pool(a);
+  return {.kernel = {a.extent(2).y, o.kernel.y, o.kernel.x},
+          .stride = {a.flag() ? o.stride.y : 1, o.stride.y, o.stride.x},
+          .padding = {a.extent(0).y, o.padding.y, o.padding.x},
+          .count_include_pad = o.count_include_pad};
+}
+
 ChannelNormOptions norm(A a) {
   ChannelNormOptions options{.eps = a.real(1e-5), .relu = a.flag()};
   if (a.draws().one_in(3)) options.residual = a.images();
@@ -192,6 +214,74 @@ const std::vector<Call>& function_calls() {
        }},
       {"adaptive_avg_pool2d", [](A a) -> Out { return {adaptive_avg_pool2d(a.images(), a.extent(a.r))}; }},
       {"adaptive_max_pool2d", [](A a) -> Out { return {adaptive_max_pool2d(a.images(), a.extent(a.r))}; }},
+      {"conv1d",
+       [](A a) -> Out {
+         const Conv1dParams p{
+             .stride = a.extent(1).x, .padding = a.extent(1).x, .dilation = a.extent(1).x, .groups = a.number(1)};
+         const Variable x = a.tensor({a.b, a.t, a.d}), w = a.tensor({a.k, a.r, a.d}), bias = a.parameter({a.k});
+         return {conv1d(x, w, bias, p.padding > kFar ? Conv1dParams{} : p)};
+       }},
+      {"conv_transpose1d",
+       [](A a) -> Out {
+         const ConvTranspose1dParams p{.stride = a.extent(2).x,
+                                       .padding = a.extent(0).x,
+                                       .output_padding = a.extent(0).x,
+                                       .dilation = a.extent(1).x,
+                                       .groups = a.number(1)};
+         const Variable x = a.tensor({a.b, a.t, a.d}), w = a.tensor({a.d, a.r, a.k}), bias = a.parameter({a.k});
+         return {conv_transpose1d(x, w, bias, p.stride > kFar || p.dilation > kFar ? ConvTranspose1dParams{} : p)};
+       }},
+      {"conv3d",
+       [](A a) -> Out {
+         const Conv3dParams p{
+             .stride = volume(a, 1), .padding = volume(a, 1), .dilation = volume(a, 1), .groups = a.number(1)};
+         const Variable x = a.tensor({a.n, a.t, a.h, a.w, a.c}), w = a.tensor({a.k, a.r, a.s, a.r, a.c}),
+                        bias = a.parameter({a.k});
+         return {conv3d(x, w, bias, is_far(p.padding) ? Conv3dParams{} : p)};
+       }},
+      {"conv_transpose3d",
+       [](A a) -> Out {
+         const ConvTranspose3dParams p{.stride = volume(a, 2),
+                                       .padding = volume(a, 0),
+                                       .output_padding = volume(a, 0),
+                                       .dilation = volume(a, 1),
+                                       .groups = a.number(1)};
+         const Variable x = a.tensor({a.n, a.t, a.h, a.w, a.c}), w = a.tensor({a.c, a.r, a.s, a.r, a.k}),
+                        bias = a.parameter({a.k});
+         return {conv_transpose3d(x, w, bias, is_far(p.stride) || is_far(p.dilation) ? ConvTranspose3dParams{} : p)};
+       }},
+      {"max_pool1d",
+       [](A a) -> Out {
+         return {max_pool1d(a.tensor({a.b, a.t, a.d}), pool1d(a))};
+       }},
+      {"avg_pool1d",
+       [](A a) -> Out {
+         return {avg_pool1d(a.tensor({a.b, a.t, a.d}), pool1d(a))};
+       }},
+      {"max_pool3d",
+       [](A a) -> Out {
+         return {max_pool3d(a.tensor({a.n, a.t, a.h, a.w, a.c}), pool3d(a))};
+       }},
+      {"avg_pool3d",
+       [](A a) -> Out {
+         return {avg_pool3d(a.tensor({a.n, a.t, a.h, a.w, a.c}), pool3d(a))};
+       }},
+      {"adaptive_avg_pool1d",
+       [](A a) -> Out {
+         return {adaptive_avg_pool1d(a.tensor({a.b, a.t, a.d}), a.number(2))};
+       }},
+      {"adaptive_max_pool1d",
+       [](A a) -> Out {
+         return {adaptive_max_pool1d(a.tensor({a.b, a.t, a.d}), a.number(2))};
+       }},
+      {"adaptive_avg_pool3d",
+       [](A a) -> Out {
+         return {adaptive_avg_pool3d(a.tensor({a.n, a.t, a.h, a.w, a.c}), volume(a, 2))};
+       }},
+      {"adaptive_max_pool3d",
+       [](A a) -> Out {
+         return {adaptive_max_pool3d(a.tensor({a.n, a.t, a.h, a.w, a.c}), volume(a, 2))};
+       }},
       {"local_response_norm",
        [](A a) -> Out {
          const Variable x = a.images();

@@ -6,7 +6,9 @@
 #include "binade/nn/attention.h"
 #include "binade/nn/batch_norm.h"
 #include "binade/nn/containers.h"
+#include "binade/nn/conv1d.h"
 #include "binade/nn/conv2d.h"
+#include "binade/nn/conv3d.h"
 #include "binade/nn/conv_transpose2d.h"
 #include "binade/nn/dropout.h"
 #include "binade/nn/embedding.h"
@@ -113,6 +115,11 @@ nn::TransformerLayerOptions layer_options(A a) {
 
 Variable sequence(A a) { return a.tensor({a.b, a.t, a.i * a.d}); }
 Variable memory(A a) { return a.tensor({a.b, a.k, a.i * a.d}); }
+
+Extent3 volume(A a, std::int64_t usual) {
+  const Extent2 plane = a.extent(usual);
+  return {a.extent(usual).y, plane.y, plane.x};
+}
 
 Out pack(const RecurrentResult& r) {
   Out out{r.y, r.state.h};
@@ -314,6 +321,88 @@ const std::vector<Call>& module_calls() {
                  {.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups}))
            o = {.in = o.in, .out = o.out, .kernel = {a.r, a.s}, .groups = o.groups, .bias = o.bias};
          return on(nn::Conv2d(o), a, x);
+       }},
+      {"Conv1d",
+       [](A a) {
+         const std::int64_t in = a.number(a.d), out = a.number(a.k);
+         nn::Conv1dOptions o{.in = in, .out = out, .kernel = a.extent(a.r).x, .groups = a.number(1), .bias = a.flag()};
+         if (a.flag()) o.stride = a.extent(1).x;
+         return on(nn::Conv1d(o), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"ConvTranspose1d",
+       [](A a) {
+         const std::int64_t in = a.number(a.d), out = a.number(a.k);
+         nn::ConvTranspose1dOptions o{
+             .in = in, .out = out, .kernel = a.extent(a.r).x, .groups = a.number(1), .bias = a.flag()};
+         if (a.flag()) o.padding = a.extent(0).x;
+         return on(nn::ConvTranspose1d(o), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"MaxPool1d",
+       [](A a) {
+         return on(nn::MaxPool1d({.kernel = a.extent(2).x}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"AvgPool1d",
+       [](A a) {
+         return on(nn::AvgPool1d({.kernel = a.extent(2).x}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"AdaptiveAvgPool1d",
+       [](A a) {
+         return on(nn::AdaptiveAvgPool1d({.size = a.extent(2).x}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"AdaptiveMaxPool1d",
+       [](A a) {
+         return on(nn::AdaptiveMaxPool1d({.size = a.extent(2).x}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"BatchNorm1d",
+       [](A a) {
+         return on(nn::BatchNorm1d({.channels = a.number(a.d), .momentum = a.real(0.1), .eps = a.real(1e-5)}), a,
+                   a.tensor({a.b, a.t, a.d}));
+       }},
+      {"InstanceNorm1d",
+       [](A a) {
+         return on(nn::InstanceNorm1d({.channels = a.number(a.d), .eps = a.real(1e-5), .affine = a.flag()}), a,
+                   a.tensor({a.b, a.t, a.d}));
+       }},
+      {"Conv3d",
+       [](A a) {
+         const std::int64_t in = a.number(a.c), out = a.number(a.k);
+         nn::Conv3dOptions o{.in = in, .out = out, .kernel = volume(a, a.r), .groups = a.number(1), .bias = a.flag()};
+         if (a.flag()) o.stride = volume(a, 1);
+         return on(nn::Conv3d(o), a, a.tensor({a.n, a.t, a.h, a.w, a.c}));
+       }},
+      {"ConvTranspose3d",
+       [](A a) {
+         const std::int64_t in = a.number(a.c), out = a.number(a.k);
+         nn::ConvTranspose3dOptions o{
+             .in = in, .out = out, .kernel = volume(a, a.r), .groups = a.number(1), .bias = a.flag()};
+         if (a.flag()) o.padding = volume(a, 0);
+         return on(nn::ConvTranspose3d(o), a, a.tensor({a.n, a.t, a.h, a.w, a.c}));
+       }},
+      {"MaxPool3d",
+       [](A a) {
+         return on(nn::MaxPool3d({.kernel = volume(a, 2)}), a, a.tensor({a.n, a.t, a.h, a.w, a.c}));
+       }},
+      {"AvgPool3d",
+       [](A a) {
+         return on(nn::AvgPool3d({.kernel = volume(a, 2)}), a, a.tensor({a.n, a.t, a.h, a.w, a.c}));
+       }},
+      {"AdaptiveAvgPool3d",
+       [](A a) {
+         return on(nn::AdaptiveAvgPool3d({.size = volume(a, 2)}), a, a.tensor({a.n, a.t, a.h, a.w, a.c}));
+       }},
+      {"AdaptiveMaxPool3d",
+       [](A a) {
+         return on(nn::AdaptiveMaxPool3d({.size = volume(a, 2)}), a, a.tensor({a.n, a.t, a.h, a.w, a.c}));
+       }},
+      {"BatchNorm3d",
+       [](A a) {
+         return on(nn::BatchNorm3d({.channels = a.number(a.c), .momentum = a.real(0.1), .eps = a.real(1e-5)}), a,
+                   a.tensor({a.n, a.t, a.h, a.w, a.c}));
+       }},
+      {"InstanceNorm3d",
+       [](A a) {
+         return on(nn::InstanceNorm3d({.channels = a.number(a.c), .eps = a.real(1e-5), .affine = a.flag()}), a,
+                   a.tensor({a.n, a.t, a.h, a.w, a.c}));
        }},
       {"ConvTranspose2d",
        [](A a) {

@@ -15,6 +15,7 @@ import sys
 import torch
 
 import golden_optim
+import golden_dimensions
 import golden_functions
 import golden_linalg
 import golden_losses
@@ -34,9 +35,9 @@ VERSION = f"PyTorch {torch.__version__}"
 
 def main(wanted):
     if "ops" in wanted:
-        for family, write in {**golden_ops.FAMILIES, "functions": golden_functions.functions, "loss_functions": golden_losses.losses,
-                              "linalg": golden_linalg.linalg, "movement": golden_movement.movement, "modules": golden_modules.modules,
-                              "recurrent": golden_recurrent.recurrent}.items():
+        for family, write in {**golden_ops.FAMILIES, "dimensions": golden_dimensions.dimensions, "functions": golden_functions.functions,
+                              "loss_functions": golden_losses.losses, "linalg": golden_linalg.linalg, "movement": golden_movement.movement,
+                              "modules": golden_modules.modules, "recurrent": golden_recurrent.recurrent}.items():
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))
             file.write()

@@ -195,8 +195,6 @@ TEST_F(Activations, UnflattenIsTheInverseOfFlattenAndCosinesAreOfVectors) {
   EXPECT_EQ(y.value().at(2), 0);
   backward(sum(y));
   for (const float g : a.grad().to_vector<float>()) EXPECT_TRUE(std::isfinite(g)) << "a vector of length 0 too";
-  EXPECT_THROW(cosine(a, Tensor::zeros({2})), ShapeError);
-  EXPECT_THROW(CosineSimilarity({.eps = 0})(a, b), ArgumentError);
 }
 
 }  // namespace

@@ -63,9 +63,10 @@ void svd(const SvdArgs& a, std::int64_t matrix) {
     return store(nan(right, a.columns), a.vh, matrix);
   }
   const bool wanted = a.u.data != nullptr;
-  const unsigned vectors = a.full ? Eigen::ComputeFullU | Eigen::ComputeFullV
-                                  : Eigen::ComputeThinU | Eigen::ComputeThinV;
-  const Eigen::BDCSVD<Matrix> solver(m, wanted ? vectors : 0);
+  const unsigned vectors = wanted && a.full ? Eigen::ComputeFullU | Eigen::ComputeFullV
+                                            : Eigen::ComputeThinU | Eigen::ComputeThinV;
+  // Without vectors, Eigen sums in another order, so that singular values would depend on whether vectors are wanted.
+  const Eigen::BDCSVD<Matrix> solver(m, vectors);
   a.info[matrix] = solver.info() == Eigen::Success ? 0 : 1;
   store(solver.singularValues(), a.s, matrix);
   if (!wanted) return;

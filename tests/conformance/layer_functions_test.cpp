@@ -62,27 +62,32 @@ std::vector<Composed> functions() {
        {{2, 3, 2, 5}}},
       {"conv1d",
        [](const Inputs& in) { return conv1d(in[0], in[1] * 0.25, {}, {.stride = 2, .padding = 1}); },
-       {{2, 7, 3}, {4, 3, 3}}},
+       {{2, 7, 3}, {4, 3, 3}},
+       false},
       {"conv3d",
        [](const Inputs& in) {
          return conv3d(in[0], in[1] * 0.25, {}, {.stride = {2, 1, 1}, .padding = {1, 0, 1}, .groups = 2});
        },
-       {{2, 4, 3, 3, 4}, {4, 3, 1, 2, 2}}},
+       {{2, 4, 3, 3, 4}, {4, 3, 1, 2, 2}},
+       false},
       {"conv_transpose1d",
        [](const Inputs& in) {
          return conv_transpose1d(in[0], filters_like(in[0], {3, 3, 2}), {}, {.stride = 2, .padding = 1});
        },
-       {{2, 4, 3}}},
+       {{2, 4, 3}},
+       false},
       {"conv_transpose3d",
        [](const Inputs& in) {
          return conv_transpose3d(in[0], filters_like(in[0], {2, 3, 2, 1, 2}), {}, {.stride = 2, .padding = {1, 0, 0}});
        },
-       {{2, 3, 2, 3, 2}}},
+       {{2, 3, 2, 3, 2}},
+       false},
       {"conv_transpose3d_without_overlap",
        [](const Inputs& in) {
          return conv_transpose3d(in[0], filters_like(in[0], {2, 2, 2, 2, 3}), {}, {.stride = 2});
        },
-       {{2, 3, 2, 3, 2}}},
+       {{2, 3, 2, 3, 2}},
+       false},
       {"max_pool1d",
        [](const Inputs& in) { return max_pool1d(in[0], {.kernel = 3, .stride = 2, .padding = 1}); },
        {{2, 7, 3}}},

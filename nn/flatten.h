@@ -41,7 +41,10 @@ struct Unflatten : OptionsModule<UnflattenOptions> {
 /// Returns x, in the place of a layer that is left out.
 struct Identity : StatelessModule {
   std::string kind() const override { return "Identity"; }
-  Variable forward(const Variable& x) override { return x; }
+  Variable forward(const Variable& x) override {
+    check<ArgumentError>(x.defined(), "{}: x is undefined", where(kind()));
+    return x;
+  }
 };
 
 /// Options of CosineSimilarity.

@@ -50,6 +50,14 @@ std::optional<OpContext::Recomputable> recomputable_from(const Variable& x, int 
 }
 
 bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
+bool is_frozen_parameter(const Variable& x) { return x.is_leaf() && !x.requires_grad() && x.state()->parameter; }
+
+/// Returns a leaf rounded to `dtype`. The copy is kept for later forwards, except on a GPU if the leaf is not trained,
+/// because tensors made in a captured graph live only during the step.
+Tensor low_copy_of(const Variable& x, DType dtype) {
+  const bool kept = is_parameter(x) || x.value().device() == Device::cpu();
+  return kept ? x.state()->low_copy(dtype) : x.value().to(dtype);
+}
 
 thread_local TrainedScope* trained_scope = nullptr;
 
@@ -91,16 +99,14 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
     if (x.defined()) {
       tensor = x.value();
       if (precision.read && under_policy(info, x, i) && x.dtype() != *precision.read) {
-        if (is_parameter(x)) {
-          tensor = x.state()->low_copy(*precision.read);
+        if (is_parameter(x) || is_frozen_parameter(x)) {
+          tensor = low_copy_of(x, *precision.read);
         } else {
           x = apply_one<ops::Cast>({*precision.read}, {x});
           tensor = x.value();
         }
       } else if (low_on_gpu(info, x, i, precision)) {
-        // The copy of an untrained leaf is not cached, because tensors made in a captured graph live only during the
-        // step.
-        tensor = is_parameter(x) ? x.state()->low_copy(*precision.read) : x.value().to(*precision.read);
+        tensor = low_copy_of(x, *precision.read);
       }
       seen = input_of(x, tensor);
       if (auto recomputable = recomputable_from(x, static_cast<int>(i)))

@@ -7,6 +7,7 @@
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
 #include "binade/core/ops/cross_entropy.h"
+#include "binade/core/ops/ctc.h"
 #include "binade/core/ops/dice.h"
 #include "binade/core/ops/element_losses.h"
 #include "binade/core/ops/fold.h"
@@ -39,7 +40,7 @@ Variables mse_gradients(const RecordedCall& call) {
 
 /// The derivative is a sign, a constant, which the op's backward computes for gy = 1.
 Variables l1_gradients(const RecordedCall& call) {
-  const Tensor one = Tensor::full(Shape{}, 1, call.gy().dtype(), call.gy().device());
+  const Tensor one = Tensor::full(call.gy().shape(), 1, call.gy().dtype(), call.gy().device());
   const Tensors signs = call.backward_of({one});
   Variables g(2);
   for (std::size_t i = 0; i < 2; ++i)
@@ -73,8 +74,8 @@ Variables kl_div_gradients(const RecordedCall& call) {
   return loss.gradients([&] { return -loss.t; }, [&] { return log(loss.t) + 1 - loss.x; });
 }
 
-/// gx = gy (r softmax(x) + k). The constants r, 1 / count in rows that are not ignored, and k, the part for targets and
-/// smoothing, are computed by the kernel of the gradient: with infinite sums of exp(x), its softmax is 0.
+/// gx = gy (r softmax(x) + k). The constants r, the factor of rows that are not ignored, and k, the part for targets
+/// and smoothing, are computed by the kernel of the gradient: with infinite sums of exp(x), its softmax is 0.
 Variables cross_entropy_gradient(const RecordedCall& call) {
   const auto& p = call.params<ops::CrossEntropy>();
   const Variable x = wide(call.input(0, 0));
@@ -84,10 +85,13 @@ Variables cross_entropy_gradient(const RecordedCall& call) {
                                  statistics.device());
   Tensor k = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor logits = Tensor::zeros(x.shape(), x.dtype(), x.device());
-  const Tensor one = Tensor::full(Shape{}, 1, x.dtype(), x.device());
+  const bool each = p.reduction == Reduction::kNone, mean = p.reduction == Reduction::kMean;
+  const Tensor one = Tensor::full(call.gy().shape(), 1, x.dtype(), x.device());
   if (k.numel() > 0)
     kernels(x.device())
         .cross_entropy({.backward = true,
+                        .each = each,
+                        .divisor = mean ? 0 : ops::detail::divisor_of(p.reduction, targets.shape()),
                         .rows = targets.numel(),
                         .classes = x.shape().cols(),
                         .pitch = x.shape().cols(),
@@ -100,7 +104,8 @@ Variables cross_entropy_gradient(const RecordedCall& call) {
                         .ignore_index = p.ignore_index,
                         .label_smoothing = p.label_smoothing});
   const Variable r = -sum(Variable(k), {-1}, true);
-  return {wide(call.gy()) * (softmax(x) * r + k), {}};
+  const Variable gy = wide(call.gy());
+  return {(each ? shaped(gy, r.shape()) : gy) * (softmax(x) * r + k), {}};
 }
 
 constexpr Entry kEntries[] = {
@@ -111,6 +116,8 @@ constexpr Entry kEntries[] = {
     {&ops::Bce::info, bce_gradients},
     {&ops::KlDiv::info, kl_div_gradients},
     {&ops::CrossEntropy::info, cross_entropy_gradient},
+    {&ops::Ctc::info, nullptr,
+     "there is no formula with functions of variables; leave the penalty on its gradient out"},
     {&ops::Dice::info, nullptr,
      "compute 1 - (2 sum(x t) + smooth) / (sum(x) + sum(t) + smooth) with functions of variables"},
 };

@@ -51,7 +51,7 @@ std::string folder();
 
 /// Tolerance of a result `got` against the exact `want`: |got - want| <= rtol |want| + share * max|want|. The second
 /// term covers elements that result from cancellation, whose error scales with the cancelled terms. If all of `want` is
-/// 0, the tolerance is `zero`.
+/// 0, the tolerance is `zero`; if all of it is below 1e-13, which is rounding error of doubles, the larger of the two.
 struct Tolerance {
   double rtol = 1e-5;
   double share = 1e-6;

@@ -13,8 +13,9 @@
 namespace binade::golden {
 namespace {
 
-/// zero: rounding error of terms up to 8 that cancel (the gradient of a softmax over one key is 0).
-constexpr Tolerance kSingle{.rtol = 1e-5, .share = 1e-6, .zero = 0x1p-20};
+/// zero: rounding error of terms up to 64 that cancel (the gradients of a softmax over one key and of a key's bias are
+/// 0).
+constexpr Tolerance kSingle{.rtol = 1e-5, .share = 1e-6, .zero = 0x1p-17};
 
 std::string after(const std::string& role, const std::string& prefix) {
   return role.starts_with(prefix) ? role.substr(prefix.size()) : "";

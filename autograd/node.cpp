@@ -21,7 +21,7 @@ std::uint64_t next_order(const std::vector<Edge>& edges) {
 bool are_weights(const std::vector<OpContext::Input>& inputs, const std::vector<Edge>& edges) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Edge& edge = edges[i];
-    if (edge.node ? !edge.node->computes_weights() : edge.leaf ? edge.leaf->activation : inputs[i].shape.numel() != 1)
+    if (edge.node ? !edge.node->computes_weights() : edge.leaf ? !edge.leaf->parameter : inputs[i].shape.numel() != 1)
       return false;
   }
   return true;

@@ -32,10 +32,13 @@ Variable loss(const typename Op::Params& params, const Variable& x, const Variab
 std::optional<DType> dtype_of_rounded_sigmoid(const Variable& x) {
   std::optional<DType> rounded;
   std::shared_ptr<Node> node = x.defined() ? x.state()->node : nullptr;
-  for (; node; node = node->edges()[0].node) {
-    if (is_half(node->context().store_dtype)) rounded = node->context().store_dtype;
+  DType dtype = node ? x.dtype() : DType::f32;
+  while (node) {
+    if (is_half(dtype)) rounded = dtype;
     if (&node->info() == &ops::Sigmoid::info) return rounded;
     if (&node->info() != &ops::Cast::info || node->edges().empty()) break;
+    dtype = node->context().inputs[0].dtype;
+    node = node->edges()[0].node;
   }
   return {};
 }

@@ -7,10 +7,10 @@
 #include "binade/core/ops/element_losses.h"
 
 /// Losses: of an element, a row of classes, or a sample, reduced to one number or not at all (Reduction). Inputs have
-/// any floating dtype; losses are computed and returned in f32 (f64 for f64 predictions), whatever the dtype of targets
-/// and weights, under every precision policy. A policy's override of an op also holds for the losses that are composed
-/// of it. A loss that is called outside modules gets the module path "loss". Weights come last; a weight of 0 does not
-/// hide an infinite or NaN loss.
+/// any floating dtype; losses are computed and returned in f32 (f64 if a prediction is f64), whatever the dtype of
+/// targets and weights, under every precision policy. A policy's override of an op also holds for the losses that are
+/// composed of it. A loss that is called outside modules gets the module path "loss". Weights come last; a weight of 0
+/// does not hide an infinite or NaN loss.
 ///
 /// Formulas of the ops: core/ops/cross_entropy.h, core/ops/dice.h, core/ops/element_losses.h, core/ops/ctc.h. The other
 /// losses are composed of ops. Gradients of all but Dice and CTC can be differentiated again. Functions throw

@@ -7,6 +7,7 @@
 
 #include "binade/autograd/functions.h"
 #include "binade/autograd/gradcheck.h"
+#include "binade/nn/module.h"
 #include "tests/conformance/case.h"
 #include "tests/core/op_check.h"
 #include "tests/tested_device.h"
@@ -205,7 +206,7 @@ TEST(LayerFunctions, GradientsOfFiltersAreF32UnderAPolicy) {
     given.low = low;
     const PolicyScope policy(given);
     const auto gradient = [&](const Shape& filters, const Shape& data, auto convolution) {
-      const Variable w(random(filters, 1, -0.5, 0.5).to(DType::f32).to(tested_device()), true);
+      const nn::Parameter w(random(filters, 1, -0.5, 0.5).to(DType::f32).to(tested_device()));
       const Variable x(random(data, 2, 1, 2).to(low).to(tested_device()));
       const Variable y = convolution(x, w);
       backward(y, Tensor::full(y.shape(), 8192, y.dtype(), tested_device()));

@@ -55,9 +55,11 @@ void check_smoothing(double smoothing) {
 Variable soft_cross_entropy(const Variable& logits, const Variable& targets, const ops::CrossEntropy::Params& o,
                             const Variable& weight) {
   detail::check_prediction(kCrossEntropy, logits);
-  check<ShapeError>(logits.value().rank() > 0 && targets.shape() == logits.shape(),
-                    "{}: wanted probabilities of the logits' shape {}, got {} {}; class indices have a whole dtype",
-                    where(kCrossEntropy), logits.shape(), name_of(targets.dtype()), targets.shape());
+  check<ShapeError>(
+      logits.value().rank() > 0 && targets.shape() == logits.shape(),
+      "{}: wanted targets that are class indices (i64, i32 or u8) or probabilities of the logits' shape {}, "
+      "got {} {}",
+      where(kCrossEntropy), logits.shape(), name_of(targets.dtype()), targets.shape());
   check_smoothing(o.label_smoothing);
   check<ArgumentError>(
       o.ignore_index < 0,

@@ -253,7 +253,8 @@ TEST(LossFunctions, ErrorsNameTheLossAndWhatItWanted) {
          }),
          "margin_ranking [loss]: wanted a, b and targets of as many dimensions, got (2, 1), (2, 1) and (2)");
   expect(error_of<ShapeError>([&] { cross_entropy(x, Tensor::zeros({2})); }),
-         "cross_entropy [loss]: wanted probabilities of the logits' shape (2, 3), got f32 (2)");
+         "cross_entropy [loss]: wanted targets that are class indices (i64, i32 or u8) or probabilities of the "
+         "logits' shape (2, 3), got f32 (2)");
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   expect(error_of<DataError>([&] {
            multi_margin(x, Tensor::from(Wholes{0, kLeast}, {2}));

@@ -50,6 +50,16 @@ std::optional<OpContext::Recomputable> recomputable_from(const Variable& x, int 
 }
 
 bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
+/// True if x was computed of parameters alone: a filter in another layout, a normalized weight.
+bool is_weight(const Variable& x) { return x.state()->node != nullptr && x.state()->node->computes_weights(); }
+bool is_frozen_parameter(const Variable& x) { return x.is_leaf() && !x.requires_grad() && x.state()->parameter; }
+
+/// Returns a leaf rounded to `dtype`. The copy is kept for later forwards, except on a GPU if the leaf is not trained,
+/// because tensors made in a captured graph live only during the step.
+Tensor low_copy_of(const Variable& x, DType dtype) {
+  const bool kept = is_parameter(x) || x.value().device() == Device::cpu();
+  return kept ? x.state()->low_copy(dtype) : x.value().to(dtype);
+}
 
 thread_local TrainedScope* trained_scope = nullptr;
 
@@ -86,23 +96,24 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Variable x = inputs[i];
     OpContext::Input seen;
+    bool wide = false;  // keeps the gradient of a weight in f32
     if (x.requires_grad()) TrainedScope::note();
     Tensor tensor;
     if (x.defined()) {
       tensor = x.value();
       if (precision.read && under_policy(info, x, i) && x.dtype() != *precision.read) {
-        if (is_parameter(x)) {
-          tensor = x.state()->low_copy(*precision.read);
+        if (is_parameter(x) || is_frozen_parameter(x)) {
+          tensor = low_copy_of(x, *precision.read);
         } else {
+          wide = x.dtype() == DType::f32 && is_weight(x);
           x = apply_one<ops::Cast>({*precision.read}, {x});
           tensor = x.value();
         }
       } else if (low_on_gpu(info, x, i, precision)) {
-        // The copy of an untrained leaf is not cached, because tensors made in a captured graph live only during the
-        // step.
-        tensor = is_parameter(x) ? x.state()->low_copy(*precision.read) : x.value().to(*precision.read);
+        tensor = low_copy_of(x, *precision.read);
       }
       seen = input_of(x, tensor);
+      if (wide) seen.grad_dtype = DType::f32;
       if (auto recomputable = recomputable_from(x, static_cast<int>(i)))
         context_.recomputable.push_back(*std::move(recomputable));
     }

@@ -1,12 +1,15 @@
 /// Includes every function of variables. The functions are in autograd/functions/, with one header for each family.
 #pragma once
 
+#include "binade/autograd/functions/activations.h"
 #include "binade/autograd/functions/attention.h"
 #include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/conv.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/embedding.h"
+#include "binade/autograd/functions/images.h"
 #include "binade/autograd/functions/index.h"
+#include "binade/autograd/functions/linalg.h"
 #include "binade/autograd/functions/losses.h"
 #include "binade/autograd/functions/make.h"
 #include "binade/autograd/functions/math.h"
@@ -15,6 +18,7 @@
 #include "binade/autograd/functions/order.h"
 #include "binade/autograd/functions/pool.h"
 #include "binade/autograd/functions/rearrange.h"
+#include "binade/autograd/functions/recurrent.h"
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/scan.h"
 #include "binade/autograd/functions/shape.h"

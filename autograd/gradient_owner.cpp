@@ -53,7 +53,7 @@ BackwardNotes::BackwardNotes(std::span<const std::shared_ptr<Node>> nodes) : out
       if (loss_scale != 1) edge.leaf->loss_scale = loss_scale;
       if (edge.leaf->holders.load(std::memory_order_relaxed) > 0) continue;
       unheld = unheld || edge.leaf->parameter;
-      if (loose_leaves != nullptr && !edge.leaf->parameter && !edge.leaf->activation)
+      if (loose_leaves != nullptr && !edge.leaf->parameter && !edge.leaf->recomputed)
         add(loose_leaves->leaves_, edge.leaf, *node);
     }
   std::optional<UnheldGradients>& current = notes().current;

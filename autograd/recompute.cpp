@@ -21,19 +21,23 @@ class ContextScope : ScopedValue<StepContext> {
 
 class RecomputeNode final : public Node {
  public:
-  RecomputeNode(OpContext context, std::vector<Edge> edges, Segment segment, StepContext start, bool input_needs_grad)
+  RecomputeNode(OpContext context, std::vector<Edge> edges, Segment segment, StepContext start, const Variable& x)
       : Node(kInfo, std::move(context), std::move(edges), 1),
         segment_(std::move(segment)),
         start_(std::move(start)),
         policy_(current_policy()),
-        input_needs_grad_(input_needs_grad) {}
+        input_needs_grad_(x.requires_grad()),
+        input_is_leaf_(x.is_leaf()),
+        input_is_frozen_(x.is_leaf() && !x.requires_grad() && x.state()->parameter) {}
 
   void backward(std::span<const Tensor> gy, GradSink& gx) override {
     const ContextScope at_start(start_);
     const PolicyScope policy(policy_);
     const GradGuard grad;
     const Variable x(context_.saved(0, kInfo.name), input_needs_grad_);
-    x.state()->activation = true;
+    x.state()->recomputed = true;
+    x.state()->activation = !input_is_leaf_;
+    x.state()->parameter = input_is_frozen_;  // ops then read it without a recorded cast, as in the first run
     const Variable y = segment_(x);
     if (!y.requires_grad()) return;  // the result does not depend on any trained variable
     binade::backward(y, gy[0]);
@@ -45,7 +49,7 @@ class RecomputeNode final : public Node {
   Segment segment_;
   StepContext start_;
   PrecisionPolicy policy_;
-  bool input_needs_grad_;
+  bool input_needs_grad_, input_is_leaf_, input_is_frozen_;
 };
 
 }  // namespace
@@ -67,7 +71,7 @@ Variable recompute(Segment segment, const Variable& x) {
   context.save(x.value());
   context.inputs = {detail::input_of(x, x.value())};
   auto node = std::make_shared<RecomputeNode>(std::move(context), std::vector<Edge>{detail::edge_to(x)},
-                                              std::move(segment), start, x.requires_grad());
+                                              std::move(segment), start, x);
   return std::move(detail::Application::wrap({y.value()}, node, 0).front());
 }
 

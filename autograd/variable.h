@@ -112,11 +112,11 @@ struct Variable::State {
   /// grad_defined is false: the next backward overwrites it. kCaptured after a captured step.
   std::atomic<float> ended_step = 0;
   static constexpr float kCaptured = -1;
-  bool activation =
-      false;  ///< true for a leaf that recompute() makes of an activation: its gradient has the dtype of `value`
-  std::shared_ptr<Node> node;            ///< the recorded op that computed the value; null for leaves
-  int output = 0;                        ///< the value is this output of `node`
-  std::string name;                      ///< dotted path of a parameter, for messages
+  bool recomputed = false;     ///< true for a leaf that recompute() makes of its input
+  bool activation = false;     ///< true if that input was a computed value: its gradient has the dtype of `value`
+  std::shared_ptr<Node> node;  ///< the recorded op that computed the value; null for leaves
+  int output = 0;              ///< the value is this output of `node`
+  std::string name;            ///< dotted path of a parameter, for messages
   std::shared_ptr<VariableHooks> hooks;  ///< null if register_hook() was never called
   /// Identifies the thread whose backward is writing `grad`; null if there is none.
   std::atomic<const void*> grad_writer = nullptr;

@@ -7,10 +7,11 @@
 
 namespace binade::nn {
 
-BatchNorm2d::BatchNorm2d(const BatchNormOptions& o) : options_(o) {
+BatchNorm::BatchNorm(const char* kind, const char* layout, int least_rank, int most_rank, const BatchNormOptions& o)
+    : kind_(kind), layout_(layout), least_rank_(least_rank), most_rank_(most_rank), options_(o) {
   check<ArgumentError>(o.channels > 0 && o.eps >= 0 && o.momentum >= 0 && o.momentum <= 1,
-                       "BatchNorm2d: wanted channels > 0, eps >= 0 and momentum in [0, 1], got {}, {} and {}",
-                       o.channels, o.eps, o.momentum);
+                       "{}: wanted channels > 0, eps >= 0 and momentum in [0, 1], got {}, {} and {}", kind, o.channels,
+                       o.eps, o.momentum);
   weight = Parameter(Tensor::full({o.channels}, 1, DType::f32, Runtime::current_device()));
   bias = Parameter(Tensor::zeros({o.channels}, DType::f32, Runtime::current_device()));
   running_mean = Buffer(Tensor::zeros({o.channels}, DType::f32, Runtime::current_device()));
@@ -18,19 +19,22 @@ BatchNorm2d::BatchNorm2d(const BatchNormOptions& o) : options_(o) {
   num_batches_tracked = Buffer(Tensor::zeros({}, DType::i64, Runtime::current_device()));
 }
 
-void BatchNorm2d::visit(Visitor& v) {
+void BatchNorm::visit(Visitor& v) {
   WeightedModule::visit(v);
   v("running_mean", running_mean);
   v("running_var", running_var);
   v("num_batches_tracked", num_batches_tracked);
 }
 
-Variable BatchNorm2d::operator()(const Variable& x, const Variable& residual, const ops::OutputView& into) {
+Variable BatchNorm::operator()(const Variable& x, const Variable& residual, const ops::OutputView& into) {
   const ModuleScope scope(*this);
   return forward(x, residual, into);
 }
 
-Variable BatchNorm2d::forward(const Variable& x, const Variable& residual, const ops::OutputView& into) {
+Variable BatchNorm::forward(const Variable& x, const Variable& residual, const ops::OutputView& into) {
+  const int rank = x.value().rank();
+  check<ShapeError>(rank >= least_rank_ && rank <= most_rank_ && x.dim(-1) == options_.channels,
+                    "{}: wanted x {} with {} channels, got {}", where(kind()), layout_, options_.channels, x.shape());
   const ChannelNormOptions options{.eps = options_.eps, .relu = options_.relu, .residual = residual, .into = into};
   if (!training()) return batch_norm_with(x, running_mean.value(), running_var.value(), weight, bias, options);
   const BatchNormResult n = batch_norm(x, weight, bias, options);
@@ -38,7 +42,7 @@ Variable BatchNorm2d::forward(const Variable& x, const Variable& residual, const
   return n.y;
 }
 
-void BatchNorm2d::move_statistics(const Tensor& mean, const Tensor& var, std::int64_t count) {
+void BatchNorm::move_statistics(const Tensor& mean, const Tensor& var, std::int64_t count) {
   const auto share = static_cast<float>(options_.momentum), rest = static_cast<float>(1 - options_.momentum);
   const auto unbiased = count > 1 ? static_cast<float>(static_cast<double>(count) / static_cast<double>(count - 1))
                                   : 1.0f;

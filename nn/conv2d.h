@@ -20,10 +20,13 @@ struct Conv2dOptions {
 /// Initialized as in PyTorch: U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), fan_in = R S in / groups.
 class Conv2d : public Convolution {
  public:
-  explicit Conv2d(const Conv2dOptions& o) : Convolution("Conv2d", o, o.out, o.in), options_(o) {}
+  explicit Conv2d(const Conv2dOptions& o)
+      : Convolution("Conv2d", o, o.out, o.in, {o.kernel.y, o.kernel.x}), options_(o) {}
   std::string kind() const override { return "Conv2d"; }
-  Variable forward(const Variable& x) override {
-    return conv2d(x, weight, bias,
+  Variable forward(const Variable& x) override { return with_weight(x, weight); }
+  /// Computes forward(x) with another weight (out, R, S, in / groups), which may be the result of ops.
+  Variable with_weight(const Variable& x, const Variable& other) {
+    return conv2d(x, other, bias,
                   {.stride = options_.stride,
                    .padding = options_.padding,
                    .dilation = options_.dilation,

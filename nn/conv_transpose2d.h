@@ -22,20 +22,22 @@ struct ConvTranspose2dOptions {
 class ConvTranspose2d : public Convolution {
  public:
   explicit ConvTranspose2d(const ConvTranspose2dOptions& o)
-      : Convolution("ConvTranspose2d", o, o.in, o.out), options_(o) {}
+      : Convolution("ConvTranspose2d", o, o.in, o.out, {o.kernel.y, o.kernel.x}), options_(o) {}
   std::string kind() const override { return "ConvTranspose2d"; }
-  Variable forward(const Variable& x) override { return forward(x, {}); }
+  Variable forward(const Variable& x) override { return forward(x, weight, {}); }
+  /// Computes forward(x) with another weight (in, R, S, out / groups), which may be the result of ops.
+  Variable with_weight(const Variable& x, const Variable& other) { return forward(x, other, {}); }
   /// Like forward(x), with the result stored in a part of a larger tensor that `into` describes.
   Variable operator()(const Variable& x, const ops::OutputView& into) {
     const ModuleScope scope(*this);
-    return forward(x, into);
+    return forward(x, weight, into);
   }
   using Module::operator();
   const ConvTranspose2dOptions& options() const { return options_; }
 
  private:
-  Variable forward(const Variable& x, const ops::OutputView& into) {
-    return conv_transpose2d(x, weight, bias,
+  Variable forward(const Variable& x, const Variable& other, const ops::OutputView& into) {
+    return conv_transpose2d(x, other, bias,
                             {.stride = options_.stride,
                              .padding = options_.padding,
                              .output_padding = options_.output_padding,

@@ -28,8 +28,8 @@ void Linear::visit(Visitor& v) {
   v("fp8_amax", fp8_amax);
 }
 
-Variable Linear::forward(const Variable& x) {
-  return linear(x, weight, bias, {.activation = options_.activation, .fp8 = fp8_scaling()});
+Variable Linear::with_weight(const Variable& x, const Variable& other) {
+  return linear(x, other, bias, {.activation = options_.activation, .fp8 = fp8_scaling()});
 }
 
 std::optional<ops::Fp8Scaling> Linear::fp8_scaling() {
@@ -47,7 +47,9 @@ void use_fp8(Module& root, bool on) {
   const auto visit = [on](Module& module) {
     auto* const linear = dynamic_cast<Linear*>(&module);
     if (linear == nullptr || linear->fp8_amax.committed().defined() == on) return;
-    linear->fp8_amax = on ? Buffer(ops::fp8_amaxes(linear->weight.value().device())) : Buffer();
+    // A wrapper such as WeightNorm computes the weight, and the layer has none of its own.
+    const Device device = linear->weight.defined() ? linear->weight.value().device() : Runtime::current_device();
+    linear->fp8_amax = on ? Buffer(ops::fp8_amaxes(device)) : Buffer();
   };
   visit(root);
   for (const auto& [path, module] : named_modules(root)) visit(*module);

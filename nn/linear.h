@@ -22,7 +22,9 @@ class Linear : public WeightedModule {
   explicit Linear(const LinearOptions& options);
   void visit(Visitor& v) override;
   std::string kind() const override { return "Linear"; }
-  Variable forward(const Variable& x) override;
+  Variable forward(const Variable& x) override { return with_weight(x, weight); }
+  /// Computes forward(x) with another weight (out, in), which may be the result of ops.
+  Variable with_weight(const Variable& x, const Variable& other);
   const LinearOptions& options() const { return options_; }
 
   Buffer fp8_amax;  ///< history that scales 8-bit products (core/ops/fp8.h); undefined unless use_fp8() created it

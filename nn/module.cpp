@@ -1,5 +1,7 @@
 #include "binade/nn/module.h"
 
+#include <fmt/ranges.h>
+
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -67,32 +69,41 @@ std::map<std::string, Tensor> tensors_of(Module& root) {
 
 std::string describe(const Tensor& tensor) { return fmt::format("{} {}", name_of(tensor.dtype()), tensor.shape()); }
 
-/// Returns the differences between the tensors of a model and the entries of `state` as text, or an empty text if there
-/// are none: "missing: a, b; unexpected: c; different: d (wanted f32 (2), got f32 (3))".
-std::string differences(const std::map<std::string, Tensor>& wanted, const StateDict& state) {
-  std::string missing, unexpected, different;
-  const auto add = [](std::string& list, const std::string& item) { list += (list.empty() ? "" : ", ") + item; };
-  for (const auto& [name, tensor] : wanted) {
-    const auto found = state.values().find(name);
-    if (found == state.values().end()) {
-      add(missing, name);
-    } else if (const auto* got = std::get_if<Tensor>(&found->second); got == nullptr) {
-      add(different, fmt::format("{} (wanted {}, got an entry that is no tensor)", name, describe(tensor)));
-    } else if (got->shape() != tensor.shape() || got->dtype() != tensor.dtype()) {
-      add(different, fmt::format("{} (wanted {}, got {})", name, describe(tensor), describe(*got)));
+using Names = std::vector<std::string>;
+
+/// The entries in which a model and a state differ.
+struct Differences {
+  Names missing{}, unexpected{};
+  Names different{};  ///< names with descriptions: "d (wanted f32 (2), got f32 (3))"
+
+  Differences(const std::map<std::string, Tensor>& wanted, const StateDict& state) {
+    for (const auto& [name, tensor] : wanted) {
+      const auto found = state.values().find(name);
+      if (found == state.values().end()) {
+        missing.push_back(name);
+      } else if (const auto* got = std::get_if<Tensor>(&found->second); got == nullptr) {
+        different.push_back(fmt::format("{} (wanted {}, got an entry that is no tensor)", name, describe(tensor)));
+      } else if (got->shape() != tensor.shape() || got->dtype() != tensor.dtype()) {
+        different.push_back(fmt::format("{} (wanted {}, got {})", name, describe(tensor), describe(*got)));
+      }
     }
+    for (const auto& entry : state.values())
+      if (!wanted.contains(entry.first)) unexpected.push_back(entry.first);
   }
-  for (const auto& entry : state.values())
-    if (!wanted.contains(entry.first)) add(unexpected, entry.first);
-  std::string text;
-  const auto append = [&text](const char* title, const std::string& list) {
-    if (!list.empty()) text += (text.empty() ? "" : "; ") + std::string(title) + ": " + list;
-  };
-  append("missing", missing);
-  append("unexpected", unexpected);
-  append("different", different);
-  return text;
-}
+
+  /// Returns "missing: a, b; unexpected: c; different: d (…)", or an empty text if there are none. Without `strict`,
+  /// only those that are different count.
+  std::string to_string(bool strict) const {
+    std::string text;
+    const auto append = [&text](const char* title, const Names& list) {
+      if (!list.empty()) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", title, fmt::join(list, ", "));
+    };
+    if (strict) append("missing", missing);
+    if (strict) append("unexpected", unexpected);
+    append("different", different);
+    return text;
+  }
+};
 
 /// Held by the thread that assigns paths. Recursive, because a visit() may assign paths to a part.
 std::recursive_mutex& paths_mutex() {
@@ -100,13 +111,18 @@ std::recursive_mutex& paths_mutex() {
   return mutex;
 }
 
-/// Returns all parts of `root` that Walk passes to `callback`, with their paths.
+/// Returns all parts of `root` that Walk passes to `callback`, with their paths; those that `identity` maps to one
+/// address once, under the first path.
 template <class Part>
-std::vector<std::pair<std::string, Part*>> collect(Module& root,
-                                                   std::function<void(const std::string&, Part&)> Walk::*callback) {
+std::vector<std::pair<std::string, Part*>> collect(
+    Module& root, std::function<void(const std::string&, Part&)> Walk::*callback,
+    const void* (*identity)(Part&) = [](Part& part) -> const void* { return &part; }) {
   std::vector<std::pair<std::string, Part*>> found;
+  std::set<const void*> seen;
   Walk walk("");
-  walk.*callback = [&found](const std::string& path, Part& part) { found.emplace_back(path, &part); };
+  walk.*callback = [&](const std::string& path, Part& part) {
+    if (seen.insert(identity(part)).second) found.emplace_back(path, &part);
+  };
   root.visit(walk);
   return found;
 }
@@ -114,15 +130,16 @@ std::vector<std::pair<std::string, Part*>> collect(Module& root,
 /// True if a hook has returned a value, false if it returned nothing.
 bool is_given(const Variable& result) { return result.defined() && result.value().defined(); }
 
-std::map<std::string, Tensor> tensors_for(Module& root, const StateDict& state) {
-  std::map<std::string, Tensor> tensors = tensors_of(root);
-  const std::string problems = differences(tensors, state);
+/// Throws CheckpointError if `state` does not fit a model with the tensors `wanted`. Returns the differences.
+Differences checked_differences(const std::map<std::string, Tensor>& wanted, const StateDict& state, bool strict) {
+  Differences found(wanted, state);
+  const std::string problems = found.to_string(strict);
   check<CheckpointError>(
       problems.empty(),
       "load_state_dict: wanted the parameters and buffers of this model, got a state that differs; {}; "
       "build the model with the settings it was saved with",
       problems);
-  return tensors;
+  return found;
 }
 
 }  // namespace
@@ -280,7 +297,7 @@ void assign_paths(Module& root, const std::string& prefix) {
   Walk walk(prefix);
   walk.on_module = [&](const std::string& path, Module& module) {
     if (!walk.unnamed) check_name(path, &module);
-    module.path_.set(path);
+    if (seen.insert(&module).second) module.path_.set(path);
   };
   walk.on_buffer = [&](const std::string& path, Buffer& buffer) { check_name(path, &buffer); };
   walk.on_parameter = [&](const std::string& path, Parameter& parameter) {
@@ -293,10 +310,8 @@ void assign_paths(Module& root, const std::string& prefix) {
 }
 
 std::vector<std::pair<std::string, Parameter*>> named_parameters(Module& root) {
-  auto found = collect(root, &Walk::on_parameter);
-  std::set<const void*> seen;
-  std::erase_if(found, [&](const auto& named) { return !seen.insert(named.second->state().get()).second; });
-  return found;
+  return collect<Parameter>(root, &Walk::on_parameter,
+                            [](Parameter& parameter) -> const void* { return parameter.state().get(); });
 }
 std::vector<std::pair<std::string, Buffer*>> named_buffers(Module& root) { return collect(root, &Walk::on_buffer); }
 std::vector<std::pair<std::string, Module*>> named_modules(Module& root) { return collect(root, &Walk::on_module); }
@@ -313,11 +328,15 @@ StateDict state_dict(Module& root) {
   return state;
 }
 
-void check_state_dict(Module& root, const StateDict& state) { tensors_for(root, state); }
+void check_state_dict(Module& root, const StateDict& state) { checked_differences(tensors_of(root), state, true); }
 
-void load_state_dict(Module& root, const StateDict& state) {
-  for (auto& [name, tensor] : tensors_for(root, state)) tensor.copy_from(state.tensor(name).to(tensor.device()));
+LoadResult load_state_dict(Module& root, const StateDict& state, const LoadOptions& options) {
+  std::map<std::string, Tensor> tensors = tensors_of(root);
+  Differences found = checked_differences(tensors, state, options.strict);
+  for (auto& [name, tensor] : tensors)
+    if (state.contains(name)) tensor.copy_from(state.tensor(name).to(tensor.device()));
   for (const auto& [name, buffer] : named_buffers(root)) buffer->rollback();
+  return {std::move(found.missing), std::move(found.unexpected)};
 }
 
 }  // namespace binade::nn

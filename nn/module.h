@@ -226,13 +226,13 @@ class ModuleScope : NonCopyable {
   ModulePathScope path_;
 };
 
-/// Gives every submodule, parameter and buffer of `root` its dotted path, which begins with `prefix`. Calling it again
-/// changes nothing. Threads may call it at the same time. Throws ArgumentError if a visit() gives one name to two
-/// members.
+/// Gives every submodule, parameter and buffer of `root` its dotted path, which begins with `prefix`. A module that
+/// several parents share (nn/shared.h) has the first of its paths. Calling it again changes nothing. Threads may call
+/// it at the same time. Throws ArgumentError if a visit() gives one name to two members.
 void assign_paths(Module& root, const std::string& prefix = "");
 
 /// Return all parameters, buffers or submodules of `root` with their paths, depth first in the order of visit(). Each
-/// parameter is listed once, a tied one under its first name.
+/// is listed once: a tied parameter, and the parts of a shared module, under their first names.
 std::vector<std::pair<std::string, Parameter*>> named_parameters(Module& root);
 std::vector<std::pair<std::string, Buffer*>> named_buffers(Module& root);
 std::vector<std::pair<std::string, Module*>> named_modules(Module& root);
@@ -242,9 +242,19 @@ std::int64_t count_parameters(Module& root);
 StateDict state_dict(Module& root);
 /// Throws the error that load_state_dict() would throw, if any, and changes nothing.
 void check_state_dict(Module& root, const StateDict& state);
+/// Options of load_state_dict().
+struct LoadOptions {
+  bool strict = true;  ///< false: loads the entries that both have, and returns the names of the others
+};
+/// Names that only one of model and state has; empty after a strict call.
+struct LoadResult {
+  std::vector<std::string> missing{};     ///< parameters and buffers that the state lacks; they keep their values
+  std::vector<std::string> unexpected{};  ///< entries of the state that the model lacks
+};
 /// Copies the entries of `state` into the parameters and buffers of `root`. Checks names, shapes and dtypes first;
 /// unless all fit, changes nothing and throws a CheckpointError that lists missing, unexpected and different entries.
-void load_state_dict(Module& root, const StateDict& state);
+/// Without `strict`, only different shapes and dtypes are errors.
+LoadResult load_state_dict(Module& root, const StateDict& state, const LoadOptions& options = {});
 
 /// A list of modules of one type, whose names are "0", "1", ….
 template <class M>

@@ -14,6 +14,7 @@
 #include "binade/core/ops/linear.h"
 #include "binade/core/ops/matmul.h"
 #include "binade/core/ops/projections.h"
+#include "binade/core/ops/recurrent.h"
 
 namespace binade::nn {
 namespace {
@@ -46,6 +47,8 @@ std::int64_t flops_of(const Recorded& op) {
   const std::vector<OpContext::Input>& in = op.node->context().inputs;
   if (info == &ops::Linear::info) return 2 * in[0].shape.numel() * in[1].shape[0];
   if (info == &ops::Projections::info) return 2 * op.output.numel() * in[0].shape[-1];
+  if (info == &ops::Rnn::info || info == &ops::Lstm::info || info == &ops::Gru::info)  // x (B, T, in), w_ih, w_hh
+    return 2 * in[0].shape[0] * in[0].shape[1] * (in[1].shape.numel() + in[2].shape.numel());
   if (info == &ops::Matmul::info) {  // a (…, M, K) or (…, K, M), y (…, M, N)
     const std::int64_t rows = op.output[-2];
     return rows == 0 ? 0 : 2 * op.output.numel() * (in[0].shape[-1] * in[0].shape[-2] / rows);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "binade/core/error.h"
 #include "binade/optim/custom_optimizer.h"
 #include "binade/optim/qk_clip.h"
 
@@ -39,8 +40,9 @@ struct MuonOptions {
 };
 
 /// Muon (Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024), as PyTorch defines it, with
-/// AdamW for vectors, embeddings and the head. A weight matrix w with gradient g steps by its momentum, whose singular
-/// values are brought near 1; filters are matrices (dimension 0, the others):
+/// AdamW for vectors, embeddings and the head. A weight of two or more dimensions is a
+/// matrix (dimension 0, the others), and a vector if one of the two is 1, as in WeightNorm's weight_g. A weight matrix
+/// w with gradient g steps by its momentum, whose singular values are brought near 1:
 ///   m += (1 - momentum)(g - m);  n = nesterov ? g + momentum (m - g) : m;  w *= 1 - lr weight_decay;
 ///   x = n / max(|n|, smallest_norm);  `iterations` times: x = a x + (b x x^T + c (x x^T)^2) x;  w -= lr scale x.
 /// Throws ArgumentError if no parameter is left that steps by Muon.
@@ -62,10 +64,12 @@ class Muon final : public CustomOptimizer {
   bool by_adamw(const std::string& name) const { return by_adamw_.contains(name); }
 
   /// Holds the logits of an attention (nn::MultiHeadAttention) below `limit` (MuonClip, see QkClip). The attention must
-  /// live when the optimizer is made and while it makes updates.
+  /// live when the optimizer is made and while it makes updates. Throws ArgumentError if it has rotary positions,
+  /// because the logits are computed from the layers query and key alone.
   template <class Attention>
   void clip_logits(Attention& attention, double limit = 100) {
     const auto& o = attention.options();
+    check<ArgumentError>(!o.rotary, "Muon::clip_logits: wanted an attention without rotary positions");
     clips_.push_back(QkClip::watching(
         attention.query, attention.key,
         {.query = o.heads, .key = o.kv_heads > 0 ? o.kv_heads : o.heads, .causal = o.causal, .limit = limit}));
@@ -87,7 +91,7 @@ class Muon final : public CustomOptimizer {
     std::set<const void*> tables;
     if constexpr (requires { named_modules(model); }) {
       for (const auto& [path, module] : named_modules(model))
-        if (module->kind() == "Embedding")
+        if (module->kind() == "Embedding" || module->kind() == "EmbeddingBag")
           for (const auto& [name, parameter] : named_parameters(*module)) tables.insert(parameter->state().get());
     }
     return tables;

@@ -256,7 +256,7 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined() || !x.is_leaf()) continue;
-    const bool weight = is_weight(x) && !x.state()->activation;
+    const bool weight = is_weight(x) && !x.state()->recomputed;
     if (batch_ == 0 && !weight && x.value().rank() >= 2) batch_ = x.dim(0);
     const NonFiniteScan own = scan_non_finite(weight ? x.value() : read[i]);
     if (!own.finite() && !weight && own.only_negative()) {  // a mask, unless an op that takes no masks reads it

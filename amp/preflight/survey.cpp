@@ -91,7 +91,7 @@ SurveyedOperand Survey::survey_operand(const OpInfo& info, const Variable& input
     return o;
   }
   o.leaf = input.value().raw();
-  if (input.state()->activation) return o;
+  if (input.state()->recomputed) return o;
   o.parameter = o.varies ? input.state()->name : "";
   if (!mixes(info) || largest_word(observe(read)) >= overflow_word(DType::f32)) {
     o.observed = extremes_of(read);

@@ -11,7 +11,7 @@ namespace {
 
 /// Returns the distance of the batch's means from the running means, in running standard deviations, as the median over
 /// the channels. Returns 0 if the step did not update the statistics.
-double deviations_of(const nn::BatchNorm2d& norm) {
+double deviations_of(const nn::BatchNorm& norm) {
   if (!norm.running_mean.pending()) return 0;
   const Tensor before = norm.running_mean.committed().on_host(), after = norm.running_mean.value().on_host();
   const Tensor variance = norm.running_var.committed().on_host();
@@ -32,7 +32,7 @@ double deviations_of(const nn::BatchNorm2d& norm) {
 
 void EvaluationMismatch::before_commit(nn::Module& model) {
   for (const auto& [path, module] : nn::named_modules(model)) {
-    const auto* norm = dynamic_cast<const nn::BatchNorm2d*>(module);
+    const auto* norm = dynamic_cast<const nn::BatchNorm*>(module);
     if (norm == nullptr) continue;
     auto known = std::ranges::find(norms_, path, &Norm::path);
     if (known == norms_.end()) known = norms_.insert(known, {.path = path});

@@ -4,9 +4,12 @@
 
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
+#include "binade/autograd/functions/loss_parts.h"
+#include "binade/autograd/functions/math.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
 #include "binade/core/ops/cross_entropy.h"
+#include "binade/core/ops/ctc.h"
 #include "binade/core/ops/dice.h"
 #include "binade/core/ops/element_losses.h"
 #include "binade/core/ops/fold.h"
@@ -18,7 +21,7 @@ namespace {
 template <class Op>
 struct LossCall {
   const RecordedCall& call;
-  Variable x = wide(call.input(0, 0)), t = wide(call.input(1, 1));
+  Variable x = wide(call.input(0, 0)), t = wide_beside(call.input(1, 1), x);
   Variable factor = wide(call.gy()) / ops::detail::divisor_of(call.params<Op>().reduction, call.described(0).shape);
 
   /// Returns the gradients, given the derivatives of one element's loss by x and by t.
@@ -37,14 +40,10 @@ Variables mse_gradients(const RecordedCall& call) {
   return loss.gradients([&] { return (x - loss.t) * 2; }, [&] { return (loss.t - x) * 2; });
 }
 
-/// The derivative is a sign, a constant, which the op's backward computes for gy = 1.
 Variables l1_gradients(const RecordedCall& call) {
-  const Tensor one = Tensor::full(Shape{}, 1, call.gy().dtype(), call.gy().device());
-  const Tensors signs = call.backward_of({one});
-  Variables g(2);
-  for (std::size_t i = 0; i < 2; ++i)
-    if (signs[i].defined()) g[i] = wide(call.gy()) * wide(signs[i]);
-  return g;
+  const LossCall<ops::L1> loss{call};
+  const Variable& x = loss.x;
+  return loss.gradients([&] { return sign(x - loss.t); }, [&] { return sign(loss.t - x); });
 }
 
 Variables huber_gradients(const RecordedCall& call) {
@@ -62,10 +61,16 @@ Variables bce_with_logits_gradients(const RecordedCall& call) {
                         [&] { return softplus(-x) * weight - softplus(x); });
 }
 
+/// Where x = t = 0 or x = t = 1, the term with factor 0 is 0, as in the op: its divisor becomes 1.
 Variables bce_gradients(const RecordedCall& call) {
   const LossCall<ops::Bce> loss{call};
   const Variable &x = loss.x, &t = loss.t;
-  return loss.gradients([&] { return (1 - t) / (1 - x) - t / x; }, [&] { return log(1 - x) - log(x); });
+  const auto divisor = [](const Variable& distance, const Variable& factor) {
+    const Variable one = Tensor::full(Shape{}, 1, distance.dtype(), distance.device());
+    return where(logical_and(distance == 0, factor == 0), one, distance);
+  };
+  return loss.gradients([&] { return (1 - t) / divisor(1 - x, 1 - t) - t / divisor(x, t); },
+                        [&] { return log1p(-x) - log(x); });
 }
 
 Variables kl_div_gradients(const RecordedCall& call) {
@@ -73,8 +78,8 @@ Variables kl_div_gradients(const RecordedCall& call) {
   return loss.gradients([&] { return -loss.t; }, [&] { return log(loss.t) + 1 - loss.x; });
 }
 
-/// gx = gy (r softmax(x) + k). The constants r, 1 / count in rows that are not ignored, and k, the part for targets and
-/// smoothing, are computed by the kernel of the gradient: with infinite sums of exp(x), its softmax is 0.
+/// gx = gy (r softmax(x) + k). The constants r, the factor of rows that are not ignored, and k, the part for targets
+/// and smoothing, are computed by the kernel of the gradient: with infinite sums of exp(x), its softmax is 0.
 Variables cross_entropy_gradient(const RecordedCall& call) {
   const auto& p = call.params<ops::CrossEntropy>();
   const Variable x = wide(call.input(0, 0));
@@ -84,10 +89,13 @@ Variables cross_entropy_gradient(const RecordedCall& call) {
                                  statistics.device());
   Tensor k = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Tensor logits = Tensor::zeros(x.shape(), x.dtype(), x.device());
-  const Tensor one = Tensor::full(Shape{}, 1, x.dtype(), x.device());
+  const bool each = p.reduction == Reduction::kNone, mean = p.reduction == Reduction::kMean;
+  const Tensor one = Tensor::full(call.gy().shape(), 1, x.dtype(), x.device());
   if (k.numel() > 0)
     kernels(x.device())
         .cross_entropy({.backward = true,
+                        .each = each,
+                        .divisor = mean ? 0 : ops::detail::divisor_of(p.reduction, targets.shape()),
                         .rows = targets.numel(),
                         .classes = x.shape().cols(),
                         .pitch = x.shape().cols(),
@@ -100,7 +108,9 @@ Variables cross_entropy_gradient(const RecordedCall& call) {
                         .ignore_index = p.ignore_index,
                         .label_smoothing = p.label_smoothing});
   const Variable r = -sum(Variable(k), {-1}, true);
-  return {wide(call.gy()) * (softmax(x) * r + k), {}};
+  const Variable gy = wide(call.gy());
+  const Variable counted = detail::only_where(r != 0, x);  // an ignored row may contain NaN
+  return {(each ? shaped(gy, r.shape()) : gy) * (softmax(counted) * r + k), {}};
 }
 
 constexpr Entry kEntries[] = {
@@ -111,6 +121,8 @@ constexpr Entry kEntries[] = {
     {&ops::Bce::info, bce_gradients},
     {&ops::KlDiv::info, kl_div_gradients},
     {&ops::CrossEntropy::info, cross_entropy_gradient},
+    {&ops::Ctc::info, nullptr,
+     "there is no formula with functions of variables; leave the penalty on its gradient out"},
     {&ops::Dice::info, nullptr,
      "compute 1 - (2 sum(x t) + smooth) / (sum(x) + sum(t) + smooth) with functions of variables"},
 };

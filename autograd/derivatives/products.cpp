@@ -6,6 +6,7 @@
 #include "binade/core/ops/linear.h"
 #include "binade/core/ops/matmul.h"
 #include "binade/core/ops/projections.h"
+#include "binade/core/ops/recurrent.h"
 
 namespace binade::derivatives {
 namespace {
@@ -114,7 +115,12 @@ Variables projections_gradients(const RecordedCall& call) {
   return g;
 }
 
+constexpr const char* kByPosition =
+    "compute the formulas of the cell with functions of variables, position by position";
 constexpr Entry kEntries[] = {
+    {&ops::Rnn::info, nullptr, kByPosition},
+    {&ops::Lstm::info, nullptr, kByPosition},
+    {&ops::Gru::info, nullptr, kByPosition},
     {&ops::Matmul::info, [](const RecordedCall& c) { return matmul_gradients(c, c.params<ops::Matmul>()); }},
     {&ops::Linear::info, linear_gradients},
     {&ops::Projections::info, projections_gradients},

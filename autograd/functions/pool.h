@@ -2,14 +2,15 @@
 
 #include "binade/autograd/variable.h"
 #include "binade/core/ops/extent2.h"
+#include "binade/core/ops/extent3.h"
 #include "binade/core/ops/upsample.h"
 
 namespace binade {
 
 using ops::UpsampleMode;
 
-/// Options of pooling of images (N, H, W, C). Formulas are in core/ops/max_pool2d.h and core/ops/avg_pool2d.h.
-/// Options of max and average pooling.
+/// Options of max and average pooling of images (N, H, W, C). Formulas are in core/ops/max_pool2d.h and
+/// core/ops/avg_pool2d.h.
 struct PoolOptions {
   Extent2 kernel = 2;
   Extent2 stride = 0;  ///< 0: equal to the kernel
@@ -20,6 +21,30 @@ struct PoolOptions {
 };
 Variable max_pool2d(const Variable& x, const PoolOptions& options = {});
 Variable avg_pool2d(const Variable& x, const PoolOptions& options = {});
+
+/// Options of max_pool1d() and avg_pool1d(), as in PoolOptions.
+struct Pool1dOptions {
+  std::int64_t kernel = 2;
+  std::int64_t stride = 0;  ///< 0: equal to the kernel
+  std::int64_t padding = 0;
+  bool count_include_pad = true;
+};
+/// Pooling of sequences x (N, L, C) -> (N, P, C), P = (L + 2 padding - kernel) / stride + 1, computed by max_pool2d()
+/// and avg_pool2d() of images of height 1.
+Variable max_pool1d(const Variable& x, const Pool1dOptions& options = {});
+Variable avg_pool1d(const Variable& x, const Pool1dOptions& options = {});
+
+/// Options of max_pool3d() and avg_pool3d(), as in PoolOptions.
+struct Pool3dOptions {
+  Extent3 kernel = 2;
+  Extent3 stride = 0;  ///< 0: equal to the kernel
+  Extent3 padding = 0;
+  bool count_include_pad = true;
+};
+/// Pooling of volumes x (N, D, H, W, C), first of each plane, then of the planes. The gradient of a maximum goes to the
+/// first of equal elements. Averages are computed in f32 (f64 for f64) and rounded once.
+Variable max_pool3d(const Variable& x, const Pool3dOptions& options = {});
+Variable avg_pool3d(const Variable& x, const Pool3dOptions& options = {});
 
 Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t width,
                      UpsampleMode mode = UpsampleMode::kNearest);

@@ -11,6 +11,7 @@
 #include "binade/core/kernels/norm.h"
 #include "binade/core/kernels/optimizer.h"
 #include "binade/core/kernels/pool.h"
+#include "binade/core/kernels/recurrent.h"
 
 namespace binade::cpu {
 
@@ -34,6 +35,7 @@ struct Level {
   ColumnNormKernels column_norm;
   PoolKernels pool;
   EmbeddingKernels embedding;
+  RecurrentKernels recurrent;
   Fp8RowKernels fp8;
   // Pointers, so that this header does not include every op.
   const ElementwiseKernels* elementwise = nullptr;

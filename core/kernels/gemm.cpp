@@ -19,6 +19,7 @@ namespace {
 constexpr std::int64_t kPackedLimit = 6 << 20;  // largest number of bytes of packed B per pass over the columns
 constexpr std::int64_t kRowTiles = 16;          // row tiles of a task, few enough that its packed A stays in L2
 constexpr std::int64_t kEnoughTasks = 16;       ///< wanted number of tasks, so that all threads have work
+constexpr std::size_t kReadPastEnd = 256;       // bytes behind a packed B that tiles may read, as in scratch memory
 constexpr std::int64_t kStripLanes = 32;        // lanes of B packed at a time if its rows are contiguous
 
 /// Computes the products of a batch, with lanes of type Lane, from operands of type T.
@@ -37,9 +38,8 @@ class Product {
   template <class Out>
   void on_one_thread(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
-      PackedB<Lane> packed{columns, lanes(),
-                           scratch_of<Stored>(ScratchSlot::kPackedB, PackedB<Lane>::size(columns, k_))};
-      for (std::int64_t p = 0; p < packed.panels(); ++p)
+      const PackedB<Lane> packed = operand(first, columns, ScratchSlot::kPackedB);
+      for (std::int64_t p = 0; p < packed.panels() && g_.packed_b == nullptr; ++p)
         packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
       const std::int64_t row_tasks = ceil_div(g_.m, kRowTiles * kTileRows<Lane>);
       for (std::int64_t r = 0; r < row_tasks; ++r)
@@ -51,14 +51,15 @@ class Product {
   template <class Out>
   void on_all_threads(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
-      PackedB<Lane> packed{columns, lanes(),
-                           scratch_of<Stored>(ScratchSlot::kShared, PackedB<Lane>::size(columns, k_))};
+      const PackedB<Lane> packed = operand(first, columns, ScratchSlot::kShared);
       const std::int64_t panels = packed.panels();
-      pack_all(b(index) + first * g_.b_col, packed);
-      // Splits rows first, and columns too if few rows would leave threads idle.
+      if (g_.packed_b == nullptr) pack_all(b(index) + first * g_.b_col, packed);
+      // Splits rows first, and columns too if few rows would leave threads idle. A packed B is usually larger than A,
+      // so that it is better read only once.
       const std::int64_t tiles = ceil_div(g_.m, kTileRows<Lane>);
-      const std::int64_t row_tasks = std::min(tiles, std::max(ceil_div(g_.m, kRowTiles * kTileRows<Lane>),
-                                                              std::min<std::int64_t>(tiles / 2, kEnoughTasks)));
+      const std::int64_t in_cache = ceil_div(g_.m, kRowTiles * kTileRows<Lane>);
+      const std::int64_t wanted = g_.packed_b != nullptr ? 1 : std::min<std::int64_t>(tiles / 2, kEnoughTasks);
+      const std::int64_t row_tasks = std::min(tiles, std::max(in_cache, wanted));
       const std::int64_t row_parts = std::max<std::int64_t>(1, row_tasks);
       const std::int64_t column_parts = std::clamp<std::int64_t>(ceil_div(kEnoughTasks, row_parts), 1,
                                                                  ceil_div(panels, 4));
@@ -72,8 +73,17 @@ class Product {
     });
   }
 
+  /// Packs the whole of B, for later products with GemmArgs::packed_b.
+  void pack(void* to) const { pack_all(b(0), {g_.n, lanes(), static_cast<Stored*>(to)}); }
+
  private:
   std::int64_t lanes() const { return ceil_div(k_, kDepth); }
+
+  /// Returns columns [first, first + columns) of B, packed in the memory of the caller or to be packed in scratch.
+  PackedB<Lane> operand(std::int64_t first, std::int64_t columns, ScratchSlot slot) const {
+    if (g_.packed_b == nullptr) return {columns, lanes(), scratch_of<Stored>(slot, PackedB<Lane>::size(columns, k_))};
+    return {columns, lanes(), const_cast<Stored*>(static_cast<const Stored*>(g_.packed_b)) + first * lanes()};
+  }
 
   /// Returns the first row of part r of `parts`: with AMX tile registers always the first row of a tile.
   std::int64_t first_row(std::int64_t r, std::int64_t parts) const {
@@ -155,6 +165,7 @@ void run_chunks(const GemmArgs& g) {
       part.c = partial + chunk * size;
       part.c_row = g.n;
       part.a_offsets = part.b_offsets = part.c_offsets = nullptr;
+      part.packed_b = nullptr;
       part.accumulate = false;
       part.partial = true;
       part.bias = nullptr;
@@ -198,6 +209,19 @@ void run_by_shape(const GemmArgs& g) {
 void gemm(const GemmArgs& g) {
   if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
   dispatch_lanes(g.in, g.out, [&]<class Lane, class T, class Out>() { run_by_shape<Lane, T, Out>(g); });
+}
+
+std::size_t packed_bytes(const GemmArgs& g) {
+  std::size_t bytes = 0;
+  dispatch_lane(g.in, [&]<class Lane, class T>() {
+    bytes = PackedB<Lane>::size(g.n, g.k) * sizeof(typename Lane::Stored) + kReadPastEnd;
+  });
+  return bytes;
+}
+
+void pack_operand(const PackOperandArgs& a) {
+  if (a.product.n <= 0) return;
+  dispatch_lane(a.product.in, [&]<class Lane, class T>() { Product<Lane, T>(a.product, a.product.k).pack(a.to); });
 }
 
 // ---- other kernels of a linear layer ------------------------------------------------------------
@@ -315,7 +339,8 @@ void activate_all(const ActivateArgs& a) {
 }  // namespace
 
 const GemmKernels& gemm_kernels() {
-  static constexpr GemmKernels kernels{&gemm, &column_sums, &activation_backward, &activate_all};
+  static constexpr GemmKernels kernels{&gemm,         &column_sums,  &activation_backward,
+                                       &activate_all, &packed_bytes, &pack_operand};
   return kernels;
 }
 

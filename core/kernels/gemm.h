@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "binade/core/activation.h"
@@ -40,6 +41,10 @@ struct GemmArgs {
   Activation derivative_of = Activation::kNone;
   const void* derivative_at = nullptr;  ///< z in dtype `out`, laid out like C
 
+  /// B as KernelTable::pack_operand has stored it, for a B that many products read; null: not packed. REQUIRES batch 1.
+  /// The bits of C do not change.
+  const void* packed_b = nullptr;
+
   /// Product i of `batch` reads a + a_offsets[i] and b + b_offsets[i] and writes c + c_offsets[i] (elements; null: all
   /// 0).
   std::int64_t batch = 1;
@@ -53,6 +58,13 @@ struct GemmArgs {
   Float8 a_format = Float8::e4m3, b_format = Float8::e4m3;
   const float* a_scale = nullptr;
   const float* b_scale = nullptr;
+};
+
+/// Stores operand B of `product` in the order in which gemm reads it (GemmArgs::packed_b), at `to`: packed_bytes()
+/// bytes, aligned to 64. Only devices with KernelTable::packed_bytes have this kernel.
+struct PackOperandArgs {
+  GemmArgs product{};
+  void* to = nullptr;
 };
 
 /// sums (columns) = column sums of x (rows, columns), rows `pitch` apart, in f32 (f64 for f64) over fixed blocks of
@@ -92,6 +104,8 @@ struct GemmKernels {
   void (*column_sums)(const ColumnSumsArgs&);
   void (*activation_backward)(const ActivationBackwardArgs&);
   void (*activate)(const ActivateArgs&);
+  std::size_t (*packed_bytes)(const GemmArgs&);
+  void (*pack_operand)(const PackOperandArgs&);
 };
 
 }  // namespace cpu

@@ -14,6 +14,7 @@ const ColumnNormKernels& column_norm_kernels();
 const PoolKernels& pool_kernels();
 const EmbeddingKernels& embedding_kernels();
 const Fp8RowKernels& fp8_row_kernels();
+const RecurrentKernels& recurrent_kernels();
 const ElementwiseKernels& elementwise_kernels();
 const ReductionKernels& reduction_kernels();
 const RowKernels& row_kernels();
@@ -30,6 +31,7 @@ Level loops_of_level() {
       .column_norm = column_norm_kernels(),
       .pool = pool_kernels(),
       .embedding = embedding_kernels(),
+      .recurrent = recurrent_kernels(),
       .fp8 = fp8_row_kernels(),
       .elementwise = &elementwise_kernels(),
       .reduction = &reduction_kernels(),

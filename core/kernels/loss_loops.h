@@ -13,6 +13,9 @@ struct LossLoops {
   void (*sum)(In x, In t, std::int64_t n, const typename Op::Params& p, void* sum);
   /// g = scale times the derivative of value(x, t) by x (which == 0) or by t (which == 1).
   void (*gradient)(int which, In x, In t, double scale, Out g, std::int64_t n, const typename Op::Params& p);
+  /// y = value(x, t), and g = gy times the derivative, element by element.
+  void (*values)(In x, In t, Out y, std::int64_t n, const typename Op::Params& p);
+  void (*gradients)(int which, In x, In t, In gy, Out g, std::int64_t n, const typename Op::Params& p);
 };
 
 /// Loops of all losses, of one level.

@@ -35,6 +35,26 @@ template <class Op, class C>
         n, gs, [scale, q = p](C u, C v) { return scale * Op::gradient_t(u, v, q); }, xs, ts);
 }
 
+template <class Op, class C>
+[[gnu::flatten]] void values_of(In x, In t, Out y, std::int64_t n, const typename Op::Params& p) {
+  Reader<C> xs(x), ts(t);
+  Writer<C> ys(y);
+  map_elements(
+      n, ys, [q = p](C u, C v) { return Op::value(u, v, q); }, xs, ts);
+}
+
+template <class Op, class C>
+[[gnu::flatten]] void gradients_of(int which, In x, In t, In gy, Out g, std::int64_t n, const typename Op::Params& p) {
+  Reader<C> xs(x), ts(t), gys(gy);
+  Writer<C> gs(g);
+  if (which == 0)
+    map_elements(
+        n, gs, [q = p](C u, C v, C w) { return w * Op::gradient_x(u, v, q); }, xs, ts, gys);
+  else
+    map_elements(
+        n, gs, [q = p](C u, C v, C w) { return w * Op::gradient_t(u, v, q); }, xs, ts, gys);
+}
+
 template <class Op>
 LossLoops<Op> loss_loops() {
   using Params = typename Op::Params;
@@ -46,6 +66,13 @@ LossLoops<Op> loss_loops() {
               gradient_of<Op, double>(which, x, t, scale, g, n, p);
             else
               gradient_of<Op, float>(which, x, t, static_cast<float>(scale), g, n, p);
+          },
+          [](In x, In t, Out y, std::int64_t n, const Params& p) {
+            x.dtype == DType::f64 ? values_of<Op, double>(x, t, y, n, p) : values_of<Op, float>(x, t, y, n, p);
+          },
+          [](int which, In x, In t, In gy, Out g, std::int64_t n, const Params& p) {
+            x.dtype == DType::f64 ? gradients_of<Op, double>(which, x, t, gy, g, n, p)
+                                  : gradients_of<Op, float>(which, x, t, gy, g, n, p);
           }};
 }
 template <class... Ops>

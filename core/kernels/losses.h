@@ -10,6 +10,8 @@ namespace binade {
 /// Cross entropy of rows of logits (formulas in core/ops/cross_entropy.h).
 struct CrossEntropyArgs {
   bool backward = false;
+  bool each = false;   ///< `out` and gy have one loss for each row; otherwise they are the sum of all, divided
+  double divisor = 0;  ///< of the sum; 0: the number of rows that are not ignored
   std::int64_t rows = 0, classes = 0, pitch = 0;  ///< pitch: elements between rows of the logits
   In logits{}, targets{};
   Out statistics{};               ///< (rows, 2): maximum, sum of exp(x - maximum)
@@ -25,6 +27,7 @@ struct CrossEntropyArgs {
 struct ElementLossArgs {
   int op = 0;         ///< position in ops::ElementLosses
   int direction = 0;  ///< 0: out = sum of value(x, t) / divisor; 1, 2: gy / divisor times the derivative by x or t
+  bool each = false;  ///< out (or gy) has the values of all elements instead of their sum; the divisor is not used
   std::int64_t count = 0;
   In x{}, t{}, gy{};
   double divisor = 1;

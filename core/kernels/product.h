@@ -89,7 +89,9 @@ class PatchProduct {
     if (g_.pre_activation != nullptr) z_ = static_cast<Out*>(g_.pre_activation) + first;
     if (has_derivative()) derivative_at_ = static_cast<const Out*>(g_.derivative_at) + patch.row_begin * g_.c_row;
 
-    direct_ = kNative && g_.a_col == 1 && k_ % kDepth == 0 && (kRegisters || g_.n <= kDirectColumns);
+    // With a packed B, the columns are divided among tasks, each of which would pack A for itself.
+    const std::int64_t columns = g_.packed_b == nullptr ? g_.n : (patch.panel_end - patch.panel_begin) * Panels::kWide;
+    direct_ = kNative && g_.a_col == 1 && k_ % kDepth == 0 && (kRegisters || columns <= kDirectColumns);
     in_place_ = std::is_same_v<Out, Accumulator> && g_.bias == nullptr && z_ == nullptr &&
                 g_.activation == Activation::kNone && !has_derivative() && !g_.accumulate;
     sums_row_ = (depth_.blocks == 1 ? 1 : patch.panel_end - patch.panel_begin) * Panels::kWide;

@@ -5,12 +5,14 @@
 #include "binade/core/kernels/channel_norm.h"
 #include "binade/core/kernels/checksum.h"
 #include "binade/core/kernels/conv.h"
+#include "binade/core/kernels/ctc.h"
 #include "binade/core/kernels/cumulate.h"
 #include "binade/core/kernels/elementwise.h"
 #include "binade/core/kernels/embedding.h"
 #include "binade/core/kernels/fp8.h"
 #include "binade/core/kernels/gemm.h"
 #include "binade/core/kernels/index.h"
+#include "binade/core/kernels/linalg.h"
 #include "binade/core/kernels/losses.h"
 #include "binade/core/kernels/move.h"
 #include "binade/core/kernels/norm.h"
@@ -20,6 +22,7 @@
 #include "binade/core/kernels/probe.h"
 #include "binade/core/kernels/random.h"
 #include "binade/core/kernels/rearrange.h"
+#include "binade/core/kernels/recurrent.h"
 #include "binade/core/kernels/reduce.h"
 #include "binade/core/kernels/softmax.h"
 #include "binade/core/kernels/step.h"
@@ -70,6 +73,7 @@
   X(random, RandomArgs)                          \
   X(element_loss, ElementLossArgs)               \
   X(cross_entropy, CrossEntropyArgs)             \
+  X(ctc, CtcArgs)                                \
   X(dice_sums, DiceSumsArgs)                     \
   X(dice_loss, DiceLossArgs)                     \
   X(dice_gradient, DiceGradientArgs)             \
@@ -86,9 +90,18 @@
   X(max_pool_backward, MaxPool)                  \
   X(resample, Resample)                          \
   X(gemm, GemmArgs)                              \
+  X(cholesky, CholeskyArgs)                      \
+  X(lu, LuArgs)                                  \
+  X(triangular_solve, TriangularSolveArgs)       \
+  X(qr, QrArgs)                                  \
+  X(eigh, EighArgs)                              \
+  X(svd, SvdArgs)                                \
   X(column_sums, ColumnSumsArgs)                 \
   X(activation_backward, ActivationBackwardArgs) \
   X(activate, ActivateArgs)                      \
+  X(pack_operand, PackOperandArgs)               \
+  X(recurrent_forward, RecurrentForward)         \
+  X(recurrent_backward, RecurrentBackward)       \
   X(conv, ConvArgs)                              \
   X(conv_weight, ConvWeightArgs)                 \
   X(attention_forward, AttentionForward)         \
@@ -155,6 +168,8 @@ struct KernelTable {
   BINADE_DEVICE_KERNELS(BINADE_ENTRY)
 #undef BINADE_ENTRY
 
+  /// Returns the number of bytes that pack_operand stores. Null: `gemm` has no use for a packed operand.
+  std::size_t (*packed_bytes)(const GemmArgs& product) = nullptr;
   bool low_bias = false;  ///< `gemm` accepts a bias in the results' 16-bit dtype
   /// Returns true if `gemm` multiplies results of `dtype` by this activation's derivative faster than a following
   /// activation_backward. Null: always true.

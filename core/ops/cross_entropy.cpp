@@ -3,14 +3,17 @@
 #include "binade/core/faults.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
-#include "binade/core/ops/elementwise.h"
+#include "binade/core/ops/element_losses.h"
 
 namespace binade::ops {
 namespace {
 
 CrossEntropyArgs arguments(const Tensor& logits, const Tensor& targets, Tensor& statistics, Tensor& count,
                            const CrossEntropy::Params& p) {
-  return {.rows = targets.numel(),
+  const bool mean = p.reduction == Reduction::kMean;
+  return {.each = p.reduction == Reduction::kNone,
+          .divisor = mean ? 0 : detail::divisor_of(p.reduction, targets.shape()),
+          .rows = targets.numel(),
           .classes = logits.shape().cols(),
           .pitch = logits.pitch(),
           .logits = input(logits),
@@ -39,7 +42,8 @@ Tensors CrossEntropy::forward(OpContext& ctx, std::span<const Tensor> in, const 
   const std::int64_t rows = targets.numel();
   Tensor statistics = Tensor::empty(Shape{rows, 2}, accumulate_dtype(logits.dtype()), logits.device());
   Tensor count = Tensor::empty(Shape{1}, DType::i64, logits.device());
-  Tensor loss = Tensor::empty(Shape{}, ctx.store_dtype, logits.device());
+  const Shape shape = p.reduction == Reduction::kNone ? targets.shape() : Shape{};
+  Tensor loss = Tensor::empty(shape, ctx.store_dtype, logits.device());
   CrossEntropyArgs a = arguments(logits, targets, statistics, count, p);
   a.out = output(loss);
   a.call = register_call([op = where(info.name).to_string(), shape = targets.shape(), classes = a.classes,

@@ -2,19 +2,13 @@
 
 #include "binade/core/math.h"
 #include "binade/core/ops/elementwise.h"
+#include "binade/core/ops/reduction.h"
 
-/// Losses that sum a function of a prediction x and a target t over all elements of two tensors of the same shape. Each
-/// op defines the function of one element and its two derivatives. Inputs have any dtype (targets may be integers);
-/// the ops compute and sum in f32 (f64 if x is f64), in an order that depends on the size alone. The result is a
-/// scalar.
+/// Losses that are a function of a prediction x and a target t, element by element, of two tensors of the same shape.
+/// Each op defines the function of one element and its two derivatives. Inputs have any dtype (targets may be
+/// integers); the ops compute and sum in f32 (f64 if x is f64), in a fixed order: it depends on the size and, on a GPU,
+/// on dtypes and alignment. The result is a scalar, or with Reduction::kNone a tensor of x's shape.
 namespace binade::ops {
-
-/// The number by which the sum over all elements is divided.
-enum class Reduction {
-  kMean,       ///< the number of elements; the loss is NaN if there are none
-  kSum,        ///< 1
-  kBatchMean,  ///< the extent of dimension 0
-};
 
 namespace detail {
 /// Returns `info` with the fields that all losses of a prediction and a target of the same shape share.
@@ -27,11 +21,11 @@ constexpr OpInfo loss_info(OpInfo info) {
 }
 /// Throws DTypeError or ShapeError unless x is floating and t has x's shape.
 void check_loss(const OpInfo& info, std::span<const Tensor> in);
-/// Returns the number by which the sum over the elements of `shape` is divided.
+/// Returns the number by which the sum over the elements of `shape` is divided; 1 for kNone.
 double divisor_of(Reduction reduction, const Shape& shape);
 /// Computes the loss into `out` if `direction` is 0 (gy is then undefined), the gradient of x if it is 1, and that of t
 /// if it is 2. `op`: position of the loss in the list ElementLosses.
-void element_loss(int op, int direction, const Tensor& x, const Tensor& t, const Tensor& gy, double divisor,
+void element_loss(int op, int direction, const Tensor& x, const Tensor& t, const Tensor& gy, Reduction reduction,
                   Tensor& out, const OpParams& p);
 }  // namespace detail
 
@@ -46,9 +40,9 @@ struct ElementLoss {
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
     detail::check_loss(Op::info, in);
     if constexpr (requires { Op::check_params(p); }) Op::check_params(p);
-    Tensor loss = Tensor::empty(Shape{}, ctx.store_dtype, in[0].device());
-    detail::element_loss(position_in<Op>(ElementLosses{}), 0, in[0], in[1], {},
-                         detail::divisor_of(p.reduction, in[0].shape()), loss, OpParams(p));
+    const Shape shape = p.reduction == Reduction::kNone ? in[0].shape() : Shape{};
+    Tensor loss = Tensor::empty(shape, ctx.store_dtype, in[0].device());
+    detail::element_loss(position_in<Op>(ElementLosses{}), 0, in[0], in[1], {}, p.reduction, loss, OpParams(p));
     ctx.save(in[0]);
     ctx.save(in[1]);
     return {loss};
@@ -59,8 +53,7 @@ struct ElementLoss {
     for (int i = 0; i < 2; ++i) {
       if (!gx.needs(i)) continue;
       Tensor destination = gx.destination(i);
-      detail::element_loss(position_in<Op>(ElementLosses{}), i + 1, x, t, gy[0],
-                           detail::divisor_of(p.reduction, x.shape()), destination, OpParams(p));
+      detail::element_loss(position_in<Op>(ElementLosses{}), i + 1, x, t, gy[0], p.reduction, destination, OpParams(p));
     }
   }
 };

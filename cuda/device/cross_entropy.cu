@@ -155,7 +155,8 @@ __global__ void __launch_bounds__(V == 1 ? 1024 : 512, V == 1 ? 1 : 2)
   ThreadGroup<C> group(width, nullptr);
   AmaxObserver amax(words, a.out.dtype);
   const C* statistics = static_cast<const C*>(a.statistics.data);
-  const auto scale = static_cast<C>(load_at<double>(a.gy, 0) / static_cast<double>(*a.count));
+  const double divisor = a.divisor != 0 ? a.divisor : static_cast<double>(*a.count);
+  const auto scale_of_all = static_cast<C>(a.each ? 0 : load_at<double>(a.gy, 0) / divisor);
   const auto share = static_cast<C>(a.label_smoothing / static_cast<double>(a.classes));
   const auto at_target = static_cast<C>(1 - a.label_smoothing);
   for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * group.count() + group.index(); row < a.rows;
@@ -171,6 +172,7 @@ __global__ void __launch_bounds__(V == 1 ? 1024 : 512, V == 1 ? 1 : 2)
       each_vector<V, 0>(group, a.classes, [&](std::int64_t c, int) { store_vector(a.out, to + c, x); });
       continue;
     }
+    const C scale = a.each ? static_cast<C>(load_at<double>(a.gy, row)) : scale_of_all;
     const C max = statistics[2 * row], per_sum = 1 / statistics[2 * row + 1];
     each_ahead<V>(group, a.logits, row * a.pitch, a.classes, [&](std::int64_t c, C(&x)[V]) {
       const std::int64_t distance = label.value - c;
@@ -208,7 +210,16 @@ void forward(const CrossEntropyArgs& call) {
     }
     if (!rows.packed) start_forward<C, 1, 0>(call, rows.groups, losses.data());
   }
-  run_reduce({.count = call.count,
+  if (call.each) {
+    run_convert({.to = {call.out.data, call.out.dtype, call.rows},
+                 .from = {losses.data(), kDTypeOf<C>, call.rows},
+                 .rows = 1,
+                 .cols = call.rows});
+    if (call.out.dtype == DType::f32) run_observe({call.out.data, DType::f32, call.rows});  // a copy is not observed
+    return;
+  }
+  run_reduce({.divisor = call.divisor,
+              .count = call.divisor != 0 ? nullptr : call.count,
               .x = {losses.data(), kDTypeOf<C>},
               .y = call.out,
               .groups = 1,

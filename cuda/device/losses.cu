@@ -69,6 +69,26 @@ struct LossTerms {
   }
 };
 
+/// The value of each element of an elementwise loss.
+template <class Op>
+struct LossValue {
+  typename Op::Params p;
+  template <class C>
+  __device__ C operator()(const C (&in)[2], std::int64_t) const {
+    return static_cast<C>(Op::value(in[0], in[1], p));
+  }
+};
+
+/// The gradient of each element with respect to x (kWhich = 0) or t, multiplied by the element's own gy, in[2].
+template <class Op, int kWhich>
+struct LossGradients {
+  typename Op::Params p;
+  template <class C>
+  __device__ C operator()(const C (&in)[3], std::int64_t) const {
+    return in[2] * (kWhich == 0 ? Op::gradient_x(in[0], in[1], p) : Op::gradient_t(in[0], in[1], p));
+  }
+};
+
 /// The gradient of an elementwise loss with respect to x (kWhich = 0) or t.
 template <class Op, int kWhich>
 struct LossGradient {
@@ -85,7 +105,17 @@ struct LossGradient {
 };
 
 template <class Op>
+void run_each(const ElementLossArgs& call) {
+  const auto p = call.params.as<typename Op::Params>();
+  if (call.direction == 0) return map<2>(LossValue<Op>{p}, {call.x, call.t}, call.out, flat_walk(call.count, 3));
+  const Walk walk = flat_walk(call.count, 4);
+  if (call.direction == 1) return map<3>(LossGradients<Op, 0>{p}, {call.x, call.t, call.gy}, call.out, walk);
+  map<3>(LossGradients<Op, 1>{p}, {call.x, call.t, call.gy}, call.out, walk);
+}
+
+template <class Op>
 void run_op(const ElementLossArgs& call) {
+  if (call.each) return run_each<Op>(call);
   const auto p = call.params.as<typename Op::Params>();
   const Walk walk = flat_walk(call.count, 3);
   if (call.direction == 0) return sum(LossTerms<Op>{p}, call.x, call.t, call.count, call.divisor, call.out);

@@ -1,7 +1,11 @@
-// A label out of range is handled like a NaN in the data: the sample is found, left out and quarantined.
+// A label out of range, or a matrix that an op has no result for, is handled like a NaN in the data: the sample is
+// found, left out and quarantined.
 #include <gtest/gtest.h>
 
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/linalg.h"
 #include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/shape.h"
 #include "binade/io/data/loader.h"
 #include "tests/amp/toy.h"
 
@@ -26,7 +30,7 @@ struct Classifier {
   nn::Linear net{{.in = 4, .out = 3}};
   optim::AdamW optimizer{net, {.lr = 0.01}};
   Trainer trainer;
-  std::vector<std::int64_t> bad;
+  std::vector<std::int64_t> bad, singular;  // samples with a label out of range; whose row is a singular matrix
   io::Loader<Batch> loader{{.batch = 8, .seed = 5, .order = io::SampleOrder::kShuffled, .samples = 32, .prefetch = 0},
                            [this](const io::BatchOrigin& origin) { return make(origin); }};
 
@@ -37,6 +41,8 @@ struct Classifier {
     for (std::int64_t row = 0; row < 2 * count; ++row) {
       const std::int64_t sample = origin.samples[static_cast<std::size_t>(row % count)];
       batch.x.narrow(row, 1).copy_from(toy::random({1, 4}, static_cast<std::uint32_t>(100 + sample)));
+      if (std::ranges::count(singular, sample) > 0)
+        batch.x.narrow(row, 1).copy_from(Tensor::from({{1.f, 2.f, 2.f, 4.f}}));
       const bool wrong = row >= count && std::ranges::count(bad, sample) > 0;
       batch.labels.mutable_data<std::int64_t>()[row] = wrong ? 7 : sample % 3;
     }
@@ -68,6 +74,27 @@ TEST(RefusedData, ALabelOutOfRangeQuarantinesItsSample) {
     }
   }
   EXPECT_EQ(incidents, 1) << "the loader does not give it again";
+}
+
+TEST(RefusedData, ASingularMatrixQuarantinesItsSample) {
+  Classifier run({});
+  run.singular = {17};
+  int incidents = 0;
+  for (int k = 0; k < 12; ++k) {
+    const StepResult result = run.trainer.step(run.loader.next(), [&](const Batch& b) {
+      const Variable inverses = inverse(reshape(Variable(b.x), {-1, 2, 2}));
+      return cross_entropy(run.net(tanh(reshape(inverses, {-1, 4}))), Variable(b.labels));
+    });
+    EXPECT_TRUE(result.committed);
+    for (const Incident* incident : result.incidents()) {
+      ++incidents;
+      EXPECT_EQ(incident->remedy.action, RemedyAction::kQuarantineSample);
+      EXPECT_EQ(incident->remedy.target, "17");
+      ASSERT_TRUE(incident->diagnosis.first_bad);
+      EXPECT_EQ(incident->diagnosis.first_bad->op, "inverse");
+    }
+  }
+  EXPECT_EQ(incidents, 1);
 }
 
 TEST(RefusedData, SkipSkipsTheBatch) {

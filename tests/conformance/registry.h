@@ -18,6 +18,7 @@ std::vector<Case> softmax_cases();
 std::vector<Case> dropout_cases();
 std::vector<Case> element_loss_cases();
 std::vector<Case> cross_entropy_cases();
+std::vector<Case> ctc_cases();
 std::vector<Case> dice_cases();
 std::vector<Case> matmul_cases();
 std::vector<Case> linear_cases();
@@ -35,7 +36,9 @@ std::vector<Case> embedding_cases();
 std::vector<Case> index_cases();
 std::vector<Case> scatter_cases();
 std::vector<Case> rearrange_cases();
+std::vector<Case> recurrent_cases();
 std::vector<Case> scan_cases();
 std::vector<Case> order_cases();
+std::vector<Case> linalg_cases();
 
 }  // namespace binade::conformance

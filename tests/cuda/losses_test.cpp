@@ -50,6 +50,30 @@ TEST(GpuLosses, ATargetOutOfRangeIsReportedAtTheNextWaitAsOnTheCpu) {
   for (std::size_t c = 0; c < 4; ++c) EXPECT_EQ(g[4 + c], 0) << "ignored";
 }
 
+TEST(GpuLosses, BadDataOfCtcIsReportedAtTheNextWaitAsOnTheCpu) {
+  const Tensor x = random({4, 2, 3}, 3);
+  struct Bad {
+    std::vector<std::int64_t> targets, inputs, lengths;
+  };
+  const std::vector<Bad> all{{{1, 2, 2, 5}, {4, 4}, {2, 2}},  // 5 is no class
+                             {{1, 2, 2, 1}, {4, 5}, {2, 2}},  // 4 steps
+                             {{1, 2, 2, 1}, {4, 4}, {2, -1}}};
+  for (const Bad& bad : all) {
+    const auto loss = [&](Device device) {
+      const auto there = [&](const std::vector<std::int64_t>& values, const Shape& shape) {
+        return Variable(Tensor::from(values, shape).to(device));
+      };
+      return ctc(Variable(x.to(device), true), there(bad.targets, {2, 2}), there(bad.inputs, {2}),
+                 there(bad.lengths, {2}), {.reduction = Reduction::kNone});
+    };
+    const std::string want = error_of<DataError>([&] { loss(Device::cpu()); });
+    const Variable each = loss(test_device());
+    EXPECT_EQ(error_of<DataError>([&] { each.value().to_vector<double>(); }), want);
+    const std::vector<double> values = each.value().to_vector<double>();
+    EXPECT_TRUE(std::isfinite(values[0]) && std::isnan(values[1]));
+  }
+}
+
 TEST(GpuLosses, AnIndexOutOfRangeIsReportedAtTheNextWaitAsOnTheCpu) {
   const Tensor weight = random({6, 3}, 2);
   const Tensor indices = Tensor::from(std::vector<std::int64_t>{1, 5, 6, 0, -2, 9}, {2, 3});

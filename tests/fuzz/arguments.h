@@ -6,6 +6,7 @@
 
 #include "binade/autograd/variable.h"
 #include "binade/core/ops/extent2.h"
+#include "binade/core/ops/extent3.h"
 #include "tests/fuzz/draws.h"
 
 namespace binade::fuzz {
@@ -36,6 +37,10 @@ class Arguments {
 
   std::int64_t number(std::int64_t good);
   Extent2 extent(std::int64_t good) { return {number(good), number(good)}; }
+  Extent3 extent3(std::int64_t good) {
+    const Extent2 plane = extent(good);
+    return {number(good), plane.y, plane.x};
+  }
   int axis(int rank);
   double real(double good);
   bool flag() { return draws_.one_in(2); }

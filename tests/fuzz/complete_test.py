@@ -36,7 +36,8 @@ class Complete(unittest.TestCase):
         self.check(found("autograd/functions", r"\n(?:inline )?(?:Variable|\w+Result) (\w+)\("), 50)
 
     def test_every_module(self):
-        bases = {"Convolution", "FunctionModule", "OptionsModule", "StatelessModule", "WeightedModule"}
+        bases = {"BatchNorm", "Convolution", "DropoutModule", "FunctionModule", "InstanceNorm",
+                 "OptionsModule", "RecurrentCellModule", "RecurrentLayers", "StatelessModule", "WeightedModule"}
         self.check(found("nn", r"\n(?:class|struct) (\w+) : (?:public )?(?:Module|%s)\b" % "|".join(bases)) - bases, 18)
 
     def test_a_bad_value_is_named(self):

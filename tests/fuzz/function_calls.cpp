@@ -9,8 +9,6 @@ namespace {
 using A = Arguments&;
 using Out = std::vector<Variable>;
 
-Reduction reduction(A a) { return static_cast<Reduction>(a.draws().below(4)); }
-
 std::vector<int> axes(A a) {
   std::vector<int> list;
   for (std::size_t n = a.draws().below(4); n > 0; --n) list.push_back(a.axis(3));
@@ -26,6 +24,23 @@ PoolOptions pool(A a) {
           .stride = a.extent(a.flag() ? 0 : 2),
           .padding = a.extent(a.flag() ? 0 : 1),
           .count_include_pad = a.flag()};
+}
+
+/// Extents beyond this give results that take long to compute, or that no memory holds.
+constexpr std::int64_t kFar = 100;
+bool is_far(const Extent3& e) { return e.z > kFar || e.y > kFar || e.x > kFar; }
+
+Pool1dOptions pool1d(A a) {
+  const PoolOptions o = pool(a);
+  return {.kernel = o.kernel.x, .stride = o.stride.x, .padding = o.padding.x, .count_include_pad = o.count_include_pad};
+}
+
+Pool3dOptions pool3d(A a) {
+  const PoolOptions o = pool(a);
+  return {.kernel = {a.extent(2).y, o.kernel.y, o.kernel.x},
+          .stride = {a.flag() ? o.stride.y : 1, o.stride.y, o.stride.x},
+          .padding = {a.extent(0).y, o.padding.y, o.padding.x},
+          .count_include_pad = o.count_include_pad};
 }
 
 ChannelNormOptions norm(A a) {
@@ -74,10 +89,48 @@ Out attend(A a) {
 
 Out pack(AddNormResult r) { return {r.h, r.y}; }
 
+Out pack(const RecurrentResult& r) {
+  Out out{r.y, r.state.h};
+  if (r.state.c.defined()) out.push_back(r.state.c);
+  return out;
+}
+/// Arguments of rnn(), lstm() and gru() for this number of gates.
+struct Recurrence {
+  Variable x;
+  RecurrentWeights weights;
+  RecurrentState start;
+  SequenceOptions options;
+  Recurrence(A a, std::int64_t gates, bool cells)
+      : x(a.tensor({a.b, a.t, a.d})),
+        weights{a.tensor({gates * a.k, a.d}), a.tensor({gates * a.k, a.k}), a.parameter({gates * a.k}),
+                a.parameter({gates * a.k})} {
+    if (a.flag()) start.h = a.tensor({a.b, a.k});
+    if (cells) start.c = a.parameter({a.b, a.k});
+    options.reverse = a.flag();
+    if (a.flag()) options.lengths = a.indices({a.b}, a.t + 1);
+  }
+};
+
 }  // namespace
 
 const std::vector<Call>& function_calls() {
   static const std::vector<Call> calls{
+      {"rnn",
+       [](A a) -> Out {
+         Recurrence r(a, 1, false);
+         r.options.relu = a.flag();
+         return pack(rnn(r.x, r.weights, r.start, r.options));
+       }},
+      {"lstm",
+       [](A a) -> Out {
+         const Recurrence r(a, 4, true);
+         return pack(lstm(r.x, r.weights, r.start, r.options));
+       }},
+      {"gru",
+       [](A a) -> Out {
+         const Recurrence r(a, 3, false);
+         return pack(gru(r.x, r.weights, r.start, r.options));
+       }},
       {"reductions of whole numbers",
        [](A a) -> Out {
          const Variable x = a.flag() ? a.indices({a.t, a.d}, 300) : a.mask({a.t, a.d});
@@ -130,6 +183,105 @@ const std::vector<Call>& function_calls() {
        [](A a) -> Out {
          const Variable x = a.tensor({a.b, a.t, a.d});
          return {a.flag() ? argmin(x) : argmin(x, a.axis(3), a.flag())};
+       }},
+      {"rotary",
+       [](A a) -> Out {
+         const std::int64_t begin = a.number(a.k);
+         const Variable x = a.tensor({a.b, a.t, a.i, 2 * a.d});
+         const std::int64_t tokens = a.number(a.t), width = a.number(2 * a.d);
+         const bool many = tokens > 1000 || width > 1000;  // a table of numbers, most of which would be valid
+         return {rotary(x, rotary_table(many ? 3 : tokens, many ? 4 : width, a.real(10000), begin),
+                        a.flag() ? RotaryPairs::kHalves : RotaryPairs::kNeighbors)};
+       }},
+      {"glu",
+       [](A a) -> Out {
+         return {glu(a.tensor({a.b, a.t, 2 * a.d}), a.axis(3))};
+       }},
+      {"dropout2d", [](A a) -> Out { return {dropout2d(a.images(), a.real(0.5))}; }},
+      {"alpha_dropout", [](A a) -> Out { return {alpha_dropout(a.any(), a.real(0.5))}; }},
+      {"pixel_shuffle",
+       [](A a) -> Out {
+         return {pixel_shuffle(a.tensor({a.n, a.h, a.w, 4 * a.c}), a.number(2))};
+       }},
+      {"pixel_unshuffle",
+       [](A a) -> Out {
+         return {pixel_unshuffle(a.tensor({a.n, 2 * a.h, 2 * a.w, a.c}), a.number(2))};
+       }},
+      {"adaptive_avg_pool2d", [](A a) -> Out { return {adaptive_avg_pool2d(a.images(), a.extent(a.r))}; }},
+      {"adaptive_max_pool2d", [](A a) -> Out { return {adaptive_max_pool2d(a.images(), a.extent(a.r))}; }},
+      {"conv1d",
+       [](A a) -> Out {
+         const Conv1dParams p{
+             .stride = a.extent(1).x, .padding = a.extent(1).x, .dilation = a.extent(1).x, .groups = a.number(1)};
+         const Variable x = a.tensor({a.b, a.t, a.d}), w = a.tensor({a.k, a.r, a.d}), bias = a.parameter({a.k});
+         return {conv1d(x, w, bias, p.padding > kFar ? Conv1dParams{} : p)};
+       }},
+      {"conv_transpose1d",
+       [](A a) -> Out {
+         const ConvTranspose1dParams p{.stride = a.extent(2).x,
+                                       .padding = a.extent(0).x,
+                                       .output_padding = a.extent(0).x,
+                                       .dilation = a.extent(1).x,
+                                       .groups = a.number(1)};
+         const Variable x = a.tensor({a.b, a.t, a.d}), w = a.tensor({a.d, a.r, a.k}), bias = a.parameter({a.k});
+         return {conv_transpose1d(x, w, bias, p.stride > kFar || p.dilation > kFar ? ConvTranspose1dParams{} : p)};
+       }},
+      {"conv3d",
+       [](A a) -> Out {
+         const Conv3dParams p{
+             .stride = a.extent3(1), .padding = a.extent3(1), .dilation = a.extent3(1), .groups = a.number(1)};
+         const Variable x = a.tensor({a.n, a.t, a.h, a.w, a.c}), w = a.tensor({a.k, a.r, a.s, a.r, a.c}),
+                        bias = a.parameter({a.k});
+         return {conv3d(x, w, bias, is_far(p.padding) ? Conv3dParams{} : p)};
+       }},
+      {"conv_transpose3d",
+       [](A a) -> Out {
+         const ConvTranspose3dParams p{.stride = a.extent3(2),
+                                       .padding = a.extent3(0),
+                                       .output_padding = a.extent3(0),
+                                       .dilation = a.extent3(1),
+                                       .groups = a.number(1)};
+         const Variable x = a.tensor({a.n, a.t, a.h, a.w, a.c}), w = a.tensor({a.c, a.r, a.s, a.r, a.k}),
+                        bias = a.parameter({a.k});
+         return {conv_transpose3d(x, w, bias, is_far(p.stride) || is_far(p.dilation) ? ConvTranspose3dParams{} : p)};
+       }},
+      {"max_pool1d",
+       [](A a) -> Out {
+         return {max_pool1d(a.tensor({a.b, a.t, a.d}), pool1d(a))};
+       }},
+      {"avg_pool1d",
+       [](A a) -> Out {
+         return {avg_pool1d(a.tensor({a.b, a.t, a.d}), pool1d(a))};
+       }},
+      {"max_pool3d",
+       [](A a) -> Out {
+         return {max_pool3d(a.tensor({a.n, a.t, a.h, a.w, a.c}), pool3d(a))};
+       }},
+      {"avg_pool3d",
+       [](A a) -> Out {
+         return {avg_pool3d(a.tensor({a.n, a.t, a.h, a.w, a.c}), pool3d(a))};
+       }},
+      {"adaptive_avg_pool1d",
+       [](A a) -> Out {
+         return {adaptive_avg_pool1d(a.tensor({a.b, a.t, a.d}), a.number(2))};
+       }},
+      {"adaptive_max_pool1d",
+       [](A a) -> Out {
+         return {adaptive_max_pool1d(a.tensor({a.b, a.t, a.d}), a.number(2))};
+       }},
+      {"adaptive_avg_pool3d",
+       [](A a) -> Out {
+         return {adaptive_avg_pool3d(a.tensor({a.n, a.t, a.h, a.w, a.c}), a.extent3(2))};
+       }},
+      {"adaptive_max_pool3d",
+       [](A a) -> Out {
+         return {adaptive_max_pool3d(a.tensor({a.n, a.t, a.h, a.w, a.c}), a.extent3(2))};
+       }},
+      {"local_response_norm",
+       [](A a) -> Out {
+         const Variable x = a.images();
+         const std::int64_t size = a.number(5);
+         return {local_response_norm(x, size > 100 && size <= 65536 ? 5 : size, a.real(1e-4), a.real(0.75), a.real(1))};
        }},
       {"norm",
        [](A a) -> Out {
@@ -291,40 +443,6 @@ const std::vector<Call>& function_calls() {
       {"embedding",
        [](A a) -> Out {
          return {embedding(a.tensor({a.k, a.d}), a.indices({a.b, a.t}, a.k))};
-       }},
-      {"cross_entropy",
-       [](A a) -> Out {
-         return {cross_entropy(a.tensor({a.b, a.t, a.k}), a.indices({a.b, a.t}, a.k),
-                               {.ignore_index = a.number(-100), .label_smoothing = a.real(0.1)})};
-       }},
-      {"bce_with_logits",
-       [](A a) -> Out {
-         return {bce_with_logits(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}),
-                                 {.pos_weight = a.real(1), .reduction = reduction(a)})};
-       }},
-      {"bce",
-       [](A a) -> Out {
-         return {bce(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
-       }},
-      {"dice",
-       [](A a) -> Out {
-         return {dice(a.tensor({a.b, a.d}), a.flag() ? a.mask({a.b, a.d}) : a.tensor({a.b, a.d}), a.real(1))};
-       }},
-      {"mse",
-       [](A a) -> Out {
-         return {mse(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
-       }},
-      {"l1",
-       [](A a) -> Out {
-         return {l1(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
-       }},
-      {"huber",
-       [](A a) -> Out {
-         return {huber(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), a.real(1), reduction(a))};
-       }},
-      {"kl_div",
-       [](A a) -> Out {
-         return {kl_div(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
        }},
       {"recompute", [](A a) -> Out { return {recompute([](const Variable& x) { return relu(x * x); }, a.any())}; }},
   };

@@ -99,11 +99,13 @@ TEST(GoldenFile, DifferenceIsEmptyOnlyWithinTheTolerance) {
   EXPECT_NE(with(1, -100, inf, 0), "");
   EXPECT_NE(difference(Tensor::zeros({2, 2}), want, {}), "");
   EXPECT_NE(difference(Tensor::full({1}, 1e-30), {DType::f64, {1}, {0.0}}, {}), "") << "an exact zero allows nothing";
+  EXPECT_EQ(difference(Tensor::full({1}, -5e-14), {DType::f64, {1}, {1e-17}}, {}), "") << "rounding error of a zero";
+  EXPECT_NE(difference(Tensor::full({1}, -5e-13), {DType::f64, {1}, {1e-17}}, {}), "");
 }
 
 TEST(GoldenFile, EveryFileInTheFolderReads) {
-  for (const char* name :
-       {"elementwise", "reductions", "products", "convolutions", "pooling", "norms", "attention", "shapes", "losses"})
+  for (const char* name : {"elementwise", "reductions", "products", "convolutions", "pooling", "norms", "attention",
+                           "shapes", "losses", "recurrent"})
     EXPECT_GE(read(folder() + "/ops." + name + ".txt").size(), 10u) << name;
   EXPECT_EQ(read(folder() + "/traces.txt").size(), 2u);
 }

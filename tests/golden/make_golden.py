@@ -15,10 +15,15 @@ import sys
 import torch
 
 import golden_optim
+import golden_dimensions
 import golden_functions
+import golden_linalg
+import golden_losses
+import golden_modules
 import golden_movement
 import golden_optimizers
 import golden_ops
+import golden_recurrent
 import golden_second
 import golden_traces
 from golden_text import GoldenFile
@@ -30,8 +35,9 @@ VERSION = f"PyTorch {torch.__version__}"
 
 def main(wanted):
     if "ops" in wanted:
-        for family, write in {**golden_ops.FAMILIES, "functions": golden_functions.functions,
-                              "movement": golden_movement.movement}.items():
+        for family, write in {**golden_ops.FAMILIES, "dimensions": golden_dimensions.dimensions, "functions": golden_functions.functions,
+                              "loss_functions": golden_losses.losses, "linalg": golden_linalg.linalg, "movement": golden_movement.movement,
+                              "modules": golden_modules.modules, "recurrent": golden_recurrent.recurrent}.items():
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))
             file.write()

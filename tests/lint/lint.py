@@ -37,7 +37,7 @@ ROOMS = {
 THIRD_PARTY = (
     (r"cuda|cublas|cudnn|curand|nccl|cub/|thrust/|driver_types", r"(tests/)?cuda/", "cuda/"),
     (r"hdf5\.h|H5", r"(tests/)?io/", "io/"),
-    (r"Eigen/|unsupported/Eigen", r"tests/", "tests/"),
+    (r"Eigen/|unsupported/Eigen", r"tests/|core/kernels/eigen/.*\.cpp", "the .cpp files of core/kernels/eigen/ and tests/"),
     (r"omp\.h", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"immintrin\.h|x86intrin\.h", r"core/(kernels/.*|.*\.cpp)|bench/", "core/kernels/, the .cpp files of core/ and bench/"),
     (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),

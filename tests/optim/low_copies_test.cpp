@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "binade/core/backend.h"
+#include "binade/core/precision.h"
+#include "binade/nn/linear.h"
 #include "binade/optim/adam.h"
 #include "tests/optim/toy.h"
 
@@ -46,6 +48,23 @@ TEST_F(LowCopies, AreNotAllocatedIfNoneIsRead) {
   const std::size_t before = backend_of(Device::cpu()).bytes_in_use();
   step();
   EXPECT_EQ(backend_of(Device::cpu()).bytes_in_use(), before);
+}
+
+TEST_F(LowCopies, OfFrozenParametersAreMadeOnce) {
+  nn::Linear frozen({.in = 8, .out = 8});
+  frozen.requires_grad(false);
+  const PolicyScope policy({.name = "bf16", .low = DType::bf16});
+  const Variable x = Tensor::full({2, 8}, 0.5);
+  const Tensor y = frozen(x).value();
+  const Tensor copy = frozen.weight.state()->low;
+  ASSERT_TRUE(copy.defined());
+  const std::uint64_t version = copy.version();
+  EXPECT_EQ(frozen(x).value().to_vector<float>(), y.to_vector<float>());
+  EXPECT_EQ(frozen.weight.state()->low.raw(), copy.raw()) << "not made again";
+  EXPECT_EQ(copy.version(), version) << "not written again";
+  frozen.weight.mutable_value().fill(0);
+  frozen.bias.mutable_value().fill(1);
+  for (const float v : frozen(x).value().to_vector<float>()) EXPECT_EQ(v, 1) << "a changed weight is copied again";
 }
 
 /// A new copy must not invalidate another copy that an op of the same forward has saved.

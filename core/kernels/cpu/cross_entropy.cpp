@@ -44,7 +44,10 @@ C row_loss(const C* three, C target_logit, std::int64_t classes, C smoothing) {
   return smoothing > 0 ? nll - smoothing * (three[2] / static_cast<C>(classes)) : nll;
 }
 
-/// Computes the statistics and the loss of each row, and the mean of the losses. C is the type of the statistics.
+/// Returns the number by which the sum of all losses is divided.
+double divisor_of(const CrossEntropyArgs& a) { return a.divisor != 0 ? a.divisor : static_cast<double>(*a.count); }
+
+/// Computes the statistics and the loss of each row, and the sum of the losses. C is the type of the statistics.
 template <class C>
 void forward(const CrossEntropyArgs& a) {
   *a.count = count_labels(a);
@@ -68,21 +71,30 @@ void forward(const CrossEntropyArgs& a) {
                                              : row_loss(three, logit, a.classes, static_cast<C>(a.label_smoothing));
     }
   });
-  ReduceArgs sum{.divisor = static_cast<double>(*a.count), .x = input(losses), .y = a.out};
+  if (a.each) {
+    run_convert(
+        {.to = {a.out.data, a.out.dtype, a.rows}, .from = {loss_of, kDTypeOf<C>, a.rows}, .rows = 1, .cols = a.rows});
+    if (a.out.dtype == DType::f32) run_observe({a.out.data, DType::f32, a.rows});  // a copy is not observed
+    return;
+  }
+  ReduceArgs sum{.divisor = divisor_of(a), .x = input(losses), .y = a.out};
   if (a.rows != 1) sum.extents[sum.groups] = a.rows, sum.reduced[sum.groups++] = true;
   run_reduce(sum);
 }
 
 void backward(const CrossEntropyArgs& a) {
-  const double gy = dispatch_float(a.gy.dtype, "cross_entropy", [&]<class T>(TypeTag<T>) {
-    return static_cast<double>(load(*static_cast<const T*>(a.gy.data)));
-  });
-  const double scale = gy / static_cast<double>(*a.count);
+  const auto gy = [&](std::int64_t i) {
+    return dispatch_float(a.gy.dtype, "cross_entropy", [&]<class T>(TypeTag<T>) {
+      return static_cast<double>(load(static_cast<const T*>(a.gy.data)[i]));
+    });
+  };
+  const double scale_of_all = a.each ? 0 : gy(0) / divisor_of(a);
   const double share = a.label_smoothing / static_cast<double>(a.classes);
   const In statistics{a.statistics.data, a.statistics.dtype};
   parallel_for(a.rows, rows_grain(a.classes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t label = label_at(a.targets, row);
+      const double scale = a.each ? gy(row) : scale_of_all;
       const Out to = a.out.at(row * a.classes);
       if (label == a.ignore_index)
         std::fill_n(static_cast<std::byte*>(to.data), static_cast<std::size_t>(a.classes) * size_of(to.dtype),

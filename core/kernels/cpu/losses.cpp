@@ -40,6 +40,12 @@ template <class Op>
 void element_loss(const ElementLossArgs& a) {
   const LossLoops<Op>& loops = level().losses->element;
   const auto p = a.params.as<typename Op::Params>();
+  if (a.each)
+    return parallel_for(a.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const In x = a.x.at(begin), t = a.t.at(begin);
+      if (a.direction == 0) return loops.values(x, t, a.out.at(begin), end - begin, p);
+      loops.gradients(a.direction - 1, x, t, a.gy.at(begin), a.out.at(begin), end - begin, p);
+    });
   if (a.direction == 0)
     return add_blocks(a.count, 1, a.x.dtype, a.divisor, a.out, [&](std::int64_t begin, std::int64_t count, void* sum) {
       loops.sum(a.x.at(begin), a.t.at(begin), count, p, sum);

@@ -15,6 +15,7 @@ void run_gemm(const GemmArgs& a) { level().gemm.gemm(a); }
 void run_column_sums(const ColumnSumsArgs& a) { level().gemm.column_sums(a); }
 void run_activation_backward(const ActivationBackwardArgs& a) { level().gemm.activation_backward(a); }
 void run_activate(const ActivateArgs& a) { level().gemm.activate(a); }
+void run_pack_operand(const PackOperandArgs& a) { level().gemm.pack_operand(a); }
 void run_conv(const ConvArgs& a) { level().conv.conv(a); }
 void run_conv_weight(const ConvWeightArgs& a) { level().conv.weight_gradient(a); }
 void run_attention_forward(const AttentionForward& a) { level().attention.forward(a); }
@@ -32,6 +33,7 @@ KernelTable cpu_table() {
 #define BINADE_FILL(name, Args) table.name = &run_##name;
   BINADE_KERNELS(BINADE_FILL)
 #undef BINADE_FILL
+  table.packed_bytes = [](const GemmArgs& product) { return level().gemm.packed_bytes(product); };
   return table;
 }
 

@@ -1,0 +1,50 @@
+#include "binade/autograd/functions/activations.h"
+
+#include <cmath>
+#include <vector>
+
+#include "binade/autograd/functions/comparison.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/core/make.h"
+#include "binade/core/ops/move.h"
+#include "binade/core/step_context.h"
+
+namespace binade {
+namespace {
+
+void check_dropout(const char* name, const Variable& x, double p) {
+  check<ArgumentError>(p >= 0 && p < 1, "{}: wanted p in [0, 1), got {}", where(name), p);
+  check<DTypeError>(is_floating(x.dtype()), "{}: wanted x of a floating dtype, got {}", where(name),
+                    name_of(x.dtype()));
+}
+
+}  // namespace
+
+Variable glu(const Variable& x, int axis) {
+  const int at = ops::checked_axis("glu", axis, x.value().rank());
+  const std::int64_t extent = x.dim(at);
+  check<ShapeError>(extent % 2 == 0, "{}: wanted an even extent of axis {}, got {}", where("glu"), axis, x.shape());
+  return narrow(x, at, 0, extent / 2) * sigmoid(narrow(x, at, extent / 2, extent / 2));
+}
+
+Variable dropout2d(const Variable& x, double p) {
+  check_dropout("dropout2d", x, p);
+  const int rank = x.value().rank();
+  check<ShapeError>(rank >= 2, "{}: wanted x (N, …, C), got {}", where("dropout2d"), x.shape());
+  if (x.value().numel() == 0) return x;
+  std::vector<std::int64_t> extents(static_cast<std::size_t>(rank), 1);
+  extents.front() = x.dim(0);
+  extents.back() = x.dim(-1);
+  return x * dropout(Tensor::full(Shape(extents), 1, x.dtype(), x.device()), p);
+}
+
+Variable alpha_dropout(const Variable& x, double p) {
+  check_dropout("alpha_dropout", x, p);
+  constexpr double kLimit = -1.7580993408473766;  // -(scale alpha) of selu()
+  const double s = 1 / std::sqrt((1 - p) * (1 + p * kLimit * kLimit));
+  const Variable kept = dropout(ones_like(x.value()), p) > 0.0;
+  return where(kept, x, Tensor::scalar(kLimit, x.dtype(), x.device())) * s - s * kLimit * p;
+}
+
+}  // namespace binade

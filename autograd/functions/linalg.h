@@ -1,0 +1,179 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/variable.h"
+
+/// Linear algebra. Matrices are the last two dimensions (…, m, n); the others are batches, which broadcast if there are
+/// two operands. Decompositions and solutions compute in f32, and give f32 for f16 and bf16 (f64 for f64), whatever the
+/// precision policy; products follow the policy like matmul(). A matrix for which a function has no result (singular,
+/// not positive definite) is a DataError that names function, module, matrix of the batch and pivot: in a step of a
+/// Trainer it is a fact about the batch (decision 0072). NaN gives NaN. Contracts and gradients:
+/// core/ops/linalg_{factor,solve,spectral,exp}.h.
+namespace binade {
+
+// ---- products ----------------------------------------------------------------------------------------------------
+
+/// Sums of products over named axes, in PyTorch's grammar: "bij,bjk->bik". A letter names an axis; "..." stands for any
+/// further axes, which broadcast. An axis with a letter that is repeated within an operand is its diagonal; letters
+/// that the result lacks are summed over. Without "->" the result has the axes of "...", then the letters that occur
+/// once, in the order of the alphabet (capitals first). An extent of 1 broadcasts. Operands are multiplied from left to
+/// right, each time as one matmul() over the letters to sum (for none: elementwise), so their order decides the cost.
+/// Throws ArgumentError or ShapeError that name letter and operand.
+Variable einsum(std::string_view equation, std::span<const Variable> operands);
+inline Variable einsum(std::string_view equation, std::initializer_list<Variable> operands) {
+  return einsum(equation, std::span(operands.begin(), operands.size()));
+}
+
+/// The sum of a b over one axis; for vectors.
+Variable dot(const Variable& a, const Variable& b);
+Variable vecdot(const Variable& a, const Variable& b, int axis = -1);
+/// a (…, m, n) times the vectors x (…, n).
+Variable mv(const Variable& a, const Variable& x);
+/// a_i b_j for vectors a and b.
+Variable outer(const Variable& a, const Variable& b);
+/// Sums over the last `axes` axes of a and the first of b, or over the listed axes of both.
+Variable tensordot(const Variable& a, const Variable& b, int axes = 2);
+Variable tensordot(const Variable& a, const Variable& b, const std::vector<int>& axes_of_a,
+                   const std::vector<int>& axes_of_b);
+/// The Kronecker product: a tensor with extents a.dim(d) b.dim(d), for ranks up to 4.
+Variable kron(const Variable& a, const Variable& b);
+/// The cross product of vectors of 3 elements along an axis.
+Variable cross(const Variable& a, const Variable& b, int axis = -1);
+/// The product of two or more matrices, in the order that needs the fewest multiplications. The first and the last may
+/// be vectors.
+Variable multi_dot(std::span<const Variable> matrices);
+inline Variable multi_dot(std::initializer_list<Variable> matrices) {
+  return multi_dot(std::span(matrices.begin(), matrices.size()));
+}
+/// beta x + alpha times a product: of matrices, of a matrix and a vector, of a column and a row, of batches of
+/// matrices, and summed over the batch. With beta 0, x is not read.
+Variable addmm(const Variable& x, const Variable& a, const Variable& b, double beta = 1, double alpha = 1);
+Variable addmv(const Variable& x, const Variable& a, const Variable& v, double beta = 1, double alpha = 1);
+Variable addr(const Variable& x, const Variable& a, const Variable& b, double beta = 1, double alpha = 1);
+Variable baddbmm(const Variable& x, const Variable& a, const Variable& b, double beta = 1, double alpha = 1);
+Variable addbmm(const Variable& x, const Variable& a, const Variable& b, double beta = 1, double alpha = 1);
+/// y_o = the sum of a_i weight_oij b_j, + bias_o. a (…, I), b (…, J), weight (O, I, J), the optional bias (O).
+Variable bilinear(const Variable& a, const Variable& b, const Variable& weight, const Variable& bias = {});
+/// The p-norms (p >= 0) of the differences of all rows: a (…, m, d), b (…, n, d) -> (…, m, n). It stores the m n d
+/// differences. The gradient for equal rows is 0.
+Variable cdist(const Variable& a, const Variable& b, double p = 2);
+
+// ---- matrices from others ----------------------------------------------------------------------------------------
+
+/// The sum of the diagonal of x (…, m, n).
+Variable trace(const Variable& x);
+/// Matrices of zeros with the given matrices along the diagonal.
+Variable block_diag(std::span<const Variable> matrices);
+inline Variable block_diag(std::initializer_list<Variable> matrices) {
+  return block_diag(std::span(matrices.begin(), matrices.size()));
+}
+/// x_i^j for j = 0 … n - 1, x (…, m) -> (…, m, n); n < 0: m. Not increasing: the powers in descending order.
+Variable vander(const Variable& x, std::int64_t n = -1, bool increasing = true);
+/// The product of n factors a; for n < 0 of a^-1.
+Variable matrix_power(const Variable& a, std::int64_t n);
+Variable matrix_exp(const Variable& a);
+
+// ---- triangular factors and solutions ----------------------------------------------------------------------------
+
+/// The factor l of a = l l^T, of which the lower triangle is read; with `upper` the factor l^T.
+Variable cholesky(const Variable& a, bool upper = false);
+/// x of a x = b, given l = cholesky(a), or l = cholesky(a, true) with `upper`. b is (…, n, k).
+Variable cholesky_solve(const Variable& b, const Variable& l, bool upper = false);
+
+/// a = p l u with a permutation matrix p.
+struct LuResult {
+  Variable p{}, l{}, u{};
+};
+LuResult lu(const Variable& a);
+/// Both triangles in one matrix, and the row exchanges (i64): step i exchanged rows i and pivots[i], counted from 0.
+/// (PyTorch counts them from 1.) Rows `order` of a are l u.
+struct LuFactorResult {
+  Variable lu{}, pivots{}, order{};
+};
+LuFactorResult lu_factor(const Variable& a);
+
+Variable det(const Variable& a);
+/// The sign (-1, 0 or 1, without gradient) and the logarithm of the magnitude of the determinant, which cannot
+/// overflow. A singular matrix gives 0 and -inf, and no finite gradient.
+struct SlogdetResult {
+  Variable sign{}, logabsdet{};
+};
+SlogdetResult slogdet(const Variable& a);
+
+Variable inverse(const Variable& a);
+/// x of a x = b, for b (…, n, k), or (…, n): a vector, or as many vectors as a has matrices.
+Variable solve(const Variable& a, const Variable& b);
+struct TriangularOptions {
+  bool upper = true;       ///< false: the lower triangle of a is read
+  bool left = true;        ///< false: x a = b
+  bool unit = false;       ///< the diagonal counts as 1
+  bool transpose = false;  ///< the transpose of the triangle
+};
+/// x of a x = b for one triangle of a. b is (…, n, k), or (…, k, n) if not `left`.
+Variable triangular_solve(const Variable& a, const Variable& b, const TriangularOptions& options = {});
+
+// ---- orthogonal decompositions -----------------------------------------------------------------------------------
+
+enum class QrMode {
+  kReduced,   ///< q (…, m, k), r (…, k, n), k = min(m, n)
+  kComplete,  ///< q (…, m, m), r (…, m, n); no gradient for m > n
+};
+struct QrResult {
+  Variable q{}, r{};
+};
+QrResult qr(const Variable& a, QrMode mode = QrMode::kReduced);
+
+/// Eigenvalues, ascending, and eigenvectors, in columns, of a symmetric matrix, of which the lower triangle is read.
+struct EighResult {
+  Variable values{}, vectors{};
+};
+EighResult eigh(const Variable& a);
+Variable eigvalsh(const Variable& a);
+
+/// a = u diag(s) vh with s descending.
+struct SvdResult {
+  Variable u{}, s{}, vh{};
+};
+SvdResult svd(const Variable& a, bool full_matrices = true);
+Variable svdvals(const Variable& a);
+
+/// x with the least |a x - b| for a of full rank, and of these with the least |x|; b as in solve(). The residuals are
+/// the squared norms of the columns of a x - b (…, k). Throws DataError for a matrix without full rank, for which
+/// matmul(pinv(a), b) is a solution.
+struct LstsqResult {
+  Variable solution{}, residuals{};
+};
+LstsqResult lstsq(const Variable& a, const Variable& b);
+/// The pseudoinverse. Singular values of at most rtol times the largest one count as 0; by default rtol is
+/// max(m, n) 2^-23 (2^-52 in f64). The gradient is that for matrices of the same rank.
+Variable pinv(const Variable& a, std::optional<double> rtol = {});
+/// The number (i64) of singular values above rtol times the largest one; rtol as in pinv().
+Variable matrix_rank(const Variable& a, std::optional<double> rtol = {});
+
+// ---- norms -------------------------------------------------------------------------------------------------------
+
+enum class MatrixNorm {
+  kFrobenius,  ///< root of the sum of squares
+  kNuclear,    ///< sum of the singular values
+  kOne,        ///< largest sum of the magnitudes of a column
+  kMinusOne,   ///< smallest sum of the magnitudes of a column
+  kTwo,        ///< largest singular value
+  kMinusTwo,   ///< smallest singular value
+  kInf,        ///< largest sum of the magnitudes of a row
+  kMinusInf,   ///< smallest sum of the magnitudes of a row
+};
+Variable matrix_norm(const Variable& a, MatrixNorm which = MatrixNorm::kFrobenius, bool keepdim = false);
+/// norm() under PyTorch's name.
+Variable vector_norm(const Variable& x, double p = 2, Axes axes = {}, bool keepdim = false);
+/// The condition number: the norm of a times the norm of a^-1. kTwo and kMinusTwo are quotients of singular values, inf
+/// for a singular matrix; the others throw DataError for one.
+Variable cond(const Variable& a, MatrixNorm which = MatrixNorm::kTwo);
+
+}  // namespace binade

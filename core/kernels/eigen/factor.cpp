@@ -1,0 +1,172 @@
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "binade/core/kernels/eigen/triangular.h"
+
+#pragma GCC visibility push(hidden)
+#include <Eigen/Cholesky>
+#pragma GCC visibility pop
+
+// Recursive factorizations: halves of a matrix are factored, and most of the work is products between them.
+namespace binade::cpu {
+namespace {
+
+constexpr std::int64_t kLeaf = 64;   // rows of a matrix whose Cholesky factor Eigen computes
+constexpr std::int64_t kPanel = 16;  // columns that are eliminated one after the other
+
+/// Returns the first half of n, a multiple of `unit`.
+std::int64_t half(std::int64_t n, std::int64_t unit) { return (n / 2 + unit - 1) / unit * unit; }
+
+template <class T>
+Block<const T> constant(const Block<T>& b) {
+  return {b.data, b.rows, b.columns, b.stride};
+}
+
+/// Returns 1 + the position of the first pivot that is not positive, or 0.
+template <class T>
+std::int64_t bad_pivot(std::vector<T> a, std::int64_t n) {
+  const auto at = [&](std::int64_t i, std::int64_t j) -> T& { return a[static_cast<std::size_t>(i * n + j)]; };
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = j; i < n; ++i) {
+      for (std::int64_t k = 0; k < j; ++k) at(i, j) -= at(i, k) * at(j, k);
+      if (i == j && at(j, j) <= T(0)) return j + 1;
+      at(i, j) = i == j ? std::sqrt(at(i, j)) : at(i, j) / at(j, j);
+    }
+  }
+  return n;  // Eigen, whose sums have another order, met a pivot that rounding makes 0
+}
+
+template <class T>
+std::int64_t cholesky_leaf(const Block<T>& a) {
+  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  Matrix whole(a.rows, a.rows);
+  std::vector<T> copy(static_cast<std::size_t>(a.rows * a.rows));
+  for (std::int64_t i = 0; i < a.rows; ++i)
+    for (std::int64_t j = 0; j < a.rows; ++j)
+      copy[static_cast<std::size_t>(i * a.rows + j)] = whole(i, j) = j <= i ? a(i, j) : T(0);
+  Eigen::LLT<Eigen::Ref<Matrix>> llt(whole);
+  if (llt.info() != Eigen::Success) return bad_pivot(std::move(copy), a.rows);
+  for (std::int64_t i = 0; i < a.rows; ++i)
+    for (std::int64_t j = 0; j <= i; ++j) a(i, j) = whole(i, j);
+  return 0;
+}
+
+/// c -= b b^T for the lower triangle of c.
+template <class T>
+void subtract_square(const Block<T>& c, const Block<const T>& b) {
+  constexpr std::int64_t kWhole = 256;
+  if (c.rows <= kWhole) return subtract_product<T>(c, b, b, true);
+  const std::int64_t h = half(c.rows, kLeaf), rest = c.rows - h;
+  const Block<const T> first = b.part(0, 0, h, b.columns), second = b.part(h, 0, rest, b.columns);
+  subtract_square(c.part(0, 0, h, h), first);
+  subtract_product<T>(c.part(h, 0, rest, h), second, first, true);
+  subtract_square(c.part(h, h, rest, rest), second);
+}
+
+/// Replaces the lower triangle of a by its Cholesky factor. Returns 1 + the position of a pivot that is not positive,
+/// or 0.
+template <class T>
+std::int64_t cholesky(const Block<T>& a) {
+  if (a.rows <= kLeaf) return cholesky_leaf(a);
+  const std::int64_t h = half(a.rows, kLeaf), rest = a.rows - h;
+  if (const std::int64_t bad = cholesky(a.part(0, 0, h, h)); bad != 0) return bad;
+  const Block<T> below = a.part(h, 0, rest, h), other = a.part(h, h, rest, rest);
+  solve_right_transposed(constant(a.part(0, 0, h, h)), below);
+  subtract_square(other, constant(below));
+  const std::int64_t bad = cholesky(other);
+  return bad == 0 ? 0 : h + bad;
+}
+
+template <class T>
+void exchange_rows(const Block<T>& a, std::int64_t i, std::int64_t j) {
+  if (i != j) std::swap_ranges(a.data + i * a.stride, a.data + i * a.stride + a.columns, a.data + j * a.stride);
+}
+
+/// Eliminates the columns of a panel one after the other.
+template <class T>
+void lu_panel(const Block<T>& a, std::int64_t* pivots) {
+  for (std::int64_t j = 0; j < a.columns; ++j) {
+    std::int64_t best = j;
+    for (std::int64_t i = j + 1; i < a.rows; ++i)  // of NaN, the first
+      if (!(std::abs(a(i, j)) <= std::abs(a(best, j))) && a(best, j) == a(best, j)) best = i;
+    pivots[j] = best;
+    exchange_rows(a, j, best);
+    const T pivot = a(j, j);
+    if (pivot == T(0)) continue;  // all of the column below is 0
+    for (std::int64_t i = j + 1; i < a.rows; ++i) {
+      const T factor = a(i, j) /= pivot;
+      for (std::int64_t k = j + 1; k < a.columns; ++k) a(i, k) -= factor * a(j, k);
+    }
+  }
+}
+
+/// Replaces a, which has at least as many rows as columns, by its factors.
+template <class T>
+void lu_tall(const Block<T>& a, std::int64_t* pivots) {
+  if (a.columns <= kPanel) return lu_panel(a, pivots);
+  const std::int64_t h = half(a.columns, kPanel), rest = a.columns - h;
+  const Block<T> left = a.part(0, 0, a.rows, h), right = a.part(0, h, a.rows, rest);
+  lu_tall(left, pivots);
+  for (std::int64_t i = 0; i < h; ++i) exchange_rows(right, i, pivots[i]);
+  const Block<T> top = right.part(0, 0, h, rest), bottom = right.part(h, 0, a.rows - h, rest);
+  solve_left(constant(left.part(0, 0, h, h)), top, false, false, true);
+  subtract_product<T>(bottom, constant(left.part(h, 0, a.rows - h, h)), constant(top));
+  lu_tall(bottom, pivots + h);
+  for (std::int64_t i = h; i < a.columns; ++i) {
+    pivots[i] += h;
+    exchange_rows(left, i, pivots[i]);
+  }
+}
+
+template <class T>
+void lu(const LuArgs& args, std::int64_t matrix) {
+  const std::int64_t rows = args.rows, columns = args.columns, k = std::min(rows, columns), size = rows * columns;
+  T* to = static_cast<T*>(args.lu.data) + matrix * size;
+  std::memcpy(to, static_cast<const T*>(args.a.data) + matrix * size, static_cast<std::size_t>(size) * sizeof(T));
+  const Block<T> a{to, rows, columns, columns};
+  std::int64_t* const pivots = args.pivots + matrix * k;
+  lu_tall(a.part(0, 0, rows, k), pivots);
+  if (columns > k) {
+    const Block<T> right = a.part(0, k, k, columns - k);
+    for (std::int64_t i = 0; i < k; ++i) exchange_rows(right, i, pivots[i]);
+    solve_left(constant(a.part(0, 0, k, k)), right, false, false, true);
+  }
+  std::int64_t* const order = args.order + matrix * rows;
+  for (std::int64_t i = 0; i < rows; ++i) order[i] = i;
+  T parity = 1;
+  args.info[matrix] = 0;
+  for (std::int64_t i = k; i-- > 0;)
+    if (a(i, i) == T(0)) args.info[matrix] = i + 1;
+  for (std::int64_t i = 0; i < k; ++i) {
+    std::swap(order[i], order[pivots[i]]);
+    if (pivots[i] != i) parity = -parity;
+  }
+  static_cast<T*>(args.parity.data)[matrix] = parity;
+}
+
+}  // namespace
+
+void run_cholesky(const CholeskyArgs& a) {
+  const double n = static_cast<double>(a.n);
+  for_element_type(a.a.dtype, "cholesky", [&]<class T>(T) {
+    for_each_matrix(a.batch, n * n * n / 3, [&](std::int64_t i) {
+      const T* from = static_cast<const T*>(a.a.data) + i * a.n * a.n;
+      const Block<T> l{static_cast<T*>(a.l.data) + i * a.n * a.n, a.n, a.n, a.n};
+      for (std::int64_t r = 0; r < a.n; ++r)
+        for (std::int64_t c = 0; c < a.n; ++c) l(r, c) = c <= r ? from[r * a.n + c] : T(0);
+      a.info[i] = cholesky(l);
+      for (std::int64_t r = 0; r < a.n; ++r) std::fill(&l(r, r) + 1, &l(r, r) + a.n - r, T(0));
+    });
+  });
+}
+
+void run_lu(const LuArgs& a) {
+  const double k = static_cast<double>(std::min(a.rows, a.columns));
+  for_element_type(a.a.dtype, "lu", [&]<class T>(T) {
+    for_each_matrix(a.batch, k * static_cast<double>(a.rows) * static_cast<double>(a.columns),
+                    [&](std::int64_t i) { lu<T>(a, i); });
+  });
+}
+
+}  // namespace binade::cpu

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "binade/core/ops/op.h"
+
+/// Solutions of linear systems by LU factors with pivots. Dtypes and accuracy: linalg_factor.h.
+namespace binade::ops {
+
+/// a x = b for a (…, n, n) and b (…, n, m) with the same batch.
+///
+/// gb = a^-T gx, ga = -gb x^T. Saves a, x and the factors. Throws ShapeError, DTypeError, and DataError with matrix and
+/// pivot if a matrix is singular: a pivot is 0. NaN gives NaN.
+struct Solve {
+  struct Params {};
+  static constexpr OpInfo info{.name = "solve", .inputs = "a, b", .precision = PrecisionClass::kFull};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params&);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params&);
+};
+
+/// y = a^-1 for a (…, n, n). ga = -y^T gy y^T. Saves y. Throws like Solve.
+struct Inverse {
+  struct Params {};
+  static constexpr OpInfo info{.name = "inverse", .inputs = "a", .precision = PrecisionClass::kFull};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params&);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params&);
+};
+
+/// y (…) = the determinant of a (…, n, n): the product of the pivots, with the sign of the row exchanges; 1 for n = 0.
+/// It overflows early: see slogdet().
+///
+/// ga = gy y a^-T, the transposed matrix of cofactors, which is finite for a singular matrix too: backward replaces
+/// pivots of 0 by 2^-24 (2^-53 in f64) of the largest one, with an error of that size. Saves a, y and the factors.
+struct Det {
+  struct Params {};
+  static constexpr OpInfo info{.name = "det", .inputs = "a", .precision = PrecisionClass::kFull};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params&);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params&);
+};
+
+}  // namespace binade::ops

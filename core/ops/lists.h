@@ -30,7 +30,7 @@ using BinaryOps = OpList<struct Add, struct Sub, struct Mul, struct Div, struct 
 using RareUnaryOps = OpList<
     struct Sin, struct Cos, struct Tan, struct Asin, struct Acos, struct Atan, struct Sinh, struct Cosh, struct Asinh,
     struct Acosh, struct Atanh, struct Log1p, struct Expm1, struct Log2, struct Log10, struct Exp2, struct Rsqrt,
-    struct Erfinv, struct Lgamma, struct Digamma, struct Sign, struct Floor, struct Ceil, struct Trunc, struct Round,
+    struct Erfinv, struct Lgamma, struct Digamma, struct Erfc, struct Sinc, struct I0, struct I1, struct Polygamma, struct Sign, struct Floor, struct Ceil, struct Trunc, struct Round,
     struct Frac, struct NanToNum, struct Selu, struct Celu, struct SoftplusBeta, struct Hardsigmoid, struct Hardtanh,
     struct Logsigmoid, struct Hardshrink, struct Softshrink, struct Tanhshrink, struct Threshold>;
 using RareBinaryOps =

@@ -8,6 +8,7 @@
 #include "binade/autograd/functions/order.h"
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/shape.h"
+#include "binade/core/special_math.h"
 #include "binade/core/step_context.h"
 
 namespace binade {

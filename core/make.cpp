@@ -105,42 +105,50 @@ Tensor ones(const Shape& shape, DType dtype, Device device) { return Tensor::ful
 
 namespace {
 
-/// Returns the rows and columns of the elements whose columns, from `first(row)` up to `last(row)`, are wanted.
-template <class First, class Last>
-Tensor indices_of(const char* function, std::int64_t rows, std::int64_t columns, Device device, First&& first,
-                  Last&& last) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  check<ArgumentError>(rows >= 0 && columns >= 0 && rows <= kMost && columns <= kMost,
-                       "{}: wanted 0 to 2^31 rows and columns, got {} and {}", function, rows, columns);
-  std::vector<std::int64_t> row, column;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const std::int64_t begin = first(i), end = last(i);
-    check<ShapeError>(end - begin <= kMost - static_cast<std::int64_t>(row.size()),
-                      "{}: wanted at most 2^31 elements, got more in {} rows of {}", function, rows, columns);
-    for (std::int64_t j = begin; j < end; ++j) {
-      row.push_back(i);
-      column.push_back(j);
+/// Returns how many elements of a matrix are on and below diagonal k.
+std::int64_t elements_below(std::int64_t rows, std::int64_t columns, std::int64_t k) {
+  const std::int64_t left = rows - std::max<std::int64_t>(0, -k), first = std::max<std::int64_t>(0, k) + 1;
+  if (left <= 0 || columns <= 0) return 0;
+  const std::int64_t growing = std::clamp<std::int64_t>(columns - first, 0, left);  // rows, each longer than the last
+  return growing * first + growing * (growing - 1) / 2 + (left - growing) * columns;
+}
+
+/// Returns the rows and columns of elements (i, j), begin(i) <= j < end(i), of rows from `first` on. There are `count`.
+template <class Begin, class End>
+Tensor indices_of(std::int64_t count, std::int64_t first, Device device, Begin&& begin, End&& end) {
+  Tensor indices = Tensor::empty(Shape{2, count}, DType::i64);
+  std::int64_t* to = indices.mutable_data<std::int64_t>();
+  std::int64_t n = 0;
+  for (std::int64_t i = first; n < count; ++i)
+    for (std::int64_t j = begin(i); j < end(i); ++j, ++n) {
+      to[n] = i;
+      to[count + n] = j;
     }
-  }
-  const auto n = static_cast<std::int64_t>(row.size());
-  row.insert(row.end(), column.begin(), column.end());
-  return Tensor::from(row, Shape{2, n}).to(device);
+  return indices.to(device);
+}
+
+/// Returns k within the matrix, or directly outside of it.
+std::int64_t checked_diagonal(const char* function, std::int64_t rows, std::int64_t columns, std::int64_t k) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  check<ArgumentError>(rows >= 0 && columns >= 0 && rows <= kMost && columns <= kMost,
+                       "{}: wanted 0 to 2^30 rows and columns, got {} and {}", function, rows, columns);
+  return std::clamp(k, -rows - 1, columns + 1);
 }
 
 }  // namespace
 
 Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t k, Device device) {
-  const std::int64_t at = std::clamp(k, -std::max<std::int64_t>(rows, 0), std::max<std::int64_t>(columns, 0));
+  const std::int64_t at = checked_diagonal("tril_indices", rows, columns, k);
   return indices_of(
-      "tril_indices", rows, columns, device, [](std::int64_t) { return std::int64_t{0}; },
-      [&](std::int64_t i) { return std::clamp<std::int64_t>(i + at + 1, 0, columns); });
+      elements_below(rows, columns, at), std::max<std::int64_t>(0, -at), device,
+      [](std::int64_t) { return std::int64_t{0}; }, [&](std::int64_t i) { return std::min(i + at + 1, columns); });
 }
 
 Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t k, Device device) {
-  const std::int64_t at = std::clamp(k, -std::max<std::int64_t>(rows, 0), std::max<std::int64_t>(columns, 0));
+  const std::int64_t at = checked_diagonal("triu_indices", rows, columns, k);
   return indices_of(
-      "triu_indices", rows, columns, device, [&](std::int64_t i) { return std::clamp<std::int64_t>(i + at, 0, columns); },
-      [&](std::int64_t) { return columns; });
+      rows * columns - elements_below(rows, columns, at - 1), 0, device,
+      [&](std::int64_t i) { return std::max<std::int64_t>(0, i + at); }, [&](std::int64_t) { return columns; });
 }
 
 Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }

@@ -38,7 +38,7 @@ Tensor logspace(double begin, double end, std::int64_t count, double base = 10, 
 /// Returns a tensor of ones.
 Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
 /// Return the rows and columns (2, n; i64) of the elements on and below (tril) or above (triu) diagonal k, in row-major
-/// order: what tril() and triu() keep. At most 2^31 elements.
+/// order: what tril() and triu() keep.
 Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t k = 0, Device device = Device::cpu());
 Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t k = 0, Device device = Device::cpu());
 

@@ -1,6 +1,8 @@
 #include "binade/autograd/functions/pieces.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "binade/autograd/functions/index.h"
 #include "binade/autograd/functions/make.h"
@@ -126,24 +128,28 @@ Variable combinations(const Variable& x, std::int64_t count, bool replacement) {
   check<ArgumentError>(count >= 1 && count <= 1024, "{}: wanted 1 to 1,024 elements of a choice, got {}", where(kName),
                        count);
   const std::int64_t n = x.dim(0);
-  std::vector<std::int64_t> chosen, positions;
-  if (replacement ? n > 0 : n >= count)
-    for (std::int64_t i = 0; i < count; ++i) chosen.push_back(replacement ? 0 : i);
-  while (!chosen.empty()) {
-    check<ShapeError>(static_cast<std::int64_t>(positions.size()) <= kMost - count,
-                      "{}: wanted at most 2^31 elements in all choices, got {} of {}", where(kName), count, x.shape());
-    positions.insert(positions.end(), chosen.begin(), chosen.end());
+  double choices = 1;  // binomial coefficient, exact as long as it is of use
+  for (std::int64_t i = 0; i < count && choices <= static_cast<double>(kMost); ++i)
+    choices = choices * static_cast<double>(replacement ? n + i : n - i) / static_cast<double>(i + 1);
+  if (replacement ? n == 0 : n < count) choices = 0;
+  check<ShapeError>(choices * static_cast<double>(count) <= static_cast<double>(kMost),
+                    "{}: wanted at most 2^31 elements in all choices, got {} of {}", where(kName), count, x.shape());
+  const auto rows = static_cast<std::int64_t>(std::llround(choices));
+  Tensor positions = Tensor::empty(Shape{rows * count}, DType::i64);
+  std::int64_t* to = positions.mutable_data<std::int64_t>();
+  std::vector<std::int64_t> chosen(static_cast<std::size_t>(count), 0);
+  if (!replacement) std::iota(chosen.begin(), chosen.end(), 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    to = std::copy(chosen.begin(), chosen.end(), to);
     // The last place that can move on does, and the places after it follow.
-    auto at = static_cast<std::int64_t>(chosen.size()) - 1;
+    std::int64_t at = count - 1;
     while (at >= 0 && chosen[static_cast<std::size_t>(at)] == (replacement ? n - 1 : n - count + at)) --at;
     if (at < 0) break;
     std::int64_t value = ++chosen[static_cast<std::size_t>(at)];
     for (std::int64_t later = at + 1; later < count; ++later)
       chosen[static_cast<std::size_t>(later)] = replacement ? value : ++value;
   }
-  const auto total = static_cast<std::int64_t>(positions.size());
-  const Tensor index = Tensor::from(positions, Shape{total}).to(x.device());
-  return reshape(index_select(x, 0, index), {total / count, count});
+  return reshape(index_select(x, 0, positions.to(x.device())), {rows, count});
 }
 
 }  // namespace binade

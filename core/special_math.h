@@ -73,16 +73,17 @@ BINADE_HD double trigamma(double x) {
   return y + sign * (1 / x + s / 2 + series / x);
 }
 
-/// Returns the Hurwitz zeta function, the sum of (q + k)^-s over k >= 0, for whole s >= 2; inf at q = 0, -1, … A negative
-/// q is replaced by three positive ones, because the sum over all whole k has period 1 in q. Euler-Maclaurin from
-/// w >= s + 12 on (Abramowitz and Stegun 23.1.30); there, each term is less than 1/20 of the one before.
+/// Returns the Hurwitz zeta function, the sum of (q + k)^-s over k >= 0, for whole s >= 2; inf at q = 0, -1, … A
+/// negative q is replaced by three positive ones, because the sum over all whole k has period 1 in q. Euler-Maclaurin
+/// from w >= s + 12 on (Abramowitz and Stegun 23.1.30); there, each term is less than 1/20 of the one before.
 BINADE_HD double hurwitz_zeta(double s, double q) {
   if (q <= 0 && q == std::floor(q)) return std::numeric_limits<double>::infinity();
   const auto of_positive = [s](double w) {
     double y = 0;
     for (; w < s + 12; w += 1) y += std::pow(w, -s);
-    constexpr double kTerms[] = {1.0 / 12,          -1.0 / 720,          1.0 / 30240,
-                                 -1.0 / 1209600,    1.0 / 47900160,      -691.0 / 1307674368000,
+    constexpr double kTerms[] = {1.0 / 12,          -1.0 / 720,
+                                 1.0 / 30240,       -1.0 / 1209600,
+                                 1.0 / 47900160,    -691.0 / 1307674368000,
                                  1.0 / 74724249600, -3617.0 / 10670622842880000};  // B_2j / (2j)!
     double term = s / w, series = 0;
     for (int j = 0; j < 8; ++j) {

@@ -7,8 +7,8 @@
 #include "binade/core/error.h"
 #include "binade/nn/module.h"
 
-/// Layers that add positions around sequences (N, L, C), images (N, H, W, C) and volumes (N, D, H, W, C): pad() of their
-/// positions, not of N and C.
+/// Layers that add positions around sequences (N, L, C), images (N, H, W, C) and volumes (N, D, H, W, C): pad() of
+/// their positions, not of N and C.
 namespace binade::nn {
 
 /// Options of the padding layers.
@@ -80,13 +80,16 @@ struct ZeroPad3d : Padding {
 };
 /// Adds the neighbors of the outermost element in reverse order; less than the extent.
 struct ReflectionPad1d : Padding {
-  explicit ReflectionPad1d(const PaddingOptions& o = {}) : Padding("ReflectionPad1d", 1, PadMode::kReflect, o.padding) {}
+  explicit ReflectionPad1d(const PaddingOptions& o = {})
+      : Padding("ReflectionPad1d", 1, PadMode::kReflect, o.padding) {}
 };
 struct ReflectionPad2d : Padding {
-  explicit ReflectionPad2d(const PaddingOptions& o = {}) : Padding("ReflectionPad2d", 2, PadMode::kReflect, o.padding) {}
+  explicit ReflectionPad2d(const PaddingOptions& o = {})
+      : Padding("ReflectionPad2d", 2, PadMode::kReflect, o.padding) {}
 };
 struct ReflectionPad3d : Padding {
-  explicit ReflectionPad3d(const PaddingOptions& o = {}) : Padding("ReflectionPad3d", 3, PadMode::kReflect, o.padding) {}
+  explicit ReflectionPad3d(const PaddingOptions& o = {})
+      : Padding("ReflectionPad3d", 3, PadMode::kReflect, o.padding) {}
 };
 /// Repeats the outermost element.
 struct ReplicationPad1d : Padding {

@@ -138,7 +138,8 @@ struct TransformerMasks {
 };
 
 /// Encoder and decoder (Vaswani et al., 2017), each with a layer norm after its last layer, as in PyTorch: source
-/// (B, S, dim) and target (B, T, dim) -> (B, T, dim). To generate a text, call `encoder` once and `decoder` with caches.
+/// (B, S, dim) and target (B, T, dim) -> (B, T, dim). To generate a text, call `encoder` once and `decoder` with
+/// caches.
 class Transformer : public Module {
  public:
   explicit Transformer(const EncoderDecoderOptions& options);

@@ -159,9 +159,7 @@ constexpr Entry kEntries[] = {
     {&ops::I0::info, [](Call c) -> Variables { return {gy(c) * i1(x(c))}; }},
     {&ops::I1::info, i1_gradient},
     {&ops::Polygamma::info,
-     [](Call c) -> Variables {
-       return {gy(c) * polygamma(static_cast<int>(c.params<ops::Polygamma>().n) + 1, x(c))};
-     }},
+     [](Call c) -> Variables { return {gy(c) * polygamma(static_cast<int>(c.params<ops::Polygamma>().n) + 1, x(c))}; }},
     {&ops::Sign::info, no_slope},
     {&ops::Floor::info, no_slope},
     {&ops::Ceil::info, no_slope},

@@ -9,8 +9,8 @@
 /// gradients are those of the ops.
 namespace binade {
 
-/// x[i + 1] - x[i] along `axis`, `n` times; of bools, whether they differ. `prepend` and `append`, if defined, are first
-/// joined with x. Fewer than n + 1 positions give none.
+/// x[i + 1] - x[i] along `axis`, `n` times; of bools, whether they differ. `prepend` and `append`, if defined, are
+/// first joined with x. Fewer than n + 1 positions give none.
 Variable diff(const Variable& x, std::int64_t n = 1, int axis = -1, const Variable& prepend = {},
               const Variable& append = {});
 /// The derivative of x along `axis` by central differences, and one-sided ones at both ends: of two points

@@ -69,9 +69,8 @@ Variable lu_solve(const LuFactorResult& factors, const Variable& b) {
   constexpr const char* kName = "lu_solve";
   const auto& [lu, pivots, order] = factors;
   check<ArgumentError>(lu.defined() && order.defined(), "{}: wanted the result of lu_factor(), got none", where(kName));
-  check<ShapeError>(
-      rank_of(lu) >= 2 && lu.dim(-1) == lu.dim(-2) && rank_of(b) >= 2 && lu.dim(-1) == b.dim(-2),
-      "{}: wanted factors (…, n, n) and b (…, n, k), got {} and {}", where(kName), lu.shape(), b.shape());
+  check<ShapeError>(rank_of(lu) >= 2 && lu.dim(-1) == lu.dim(-2) && rank_of(b) >= 2 && lu.dim(-1) == b.dim(-2),
+                    "{}: wanted factors (…, n, n) and b (…, n, k), got {} and {}", where(kName), lu.shape(), b.shape());
   std::vector<std::int64_t> dims = dims_of(b);
   const std::vector<std::int64_t> of_factors = dims_of(lu);
   const auto leading = [](const std::vector<std::int64_t>& d) {

@@ -122,10 +122,11 @@ Variable triplet_margin(const Variable& anchor, const Variable& positive, const 
   const LossPath path(kName, {{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
   check_alike(kName, anchor, positive);
   check_alike(kName, anchor, negative);
-  return triplet_margin_with_distance(
-      anchor, positive, negative,
-      [&](const Variable& a, const Variable& b) { return pairwise_distance(a, b, options.p, options.eps); },
-      {.margin = options.margin, .swap = options.swap, .reduction = options.reduction});
+  return triplet_margin_with_distance(anchor, positive, negative,
+                                      [&](const Variable& a, const Variable& b) {
+                                        return pairwise_distance(a, b, options.p, options.eps);
+                                      },
+                                      {.margin = options.margin, .swap = options.swap, .reduction = options.reduction});
 }
 
 Variable triplet_margin_with_distance(const Variable& anchor, const Variable& positive, const Variable& negative,

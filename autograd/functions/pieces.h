@@ -7,8 +7,8 @@
 
 #include "binade/autograd/variable.h"
 
-/// More axes, joined columns, combinations, and copies of a tensor in which a piece is replaced. Tensors have any dtype.
-/// Negative axes count from the end. Functions throw ShapeError and ArgumentError with their name.
+/// More axes, joined columns, combinations, and copies of a tensor in which a piece is replaced. Tensors have any
+/// dtype. Negative axes count from the end. Functions throw ShapeError and ArgumentError with their name.
 namespace binade {
 
 /// Returns x with at least 1, 2 or 3 axes: () -> (1); (n) -> (1, n); (n) -> (1, n, 1), (m, n) -> (m, n, 1).
@@ -27,9 +27,7 @@ inline Variable column_stack(std::initializer_list<Variable> parts) {
 }
 /// Joins along axis 2, each as atleast_3d().
 Variable dstack(std::span<const Variable> parts);
-inline Variable dstack(std::initializer_list<Variable> parts) {
-  return dstack(std::span(parts.begin(), parts.size()));
-}
+inline Variable dstack(std::initializer_list<Variable> parts) { return dstack(std::span(parts.begin(), parts.size())); }
 
 /// Returns x with `source`, of the shape and dtype of the piece, in the place of select(x, axis, i), of
 /// slice(x, axis, begin, end, step), or of diagonal(x, offset, first, second).
@@ -38,8 +36,8 @@ Variable slice_scatter(const Variable& x, const Variable& source, int axis, std:
                        std::int64_t step = 1);
 Variable diagonal_scatter(const Variable& x, const Variable& source, std::int64_t offset = 0, int first = 0,
                           int second = 1);
-/// Returns x with the first elements of `source`, in row-major order, where the mask (u8 or bool, which broadcasts to x)
-/// is set. Waits for a GPU. Throws ShapeError if the source has too few elements.
+/// Returns x with the first elements of `source`, in row-major order, where the mask (u8 or bool, which broadcasts to
+/// x) is set. Waits for a GPU. Throws ShapeError if the source has too few elements.
 Variable masked_scatter(const Variable& x, const Variable& mask, const Variable& source);
 
 /// All tuples of an element of each vector, in rows: (m), (n) -> (m n, 2). One vector is returned as it is.

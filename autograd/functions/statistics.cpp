@@ -53,7 +53,8 @@ Variable quantile_of(const char* name, const Variable& any, double q, std::optio
   const Variable sorted = sort(x, axis).values;  // NaN comes last
   const Variable numbers = numbers_in(x, axis, true);
   // Where no NaN is left out, the rank is that of all elements, and the result is NaN if there is a NaN.
-  const Variable count = leave_out_nan ? numbers : Variable(full_like(numbers.value(), static_cast<double>(x.dim(axis))));
+  const Variable count = leave_out_nan ? numbers
+                                       : Variable(full_like(numbers.value(), static_cast<double>(x.dim(axis))));
   Variable rank = clamp(cast(count, DType::f64) - 1.0, 0, HUGE_VAL) * q;
   if (options.between == Quantile::kNearest) rank = round(rank);
   const Variable below = floor(rank);

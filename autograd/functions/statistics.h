@@ -7,8 +7,8 @@
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/scan.h"
 
-/// Statistics: sums that leave out NaN, quantiles, the most frequent element, moments, covariances, histograms. Negative
-/// axes count from the end.
+/// Statistics: sums that leave out NaN, quantiles, the most frequent element, moments, covariances, histograms.
+/// Negative axes count from the end.
 namespace binade {
 
 /// sum() and mean() of the elements other than NaN; the mean of none is NaN.
@@ -31,8 +31,8 @@ struct QuantileOptions {
   bool keepdim = false;
   Quantile between = Quantile::kLinear;
 };
-/// The element at rank q (n - 1) of the n elements along `axis`, or of all without one, in ascending order; q in [0, 1].
-/// Computed and stored in f32 (f64 for f64). quantile() of NaN is NaN; nanquantile() leaves NaN out.
+/// The element at rank q (n - 1) of the n elements along `axis`, or of all without one, in ascending order; q in [0,
+/// 1]. Computed and stored in f32 (f64 for f64). quantile() of NaN is NaN; nanquantile() leaves NaN out.
 Variable quantile(const Variable& x, double q, std::optional<int> axis = {}, const QuantileOptions& options = {});
 Variable nanquantile(const Variable& x, double q, std::optional<int> axis = {}, const QuantileOptions& options = {});
 /// The same for several q, along a new first axis.

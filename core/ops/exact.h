@@ -221,11 +221,11 @@ inline constexpr bool kOfReals = requires(double x) {
 namespace binade::ops {
 
 /// Kernels identify a formula by its position.
-using ExactOps =
-    OpList<exact::Add, exact::Sub, exact::Mul, exact::Neg, exact::Fmod, exact::Remainder, exact::FloorDivide,
-           exact::Maximum, exact::Minimum, exact::Abs, exact::Sign, exact::Relu, exact::Square, exact::Same,
-           exact::BitAnd, exact::BitOr, exact::BitXor, exact::BitNot, exact::ShiftLeft, exact::ShiftRight, exact::Gcd, exact::Lcm, exact::Equal,
-           exact::NotEqual, exact::Less, exact::LessEqual, exact::Greater, exact::GreaterEqual, exact::LogicalAnd,
-           exact::LogicalOr, exact::LogicalXor, exact::LogicalNot, exact::IsNan, exact::IsInf, exact::IsFinite>;
+using ExactOps = OpList<
+    exact::Add, exact::Sub, exact::Mul, exact::Neg, exact::Fmod, exact::Remainder, exact::FloorDivide, exact::Maximum,
+    exact::Minimum, exact::Abs, exact::Sign, exact::Relu, exact::Square, exact::Same, exact::BitAnd, exact::BitOr,
+    exact::BitXor, exact::BitNot, exact::ShiftLeft, exact::ShiftRight, exact::Gcd, exact::Lcm, exact::Equal,
+    exact::NotEqual, exact::Less, exact::LessEqual, exact::Greater, exact::GreaterEqual, exact::LogicalAnd,
+    exact::LogicalOr, exact::LogicalXor, exact::LogicalNot, exact::IsNan, exact::IsInf, exact::IsFinite>;
 
 }  // namespace binade::ops

@@ -218,16 +218,14 @@ struct Erfc : Unary<Erfc> {
 struct Sinc : Unary<Sinc> {
   static constexpr OpInfo info = detail::rare_info(OpInfo{.name = "sinc"});
   static constexpr Saves saves = Saves::kInput;
-  BINADE_HD static double value(double x, const Params&) {
-    return x == 0 ? 1 : sine_of_turns(x) / (math::kPi * x);
-  }
+  BINADE_HD static double value(double x, const Params&) { return x == 0 ? 1 : sine_of_turns(x) / (math::kPi * x); }
   BINADE_HD static double gradient(double x, double gy, const Params& p) {
     if (!(std::fabs(x) < 0.25)) return gy * ((std::cos(math::kPi * std::fmod(x, 2)) - value(x, p)) / x);
     const double u = math::kPi * x, t = u * u;
-    const double series =
-        1.0 / 3 -
-        t * (1.0 / 30 -
-             t * (1.0 / 840 - t * (1.0 / 45360 - t * (1.0 / 3991680 - t * (1.0 / 518918400 - t / 93405312000)))));
+    const double series = 1.0 / 3 -
+                          t * (1.0 / 30 -
+                               t * (1.0 / 840 -
+                                    t * (1.0 / 45360 - t * (1.0 / 3991680 - t * (1.0 / 518918400 - t / 93405312000)))));
     return -gy * math::kPi * u * series;
   }
 

@@ -34,7 +34,8 @@ struct Truth {
   static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) {}
 };
 
-/// Base of ops on whole numbers or their bits: i64, i32, u8 and bool, which give the wider dtype of both. Throws DTypeError for others.
+/// Base of ops on whole numbers or their bits: i64, i32, u8 and bool, which give the wider dtype of both. Throws
+/// DTypeError for others.
 template <class Op>
 struct OnBits {
   using Params = NoParams;

@@ -181,7 +181,8 @@ struct Reference<ops::Polygamma> {
     if (x > 1e15L) return factor * std::pow(x, 1 - s) / (s - 1);
     Real y = 0;
     for (; x < 200; ++x) y += std::pow(x, -s);
-    return factor * (y + std::pow(x, -s) * (x / (s - 1) + 0.5L + s / (12 * x) - s * (s + 1) * (s + 2) / (720 * x * x * x)));
+    return factor *
+           (y + std::pow(x, -s) * (x / (s - 1) + 0.5L + s / (12 * x) - s * (s + 1) * (s + 2) / (720 * x * x * x)));
   }
 };
 template <>

@@ -208,10 +208,7 @@ const std::vector<Call>& module_calls() {
        [](A a) {
          return on(nn::ZeroPad1d({.padding = sides(a, 2)}), a, a.tensor({a.b, a.t, a.d}));
        }},
-      {"ZeroPad2d",
-       [](A a) {
-         return on(nn::ZeroPad2d({.padding = sides(a, 4)}), a, a.images());
-       }},
+      {"ZeroPad2d", [](A a) { return on(nn::ZeroPad2d({.padding = sides(a, 4)}), a, a.images()); }},
       {"ZeroPad3d",
        [](A a) {
          return on(nn::ZeroPad3d({.padding = sides(a, 6)}), a, a.tensor({a.b, a.t, a.h, a.w, a.c}));
@@ -220,10 +217,7 @@ const std::vector<Call>& module_calls() {
        [](A a) {
          return on(nn::ReflectionPad1d({.padding = sides(a, 2)}), a, a.tensor({a.b, a.t, a.d}));
        }},
-      {"ReflectionPad2d",
-       [](A a) {
-         return on(nn::ReflectionPad2d({.padding = sides(a, 4)}), a, a.images());
-       }},
+      {"ReflectionPad2d", [](A a) { return on(nn::ReflectionPad2d({.padding = sides(a, 4)}), a, a.images()); }},
       {"ReflectionPad3d",
        [](A a) {
          return on(nn::ReflectionPad3d({.padding = sides(a, 6)}), a, a.tensor({a.b, a.t, a.h, a.w, a.c}));
@@ -232,10 +226,7 @@ const std::vector<Call>& module_calls() {
        [](A a) {
          return on(nn::ReplicationPad1d({.padding = sides(a, 2)}), a, a.tensor({a.b, a.t, a.d}));
        }},
-      {"ReplicationPad2d",
-       [](A a) {
-         return on(nn::ReplicationPad2d({.padding = sides(a, 4)}), a, a.images());
-       }},
+      {"ReplicationPad2d", [](A a) { return on(nn::ReplicationPad2d({.padding = sides(a, 4)}), a, a.images()); }},
       {"ReplicationPad3d",
        [](A a) {
          return on(nn::ReplicationPad3d({.padding = sides(a, 6)}), a, a.tensor({a.b, a.t, a.h, a.w, a.c}));
@@ -244,10 +235,7 @@ const std::vector<Call>& module_calls() {
        [](A a) {
          return on(nn::CircularPad1d({.padding = sides(a, 2)}), a, a.tensor({a.b, a.t, a.d}));
        }},
-      {"CircularPad2d",
-       [](A a) {
-         return on(nn::CircularPad2d({.padding = sides(a, 4)}), a, a.images());
-       }},
+      {"CircularPad2d", [](A a) { return on(nn::CircularPad2d({.padding = sides(a, 4)}), a, a.images()); }},
       {"CircularPad3d",
        [](A a) {
          return on(nn::CircularPad3d({.padding = sides(a, 6)}), a, a.tensor({a.b, a.t, a.h, a.w, a.c}));
@@ -257,12 +245,11 @@ const std::vector<Call>& module_calls() {
          return on(nn::ConstantPad1d({.padding = sides(a, 2), .value = a.real(1)}), a, a.tensor({a.b, a.t, a.d}));
        }},
       {"ConstantPad2d",
-       [](A a) {
-         return on(nn::ConstantPad2d({.padding = sides(a, 4), .value = a.real(1)}), a, a.images());
-       }},
+       [](A a) { return on(nn::ConstantPad2d({.padding = sides(a, 4), .value = a.real(1)}), a, a.images()); }},
       {"ConstantPad3d",
        [](A a) {
-         return on(nn::ConstantPad3d({.padding = sides(a, 6), .value = a.real(1)}), a, a.tensor({a.b, a.t, a.h, a.w, a.c}));
+         return on(nn::ConstantPad3d({.padding = sides(a, 6), .value = a.real(1)}), a,
+                   a.tensor({a.b, a.t, a.h, a.w, a.c}));
        }},
       {"PairwiseDistance",
        [](A a) -> Out {

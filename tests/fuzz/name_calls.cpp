@@ -114,7 +114,10 @@ const std::vector<Call>& name_calls() {
          if (a.flag()) return {nanquantile(rows(a), a.real(0.5), some_axis(a), quantile_options(a))};
          return {nanquantile(rows(a), {a.real(0), a.real(1)}, some_axis(a), quantile_options(a))};
        }},
-      {"mode", [](A a) { return pack(mode(a.flag() ? rows(a) : a.indices({a.b, a.t, a.d}, 4), a.axis(3), a.flag())); }},
+      {"mode",
+       [](A a) {
+         return pack(mode(a.flag() ? rows(a) : a.indices({a.b, a.t, a.d}, 4), a.axis(3), a.flag()));
+       }},
       {"aminmax", [](A a) { return pack(aminmax(rows(a), a.axis(3), a.flag())); }},
       {"var_mean", [](A a) { return pack(var_mean(rows(a), a.axis(3), a.real(1), a.flag())); }},
       {"std_mean", [](A a) { return pack(std_mean(rows(a), a.axis(3), a.real(1), a.flag())); }},
@@ -177,7 +180,10 @@ const std::vector<Call>& name_calls() {
        [](A a) -> Out {
          return {masked_scatter(a.tensor({a.t, a.d}), a.mask({a.d}), a.tensor({a.t, a.d}))};
        }},
-      {"cartesian_prod", [](A a) -> Out { return {cartesian_prod({a.tensor({a.t}), a.tensor({a.d})})}; }},
+      {"cartesian_prod",
+       [](A a) -> Out {
+         return {cartesian_prod({a.tensor({a.t}), a.tensor({a.d})})};
+       }},
       {"combinations", [](A a) -> Out { return {combinations(a.tensor({a.t}), a.number(2), a.flag())}; }},
       {"normalize", [](A a) -> Out { return {normalize(rows(a), a.real(2), a.axis(3), a.real(1e-12))}; }},
       {"softmin", [](A a) -> Out { return {softmin(rows(a), a.axis(3))}; }},

@@ -110,12 +110,8 @@ std::map<std::string, Function> statistics() {
          return {{"y", deviation}, {"m", mean}};
        }},
       {"cov", of_x([](const Variable& x) { return cov(x); })},
-      {"cov_weighted", of([](In in) {
-         return cov(in["x"], {.frequencies = in["f"], .weights = in["w"]});
-       })},
-      {"cov_counts", of([](In in) {
-         return cov(in["x"], {.correction = 0, .frequencies = in["f"]});
-       })},
+      {"cov_weighted", of([](In in) { return cov(in["x"], {.frequencies = in["f"], .weights = in["w"]}); })},
+      {"cov_counts", of([](In in) { return cov(in["x"], {.correction = 0, .frequencies = in["f"]}); })},
       {"corrcoef", of_x(corrcoef)},
       {"histogram_5",
        [](const Case&, In in) -> Outputs {

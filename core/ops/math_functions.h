@@ -239,8 +239,8 @@ struct Sinc : Unary<Sinc> {
 
 /// y = the modified Bessel function of the first kind of order 0. gx = gy I1(x). Overflows f32 for |x| > 91.9.
 struct I0 : Unary<I0> {
-  static constexpr OpInfo info = detail::rare_info(
-      OpInfo{.name = "i0", .precision = PrecisionClass::kFull, .numerics = {.safe_low = -91.8, .safe_high = 91.8}});
+  static constexpr OpInfo info = detail::rare_info(OpInfo{
+      .name = "bessel_i0", .precision = PrecisionClass::kFull, .numerics = {.safe_low = -91.8, .safe_high = 91.8}});
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static double value(double x, const Params&) { return math::bessel_i(0, x); }
   BINADE_HD static double gradient(double x, double gy, const Params&) { return gy * math::bessel_i(1, x); }
@@ -249,8 +249,8 @@ struct I0 : Unary<I0> {
 /// y = the modified Bessel function of the first kind of order 1. gx = gy (I0(x) - y / x), gy / 2 at 0. Overflows f32
 /// for |x| > 91.9.
 struct I1 : Unary<I1> {
-  static constexpr OpInfo info = detail::rare_info(
-      OpInfo{.name = "i1", .precision = PrecisionClass::kFull, .numerics = {.safe_low = -91.8, .safe_high = 91.8}});
+  static constexpr OpInfo info = detail::rare_info(OpInfo{
+      .name = "bessel_i1", .precision = PrecisionClass::kFull, .numerics = {.safe_low = -91.8, .safe_high = 91.8}});
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static double value(double x, const Params&) { return math::bessel_i(1, x); }
   BINADE_HD static double gradient(double x, double gy, const Params&) {

@@ -110,6 +110,8 @@ const std::vector<Call>& elementwise_calls() {
       {"sinc", [](A a) -> Out { return {sinc(a.any())}; }},
       {"i0", [](A a) -> Out { return {i0(a.any())}; }},
       {"i1", [](A a) -> Out { return {i1(a.any())}; }},
+      {"bessel_i0", [](A a) -> Out { return {i0(a.any())}; }},
+      {"bessel_i1", [](A a) -> Out { return {i1(a.any())}; }},
       {"polygamma", [](A a) -> Out { return {polygamma(static_cast<int>(a.number(2)), a.any())}; }},
       {"gcd",
        [](A a) -> Out {

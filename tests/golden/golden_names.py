@@ -1,10 +1,13 @@
 """Golden values of the functions that docs/from-pytorch.md added by name: special functions, elementwise compositions,
-statistics, differences, pieces of tensors, linear algebra, forward and backward (golden_ops.py has the form)."""
+statistics, differences, pieces of tensors, linear algebra, and modules, forward and backward (golden_ops.py has the form)."""
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from golden_ops import draw, draw_integers
+from torch.func import functional_call
+
+from golden_modules import layer_inputs, norm_inputs, torch_layer
+from golden_ops import draw, draw_integers, nchw, nhwc
 
 
 def of_x(f):
@@ -184,6 +187,38 @@ def algebra(case):
     case("householder", "householder", {"a": reflectors, "t": tau}, lambda a, t: torch.linalg.householder_product(a, t))
 
 
+def modules(case):
+    sequence, image, volume = draw("pad.x1", (2, 5, 2)), draw("pad.x2", (1, 4, 5, 2)), draw("pad.x3", (1, 3, 4, 3, 1))
+    channels = {1: lambda x: x.permute(0, 2, 1), 2: nchw, 3: lambda x: x.permute(0, 4, 1, 2, 3)}
+    back = {1: lambda x: x.permute(0, 2, 1), 2: nhwc, 3: lambda x: x.permute(0, 2, 3, 4, 1)}
+    for axes, x, sides in ((1, sequence, (1, 2)), (2, image, (1, 2, 3, 0)), (3, volume, (1, 0, 2, 1, 0, 2))):
+        for kind in ("Zero", "Reflection", "Replication", "Circular", "Constant"):
+            name = f"{kind}Pad{axes}d"
+            pad = getattr(torch.nn, name)(*((sides, 0.5) if kind == "Constant" else (sides,)))
+            case(name, name, {"x": x}, lambda x, pad=pad, axes=axes: back[axes](pad(channels[axes](x))))
+    rows = {"a": draw("bilinear.a", (5, 3)), "b": draw("bilinear.b", (5, 4))}
+    case("Bilinear", "Bilinear", {**rows, "weight": draw("bilinear.w", (2, 3, 4)), "bias": draw("bilinear.bias", (2,))},
+         lambda a, b, weight, bias: F.bilinear(a, b, weight, bias))
+    pair = {"a": draw("distance.a", (4, 3)), "b": draw("distance.b", (4, 3))}
+    case("PairwiseDistance", "PairwiseDistance", pair, lambda a, b: F.pairwise_distance(a, b, 3, 1e-3, True))
+    make = dict(d_model=8, nhead=2, dim_feedforward=6, dropout=0.0, batch_first=True, dtype=torch.float64)
+    model = torch.nn.Transformer(**make, num_encoder_layers=1, num_decoder_layers=2, activation="gelu", norm_first=True)
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(3, dtype=torch.float64)
+    layers = (("encoder.layers.0.", False), ("decoder.layers.0.", True), ("decoder.layers.1.", True))
+    inputs = {"x": draw("transformer.x", (2, 4, 8)), "target": draw("transformer.target", (2, 3, 8))}
+    for prefix, decoder in layers:
+        inputs |= layer_inputs(prefix, 8, 6, decoder)
+    for part in ("encoder", "decoder"):
+        inputs |= norm_inputs(f"{part}.norm", 8)
+
+    def transformer(x, target, **p):
+        state = {prefix + k: v for prefix, decoder in layers for k, v in torch_layer(p, prefix, decoder).items()}
+        state |= {f"{part}.norm.{k}": p[f"{part}.norm.{k}"] for part in ("encoder", "decoder") for k in ("weight", "bias")}
+        return functional_call(model, state, (x, target), {"tgt_mask": causal})
+
+    case("Transformer", "Transformer", inputs, transformer)
+
+
 def names(case):
-    for write in (elementwise, layers, statistics, differences, pieces, algebra):
+    for write in (modules, elementwise, layers, statistics, differences, pieces, algebra):
         write(case)

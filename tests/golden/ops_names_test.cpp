@@ -3,6 +3,10 @@
 #include <cmath>
 
 #include "binade/autograd/functions.h"
+#include "binade/nn/bilinear.h"
+#include "binade/nn/flatten.h"
+#include "binade/nn/padding.h"
+#include "binade/nn/transformer.h"
 #include "tests/golden/op_case.h"
 
 /// The functions of math.h, composites.h, statistics.h, differences.h, pieces.h and linalg.h that PyTorch has under the
@@ -200,6 +204,66 @@ std::map<std::string, Function> algebra() {
   };
 }
 
+/// Replaces parameters of a module by the inputs of their names, so that gradients reach the inputs, and sets
+/// evaluation mode.
+template <class M>
+void prepare(M& module, In in) {
+  for (const auto& [name, parameter] : nn::named_parameters(module)) static_cast<Variable&>(*parameter) = in[name];
+  module.eval();
+}
+
+template <class Pad>
+void add_padding(std::map<std::string, Function>& all, const std::vector<std::int64_t>& sides) {
+  const std::string name = Pad({.padding = sides}).kind();
+  all[name] = [sides](const Case&, In in) -> Outputs {
+    if constexpr (requires { Pad({.padding = {}, .value = 0.5}); })
+      return {{"y", Pad({.padding = sides, .value = 0.5})(in["x"])}};
+    else
+      return {{"y", Pad({.padding = sides})(in["x"])}};
+  };
+}
+
+std::map<std::string, Function> modules() {
+  std::map<std::string, Function> all{
+      {"Bilinear",
+       [](const Case&, In in) -> Outputs {
+         nn::Bilinear layer({.in1 = 3, .in2 = 4, .out = 2});
+         prepare(layer, in);
+         return {{"y", layer(in["a"], in["b"])}};
+       }},
+      {"PairwiseDistance",
+       [](const Case&, In in) -> Outputs {
+         nn::PairwiseDistance distance({.p = 3, .eps = 1e-3, .keepdim = true});
+         return {{"y", distance(in["a"], in["b"])}};
+       }},
+      {"Transformer",
+       [](const Case&, In in) -> Outputs {
+         nn::Transformer model(
+             {.encoder_layers = 1,
+              .decoder_layers = 2,
+              .layer = {.dim = 8, .heads = 2, .hidden = 6, .activation = Activation::kGelu, .norm_first = true}});
+         prepare(model, in);
+         return {{"y", model(in["x"], in["target"])}};
+       }},
+  };
+  add_padding<nn::ZeroPad1d>(all, {1, 2});
+  add_padding<nn::ReflectionPad1d>(all, {1, 2});
+  add_padding<nn::ReplicationPad1d>(all, {1, 2});
+  add_padding<nn::CircularPad1d>(all, {1, 2});
+  add_padding<nn::ConstantPad1d>(all, {1, 2});
+  add_padding<nn::ZeroPad2d>(all, {1, 2, 3, 0});
+  add_padding<nn::ReflectionPad2d>(all, {1, 2, 3, 0});
+  add_padding<nn::ReplicationPad2d>(all, {1, 2, 3, 0});
+  add_padding<nn::CircularPad2d>(all, {1, 2, 3, 0});
+  add_padding<nn::ConstantPad2d>(all, {1, 2, 3, 0});
+  add_padding<nn::ZeroPad3d>(all, {1, 0, 2, 1, 0, 2});
+  add_padding<nn::ReflectionPad3d>(all, {1, 0, 2, 1, 0, 2});
+  add_padding<nn::ReplicationPad3d>(all, {1, 0, 2, 1, 0, 2});
+  add_padding<nn::CircularPad3d>(all, {1, 0, 2, 1, 0, 2});
+  add_padding<nn::ConstantPad3d>(all, {1, 0, 2, 1, 0, 2});
+  return all;
+}
+
 TEST(GoldenOps, NamesMatchPyTorch) {
   std::map<std::string, Function> functions = elementwise();
   functions.merge(layers());
@@ -207,6 +271,7 @@ TEST(GoldenOps, NamesMatchPyTorch) {
   functions.merge(differences());
   functions.merge(pieces());
   functions.merge(algebra());
+  functions.merge(modules());
   check_family("names", functions);
 }
 

@@ -61,6 +61,25 @@ Variable dstack(std::span<const Variable> parts) {
   return concat(planes, 2);
 }
 
+Variable pad_sequence(std::span<const Variable> sequences, double value) {
+  constexpr const char* kName = "pad_sequence";
+  check_parts(kName, sequences);
+  std::int64_t longest = 0;
+  for (const Variable& x : sequences) {
+    check<ShapeError>(rank_of(x) >= 1 && x.shape().with_dim(0, 0) == sequences[0].shape().with_dim(0, 0),
+                      "{}: wanted sequences (L, …) that differ in length only, got {} and {}", where(kName),
+                      sequences[0].shape(), x.shape());
+    longest = std::max(longest, x.dim(0));
+  }
+  std::vector<Variable> padded;
+  for (const Variable& x : sequences) {
+    std::vector<std::int64_t> padding(static_cast<std::size_t>(2 * rank_of(x)), 0);  // axis 0 comes last
+    padding.back() = longest - x.dim(0);
+    padded.push_back(pad(x, padding, PadMode::kConstant, value));
+  }
+  return stack(padded);
+}
+
 Variable select_scatter(const Variable& x, const Variable& source, int axis, std::int64_t i) {
   constexpr const char* kName = "select_scatter";
   const int at = ops::checked_axis(kName, axis, rank_of(x));

@@ -29,6 +29,13 @@ inline Variable column_stack(std::initializer_list<Variable> parts) {
 Variable dstack(std::span<const Variable> parts);
 inline Variable dstack(std::initializer_list<Variable> parts) { return dstack(std::span(parts.begin(), parts.size())); }
 
+/// Joins sequences (L_i, …) of different lengths to (B, L, …), where L is the largest length; positions beyond the end
+/// of a sequence have `value`.
+Variable pad_sequence(std::span<const Variable> sequences, double value = 0);
+inline Variable pad_sequence(std::initializer_list<Variable> sequences, double value = 0) {
+  return pad_sequence(std::span(sequences.begin(), sequences.size()), value);
+}
+
 /// Returns x with `source`, of the shape and dtype of the piece, in the place of select(x, axis, i), of
 /// slice(x, axis, begin, end, step), or of diagonal(x, offset, first, second).
 Variable select_scatter(const Variable& x, const Variable& source, int axis, std::int64_t i);

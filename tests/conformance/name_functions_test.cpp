@@ -58,6 +58,11 @@ std::vector<Composed> named_functions() {
          return broadcast_tensors({in[0], in[1]})[0];
        },
        {{3, 1}, {3, 4}}},
+      {"pad_sequence",
+       [](In in) {
+         return pad_sequence({in[0], in[1] * 0.5});
+       },
+       {{3, 2}, {3, 2}}},
       {"select_scatter", [](In in) { return select_scatter(in[0], in[1], 1, 2); }, {pair, {3}}},
       {"slice_scatter", [](In in) { return slice_scatter(in[0], in[1], 1, 1, 6, 2); }, {pair, {3, 3}}},
       {"diagonal_scatter", [](In in) { return diagonal_scatter(in[0], in[1] * 1.0, -1, 1, 0); }, {{3, 4}, {3}}},
@@ -263,6 +268,8 @@ TEST(NamedFunctions, PiecesOfEveryDtype) {
     expect(combinations(two), {0, 1});
     expect(cartesian_prod({two, two}), {0, 0, 0, 1, 1, 0, 1, 1});
   }
+  expect(pad_sequence({row({1, 2}, DType::i64), row({3}, DType::i64)}, -1), {1, 2, 3, -1});
+  EXPECT_THROW(pad_sequence({row({1, 2}), there({1}, {1, 1})}), ShapeError);
   EXPECT_EQ(combinations(row({1, 2}), 3).shape(), (Shape{0, 3}));
   EXPECT_EQ(combinations(row({1, 2, 3, 4}), 2, true).dim(0), 10);
   EXPECT_EQ(combinations(row({}), 2, true).dim(0), 0);

@@ -164,6 +164,10 @@ const std::vector<Call>& name_calls() {
        }},
       {"column_stack", [](A a) -> Out { return {column_stack(parts(a))}; }},
       {"dstack", [](A a) -> Out { return {dstack(parts(a))}; }},
+      {"pad_sequence",
+       [](A a) -> Out {
+         return {pad_sequence({a.tensor({a.t, a.d}), a.tensor({a.k, a.d})}, a.real(0))};
+       }},
       {"select_scatter",
        [](A a) -> Out {
          return {select_scatter(rows(a), a.tensor({a.b, a.d}), 1, a.number(0))};

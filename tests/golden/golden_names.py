@@ -149,6 +149,8 @@ def pieces(case):
     case("dstack", "dstack", {"a": y, "b": draw("names.other", (1, 3))}, lambda a, b: torch.dstack((a, b)))
     case("broadcast_tensors", "broadcast_tensors", {"a": x, "b": draw("names.row", (4,))},
          lambda a, b: dict(zip("yz", torch.broadcast_tensors(a, b))))
+    case("pad_sequence", "pad_sequence", {"a": x, "b": draw("names.longer", (5, 4)), "c": draw("names.shorter", (1, 4))},
+         lambda a, b, c: torch.nn.utils.rnn.pad_sequence([a, b, c], True, 0.5))
     case("select_scatter", "select_scatter", {"x": x, "s": y}, lambda x, s: torch.select_scatter(x, s, 1, -2))
     case("slice_scatter", "slice_scatter", {"x": x, "s": draw("names.slice", (3, 2))}, lambda x, s: torch.slice_scatter(x, s, 1, 1, 4, 2))
     case("diagonal_scatter", "diagonal_scatter", {"x": x, "s": y}, lambda x, s: torch.diagonal_scatter(x, s, 1))

@@ -172,6 +172,9 @@ std::map<std::string, Function> pieces() {
          const std::vector<Variable> wide = broadcast_tensors({in["a"], in["b"]});
          return {{"y", wide[0]}, {"z", wide[1]}};
        }},
+      {"pad_sequence", of([](In in) {
+         return pad_sequence({in["a"], in["b"], in["c"]}, 0.5);
+       })},
       {"select_scatter", of([](In in) { return select_scatter(in["x"], in["s"], 1, -2); })},
       {"slice_scatter", of([](In in) { return slice_scatter(in["x"], in["s"], 1, 1, 4, 2); })},
       {"diagonal_scatter", of([](In in) { return diagonal_scatter(in["x"], in["s"], 1); })},

@@ -29,6 +29,8 @@ struct Scene {
   float* data = nullptr;
   std::function<Variable(const Variable&, const Variable&)> distance;
   nn::Mlp& model;
+  nn::Parameter& weight;
+  optim::Sgd& optimizer;
   void calls();
 };
 void Scene::calls() {
@@ -58,7 +60,8 @@ def types():
     """Structs, classes and functions of modules, optimizers and schedules, and of what their calls use."""
     known = words(r"(?:struct|class|enum class) (\w+)", *(ROOT / "nn").glob("*.h"), *(ROOT / "optim").glob("*.h"),
                   *(ROOT / "core").glob("*.h"), *(ROOT / "autograd/functions").glob("*.h"))
-    return known | words(r"static Schedule (\w+)\(", ROOT / "optim/schedule.h") | words(r"using binade::(\w+);", ROOT / "nn/losses.h")
+    return known | words(r"static Schedule (\w+)\(", ROOT / "optim/schedule.h") | words(r"using binade::(\w+);", ROOT / "nn/losses.h") | \
+        words(r"\n(?:void|double) (\w+)\(", ROOT / "nn/init.h", ROOT / "optim/clip.h")
 
 
 class FromPytorchPage(unittest.TestCase):

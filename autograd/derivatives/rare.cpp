@@ -34,6 +34,17 @@ Variables constant_slope(Call call) {
 }
 Variables no_slope(Call) { return Variables(1); }
 
+/// Returns x, with 1 in the place of 0: a divisor of quotients that are not taken at 0.
+Variable other_than_zero(const Variable& v) { return where(v == 0, Tensor::scalar(1, v.dtype(), v.device()), v); }
+Variables sinc_gradient(Call c) {
+  const Variable slope = (cos(x(c) * math::kPi) - sinc(x(c))) / other_than_zero(x(c));
+  return {gy(c) * only_where(x(c) != 0, slope)};
+}
+Variables i1_gradient(Call c) {
+  const Variable half = Tensor::scalar(0.5, x(c).dtype(), x(c).device());
+  return {gy(c) * (i0(x(c)) - where(x(c) == 0, half, i1(x(c)) / other_than_zero(x(c))))};
+}
+
 Variables elu_gradient(Call c) {
   return {where(x(c) > 0, gy(c), gy(c) * exp(not_above_zero(x(c))) * c.params<ops::Elu>().alpha)};
 }
@@ -141,7 +152,14 @@ constexpr Entry kEntries[] = {
     {&ops::Erfinv::info,
      [](Call c) -> Variables { return {gy(c) * exp(square(y(c))) * 0.88622692545275801365}; }},  // sqrt(pi) / 2
     {&ops::Lgamma::info, [](Call c) -> Variables { return {gy(c) * digamma(x(c))}; }},
-    {&ops::Digamma::info, nullptr, "there is no function for the derivative of trigamma"},
+    {&ops::Digamma::info, [](Call c) -> Variables { return {gy(c) * polygamma(1, x(c))}; }},
+    {&ops::Erfc::info,
+     [](Call c) -> Variables { return {gy(c) * exp(-square(x(c))) * -1.12837916709551257390}; }},  // 2 / sqrt(pi)
+    {&ops::Sinc::info, sinc_gradient},
+    {&ops::I0::info, [](Call c) -> Variables { return {gy(c) * i1(x(c))}; }},
+    {&ops::I1::info, i1_gradient},
+    {&ops::Polygamma::info,
+     [](Call c) -> Variables { return {gy(c) * polygamma(static_cast<int>(c.params<ops::Polygamma>().n) + 1, x(c))}; }},
     {&ops::Sign::info, no_slope},
     {&ops::Floor::info, no_slope},
     {&ops::Ceil::info, no_slope},

@@ -9,6 +9,9 @@ namespace binade {
 /// modeling with gated convolutional networks", 2017). Throws ShapeError if the extent is odd.
 Variable glu(const Variable& x, int axis = -1);
 
+/// softmax(-x).
+Variable softmin(const Variable& x, int axis = -1);
+
 /// Drops whole channels: for each sample n and channel c of x (N, …, C), sets x[n, …, c] to 0 with probability p and
 /// divides it by 1 - p otherwise (Tompson et al., 2015). The factor is rounded to x's dtype. Throws ShapeError if the
 /// rank is below 2, ArgumentError unless p is in [0, 1).
@@ -19,5 +22,7 @@ Variable dropout2d(const Variable& x, double p);
 /// 2017): y = s (z - a p), s = (1 - p)^(-1/2) (1 + p a^2)^(-1/2), with z = a or x. Throws ArgumentError unless p is in
 /// [0, 1).
 Variable alpha_dropout(const Variable& x, double p);
+/// The same for whole channels of x (N, …, C): sets x[n, …, c] to a, or keeps it, for each sample n and channel c.
+Variable feature_alpha_dropout(const Variable& x, double p);
 
 }  // namespace binade

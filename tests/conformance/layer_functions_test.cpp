@@ -9,23 +9,18 @@
 #include "binade/autograd/gradcheck.h"
 #include "binade/nn/module.h"
 #include "tests/conformance/case.h"
+#include "tests/conformance/composed.h"
 #include "tests/core/op_check.h"
 #include "tests/tested_device.h"
 
 /// Functions for layers that are composed of ops (activations.h, images.h, conv.h and pool.h in one and three
-/// dimensions, rotary positions, cosines): every dtype on the tested device against f64 on the CPU, gradients, channel
-/// slices, NaN, and the bits with any number of threads. tests/golden compares them with PyTorch's.
+/// dimensions, rotary positions, cosines, and named_functions()): every dtype on the tested device against f64 on the
+/// CPU, gradients, channel slices, NaN, and the bits with any number of threads. tests/golden compares them with
+/// PyTorch's.
 namespace binade::conformance {
 namespace {
 
 using Inputs = std::vector<Variable>;
-
-struct Composed {
-  std::string name{};
-  std::function<Variable(const Inputs&)> run{};
-  std::vector<Shape> shapes{};
-  bool keeps_dtype = true;  ///< false: the result of 16-bit inputs is f32
-};
 
 /// Filters with the dtype and device of x.
 Variable filters_like(const Variable& x, const Shape& shape) {
@@ -33,7 +28,7 @@ Variable filters_like(const Variable& x, const Shape& shape) {
 }
 
 std::vector<Composed> functions() {
-  return {
+  std::vector<Composed> all{
       {"glu", [](const Inputs& in) { return glu(in[0], 1); }, {{2, 6, 5}}},
       {"pixel_shuffle", [](const Inputs& in) { return pixel_shuffle(in[0], 2); }, {{2, 3, 2, 12}}},
       {"pixel_unshuffle", [](const Inputs& in) { return pixel_unshuffle(in[0], 3); }, {{2, 3, 6, 2}}},
@@ -121,6 +116,8 @@ std::vector<Composed> functions() {
        {{3, 6}, {3, 6}},
        false},
   };
+  for (Composed& f : named_functions()) all.push_back(std::move(f));
+  return all;
 }
 
 /// Returns inputs in double that `dtype` represents exactly.

@@ -1,4 +1,3 @@
-#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/sort.cuh"
 #include "binade/cuda/device/value.cuh"
@@ -10,8 +9,7 @@ namespace {
 constexpr int kThreads = 256;
 
 template <class C>
-__global__ void gather_weighted(WeightedGatherArgs a, std::uint32_t* words) {
-  AmaxObserver amax(words, a.points.dtype);
+__global__ void gather_weighted(WeightedGatherArgs a) {
   const TapSums s = a.sums;
   each_index(s.batches * s.points * s.cols, [&](std::int64_t i) {
     const std::int64_t p = i / s.cols, c = i - p * s.cols, first = p / s.points * s.rows;
@@ -21,10 +19,8 @@ __global__ void gather_weighted(WeightedGatherArgs a, std::uint32_t* words) {
       if (index >= 0 && index < s.rows)
         sum += load_at<C>(a.weight, t) * load_at<C>(a.table, (first + index) * s.cols + c);
     }
-    amax.add(sum);
     store_at(a.points.data, a.points.dtype, i, sum);
   });
-  amax.publish();
 }
 
 /// Writes the rows of all taps as sort keys; those that refer to no row become one key that is larger than all others.
@@ -51,24 +47,19 @@ __global__ void find_rows(const std::uint32_t* keys, std::int64_t count, std::in
 }
 
 template <class C>
-__global__ void scatter_weighted(WeightedScatterArgs a, const std::int64_t* begin, const std::uint32_t* taps,
-                                 std::uint32_t* words) {
-  AmaxObserver amax(words, a.table.dtype);
+__global__ void scatter_weighted(WeightedScatterArgs a, const std::int64_t* begin, const std::uint32_t* taps) {
   const TapSums s = a.sums;
   each_index(s.batches * s.rows * s.cols, [&](std::int64_t i) {
     const std::int64_t row = i / s.cols, c = i - row * s.cols;
     C sum = 0;
     for (std::int64_t k = begin[row]; k < begin[row + 1]; ++k)
       sum += load_at<C>(a.weight, taps[k]) * load_at<C>(a.points, taps[k] / s.taps * s.cols + c);
-    amax.add(sum);
     store_at(a.table.data, a.table.dtype, i, sum);
   });
-  amax.publish();
 }
 
 template <class C>
-__global__ void dot_weighted(WeightedDotArgs a, std::uint32_t* words) {
-  AmaxObserver amax(words, a.products.dtype);
+__global__ void dot_weighted(WeightedDotArgs a) {
   const TapSums s = a.sums;
   each_index(s.batches * s.points * s.taps, [&](std::int64_t t) {
     const std::int64_t p = t / s.taps, index = s.index[t];
@@ -78,10 +69,8 @@ __global__ void dot_weighted(WeightedDotArgs a, std::uint32_t* words) {
       for (std::int64_t c = 0; c < s.cols; ++c)
         sum += load_at<C>(a.table, row + c) * load_at<C>(a.points, p * s.cols + c);
     }
-    amax.add(sum);
     store_at(a.products.data, a.products.dtype, t, sum);
   });
-  amax.publish();
 }
 
 template <class... Operands>
@@ -95,7 +84,7 @@ void run_weighted_gather(const WeightedGatherArgs& a) {
   const std::int64_t count = a.sums.batches * a.sums.points * a.sums.cols;
   if (count == 0) return;
   launch(any_wide(a.table) ? gather_weighted<double> : gather_weighted<float>, grid_for(ceil_div(count, kThreads)),
-         kThreads, 0, a, context().amax_words);
+         kThreads, 0, a);
 }
 
 void run_weighted_scatter(const WeightedScatterArgs& a) {
@@ -113,14 +102,14 @@ void run_weighted_scatter(const WeightedScatterArgs& a) {
   }
   launch(find_rows, grid_for(ceil_div(rows + 1, kThreads)), kThreads, 0, sorted.sorted_keys(), taps, rows, begin.data());
   launch(any_wide(a.points) ? scatter_weighted<double> : scatter_weighted<float>, grid_for(ceil_div(count, kThreads)),
-         kThreads, 0, a, static_cast<const std::int64_t*>(begin.data()), sorted.positions(), context().amax_words);
+         kThreads, 0, a, static_cast<const std::int64_t*>(begin.data()), sorted.positions());
 }
 
 void run_weighted_dot(const WeightedDotArgs& a) {
   const std::int64_t count = a.sums.batches * a.sums.points * a.sums.taps;
   if (count == 0) return;
   launch(any_wide(a.table) ? dot_weighted<double> : dot_weighted<float>, grid_for(ceil_div(count, kThreads)), kThreads,
-         0, a, context().amax_words);
+         0, a);
 }
 
 }  // namespace binade::cuda

@@ -54,7 +54,7 @@ struct Dimension {
   }
   void add_linear(TapList& list, std::int64_t o) const {
     const double u = std::max(0.0, position(o));
-    const auto i = std::min(static_cast<std::int64_t>(u), extent - 1);
+    const std::int64_t i = inside(u);
     const double f = i + 1 < extent ? u - static_cast<double>(i) : 0;
     list.add(i, 1 - f);
     if (f > 0) list.add(i + 1, f);
@@ -70,15 +70,14 @@ struct Dimension {
     const bool is_cubic = mode == UpsampleMode::kBicubic;
     const double scale = std::max(1.0, step), support = (is_cubic ? 2 : 1) * scale;
     const double center = align_corners ? position(o) + 0.5 : (static_cast<double>(o) + 0.5) * step;
-    const auto first = std::max<std::int64_t>(0, static_cast<std::int64_t>(center - support + 0.5));
-    const auto end = std::min(extent, static_cast<std::int64_t>(center + support + 0.5));
+    const std::int64_t first = inside(center - support + 0.5), last = inside(center + support - 0.5);
     const auto weight_of = [&](std::int64_t i) {
       const double x = (static_cast<double>(i) - center + 0.5) / scale;
       return is_cubic ? cubic(x, -0.5) : triangle(x);
     };
     double total = 0;
-    for (std::int64_t i = first; i < end; ++i) total += weight_of(i);
-    for (std::int64_t i = first; i < end; ++i)
+    for (std::int64_t i = first; i <= last; ++i) total += weight_of(i);
+    for (std::int64_t i = first; i <= last; ++i)
       if (const double weight = weight_of(i); weight != 0) list.add(i, weight / total);
   }
   /// Returns the number of positions that are averaged.

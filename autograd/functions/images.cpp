@@ -107,6 +107,15 @@ Variable pixel_unshuffle(const Variable& x, std::int64_t factor) {
   return reshape(parts, {n, h / factor, w / factor, c * factor * factor});
 }
 
+Variable channel_shuffle(const Variable& x, std::int64_t groups) {
+  constexpr const char* kName = "channel_shuffle";
+  check<ShapeError>(x.value().rank() >= 1 && groups >= 1 && x.dim(-1) % groups == 0,
+                    "{}: wanted x (…, C) with channels in {} groups, got {}", where(kName), groups, x.shape());
+  if (x.value().numel() == 0) return x;
+  const std::vector<std::int64_t> dims(x.shape().dims().begin(), x.shape().dims().end());
+  return reshape(permute(reshape(x, {x.shape().rows(), groups, x.dim(-1) / groups}), {0, 2, 1}), dims);
+}
+
 Variable adaptive_avg_pool2d(const Variable& x, Extent2 size) {
   return adaptive_pool("adaptive_avg_pool2d", x, size, true);
 }

@@ -9,6 +9,17 @@
 /// autograd/functions/images.h.
 namespace binade::nn {
 
+/// Options of ChannelShuffle.
+struct ChannelShuffleOptions {
+  std::int64_t groups = 2;
+};
+/// Mixes the channels of groups: see channel_shuffle().
+struct ChannelShuffle : OptionsModule<ChannelShuffleOptions> {
+  using OptionsModule::OptionsModule;
+  std::string kind() const override { return "ChannelShuffle"; }
+  Variable forward(const Variable& x) override { return channel_shuffle(x, options().groups); }
+};
+
 /// Options of AdaptiveAvgPool2d and AdaptiveMaxPool2d.
 struct AdaptivePoolOptions {
   Extent2 size = 1;  ///< height and width of the result; 0: that of the input

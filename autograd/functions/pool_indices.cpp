@@ -23,6 +23,11 @@ Variable window_starts(std::int64_t count, std::int64_t stride, std::int64_t pad
   return reshape((cumsum(Tensor::full(Shape{count}, 1, DType::i64, device), 0) - 1) * stride - padding, dims);
 }
 
+/// Returns x / divisor, rounded down, of whole numbers.
+Variable quotient(const Variable& x, std::int64_t divisor) {
+  return floor_divide(x, Tensor::full(Shape{}, static_cast<double>(divisor), DType::i64, x.device()));
+}
+
 void check_rank(const char* name, const Variable& x, int rank) {
   check<ShapeError>(x.value().rank() == rank, "{}: wanted x of rank {}, got {}", where(name), rank, x.shape());
 }
@@ -72,7 +77,7 @@ MaxPoolResult max_pool2d_with_indices(const Variable& x, const PoolOptions& o) {
   std::vector<Variable> y =
       apply<ops::MaxPool2dIndices>({.kernel = o.kernel, .stride = stride, .padding = o.padding}, {x});
   const std::int64_t rows = y[0].dim(1), columns = y[0].dim(2), width = x.dim(2);
-  const Variable inside = cast(y[1], DType::i64), row = floor_divide(inside, o.kernel.x);
+  const Variable inside = cast(y[1], DType::i64), row = quotient(inside, o.kernel.x);
   const Variable column = inside - row * o.kernel.x;
   const Variable top = window_starts(rows, stride.y, o.padding.y, 3, x.device()),
                  left = window_starts(columns, stride.x, o.padding.x, 2, x.device());
@@ -103,7 +108,7 @@ MaxPoolResult max_pool3d_with_indices(const Variable& x, const Pool3dOptions& o)
   const std::int64_t layers = y.values.dim(1);
   const Variable at = reshape(y.indices, {n, layers * windows, channels});
   const Variable pixel = gather(reshape(planes.indices, {n, depth * windows, channels}), 1, at);
-  const Variable layer = windows > 0 ? floor_divide(at, windows) : at;
+  const Variable layer = windows > 0 ? quotient(at, windows) : at;
   const std::vector<std::int64_t> dims{n, layers, height, width, channels};
   return {reshape(y.values, dims), reshape(layer * pixels + pixel, dims)};
 }

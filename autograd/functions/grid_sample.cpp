@@ -110,11 +110,14 @@ Variable grid_sample(const Variable& x, const Variable& grid, const GridSampleOp
   std::vector<std::int64_t> dims(grid.shape().dims().begin(), grid.shape().dims().end());
   dims.back() = x.dim(-1);
   std::int64_t pixels = 1, points = 1;
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;  // positions of an image or of a grid
   for (int d = 1; d <= axes; ++d) {
-    check<ShapeError>(x.dim(d) >= 1 && x.dim(d) <= ops::kMaxExtent, "{}: wanted extents from 1 to 2^30, got {}",
-                      where(kName), x.shape());
-    pixels *= x.dim(d);
-    points *= grid.dim(d);
+    const std::int64_t own = x.dim(d), wanted = grid.dim(d);
+    check<ShapeError>(own >= 1 && own <= kMost / pixels && (wanted == 0 || points <= kMost / wanted),
+                      "{}: wanted images with pixels and at most 2^40 pixels and positions, got {} and {}", where(kName),
+                      x.shape(), grid.shape());
+    pixels *= own;
+    points *= wanted;
   }
   const Variable wide = cast(grid, accumulate_dtype(grid.dtype()));
   const Variable at = reshape(wide, {grid.dim(0), points, static_cast<std::int64_t>(axes)});

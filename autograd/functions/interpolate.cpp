@@ -78,6 +78,7 @@ Variable interpolate(const Variable& x, const InterpolateOptions& o) {
     return reshape(y, {y.dim(0), y.dim(2), y.dim(3)});
   }
   const std::int64_t n = x.dim(0), depth = x.dim(1), channels = x.dim(4);
+  check<ShapeError>(n <= ops::kMaxExtent, "{}: wanted at most 2^30 volumes, got {}", where(kName), x.shape());
   const Variable wide = is_half(x.dtype()) ? cast(x, DType::f32) : x;  // so that values are rounded once
   const Variable planes = resized(reshape(wide, {n * depth, x.dim(2), x.dim(3), channels}), o, t, 1, 2);
   const std::int64_t height = planes.dim(1), width = planes.dim(2);

@@ -29,7 +29,9 @@ Variable quotient(const Variable& x, std::int64_t divisor) {
 }
 
 void check_rank(const char* name, const Variable& x, int rank) {
-  check<ShapeError>(x.value().rank() == rank, "{}: wanted x of rank {}, got {}", where(name), rank, x.shape());
+  bool fits = x.value().rank() == rank;
+  for (const std::int64_t extent : x.shape().dims()) fits = fits && extent <= ops::kMaxExtent;
+  check<ShapeError>(fits, "{}: wanted x of rank {} with extents of at most 2^30, got {}", where(name), rank, x.shape());
 }
 
 /// The extents of x that are pooled: all but the first and the last.
@@ -76,6 +78,7 @@ MaxPoolResult max_pool2d_with_indices(const Variable& x, const PoolOptions& o) {
   const Extent2 stride = o.resolved_stride();
   std::vector<Variable> y =
       apply<ops::MaxPool2dIndices>({.kernel = o.kernel, .stride = stride, .padding = o.padding}, {x});
+  if (y[0].value().numel() == 0) return {y[0], cast(y[1], DType::i64)};
   const std::int64_t rows = y[0].dim(1), columns = y[0].dim(2), width = x.dim(2);
   const Variable inside = cast(y[1], DType::i64), row = quotient(inside, o.kernel.x);
   const Variable column = inside - row * o.kernel.x;
@@ -104,12 +107,13 @@ MaxPoolResult max_pool3d_with_indices(const Variable& x, const Pool3dOptions& o)
   const auto y = max_pool2d_with_indices(
       reshape(planes.values, {n, depth, windows, channels}),
       {.kernel = {o.kernel.z, 1}, .stride = {stride.z, 1}, .padding = {o.padding.z, 0}});
-  // y.indices count (depth, windows); planes.indices say which pixel of its plane each of these is.
   const std::int64_t layers = y.values.dim(1);
+  const std::vector<std::int64_t> dims{n, layers, height, width, channels};
+  if (y.values.value().numel() == 0) return {reshape(y.values, dims), reshape(y.indices, dims)};
+  // y.indices count (depth, windows); planes.indices say which pixel of its plane each of these is.
   const Variable at = reshape(y.indices, {n, layers * windows, channels});
   const Variable pixel = gather(reshape(planes.indices, {n, depth * windows, channels}), 1, at);
-  const Variable layer = windows > 0 ? quotient(at, windows) : at;
-  const std::vector<std::int64_t> dims{n, layers, height, width, channels};
+  const Variable layer = quotient(at, windows);
   return {reshape(y.values, dims), reshape(layer * pixels + pixel, dims)};
 }
 

@@ -79,9 +79,9 @@ Tensor bartlett_window(std::int64_t n, bool periodic = true, DType dtype = DType
 Tensor kaiser_window(std::int64_t n, bool periodic = true, double beta = 12, DType dtype = DType::f32,
                      Device device = Device::cpu());
 
-/// Return the frequencies of the results of fft() or rfft() of n samples that are `spacing` apart: k / (n spacing), k = 0,
-/// 1, …; in fftfreq() from (n + 1) / 2 on k - n instead of k. Throw ArgumentError unless n >= 1 and the spacing is finite
-/// and not 0.
+/// Return the frequencies of the results of fft() or rfft() of n samples that are `spacing` apart: k / (n spacing), k =
+/// 0, 1, …; in fftfreq() from (n + 1) / 2 on k - n instead of k. Throw ArgumentError unless n >= 1 and the spacing is
+/// finite and not 0.
 Tensor fftfreq(std::int64_t n, double spacing = 1, DType dtype = DType::f32, Device device = Device::cpu());
 Tensor rfftfreq(std::int64_t n, double spacing = 1, DType dtype = DType::f32, Device device = Device::cpu());
 

@@ -82,14 +82,15 @@ struct UpsampleOptions {
   bool align_corners = false;  ///< see InterpolateOptions
 };
 
-/// Enlarges sequences (N, L, C), images (N, H, W, C) or volumes (N, D, H, W, C) by `factor` along each axis but N and C:
-/// see interpolate().
+/// Enlarges sequences (N, L, C), images (N, H, W, C) or volumes (N, D, H, W, C) by `factor` along each axis but N and
+/// C: see interpolate().
 struct Upsample : OptionsModule<UpsampleOptions> {
   using OptionsModule::OptionsModule;
   std::string kind() const override { return "Upsample"; }
   Variable forward(const Variable& x) override {
     const UpsampleOptions& o = options();
-    return interpolate(x, {.scale_factor = {static_cast<double>(o.factor)}, .mode = o.mode, .align_corners = o.align_corners});
+    return interpolate(
+        x, {.scale_factor = {static_cast<double>(o.factor)}, .mode = o.mode, .align_corners = o.align_corners});
   }
 };
 

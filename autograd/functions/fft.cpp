@@ -50,11 +50,8 @@ std::int64_t length_of(const Variable& x, std::int64_t n, const ops::Fft::Params
 
 Variable transformed(const char* name, FftKind kind, bool inverse, const Variable& x, std::int64_t n, int axis,
                      FftNorm norm) {
-  ops::Fft::Params p{.kind = kind,
-                     .inverse = inverse,
-                     .axis = axis,
-                     .interior = kind == FftKind::kToReal ? 2.0 : 1.0,
-                     .name = name};
+  ops::Fft::Params p{
+      .kind = kind, .inverse = inverse, .axis = axis, .interior = kind == FftKind::kToReal ? 2.0 : 1.0, .name = name};
   p.n = length_of(x, n, p);
   check<ArgumentError>(p.n >= 1 && p.n <= ops::kMaxExtent, "{}: wanted a transform of 1 to 2^30 numbers, got {}",
                        where(name), p.n);
@@ -116,8 +113,9 @@ Variable shifted(const char* name, const Variable& x, const std::vector<int>& ax
 }  // namespace
 
 Variable complex(const Variable& real, const Variable& imaginary) {
-  check<ShapeError>(real.shape() == imaginary.shape(), "{}: wanted real and imaginary parts of one shape, got {} and {}",
-                    where("complex"), real.shape(), imaginary.shape());
+  check<ShapeError>(real.shape() == imaginary.shape(),
+                    "{}: wanted real and imaginary parts of one shape, got {} and {}", where("complex"), real.shape(),
+                    imaginary.shape());
   return stack({real, imaginary}, -1);
 }
 Variable polar(const Variable& magnitude, const Variable& angle) {

@@ -67,14 +67,15 @@ class SampledAxis {
     constexpr double a = -0.75;
     const auto near = [](const Variable& x) { return ((x * (a + 2)) - (a + 3)) * x * x + 1; };
     const auto far = [](const Variable& x) { return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a; };
-    return joined({padded(low - 1), padded(low), padded(low + 1), padded(low + 2)}, {far(t + 1), near(t), near(s), far(s + 1)});
+    return joined({padded(low - 1), padded(low), padded(low + 1), padded(low + 2)},
+                  {far(t + 1), near(t), near(s), far(s + 1)});
   }
 
   AxisTaps joined(std::initializer_list<Variable> positions, std::initializer_list<Variable> weights) const {
     // NaN counts as inside, so that the NaN of its weight reaches the result.
     const Variable at = round(stack(positions, -1)).detach();
     const auto last = static_cast<double>(extent_ - 1);
-    const Variable outside = cast(logical_or(at < 0, at > last), DType::i64);
+    const Variable outside = cast(logical_or(at<0, at> last), DType::i64);
     return {cast(clamp(nan_to_num(at), 0, last), DType::i64), 1 - outside, stack(weights, -1)};
   }
 
@@ -97,11 +98,11 @@ AxisTaps crossed(const AxisTaps& outer, const AxisTaps& inner, std::int64_t exte
 Variable grid_sample(const Variable& x, const Variable& grid, const GridSampleOptions& o) {
   constexpr const char* kName = "grid_sample";
   const int rank = x.value().rank(), axes = rank - 2;
-  check<ShapeError>((rank == 4 || rank == 5) && grid.value().rank() == rank && grid.dim(0) == x.dim(0) &&
-                        grid.dim(-1) == axes,
-                    "{}: wanted images (N, H, W, C) and a grid (N, OH, OW, 2), or volumes (N, D, H, W, C) and a grid (N, "
-                    "OD, OH, OW, 3), got {} and {}",
-                    where(kName), x.shape(), grid.shape());
+  check<ShapeError>(
+      (rank == 4 || rank == 5) && grid.value().rank() == rank && grid.dim(0) == x.dim(0) && grid.dim(-1) == axes,
+      "{}: wanted images (N, H, W, C) and a grid (N, OH, OW, 2), or volumes (N, D, H, W, C) and a grid (N, "
+      "OD, OH, OW, 3), got {} and {}",
+      where(kName), x.shape(), grid.shape());
   check<DTypeError>(is_floating(x.dtype()) && is_floating(grid.dtype()),
                     "{}: wanted x and grid of floating dtypes, got {} and {}", where(kName), name_of(x.dtype()),
                     name_of(grid.dtype()));
@@ -114,8 +115,8 @@ Variable grid_sample(const Variable& x, const Variable& grid, const GridSampleOp
   for (int d = 1; d <= axes; ++d) {
     const std::int64_t own = x.dim(d), wanted = grid.dim(d);
     check<ShapeError>(own >= 1 && own <= kMost / pixels && (wanted == 0 || points <= kMost / wanted),
-                      "{}: wanted images with pixels and at most 2^40 pixels and positions, got {} and {}", where(kName),
-                      x.shape(), grid.shape());
+                      "{}: wanted images with pixels and at most 2^40 pixels and positions, got {} and {}",
+                      where(kName), x.shape(), grid.shape());
     pixels *= own;
     points *= wanted;
   }

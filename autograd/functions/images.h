@@ -17,8 +17,8 @@ Variable pixel_shuffle(const Variable& x, std::int64_t factor);
 /// The inverse of pixel_shuffle(): x (N, H r, W r, C) -> (N, H, W, C r r).
 Variable pixel_unshuffle(const Variable& x, std::int64_t factor);
 
-/// Mixes the channels of groups: x (…, C), seen as (…, groups, C / groups), is transposed to (…, C / groups, groups) (Zhang et al., "ShuffleNet", 2018). Throws ShapeError unless
-/// `groups` divides C.
+/// Mixes the channels of groups: x (…, C), seen as (…, groups, C / groups), is transposed to (…, C / groups, groups)
+/// (Zhang et al., "ShuffleNet", 2018). Throws ShapeError unless `groups` divides C.
 Variable channel_shuffle(const Variable& x, std::int64_t groups);
 
 /// Average or maximum over windows that divide an image into size.y x size.x parts of about the same size: part i of m

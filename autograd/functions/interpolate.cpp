@@ -22,8 +22,9 @@ struct Target {
     const std::size_t given = o.size.empty() ? o.scale_factor.size() : o.size.size();
     check<ArgumentError>(o.size.empty() != o.scale_factor.empty(), "{}: wanted either size or scale_factor",
                          where(kName));
-    check<ArgumentError>(given == 1 || given == axes, "{}: wanted 1 or {} numbers of size or scale_factor for x {}, got {}",
-                         where(kName), axes, x.shape(), given);
+    check<ArgumentError>(given == 1 || given == axes,
+                         "{}: wanted 1 or {} numbers of size or scale_factor for x {}, got {}", where(kName), axes,
+                         x.shape(), given);
     for (std::size_t i = 0; i < axes; ++i) {
       const std::size_t at = given == 1 ? 0 : i;
       const std::int64_t extent = x.dim(static_cast<int>(i) + 1);

@@ -48,10 +48,12 @@ std::int64_t unpooled_extent(std::int64_t extent, std::int64_t kernel, std::int6
 Variable unpooled(const char* name, const Variable& x, const Variable& indices, std::vector<std::int64_t> extents) {
   check<ShapeError>(x.shape() == indices.shape(), "{}: wanted indices of the shape of x, got {} and {}", where(name),
                     indices.shape(), x.shape());
-  check<DTypeError>(is_floating(x.dtype()), "{}: wanted x of a floating dtype, got {}", where(name), name_of(x.dtype()));
+  check<DTypeError>(is_floating(x.dtype()), "{}: wanted x of a floating dtype, got {}", where(name),
+                    name_of(x.dtype()));
   std::int64_t pixels = 1, sources = 1;
   for (const std::int64_t extent : extents) {
-    check<ShapeError>(extent >= 0 && extent <= ops::kMaxExtent && (extent == 0 || pixels <= (std::int64_t{1} << 60) / extent),
+    check<ShapeError>(extent >= 0 && extent <= ops::kMaxExtent &&
+                          (extent == 0 || pixels <= (std::int64_t{1} << 60) / extent),
                       "{}: wanted extents of the result from 0 to 2^30, got {}", where(name), extent);
     pixels *= extent;
   }
@@ -76,8 +78,8 @@ void check_stride(const char* name, std::int64_t stride, std::int64_t kernel, st
 
 MaxPoolResult max_pool2d_with_indices(const Variable& x, const PoolOptions& o) {
   const Extent2 stride = o.resolved_stride();
-  std::vector<Variable> y =
-      apply<ops::MaxPool2dIndices>({.kernel = o.kernel, .stride = stride, .padding = o.padding}, {x});
+  std::vector<Variable> y = apply<ops::MaxPool2dIndices>({.kernel = o.kernel, .stride = stride, .padding = o.padding},
+                                                         {x});
   if (y[0].value().numel() == 0) return {y[0], cast(y[1], DType::i64)};
   const std::int64_t rows = y[0].dim(1), columns = y[0].dim(2), width = x.dim(2);
   const Variable inside = cast(y[1], DType::i64), row = quotient(inside, o.kernel.x);
@@ -100,9 +102,9 @@ MaxPoolResult max_pool3d_with_indices(const Variable& x, const Pool3dOptions& o)
   check_rank("max_pool3d_with_indices", x, 5);
   const Extent3 stride = o.stride == Extent3(0) ? o.kernel : o.stride;
   const std::int64_t n = x.dim(0), depth = x.dim(1), channels = x.dim(4), pixels = x.dim(2) * x.dim(3);
-  const auto planes =
-      max_pool2d_with_indices(reshape(x, {n * depth, x.dim(2), x.dim(3), channels}),
-                              {.kernel = o.kernel.plane(), .stride = stride.plane(), .padding = o.padding.plane()});
+  const auto planes = max_pool2d_with_indices(
+      reshape(x, {n * depth, x.dim(2), x.dim(3), channels}),
+      {.kernel = o.kernel.plane(), .stride = stride.plane(), .padding = o.padding.plane()});
   const std::int64_t height = planes.values.dim(1), width = planes.values.dim(2), windows = height * width;
   const auto y = max_pool2d_with_indices(
       reshape(planes.values, {n, depth, windows, channels}),
@@ -155,7 +157,8 @@ namespace {
 template <class Pool, class Largest>
 Variable lp_pooled(const char* name, const Variable& x, double p, double count, Pool&& average, Largest&& largest) {
   check<ArgumentError>(p > 0, "{}: wanted p > 0, got {}", where(name), p);
-  check<DTypeError>(is_floating(x.dtype()), "{}: wanted x of a floating dtype, got {}", where(name), name_of(x.dtype()));
+  check<DTypeError>(is_floating(x.dtype()), "{}: wanted x of a floating dtype, got {}", where(name),
+                    name_of(x.dtype()));
   const Variable magnitude = abs(cast(x, accumulate_dtype(x.dtype())));
   if (std::isinf(p)) return cast(largest(magnitude), x.dtype());
   const Variable total = average(pow(magnitude, p)) * count;

@@ -13,8 +13,8 @@ namespace binade {
 /// of length, (height, width) or (depth, height, width), or one number for all of them.
 struct InterpolateOptions {
   std::vector<std::int64_t> size{};
-  /// The result has floor(extent scale_factor) positions, and positions in x are divided by the given factor, not by the
-  /// ratio of the extents
+  /// The result has floor(extent scale_factor) positions, and positions in x are divided by the given factor, not by
+  /// the ratio of the extents
   std::vector<double> scale_factor{};
   UpsampleMode mode = UpsampleMode::kNearest;
   bool align_corners = false;  ///< kLinear, kBilinear, kTrilinear and kBicubic only
@@ -33,16 +33,16 @@ struct GridSampleOptions {
   GridSamplePadding padding = GridSamplePadding::kZeros;
   bool align_corners = false;  ///< true: -1 and 1 are the centers of the outermost pixels; false: their outer edges
 };
-/// Returns values at the positions of a grid: x (N, H, W, C) and grid (N, OH, OW, 2) -> (N, OH, OW, C), x (N, D, H, W, C)
-/// and grid (N, OD, OH, OW, 3) -> (N, OD, OH, OW, C). The last axis of the grid has (x, y) or (x, y, z) in [-1, 1], where
-/// x belongs to W. Positions and weights are computed in f32 (f64 for f64), results have the dtype of x. Both inputs have
-/// gradients; that of the grid is 0 for kNearest. A NaN in the grid gives NaN. kBicubic (a = -0.75) is for images only.
-/// Throws ShapeError, DTypeError, ArgumentError.
+/// Returns values at the positions of a grid: x (N, H, W, C) and grid (N, OH, OW, 2) -> (N, OH, OW, C), x (N, D, H, W,
+/// C) and grid (N, OD, OH, OW, 3) -> (N, OD, OH, OW, C). The last axis of the grid has (x, y) or (x, y, z) in [-1, 1],
+/// where x belongs to W. Positions and weights are computed in f32 (f64 for f64), results have the dtype of x. Both
+/// inputs have gradients; that of the grid is 0 for kNearest. A NaN in the grid gives NaN. kBicubic (a = -0.75) is for
+/// images only. Throws ShapeError, DTypeError, ArgumentError.
 Variable grid_sample(const Variable& x, const Variable& grid, const GridSampleOptions& options = {});
 
-/// Returns the grid for grid_sample() that an affine map of positions gives: theta (N, 2, 3) and size {H, W} -> (N, H, W,
-/// 2), theta (N, 3, 4) and size {D, H, W} -> (N, D, H, W, 3); grid = theta (x, y, 1) at the positions of the result's
-/// pixels. Computed and stored in f32 (f64 for f64). Throws ShapeError, DTypeError.
+/// Returns the grid for grid_sample() that an affine map of positions gives: theta (N, 2, 3) and size {H, W} -> (N, H,
+/// W, 2), theta (N, 3, 4) and size {D, H, W} -> (N, D, H, W, 3); grid = theta (x, y, 1) at the positions of the
+/// result's pixels. Computed and stored in f32 (f64 for f64). Throws ShapeError, DTypeError.
 Variable affine_grid(const Variable& theta, const std::vector<std::int64_t>& size, bool align_corners = false);
 
 }  // namespace binade

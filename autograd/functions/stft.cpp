@@ -65,7 +65,8 @@ Variable stft(const Variable& x, const StftOptions& o, const Variable& window) {
   check<ShapeError>(y.dim(1) >= f.size, "{}: wanted signals of at least n_fft = {} samples, got {}", where(kName),
                     f.size, x.shape());
   y = f.windowed(unfold(y, 1, f.size, f.hop));  // (B, frames, n_fft)
-  y = o.onesided ? rfft(y, 0, -1, f.norm) : fft(complex(y, Tensor::zeros(y.shape(), y.dtype(), y.device())), 0, -1, f.norm);
+  y = o.onesided ? rfft(y, 0, -1, f.norm)
+                 : fft(complex(y, Tensor::zeros(y.shape(), y.dtype(), y.device())), 0, -1, f.norm);
   y = permute(y, {0, 2, 1, 3});
   return rank == 1 ? squeeze(y, 0) : y;
 }
@@ -82,8 +83,8 @@ Variable istft(const Variable& z, const StftOptions& o, const Variable& window, 
   check<ShapeError>(spectra.dim(1) == frequencies && count >= 1, "{}: wanted {} frequencies and frames, got {}",
                     where(kName), frequencies, z.shape());
   check<ArgumentError>(length >= 0 && length <= ops::kMaxExtent && count <= ops::kMaxExtent,
-                       "{}: wanted a length from 0 to 2^30 and at most 2^30 frames, got {} and {}", where(kName), length,
-                       count);
+                       "{}: wanted a length from 0 to 2^30 and at most 2^30 frames, got {} and {}", where(kName),
+                       length, count);
   const Variable lines = permute(spectra, {0, 2, 1, 3});
   const Variable frames = o.onesided ? irfft(lines, f.size, -1, f.norm) : real(ifft(lines, 0, -1, f.norm));
   const std::int64_t samples = f.size + f.hop * (count - 1), begin = o.center ? f.size / 2 : 0;
@@ -92,7 +93,8 @@ Variable istft(const Variable& z, const StftOptions& o, const Variable& window, 
   check<ShapeError>(kept > 0, "{}: {} frames of {} samples leave no sample of the signal", where(kName), count, f.size);
   Variable y = narrow(f.overlapped(f.windowed(frames), samples), 1, begin, kept);
   const Variable one = Tensor::full(Shape{1, count, f.size}, 1, y.dtype(), y.device());
-  const Variable cover = narrow(f.overlapped(f.window.defined() ? one * square(f.window) : one, samples), 1, begin, kept);
+  const Variable cover = narrow(f.overlapped(f.window.defined() ? one * square(f.window) : one, samples), 1, begin,
+                                kept);
   const Tensor least = cover.value().to(DType::f64).on_host();
   for (std::int64_t i = 0; i < kept; ++i)
     check<ArgumentError>(least.at(i) > 1e-11,

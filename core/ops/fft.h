@@ -5,11 +5,11 @@
 
 namespace binade::ops {
 
-/// A discrete Fourier transform of length `n` along one axis (formulas: FftArgs). Binade has no complex dtype: a complex
-/// tensor has a last axis of extent 2, for real and imaginary parts, which `axis` does not count. x may have fewer
-/// positions than the transform, which then continue with zeros, or more, which are left out. y has `count` positions;
-/// those beyond the transform are 0. Computed in double on a CPU and rounded once; on a GPU in f32 (f64 for f64). f16
-/// and bf16 give f32.
+/// A discrete Fourier transform of length `n` along one axis (formulas: FftArgs). Binade has no complex dtype: a
+/// complex tensor has a last axis of extent 2, for real and imaginary parts, which `axis` does not count. x may have
+/// fewer positions than the transform, which then continue with zeros, or more, which are left out. y has `count`
+/// positions; those beyond the transform are 0. Computed in double on a CPU and rounded once; on a GPU in f32 (f64 for
+/// f64). f16 and bf16 give f32.
 ///
 /// The op is linear, and its gradient is the op with adjoint(). Saves nothing. Throws ShapeError unless x, if complex,
 /// ends with an axis of extent 2, DTypeError unless it is floating, ArgumentError for a bad axis and unless n is in

@@ -43,19 +43,15 @@ void gather(const Tensor& x, const Tensor& weight, const Tensor& index, Tensor& 
   if (y.numel() == 0) return;
   const Tensor wide = wide_weight(weight, x);
   kernels(x.device())
-      .weighted_gather({.sums = sums_of(index, x.dim(1), x.dim(2)),
-                        .table = input(x),
-                        .weight = input(wide),
-                        .points = output(y)});
+      .weighted_gather(
+          {.sums = sums_of(index, x.dim(1), x.dim(2)), .table = input(x), .weight = input(wide), .points = output(y)});
 }
 void scatter(const Tensor& x, const Tensor& weight, const Tensor& index, Tensor& y) {
   if (y.numel() == 0) return;
   const Tensor wide = wide_weight(weight, x);
   kernels(x.device())
-      .weighted_scatter({.sums = sums_of(index, y.dim(1), y.dim(2)),
-                         .points = input(x),
-                         .weight = input(wide),
-                         .table = output(y)});
+      .weighted_scatter(
+          {.sums = sums_of(index, y.dim(1), y.dim(2)), .points = input(x), .weight = input(wide), .table = output(y)});
 }
 void dot(const Tensor& x, const Tensor& point, const Tensor& index, Tensor& y) {
   if (y.numel() == 0) return;

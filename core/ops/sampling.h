@@ -2,9 +2,9 @@
 
 #include "binade/core/ops/op.h"
 
-/// Sums over taps, of which interpolation at arbitrary positions is made: a point reads a few rows of a table, each with
-/// a weight. The three ops are the derivatives of one form, the sum over all taps of weight times (row, point), by each
-/// of its factors; so they are derivatives of each other, to any order.
+/// Sums over taps, of which interpolation at arbitrary positions is made: a point reads a few rows of a table, each
+/// with a weight. The three ops are the derivatives of one form, the sum over all taps of weight times (row, point), by
+/// each of its factors; so they are derivatives of each other, to any order.
 ///
 /// index (B, P, T), i64, names rows of a table (B, R, C); an index outside of [0, R) names none, and its tap counts as
 /// 0 whatever its weight is. Computed in f32 (f64 if the first input is f64), rounded once. Additions have a fixed
@@ -12,7 +12,8 @@
 /// throws ShapeError and DTypeError.
 namespace binade::ops {
 
-/// y[b, p] = sum over t of weight[b, p, t] x[b, index[b, p, t]]: x (B, R, C), weight (B, P, T) -> (B, P, C) in x's dtype.
+/// y[b, p] = sum over t of weight[b, p, t] x[b, index[b, p, t]]: x (B, R, C), weight (B, P, T) -> (B, P, C) in x's
+/// dtype.
 struct WeightedGather {
   struct Params {};
   static constexpr OpInfo info{

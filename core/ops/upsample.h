@@ -23,8 +23,8 @@ struct UpsampleParams {
   /// The first and last pixels of both images are at the same positions: s (o + 0.5) - 0.5 below is o (H - 1) /
   /// (out_height - 1). kBilinear and kBicubic only.
   bool align_corners = false;
-  /// A new pixel that covers more than one pixel weights all of them, so that fine structures do not alias. kBilinear and
-  /// kBicubic only.
+  /// A new pixel that covers more than one pixel weights all of them, so that fine structures do not alias. kBilinear
+  /// and kBicubic only.
   bool antialias = false;
   double step_y = 0, step_x = 0;  ///< s, the pixels of x per pixel of y; 0: H / out_height and W / out_width
 };
@@ -34,7 +34,8 @@ struct UpsampleParams {
 ///
 ///   nearest:        y[o] = x[floor(o s)]
 ///   nearest exact:  y[o] = x[floor((o + 0.5) s)]
-///   bilinear:       u = max(0, (o + 0.5) s - 0.5), y[o] = (1 - f) x[i] + f x[i + 1], i = floor(u), f = u - i (half-pixel
+///   bilinear:       u = max(0, (o + 0.5) s - 0.5), y[o] = (1 - f) x[i] + f x[i + 1], i = floor(u), f = u - i
+///   (half-pixel
 ///                   centers, the edge repeated)
 ///   area:           y[o] = the average of x[floor(o H / out_height)] up to x[ceil((o + 1) H / out_height) - 1]
 ///

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/libraries.cuh"
@@ -16,35 +17,45 @@ namespace binade::cuda {
 #if __has_include(<cufft.h>)
 namespace {
 
-#define BINADE_TEXT_OF(x) #x
-#define BINADE_TEXT(x) BINADE_TEXT_OF(x)
-constexpr const char* kLibrary = "libcufft.so." BINADE_TEXT(CUFFT_VER_MAJOR);
-
 /// The functions of cuFFT that are used.
-#define BINADE_CUFFT(X)                                                                                          \
-  X(cufftCreate) X(cufftSetAutoAllocation) X(cufftMakePlanMany64) X(cufftSetStream) X(cufftSetWorkArea)           \
-  X(cufftExecC2C) X(cufftExecR2C) X(cufftExecC2R) X(cufftExecZ2Z) X(cufftExecD2Z) X(cufftExecZ2D)
-
 struct Functions {
-#define BINADE_POINTER(name) decltype(&::name) name = nullptr;
-  BINADE_CUFFT(BINADE_POINTER)
-#undef BINADE_POINTER
-  std::string missing{};  ///< why the library cannot be used
+  std::string missing{};  ///< why the library cannot be used; empty: it can
+  decltype(&::cufftCreate) create = nullptr;
+  decltype(&::cufftSetAutoAllocation) set_auto_allocation = nullptr;
+  decltype(&::cufftMakePlanMany64) make_plan_many = nullptr;
+  decltype(&::cufftSetStream) set_stream = nullptr;
+  decltype(&::cufftSetWorkArea) set_work_area = nullptr;
+  decltype(&::cufftExecC2C) complex_f32 = nullptr;
+  decltype(&::cufftExecR2C) from_real_f32 = nullptr;
+  decltype(&::cufftExecC2R) to_real_f32 = nullptr;
+  decltype(&::cufftExecZ2Z) complex_f64 = nullptr;
+  decltype(&::cufftExecD2Z) from_real_f64 = nullptr;
+  decltype(&::cufftExecZ2D) to_real_f64 = nullptr;
 
   Functions() {
-    void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+    const std::string name = "libcufft.so." + std::to_string(CUFFT_VER_MAJOR);
+    void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       missing = dlerror();
       return;
     }
-#define BINADE_FIND(name)                                       \
-  name = reinterpret_cast<decltype(name)>(dlsym(library, #name)); \
-  if (name == nullptr) missing = std::string(kLibrary) + " has no " #name;
-    BINADE_CUFFT(BINADE_FIND)
-#undef BINADE_FIND
+    const auto find = [&](auto& function, const char* symbol) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
+      if (function == nullptr) missing = name + " has no " + symbol;
+    };
+    find(create, "cufftCreate");
+    find(set_auto_allocation, "cufftSetAutoAllocation");
+    find(make_plan_many, "cufftMakePlanMany64");
+    find(set_stream, "cufftSetStream");
+    find(set_work_area, "cufftSetWorkArea");
+    find(complex_f32, "cufftExecC2C");
+    find(from_real_f32, "cufftExecR2C");
+    find(to_real_f32, "cufftExecC2R");
+    find(complex_f64, "cufftExecZ2Z");
+    find(from_real_f64, "cufftExecD2Z");
+    find(to_real_f64, "cufftExecZ2D");
   }
 };
-#undef BINADE_CUFFT
 
 const Functions& functions() {
   static const Functions* const only = new Functions;
@@ -79,12 +90,12 @@ const Plan& plan_of(const LibraryFft& f) {
   require_no_capture("a Fourier transform of new sizes (run the step once before)");
   const Functions& fft = functions();
   Plan plan;
-  check_fft(fft.cufftCreate(&plan.handle), "cufftCreate");
-  check_fft(fft.cufftSetAutoAllocation(plan.handle, 0), "cufftSetAutoAllocation");
+  check_fft(fft.create(&plan.handle), "cufftCreate");
+  check_fft(fft.set_auto_allocation(plan.handle, 0), "cufftSetAutoAllocation");
   long long n = f.n;
-  check_fft(fft.cufftMakePlanMany64(plan.handle, 1, &n, nullptr, 1, 0, nullptr, 1, 0, type_of(f), f.lines, &plan.work),
+  check_fft(fft.make_plan_many(plan.handle, 1, &n, nullptr, 1, 0, nullptr, 1, 0, type_of(f), f.lines, &plan.work),
             "a plan");
-  check_fft(fft.cufftSetStream(plan.handle, context().stream), "cufftSetStream");
+  check_fft(fft.set_stream(plan.handle, context().stream), "cufftSetStream");
   return plans->emplace(key, plan).first->second;
 }
 
@@ -97,16 +108,16 @@ cufftResult execute(const Plan& plan, const LibraryFft& f) {
   const Functions& fft = functions();
   const int direction = f.inverse ? CUFFT_INVERSE : CUFFT_FORWARD;
   switch (type_of(f)) {
-    case CUFFT_R2C: return call<cufftReal, cufftComplex>(fft.cufftExecR2C, plan, f);
-    case CUFFT_D2Z: return call<cufftDoubleReal, cufftDoubleComplex>(fft.cufftExecD2Z, plan, f);
-    case CUFFT_C2R: return call<cufftComplex, cufftReal>(fft.cufftExecC2R, plan, f);
-    case CUFFT_Z2D: return call<cufftDoubleComplex, cufftDoubleReal>(fft.cufftExecZ2D, plan, f);
+    case CUFFT_R2C: return call<cufftReal, cufftComplex>(fft.from_real_f32, plan, f);
+    case CUFFT_D2Z: return call<cufftDoubleReal, cufftDoubleComplex>(fft.from_real_f64, plan, f);
+    case CUFFT_C2R: return call<cufftComplex, cufftReal>(fft.to_real_f32, plan, f);
+    case CUFFT_Z2D: return call<cufftDoubleComplex, cufftDoubleReal>(fft.to_real_f64, plan, f);
     case CUFFT_Z2Z:
-      return fft.cufftExecZ2Z(plan.handle, static_cast<cufftDoubleComplex*>(const_cast<void*>(f.from)),
-                              static_cast<cufftDoubleComplex*>(f.to), direction);
+      return fft.complex_f64(plan.handle, static_cast<cufftDoubleComplex*>(const_cast<void*>(f.from)),
+                             static_cast<cufftDoubleComplex*>(f.to), direction);
     default:
-      return fft.cufftExecC2C(plan.handle, static_cast<cufftComplex*>(const_cast<void*>(f.from)),
-                              static_cast<cufftComplex*>(f.to), direction);
+      return fft.complex_f32(plan.handle, static_cast<cufftComplex*>(const_cast<void*>(f.from)),
+                             static_cast<cufftComplex*>(f.to), direction);
   }
 }
 
@@ -114,12 +125,13 @@ cufftResult execute(const Plan& plan, const LibraryFft& f) {
 
 bool library_fft(const LibraryFft& f) {
   if (!functions().missing.empty()) {
-    add_note_once("fft: computed by Binade's own kernel, which takes n^2 operations for a line: " + functions().missing);
+    add_note_once("fft: computed by Binade's own kernel, which takes n^2 operations for a line: " +
+                  functions().missing);
     return false;
   }
   const Plan& plan = plan_of(f);
   const Buffer<unsigned char> work(static_cast<std::int64_t>(plan.work));
-  check_fft(functions().cufftSetWorkArea(plan.handle, work.data()), "cufftSetWorkArea");
+  check_fft(functions().set_work_area(plan.handle, work.data()), "cufftSetWorkArea");
   check_fft(execute(plan, f), "a transform");
   return true;
 }

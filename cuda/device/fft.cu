@@ -92,8 +92,7 @@ void run(const FftArgs& a) {
   const Buffer<C> from(lines * x.length * x.parts), to(lines * y.length * y.parts);
   launch(read_lines<C>, grid_for(ceil_div(lines * x.length, kThreads)), kThreads, 0, a, x, lines, from.data());
   const LibraryFft f{a.kind, a.inverse, std::is_same_v<C, double>, a.n, lines, from.data(), to.data()};
-  if (!library_fft(f))
-    launch(transform_directly<C>, grid_for(ceil_div(lines * y.length, kThreads)), kThreads, 0, f);
+  if (!library_fft(f)) launch(transform_directly<C>, grid_for(ceil_div(lines * y.length, kThreads)), kThreads, 0, f);
   launch(write_lines<C>, grid_for(ceil_div(lines * y.count, kThreads)), kThreads, 0, a, y, lines,
          static_cast<const C*>(to.data()));
 }

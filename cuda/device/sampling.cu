@@ -27,7 +27,8 @@ __global__ void gather_weighted(WeightedGatherArgs a) {
 __global__ void write_rows(TapSums s, std::uint32_t none, std::uint32_t* keys) {
   each_index(s.batches * s.points * s.taps, [&](std::int64_t t) {
     const std::int64_t index = s.index[t];
-    keys[t] = index >= 0 && index < s.rows ? static_cast<std::uint32_t>(t / (s.points * s.taps) * s.rows + index) : none;
+    keys[t] = index >= 0 && index < s.rows ? static_cast<std::uint32_t>(t / (s.points * s.taps) * s.rows + index)
+                                           : none;
   });
 }
 
@@ -100,7 +101,8 @@ void run_weighted_scatter(const WeightedScatterArgs& a) {
            sorted.keys());
     sorted.sort(static_cast<std::uint32_t>(rows));
   }
-  launch(find_rows, grid_for(ceil_div(rows + 1, kThreads)), kThreads, 0, sorted.sorted_keys(), taps, rows, begin.data());
+  launch(find_rows, grid_for(ceil_div(rows + 1, kThreads)), kThreads, 0, sorted.sorted_keys(), taps, rows,
+         begin.data());
   launch(any_wide(a.points) ? scatter_weighted<double> : scatter_weighted<float>, grid_for(ceil_div(count, kThreads)),
          kThreads, 0, a, static_cast<const std::int64_t*>(begin.data()), sorted.positions());
 }

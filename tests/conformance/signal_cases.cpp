@@ -110,10 +110,11 @@ void add(Expected& y, std::int64_t at, double value) {
   y.terms[i] += 1;
 }
 
-const TapSizes kTaps[] = {{"one", 1, 1, 1, 1, 1},       {"bilinear", 2, 12, 9, 4, 3},  {"cubic", 1, 20, 5, 16, 5},
-                          {"one_column", 2, 6, 7, 4, 1}, {"no_points", 2, 4, 0, 4, 3},  {"no_taps", 2, 4, 3, 0, 2},
-                          {"no_batch", 0, 3, 2, 4, 2},   {"no_columns", 1, 3, 2, 2, 0}, {"many_columns", 1, 7, 3, 2, 131},
-                          {"one_row", 1, 1, 40, 3, 2},   {"odd", 3, 5, 4, 3, 7},        {"large", 2, 60, 200, 4, 9}};
+const TapSizes kTaps[] = {
+    {"one", 1, 1, 1, 1, 1},        {"bilinear", 2, 12, 9, 4, 3},  {"cubic", 1, 20, 5, 16, 5},
+    {"one_column", 2, 6, 7, 4, 1}, {"no_points", 2, 4, 0, 4, 3},  {"no_taps", 2, 4, 3, 0, 2},
+    {"no_batch", 0, 3, 2, 4, 2},   {"no_columns", 1, 3, 2, 2, 0}, {"many_columns", 1, 7, 3, 2, 131},
+    {"one_row", 1, 1, 40, 3, 2},   {"odd", 3, 5, 4, 3, 7},        {"large", 2, 60, 200, 4, 9}};
 
 /// Weight of input position i in output position o of `out`, along one dimension of `in` positions.
 double weight_of(UpsampleMode mode, bool corners, std::int64_t i, std::int64_t o, std::int64_t in, std::int64_t out) {
@@ -147,13 +148,18 @@ struct ResizeSizes {
   std::int64_t height, width;
 };
 const std::vector<ResizeSizes>& sizes() {
-  static const std::vector<ResizeSizes> all = {
-      {"one_pixel", {"", {1, 1, 1, 1}}, 1, 1},        {"from_one_pixel", {"", {1, 1, 1, 3}}, 4, 5},
-      {"same", {"", {2, 3, 4, 2}}, 3, 4},             {"doubling", {"", {2, 3, 4, 3}}, 6, 8},
-      {"tripling", {"", {1, 3, 2, 5}}, 9, 6},         {"odd", {"", {1, 5, 7, 2}}, 8, 11},
-      {"shrinking", {"", {1, 8, 9, 2}}, 3, 4},        {"one_row", {"", {2, 1, 6, 3}}, 1, 13},
-      {"channel_slice", {"", {2, 3, 3, 6}, true}, 6, 5}, {"many_channels", {"", {1, 2, 2, 67}}, 4, 4},
-      {"tall", {"", {1, 17, 1, 2}}, 34, 1},           {"large", {"", {2, 7, 9, 9}}, 14, 18}};
+  static const std::vector<ResizeSizes> all = {{"one_pixel", {"", {1, 1, 1, 1}}, 1, 1},
+                                               {"from_one_pixel", {"", {1, 1, 1, 3}}, 4, 5},
+                                               {"same", {"", {2, 3, 4, 2}}, 3, 4},
+                                               {"doubling", {"", {2, 3, 4, 3}}, 6, 8},
+                                               {"tripling", {"", {1, 3, 2, 5}}, 9, 6},
+                                               {"odd", {"", {1, 5, 7, 2}}, 8, 11},
+                                               {"shrinking", {"", {1, 8, 9, 2}}, 3, 4},
+                                               {"one_row", {"", {2, 1, 6, 3}}, 1, 13},
+                                               {"channel_slice", {"", {2, 3, 3, 6}, true}, 6, 5},
+                                               {"many_channels", {"", {1, 2, 2, 67}}, 4, 4},
+                                               {"tall", {"", {1, 17, 1, 2}}, 34, 1},
+                                               {"large", {"", {2, 7, 9, 9}}, 14, 18}};
   return all;
 }
 
@@ -237,20 +243,23 @@ std::vector<Case> sampling_cases() {
     const Tensor index = s.index(3), weight = random(Shape{s.batches, s.points, s.taps}, 2),
                  table = random(Shape{s.batches, s.rows, s.cols}, 1),
                  points = random(Shape{s.batches, s.points, s.cols}, 4);
-    cases.push_back(
-        {.info = &ops::WeightedGather::info,
-         .name = s.name,
-         .inputs = {table, weight, index},
-         .run = [](const std::vector<Variable>& x) { return apply_one<ops::WeightedGather>({}, {x[0], x[1], x[2]}); },
-         .reference =
-             [s](const std::vector<Array>& in) {
-               Expected y = zeros(s.batches * s.points * s.cols);
-               each_tap(s, in[2], [&](std::int64_t point, std::int64_t at, std::int64_t row) {
-                 for (std::int64_t c = 0; c < s.cols; ++c) add(y, point * s.cols + c, in[1][at] * in[0][row * s.cols + c]);
-               });
-               return y;
-             },
-         .nan_must_show = false});
+    cases.push_back({.info = &ops::WeightedGather::info,
+                     .name = s.name,
+                     .inputs = {table, weight, index},
+                     .run =
+                         [](const std::vector<Variable>& x) {
+                           return apply_one<ops::WeightedGather>({}, {x[0], x[1], x[2]});
+                         },
+                     .reference =
+                         [s](const std::vector<Array>& in) {
+                           Expected y = zeros(s.batches * s.points * s.cols);
+                           each_tap(s, in[2], [&](std::int64_t point, std::int64_t at, std::int64_t row) {
+                             for (std::int64_t c = 0; c < s.cols; ++c)
+                               add(y, point * s.cols + c, in[1][at] * in[0][row * s.cols + c]);
+                           });
+                           return y;
+                         },
+                     .nan_must_show = false});
     cases.push_back({.info = &ops::WeightedScatter::info,
                      .name = s.name,
                      .inputs = {points, weight, index},
@@ -268,20 +277,23 @@ std::vector<Case> sampling_cases() {
                            return y;
                          },
                      .nan_must_show = false});
-    cases.push_back(
-        {.info = &ops::WeightedDot::info,
-         .name = s.name,
-         .inputs = {table, points, index},
-         .run = [](const std::vector<Variable>& x) { return apply_one<ops::WeightedDot>({}, {x[0], x[1], x[2]}); },
-         .reference =
-             [s](const std::vector<Array>& in) {
-               Expected y = zeros(s.batches * s.points * s.taps);
-               each_tap(s, in[2], [&](std::int64_t point, std::int64_t at, std::int64_t row) {
-                 for (std::int64_t c = 0; c < s.cols; ++c) add(y, at, in[0][row * s.cols + c] * in[1][point * s.cols + c]);
-               });
-               return y;
-             },
-         .nan_must_show = false});
+    cases.push_back({.info = &ops::WeightedDot::info,
+                     .name = s.name,
+                     .inputs = {table, points, index},
+                     .run =
+                         [](const std::vector<Variable>& x) {
+                           return apply_one<ops::WeightedDot>({}, {x[0], x[1], x[2]});
+                         },
+                     .reference =
+                         [s](const std::vector<Array>& in) {
+                           Expected y = zeros(s.batches * s.points * s.taps);
+                           each_tap(s, in[2], [&](std::int64_t point, std::int64_t at, std::int64_t row) {
+                             for (std::int64_t c = 0; c < s.cols; ++c)
+                               add(y, at, in[0][row * s.cols + c] * in[1][point * s.cols + c]);
+                           });
+                           return y;
+                         },
+                     .nan_must_show = false});
   }
   return cases;
 }

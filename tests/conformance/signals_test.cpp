@@ -58,9 +58,24 @@ std::vector<Composed> functions() {
       {"rfft", [](const Inputs& in) { return rfft(in[0], 0, 1, FftNorm::kOrtho); }, {{2, 8, 3}}, false},
       {"hfft", [](const Inputs& in) { return hfft(in[0], 7, -1, FftNorm::kForward); }, {{2, 4, 2}}, false},
       {"ihfft", [](const Inputs& in) { return ihfft(in[0], 0, -1, FftNorm::kOrtho); }, {{2, 5}}, false},
-      {"fft2", [](const Inputs& in) { return fft2(in[0], {3, 6}, FftNorm::kOrtho); }, {{2, 4, 5, 2}}, false},
-      {"irfft2", [](const Inputs& in) { return irfft2(in[0], {4, 5}, FftNorm::kOrtho); }, {{2, 4, 3, 2}}, false},
-      {"rfftn", [](const Inputs& in) { return rfftn(in[0], {}, {2, 0}, FftNorm::kOrtho); }, {{3, 2, 4}}, false},
+      {"fft2",
+       [](const Inputs& in) {
+         return fft2(in[0], {3, 6}, FftNorm::kOrtho);
+       },
+       {{2, 4, 5, 2}},
+       false},
+      {"irfft2",
+       [](const Inputs& in) {
+         return irfft2(in[0], {4, 5}, FftNorm::kOrtho);
+       },
+       {{2, 4, 3, 2}},
+       false},
+      {"rfftn",
+       [](const Inputs& in) {
+         return rfftn(in[0], {}, {2, 0}, FftNorm::kOrtho);
+       },
+       {{3, 2, 4}},
+       false},
       {"stft",
        [](const Inputs& in) {
          return stft(in[0], {.n_fft = 6, .hop_length = 2, .win_length = 5, .normalized = true}, hann_like(in[0], 5));
@@ -68,7 +83,9 @@ std::vector<Composed> functions() {
        {{2, 11}},
        false},
       {"stft_both_sides",
-       [](const Inputs& in) { return stft(in[0], {.n_fft = 5, .center = false, .normalized = true, .onesided = false}); },
+       [](const Inputs& in) {
+         return stft(in[0], {.n_fft = 5, .center = false, .normalized = true, .onesided = false});
+       },
        {{2, 9}},
        false},
       {"istft",
@@ -102,7 +119,9 @@ std::vector<Composed> functions() {
          return interpolate(in[0], {.size = {2, 3, 2}, .mode = UpsampleMode::kArea});
        },
        {{2, 3, 2, 4, 2}}},
-      {"grid_sample", sampled(GridSampleMode::kBilinear, GridSamplePadding::kZeros, false), {{2, 4, 5, 3}, {2, 3, 2, 2}}},
+      {"grid_sample",
+       sampled(GridSampleMode::kBilinear, GridSamplePadding::kZeros, false),
+       {{2, 4, 5, 3}, {2, 3, 2, 2}}},
       {"grid_sample_reflection",
        sampled(GridSampleMode::kBilinear, GridSamplePadding::kReflection, true),
        {{2, 3, 4, 2}, {2, 2, 3, 2}}},
@@ -112,11 +131,14 @@ std::vector<Composed> functions() {
       {"grid_sample_3d",
        sampled(GridSampleMode::kBilinear, GridSamplePadding::kBorder, true),
        {{2, 2, 3, 4, 2}, {2, 1, 3, 2, 3}}},
-      {"affine_grid", [](const Inputs& in) { return affine_grid(in[0], {2, 3}); }, {{2, 2, 3}}, false},
-      {"max_pool_with_indices",
+      {"affine_grid",
        [](const Inputs& in) {
-         return max_pool2d_with_indices(in[0], {.kernel = 3, .stride = 2, .padding = 1}).values;
+         return affine_grid(in[0], {2, 3});
        },
+       {{2, 2, 3}},
+       false},
+      {"max_pool_with_indices",
+       [](const Inputs& in) { return max_pool2d_with_indices(in[0], {.kernel = 3, .stride = 2, .padding = 1}).values; },
        {{2, 5, 4, 3}},
        true,
        false},
@@ -129,7 +151,11 @@ std::vector<Composed> functions() {
        },
        {{2, 2, 2, 2, 2}}},
       {"lp_pool1d", [](const Inputs& in) { return lp_pool1d(in[0], 2, {.kernel = 3, .stride = 2}); }, {{2, 7, 3}}},
-      {"lp_pool2d", [](const Inputs& in) { return lp_pool2d(in[0], 3, {.kernel = {2, 1}}); }, {{2, 4, 3, 2}}},
+      {"lp_pool2d",
+       [](const Inputs& in) {
+         return lp_pool2d(in[0], 3, {.kernel = {2, 1}});
+       },
+       {{2, 4, 3, 2}}},
       {"channel_shuffle", [](const Inputs& in) { return channel_shuffle(in[0], 3); }, {{2, 3, 6}}},
       {"rrelu", [](const Inputs& in) { return rrelu(in[0]); }, {{3, 5}}},
   };
@@ -157,7 +183,8 @@ TEST(Signals, AgreeWithDoublePrecisionInEveryDtype) {
       ASSERT_EQ(got.shape(), want.shape());
       // A few roundings of numbers up to 8: results, and in 16 bits the positions times 0.75, which move values.
       const bool moved = c.name.starts_with("grid_sample") && is_half(dtype);
-      const double rounding = std::ldexp(moved ? 8.0 : 0.5, -range_of(c.keeps_dtype ? dtype : DType::f32).mantissa_bits);
+      const double rounding = std::ldexp(moved ? 8.0 : 0.5,
+                                         -range_of(c.keeps_dtype ? dtype : DType::f32).mantissa_bits);
       const std::vector<double> values = got.to_vector<double>();
       for (std::size_t i = 0; i < values.size(); ++i)
         EXPECT_NEAR(values[i], want.at(static_cast<std::int64_t>(i)), 8 * rounding) << i;
@@ -177,7 +204,8 @@ TEST(Signals, HaveTheDerivativesOfTheirFormulasAlsoForChannelSlices) {
       const GradcheckResult first = gradcheck(c.run, inputs, {.device = tested_device()});
       EXPECT_TRUE(first.passed) << first.message;
       if (!c.twice || slices) continue;
-      const GradcheckResult second = gradgradcheck(c.run, inputs, {.rtol = 2e-6, .atol = 1e-6, .device = tested_device()});
+      const GradcheckResult second = gradgradcheck(c.run, inputs,
+                                                   {.rtol = 2e-6, .atol = 1e-6, .device = tested_device()});
       EXPECT_TRUE(second.passed) << second.message;
     }
 }
@@ -208,8 +236,8 @@ TEST(Signals, HaveTheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
-/// On a CPU an f32 result is the exact one, rounded once, but for the error of double: 2^-52 of the sum of magnitudes for
-/// each level, of which there are less than 64.
+/// On a CPU an f32 result is the exact one, rounded once, but for the error of double: 2^-52 of the sum of magnitudes
+/// for each level, of which there are less than 64.
 TEST(Signals, AFourierTransformIsRoundedOnce) {
   if (tested_device() != Device::cpu()) GTEST_SKIP() << "a GPU transforms f32 in f32";
   for (const std::int64_t n : {2, 3, 5, 16, 49, 60, 61, 67, 128, 251, 1000}) {
@@ -222,7 +250,8 @@ TEST(Signals, AFourierTransformIsRoundedOnce) {
       std::complex<long double> sum = 0;
       long double magnitude = 0;
       for (std::int64_t j = 0; j < n; ++j) {
-        const std::complex<long double> value(in[static_cast<std::size_t>(2 * j)], in[static_cast<std::size_t>(2 * j + 1)]);
+        const std::complex<long double> value(in[static_cast<std::size_t>(2 * j)],
+                                              in[static_cast<std::size_t>(2 * j + 1)]);
         sum += value * roots[static_cast<std::size_t>(j * k % n)];
         magnitude += std::abs(value);
       }
@@ -370,8 +399,11 @@ TEST(Signals, ErrorsSayWhatIsWrong) {
   says([&] { stft(line, {}); }, "stft: wanted n_fft from 1 to 2^30, got 0");
   says([&] { stft(line, {.n_fft = 40}); }, "stft: wanted signals of more than n_fft / 2 = 20 samples");
   says([&] { stft(line, {.n_fft = 4}, line); }, "stft: wanted a window of win_length = 4 values");
-  says([&] { istft(on_device(random(Shape{3, 4, 2}, 1)), {.n_fft = 4, .hop_length = 5}); },
-       "istft: windows of hop_length 5 leave sample");
+  says(
+      [&] {
+        istft(on_device(random(Shape{3, 4, 2}, 1)), {.n_fft = 4, .hop_length = 5});
+      },
+      "istft: windows of hop_length 5 leave sample");
   says([&] { hann_window(-1); }, "hann_window: wanted 0 or more values, got -1");
   says([&] { kaiser_window(4, true, -1); }, "kaiser_window: wanted beta from 0 to 700, got -1");
   says([&] { fftfreq(0); }, "fftfreq: wanted 1 or more samples");

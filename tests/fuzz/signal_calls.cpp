@@ -81,7 +81,8 @@ template <class Options>
 bool is_small(const Options& o) {
   const auto few = [](std::int64_t v) { return v >= -64 && v <= 64; };
   if constexpr (std::is_same_v<Options, Pool3dOptions>)
-    return few(o.kernel.z) && few(o.kernel.y) && few(o.kernel.x) && few(o.stride.z) && few(o.stride.y) && few(o.stride.x);
+    return few(o.kernel.z) && few(o.kernel.y) && few(o.kernel.x) && few(o.stride.z) && few(o.stride.y) &&
+           few(o.stride.x);
   else
     return few(o.kernel.y) && few(o.kernel.x) && few(o.stride.y) && few(o.stride.x);
 }
@@ -94,7 +95,8 @@ struct Taps {
         points(a.tensor({a.b, a.t, a.d})),
         weight(a.tensor({a.b, a.t, a.r})),
         index(a.flag() ? a.indices({a.b, a.t, a.r}, a.k)
-                       : Variable(randint(-2, 9, Shape{a.b, a.t, a.r}, a.draws().one_in(9) ? a.dtype() : DType::i64))) {}
+                       : Variable(randint(-2, 9, Shape{a.b, a.t, a.r}, a.draws().one_in(9) ? a.dtype() : DType::i64))) {
+  }
 };
 
 }  // namespace
@@ -174,7 +176,8 @@ const std::vector<Call>& signal_calls() {
          const bool flat = a.flag();
          const auto extent = [&] { return std::min<std::int64_t>(a.number(3), 200); };
          return {affine_grid(flat ? a.tensor({a.n, 2, 3}) : a.tensor({a.n, 3, 4}),
-                             flat ? std::vector{extent(), extent()} : std::vector{extent(), extent(), extent()}, a.flag())};
+                             flat ? std::vector{extent(), extent()} : std::vector{extent(), extent(), extent()},
+                             a.flag())};
        }},
       {"weighted_gather",
        [](A a) -> Out {
@@ -194,7 +197,9 @@ const std::vector<Call>& signal_calls() {
        }},
       {"max_pool2d_indices", [](A a) -> Out { return pack(max_pool2d_with_indices(a.images(), pool(a))); }},
       {"max_pool1d_with_indices",
-       [](A a) -> Out { return pack(max_pool1d_with_indices(a.tensor({a.b, a.t, a.d}), pool1d(a))); }},
+       [](A a) -> Out {
+         return pack(max_pool1d_with_indices(a.tensor({a.b, a.t, a.d}), pool1d(a)));
+       }},
       {"max_pool2d_with_indices", [](A a) -> Out { return pack(max_pool2d_with_indices(a.images(), pool(a))); }},
       {"max_pool3d_with_indices", [](A a) -> Out { return pack(max_pool3d_with_indices(volumes(a), pool3d(a))); }},
       {"max_unpool1d",
@@ -215,13 +220,21 @@ const std::vector<Call>& signal_calls() {
          const Pool3dOptions o = pool3d(a);
          return {max_unpool3d(x, index, is_small(o) ? o : Pool3dOptions{})};
        }},
-      {"lp_pool1d", [](A a) -> Out { return {lp_pool1d(a.tensor({a.b, a.t, a.d}), a.real(2), pool1d(a))}; }},
+      {"lp_pool1d",
+       [](A a) -> Out {
+         return {lp_pool1d(a.tensor({a.b, a.t, a.d}), a.real(2), pool1d(a))};
+       }},
       {"lp_pool2d", [](A a) -> Out { return {lp_pool2d(a.images(), a.real(2), pool(a))}; }},
       {"lp_pool3d", [](A a) -> Out { return {lp_pool3d(volumes(a), a.real(2), pool3d(a))}; }},
-      {"channel_shuffle", [](A a) -> Out { return {channel_shuffle(a.tensor({a.n, a.h, 2 * a.c}), a.number(2))}; }},
+      {"channel_shuffle",
+       [](A a) -> Out {
+         return {channel_shuffle(a.tensor({a.n, a.h, 2 * a.c}), a.number(2))};
+       }},
       {"rrelu", [](A a) -> Out { return {rrelu(a.any(), a.real(0.125), a.real(0.5), a.flag())}; }},
       {"gumbel_softmax",
-       [](A a) -> Out { return {gumbel_softmax(a.tensor({a.b, a.t, a.d}), a.real(1), a.flag(), a.axis(3))}; }},
+       [](A a) -> Out {
+         return {gumbel_softmax(a.tensor({a.b, a.t, a.d}), a.real(1), a.flag(), a.axis(3))};
+       }},
   };
   return all;
 }

@@ -46,7 +46,8 @@ Function of_images(Variable (*f)(const Variable&, Extent2, FftNorm)) {
     return {{"y", f(in["x"], extent2(c, "size"), FftNorm::kBackward)}};
   };
 }
-Function along_axes(Variable (*f)(const Variable&, const std::vector<std::int64_t>&, const std::vector<int>&, FftNorm)) {
+Function along_axes(Variable (*f)(const Variable&, const std::vector<std::int64_t>&, const std::vector<int>&,
+                                  FftNorm)) {
   return [=](const Case& c, const Inputs& in) -> Outputs {
     std::vector<std::int64_t> sizes = c.integers("sizes");
     if (sizes == std::vector<std::int64_t>{0}) sizes.clear();
@@ -160,11 +161,26 @@ TEST(GoldenOps, SignalsMatchPyTorch) {
           {"ifftn", along_axes(ifftn)},
           {"rfftn", along_axes(rfftn)},
           {"irfftn", along_axes(irfftn)},
-          {"complex_mul", [](const Case&, const Inputs& in) -> Outputs { return {{"y", complex_mul(in["a"], in["b"])}}; }},
-          {"conj", [](const Case&, const Inputs& in) -> Outputs { return {{"y", conj(in["x"])}}; }},
-          {"complex_abs", [](const Case&, const Inputs& in) -> Outputs { return {{"y", complex_abs(in["x"])}}; }},
-          {"complex_angle", [](const Case&, const Inputs& in) -> Outputs { return {{"y", complex_angle(in["x"])}}; }},
-          {"polar", [](const Case&, const Inputs& in) -> Outputs { return {{"y", polar(in["a"], in["b"])}}; }},
+          {"complex_mul",
+           [](const Case&, const Inputs& in) -> Outputs {
+             return {{"y", complex_mul(in["a"], in["b"])}};
+           }},
+          {"conj",
+           [](const Case&, const Inputs& in) -> Outputs {
+             return {{"y", conj(in["x"])}};
+           }},
+          {"complex_abs",
+           [](const Case&, const Inputs& in) -> Outputs {
+             return {{"y", complex_abs(in["x"])}};
+           }},
+          {"complex_angle",
+           [](const Case&, const Inputs& in) -> Outputs {
+             return {{"y", complex_angle(in["x"])}};
+           }},
+          {"polar",
+           [](const Case&, const Inputs& in) -> Outputs {
+             return {{"y", polar(in["a"], in["b"])}};
+           }},
           {"fftshift", shifted(fftshift)},
           {"ifftshift", shifted(ifftshift)},
           {"stft",

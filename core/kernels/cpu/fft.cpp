@@ -43,8 +43,8 @@ std::int64_t largest_factor(std::int64_t n) {
   return std::max(largest, n);
 }
 
-/// The transform of n <= 2^30 complex numbers in double, without a scale. A copy is needed for each thread, because KissFFT and
-/// Bluestein's algorithm write to buffers of the object.
+/// The transform of n <= 2^30 complex numbers in double, without a scale. A copy is needed for each thread, because
+/// KissFFT and Bluestein's algorithm write to buffers of the object.
 class Transform {
  public:
   Transform(std::int64_t n, bool inverse)
@@ -60,8 +60,8 @@ class Transform {
     filter_.assign(size(padded_), 0);
     back_ = kissfft<double>(size(padded_), !inverse);
     for (std::int64_t k = 0; k < n; ++k)
-      filter_[size(k)] = filter_[size((padded_ - k) % padded_)] =
-          std::conj(chirp_[size(k)]) / static_cast<double>(padded_);
+      filter_[size(k)] = filter_[size((padded_ - k) % padded_)] = std::conj(chirp_[size(k)]) /
+                                                                  static_cast<double>(padded_);
     buffer_ = filter_;
     fft_.transform(buffer_.data(), filter_.data());
     other_.resize(size(padded_));
@@ -123,8 +123,7 @@ class LineTransform {
   const Line& from_real(Line& line) {
     const std::int64_t half = n_ / 2;
     if (halved_) {
-      for (std::int64_t j = 0; j < half; ++j)
-        line[size(j)] = {line[size(2 * j)].real(), line[size(2 * j + 1)].real()};
+      for (std::int64_t j = 0; j < half; ++j) line[size(j)] = {line[size(2 * j)].real(), line[size(2 * j + 1)].real()};
       transform_.run(line.data(), result_.data());
       line.resize(size(half + 1));
       for (std::int64_t k = 0; k <= half; ++k) {
@@ -215,9 +214,8 @@ void run_fft(const FftArgs& a) {
     for (std::int64_t l = begin; l < end; ++l) {
       x.read(a.x, l, inputs, line);
       const Line& result = transform.run(line);
-      dispatch_float(a.y.dtype, "fft", [&]<class T>(TypeTag<T>) {
-        y.write(static_cast<T*>(a.y.data), l, result, outputs, a.scale);
-      });
+      dispatch_float(a.y.dtype, "fft",
+                     [&]<class T>(TypeTag<T>) { y.write(static_cast<T*>(a.y.data), l, result, outputs, a.scale); });
     }
   });
 }

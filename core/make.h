@@ -77,4 +77,29 @@ Tensor poisson(const Tensor& rates);
 /// are negative, not finite or all 0, and if a row has fewer than `count` positive weights to draw without replacement.
 Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement = false);
 
+/// Windows of n values for the spectra of signals, computed in f64 and rounded once. A periodic window is the symmetric
+/// one of n + 1 values without the last, so that shifted copies of it add up evenly. One value is 1. With N = n - 1 (n
+/// if periodic) and c = cos(2 pi k / N):
+///
+///   hann      0.5 - 0.5 c
+///   hamming   alpha - beta c
+///   blackman  0.42 - 0.5 c + 0.08 cos(4 pi k / N)
+///   bartlett  1 - |2 k / N - 1|
+///   kaiser    I0(beta sqrt(1 - (2 k / N - 1)^2)) / I0(beta), I0: modified Bessel function of the first kind
+///
+/// Throw ArgumentError unless n >= 0 and, for kaiser, beta is in [0, 700].
+Tensor hann_window(std::int64_t n, bool periodic = true, DType dtype = DType::f32, Device device = Device::cpu());
+Tensor hamming_window(std::int64_t n, bool periodic = true, double alpha = 0.54, double beta = 0.46,
+                      DType dtype = DType::f32, Device device = Device::cpu());
+Tensor blackman_window(std::int64_t n, bool periodic = true, DType dtype = DType::f32, Device device = Device::cpu());
+Tensor bartlett_window(std::int64_t n, bool periodic = true, DType dtype = DType::f32, Device device = Device::cpu());
+Tensor kaiser_window(std::int64_t n, bool periodic = true, double beta = 12, DType dtype = DType::f32,
+                     Device device = Device::cpu());
+
+/// Return the frequencies of the results of fft() or rfft() of n samples that are `spacing` apart: k / (n spacing), k =
+/// 0, 1, …; in fftfreq() from (n + 1) / 2 on k - n instead of k. Throw ArgumentError unless n >= 1 and the spacing is
+/// finite and not 0.
+Tensor fftfreq(std::int64_t n, double spacing = 1, DType dtype = DType::f32, Device device = Device::cpu());
+Tensor rfftfreq(std::int64_t n, double spacing = 1, DType dtype = DType::f32, Device device = Device::cpu());
+
 }  // namespace binade

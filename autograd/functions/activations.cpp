@@ -6,6 +6,8 @@
 #include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/index.h"
+#include "binade/autograd/functions/math.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/core/make.h"
 #include "binade/core/ops/move.h"
@@ -62,6 +64,31 @@ Variable feature_alpha_dropout(const Variable& x, double p) {
   check_dropout("feature_alpha_dropout", x, p);
   const Tensor channels = ones_of_channels("feature_alpha_dropout", x);
   return x.value().numel() == 0 ? x : limited(x, dropout(channels, p) > 0.0, p);
+}
+
+Variable rrelu(const Variable& x, double lower, double upper, bool training) {
+  check<ArgumentError>(std::isfinite(lower) && std::isfinite(upper) && lower <= upper,
+                       "{}: wanted finite slopes lower <= upper, got {} and {}", where("rrelu"), lower, upper);
+  check<DTypeError>(is_floating(x.dtype()), "{}: wanted x of a floating dtype, got {}", where("rrelu"),
+                    name_of(x.dtype()));
+  if (!training) return leaky_relu(x, (lower + upper) / 2);
+  const Variable random = rand(x.shape(), accumulate_dtype(x.dtype()), x.device());
+  return where(x < 0.0, x * cast(random * (upper - lower) + lower, x.dtype()), x);
+}
+
+Variable gumbel_softmax(const Variable& x, double tau, bool hard, int axis) {
+  constexpr const char* kName = "gumbel_softmax";
+  check<ArgumentError>(std::isfinite(tau) && tau > 0, "{}: wanted a finite tau > 0, got {}", where(kName), tau);
+  check<DTypeError>(is_floating(x.dtype()), "{}: wanted logits of a floating dtype, got {}", where(kName),
+                    name_of(x.dtype()));
+  const int at = ops::checked_axis(kName, axis, x.value().rank());
+  const Variable logits = cast(x, accumulate_dtype(x.dtype()));
+  // -log(1 - u) is exponential, and minus its logarithm has a Gumbel distribution. u = 0 counts as half a step of u.
+  const Variable exponential = clamp(-log1p(-Variable(rand(x.shape(), logits.dtype(), x.device()))), 0x1p-25, 64);
+  const Variable y = softmax((logits - log(exponential)) / tau, at);
+  if (!hard) return y;
+  const Variable one = scatter(Tensor::zeros(y.shape(), y.dtype(), y.device()), at, argmax(y.detach(), at, true), 1.0);
+  return one + (y - y.detach());
 }
 
 }  // namespace binade

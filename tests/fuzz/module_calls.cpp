@@ -560,10 +560,20 @@ const std::vector<Call>& module_calls() {
       {"AvgPool2d", [](A a) { return on(nn::AvgPool2d(pool(a)), a, a.images()); }},
       {"Upsample",
        [](A a) {
-         return on(nn::Upsample(
-                       {.factor = a.number(2), .mode = a.flag() ? UpsampleMode::kNearest : UpsampleMode::kBilinear}),
-                   a, a.images());
+         const auto mode = static_cast<UpsampleMode>(a.draws().below(5));
+         return on(nn::Upsample({.factor = a.number(2), .mode = mode, .align_corners = a.flag()}), a, a.images());
        }},
+      {"LpPool1d",
+       [](A a) {
+         return on(nn::LpPool1d({.p = a.real(2), .pool = {.kernel = a.number(2)}}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"LpPool2d", [](A a) { return on(nn::LpPool2d({.p = a.real(2), .pool = pool(a)}), a, a.images()); }},
+      {"LpPool3d",
+       [](A a) {
+         return on(nn::LpPool3d({.p = a.real(2), .pool = {.kernel = a.extent3(2)}}), a,
+                   a.tensor({a.n, a.t, a.h, a.w, a.c}));
+       }},
+      {"Rrelu", [](A a) { return on(nn::Rrelu({.lower = a.real(0.125), .upper = a.real(0.5)}), a, a.any()); }},
       {"Sequential",
        [](A a) {
          return on(nn::Sequential(nn::Linear({.in = a.d, .out = a.k}), nn::Relu(),

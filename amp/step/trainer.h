@@ -15,6 +15,7 @@
 #include "binade/amp/step/options.h"
 #include "binade/amp/step/step_feed.h"
 #include "binade/amp/step/step_result.h"
+#include "binade/core/exclusive_use.h"
 
 namespace binade {
 struct BlockExtremes;
@@ -57,6 +58,9 @@ enum class SpikeVerdict : std::uint8_t;
 /// left out, now and later; averages mended; a bad micro-batch left out; the batch skipped; a rollback to an earlier
 /// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is
 /// applied only if a replay with it was finite, or if no replay can tell.
+///
+/// A trainer serves one thread at a time. A call of any of its functions, except options(), policy() and device(), while
+/// another thread is inside of one throws an ArgumentError that names both and changes nothing (docs/threads.md).
 class Trainer {
  public:
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
@@ -138,9 +142,9 @@ class Trainer {
 
   /// Waits for the steps in flight, and runs those again that were not committed. Throws the errors that step() throws.
   /// All functions that read or change the state of the run call this first.
-  void synchronize() { collect_all(); }
+  void synchronize();
   [[deprecated("use synchronize()")]] void settle() { synchronize(); }
-  std::int64_t in_flight() const { return static_cast<std::int64_t>(in_flight_.size()); }
+  std::int64_t in_flight() const;
   [[deprecated("use in_flight()")]] std::int64_t under_way() const { return in_flight(); }
   /// True if at least `steps` updates are committed. Synchronizes only if that depends on steps in flight.
   bool has_committed(std::int64_t steps);
@@ -162,11 +166,11 @@ class Trainer {
   /// Passes a validation loss to a plateau schedule.
   void observe(double loss);
   /// Sets StepResult::headroom in every `steps`-th step, if it is known; 0: never.
-  void keep_headroom_every(std::int64_t steps) { headroom_every_ = steps; }
+  void keep_headroom_every(std::int64_t steps);
 
   /// Sets the steps after which the program needs the state before the next step begins, as after step options.steps: a
   /// call of step() then commits no second batch, which an absurd loss made wait.
-  void set_pauses(std::function<bool(std::int64_t step)> pauses_after) { pauses_after_ = std::move(pauses_after); }
+  void set_pauses(std::function<bool(std::int64_t step)> pauses_after);
 
   std::int64_t steps() const;    ///< number of committed steps, without those in flight
   std::int64_t skipped() const;  ///< number of aborted attempts
@@ -197,8 +201,8 @@ class Trainer {
   const LossScaler& scaler() const;
   const optim::Schedule& schedule() const;  ///< of the first optimizer
   optim::Ema* ema();                        ///< averaged weights of the first optimizer; null if there are none
-  const Telemetry& telemetry() const { return *telemetry_; }  ///< telemetry of the last attempt
-  FaultInjection& faults() { return *faults_; }
+  const Telemetry& telemetry() const;       ///< telemetry of the last attempt
+  FaultInjection& faults();
   [[deprecated("use faults()")]] FaultInjection& drill() { return faults(); }
   void set_telemetry(bool on);
   void set_verify_every(std::int64_t steps);  ///< replaces TrainerOptions::verify_every
@@ -256,6 +260,7 @@ class Trainer {
   std::optional<StepResult> collect_all();
 
   // ---- other
+  const Transaction& read(const char* call) const;
   OngoingStep ongoing_step(const StepFeed& feed) const;
   PreflightReport run_preflight(const StepFeed& feed);
   std::optional<MemoryForecast> run_forecast(const StepFeed& feed);
@@ -263,6 +268,7 @@ class Trainer {
   std::vector<StateDict> begin_replay(const StateDict& bundle);
   ReproReplay run_replay(const StateDict& bundle, const StepFeed& feed);
 
+  mutable ExclusiveUse use_{"trainer"};
   TrainerOptions options_;
   std::unique_ptr<FaultInjection> faults_;
   std::unique_ptr<Transaction> transaction_;

@@ -209,6 +209,47 @@ TEST_F(Grad, SecondDerivativesOfConsecutiveLayersAreRight) {
       {test::noise({2, 3, 4}, 8), test::noise({3, 4}, 9), test::noise({4}, 10)});
 }
 
+/// The derivative must remove the probabilities that forward removed, in each layout of the inputs.
+TEST_F(Grad, SecondDerivativesOfAttentionWithDropoutAreRight) {
+  const Tensor q = test::noise({2, 3, 4, 2}, 21), k = test::noise({2, 5, 2, 2}, 22), v = test::noise({2, 5, 2, 2}, 23);
+  for (const bool causal : {false, true})
+    expect_second(
+        [causal](const Variables& x) {
+          return attention(x[0], x[1], x[2], {.causal = causal, .dropout = 0.4f});
+        },
+        {q, k, v});
+  const Tensor mask = test::noise({2, 4, 3, 5}, 24);
+  expect_second([&](const Variables& x) { return attention(x[0], x[1], x[2], {.dropout = 0.3f}, mask); }, {q, k, v});
+  expect_second(
+      [](const Variables& x) {
+        return attention(narrow(x[0], 2, 0, 4), narrow(x[0], 2, 4, 4), narrow(x[0], 2, 8, 4),
+                         {.dropout = 0.5f, .heads = 2});
+      },
+      {test::noise({2, 3, 12}, 25)});
+}
+
+/// Maxima of overlapping windows, with padding: each element may be the maximum of several windows.
+TEST_F(Grad, SecondDerivativesOfMaxPoolingAreRight) {
+  for (const PoolOptions& options :
+       {PoolOptions{.kernel = 3, .stride = 2, .padding = 1}, PoolOptions{.kernel = {2, 3}, .stride = {1, 2}},
+        PoolOptions{.kernel = {17, 16}, .stride = 1, .padding = {8, 8}}})  // the last one stores positions as i32
+    expect_second([&](const Variables& v) { return max_pool2d(square(v[0]) * v[0], options); },
+                  {test::noise({2, 5, 6, 3}, 31)});
+  const Variable x = noise({1, 4, 4, 2}, 32), y = sum(square(max_pool2d(x)));
+  const Variable g = grad(y, x, {.create_graph = true});
+  backward(sum(g * g) * 0.5);  // the gradient of 1/2 |2 m|^2 by x is 4 m at the maxima m
+  const Variable again(x.value(), true), same = sum(square(max_pool2d(again)));
+  backward(same);
+  for (std::int64_t i = 0; i < x.value().numel(); ++i) EXPECT_EQ(x.grad().at(i), 2 * again.grad().at(i)) << i;
+}
+
+TEST_F(Grad, SecondDerivativesOfDiceAreRight) {
+  expect_second([](const Variables& v) { return dice(sigmoid(v[0]), sigmoid(v[1]), 0.5); },
+                {test::noise({3, 4}, 41), test::noise({3, 4}, 42)});
+  const Tensor labels = Tensor::from({1.f, 0.f, 0.f, 1.f}, {2, 2}).to(DType::u8);
+  expect_second([&](const Variables& v) { return dice(sigmoid(v[0]), labels); }, {test::noise({2, 2}, 43)});
+}
+
 TEST_F(Grad, DifferentiatesByALeafThatOpsReadInTwoDtypes) {
   const PolicyScope policy(PrecisionPolicy{.low = DType::bf16}.with("head", DType::f16));
   const Variable x = noise({5, 4}, 1, DType::f32), w = noise({4, 3}, 2, DType::f32);

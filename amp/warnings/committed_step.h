@@ -24,6 +24,7 @@ struct CommittedStep {
   double loss_scale{};
   double min_scale{};  ///< the lowest loss scale that the scaler can choose
   bool stochastic{};   ///< 16-bit weights are rounded stochastically
+  bool unusual_data{};  ///< the data has another magnitude than before (DataScale); set by Warnings
   bool promotes{};     ///< the run may promote ops to f32 before they leave a 16-bit range
 };
 

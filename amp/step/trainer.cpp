@@ -250,7 +250,10 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                            .promotes = options_.on_nan == OnNan::kRemedy};
   result.warnings = transaction_->find_warnings(step);
   for (Warning& warning : runner_->registration().take_warnings()) result.warnings.push_back(std::move(warning));
-  result.metrics = metrics_of({.step = step, .result = result, .warnings = transaction_->warnings()});
+  result.metrics = metrics_of({.step = step,
+                               .result = result,
+                               .rates = learning_rates(*transaction_, attempt.phases),
+                               .warnings = transaction_->warnings()});
   for (Callback* callback : transaction_->callbacks()) callback->after_commit(result);
 }
 

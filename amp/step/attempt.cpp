@@ -47,20 +47,25 @@ struct AttemptRunner::Phase {
   const Registration::Watch* watch = nullptr;
 };
 
-/// Scans the gradients of the phase's optimizers. Returns their scans as one, with a word for each parameter of all
-/// optimizers.
+/// Scans the gradients of the phase's optimizers as one, and sets the words and the number of gradients of each. Returns
+/// the scan with a word for each parameter of all optimizers.
 optim::GradientScan AttemptRunner::scan_gradients(Phase& phase) const {
+  std::vector<optim::FlatParameters*> scanned;
+  for (const std::size_t i : phase.optimizers) scanned.push_back(&transaction_.optimizers()[i]->parameters());
+  optim::GradientScan all = optim::scan_gradients(scanned);
+  std::span<const std::uint32_t> words = all.words;
+  std::vector<std::uint32_t> placed(transaction_.parameters().size(), 0);
   phase.scans.clear();
-  optim::GradientScan all;
-  all.words.assign(transaction_.parameters().size(), 0);
-  for (const std::size_t i : phase.optimizers) {
-    const optim::GradientScan& one = phase.scans.emplace_back(
-        optim::scan_gradients(transaction_.optimizers()[i]->parameters()));
-    std::ranges::copy(one.words, all.words.begin() + static_cast<std::ptrdiff_t>(transaction_.first_parameter(i)));
-    all.largest = std::max(all.largest, one.largest);
-    all.sum_squares += one.sum_squares;
-    all.gradients += one.gradients;
+  for (std::size_t k = 0; k < scanned.size(); ++k) {
+    const auto own = words.first(scanned[k]->size());
+    words = words.subspan(own.size());
+    optim::GradientScan& one = phase.scans.emplace_back();
+    one.words.assign(own.begin(), own.end());
+    for (std::size_t i = 0; i < own.size(); ++i) one.gradients += scanned[k]->has_gradient(i) ? 1 : 0;
+    std::ranges::copy(own,
+                      placed.begin() + static_cast<std::ptrdiff_t>(transaction_.first_parameter(phase.optimizers[k])));
   }
+  all.words = std::move(placed);
   return all;
 }
 
@@ -260,13 +265,21 @@ AbortCause AttemptRunner::judge_forward(Attempt& attempt, const Variable& loss) 
   return attempt.bad_buffer.empty() ? AbortCause::kNone : AbortCause::kStatistics;
 }
 
-optim::StepInput AttemptRunner::update_of(const Attempt& attempt) const {
-  return {.inverse_scale = attempt.inverse_scale(),
-          .clip_factor = attempt.clip_factor,
-          .clip_value = options_.clip_value,
-          .lr = attempt.lr,
-          .step = attempt.step,
-          .lr_cut = attempt.lr_cut};
+/// `lr_factor`: of injected faults.
+OptimizerUpdate AttemptRunner::update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const {
+  return {optimizer,
+          {.inverse_scale = attempt.inverse_scale(),
+           .clip_factor = attempt.clip_factor,
+           .clip_value = options_.clip_value,
+           .lr = transaction_.lr_of(attempt.step, optimizer) * lr_factor,
+           .step = attempt.step,
+           .lr_cut = attempt.lr_cut}};
+}
+
+std::vector<OptimizerUpdate> AttemptRunner::updates_of(const Attempt& attempt) const {
+  std::vector<OptimizerUpdate> updates;
+  for (std::size_t i = 0; i < transaction_.optimizers().size(); ++i) updates.push_back(update_of(attempt, i, 1));
+  return updates;
 }
 
 void AttemptRunner::set_clip_factor(Attempt& attempt) const {
@@ -280,13 +293,12 @@ void AttemptRunner::judge_updates(Attempt& attempt, const Phase& phase) const {
     optim::Optimizer& optimizer = *transaction_.optimizers()[phase.optimizers[i]];
     if (options_.clip_adaptive > 0)
       optim::clip_adaptive(optimizer.parameters(), {.limit = options_.clip_adaptive}, attempt.inverse_scale());
-    optim::StepInput input = update_of(attempt);
-    input.lr = transaction_.lr_of(attempt.step, phase.optimizers[i]) * phase.lr_factor;
-    attempt.phases.back().updates.push_back({phase.optimizers[i], input});
-    attempt.proof = optimizer.prove_finite(input, phase.scans[i]);
+    const OptimizerUpdate& update = attempt.phases.back().updates.emplace_back(
+        update_of(attempt, phase.optimizers[i], phase.lr_factor));
+    attempt.proof = optimizer.prove_finite(update.input, phase.scans[i]);
     if (attempt.proof.finite) continue;
     attempt.cause = AbortCause::kUpdate;
-    attempt.lr = input.lr;
+    attempt.lr = update.input.lr;
     return;
   }
 }

@@ -47,8 +47,8 @@ class AttemptRunner {
   /// Queues forward, backward, verdict and commit on the device, without synchronizing.
   void launch(const DeviceAttempt& step);
 
-  /// Returns the input of the update of a captured step, which has one optimizer.
-  optim::StepInput update_of(const Attempt& attempt) const;
+  /// Returns the updates of a captured step, one for each optimizer.
+  std::vector<OptimizerUpdate> updates_of(const Attempt& attempt) const;
   Registration& registration() { return registration_; }
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
@@ -67,6 +67,7 @@ class AttemptRunner {
                              int micro_batch);
   optim::GradientScan scan_gradients(Phase& phase) const;
   AbortCause judge_forward(Attempt& attempt, const Variable& loss) const;
+  OptimizerUpdate update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const;
   void judge_updates(Attempt& attempt, const Phase& phase) const;
   void judge_step(Attempt& attempt, const AttemptPlan& plan) const;
   void note_names(const Variable& loss);

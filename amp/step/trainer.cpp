@@ -277,9 +277,10 @@ void Trainer::conclude(StepResult& result) {
   if (!result.committed) transaction_->discard_gradients();
   if (graphs_)
     for (std::string& note : graphs_->take_notes()) result.notes.push_back(std::move(note));
-  else if (options_.record && result.step == 1 && result.committed)
-    result.notes.emplace_back(
-        "steps are not captured: they have several optimizers, or a model that follows another one");
+  const bool has_phases = !result.phases.empty();
+  if (options_.record && result.step == 1 && result.committed && (!graphs_ || has_phases))
+    result.notes.emplace_back(fmt::format("steps are not captured: {}",
+                                          has_phases ? "they have phases" : "a model follows another one"));
   result.skipped_total = transaction_->counters().total.skipped;
   result.verified_total = transaction_->counters().total.verified;
   result.corrupted_total = transaction_->counters().total.corrupted;
@@ -359,12 +360,12 @@ GraphStep Trainer::graph_step(const StepFeed& feed, const Attempt& attempt) cons
                  .loss = feed.loss_of,
                  .policy = options_.precision,
                  .loss_scale = attempt.loss_scale,
-                 .input = runner_->update_of(attempt),
                  .clip_norm = options_.clip_norm,
                  .loss_bound = options_.on_nan == OnNan::kRemedy ? transaction_->spikes().bound(ahead)
                                                                  : std::numeric_limits<double>::infinity(),
                  .telemetry = options_.telemetry,
                  .probes = transaction_->warnings().probes(attempt.step)};
+  for (const OptimizerUpdate& update : runner_->updates_of(attempt)) step.inputs.push_back(update.input);
   for (int i = 0; i < attempt.micro_batches; ++i) step.batch.push_back(feed.contents(i));
   return step;
 }
@@ -400,8 +401,7 @@ StepResult Trainer::complete(const StepFeed& feed, Attempt attempt, const Device
   attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
   runner_->set_clip_factor(attempt);
   attempt.proof = {.finite = true, .by_bound = true};
-  attempt.phases = {
-      {.loss = attempt.loss, .grad_norm = attempt.grad_norm, .updates = {{0, runner_->update_of(attempt)}}}};
+  attempt.phases = {{.loss = attempt.loss, .grad_norm = attempt.grad_norm, .updates = runner_->updates_of(attempt)}};
   StepResult result;
   result.step = attempt.step;
   result.attempt = transaction_->begin_attempt();

@@ -70,7 +70,7 @@ class Trainer {
   /// rest.
   Trainer(Runtime& runtime, nn::Module& model, std::vector<NamedOptimizer> optimizers, TrainerOptions options = {});
   /// For several models and optimizers, such as a generator and its discriminator. A step may then have phases
-  /// (amp::Phases): all of its updates are committed, or none. Steps of several optimizers are not captured.
+  /// (amp::Phases): all of its updates are committed, or none. Steps with phases are not captured.
   Trainer(Runtime& runtime, std::vector<NamedModel> models, std::vector<NamedOptimizer> optimizers,
           TrainerOptions options = {});
   ~Trainer();

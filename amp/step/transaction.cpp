@@ -379,11 +379,15 @@ void Transaction::launch_commit(const StepAddresses& addresses) {
     if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
     copies.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
-  optim::Ema* averages = states_.front().averages.get();
-  if (averages != nullptr) statistics.push_back(averages->values());
+  for (const optim::Ema* one : averages())
+    if (one != nullptr) statistics.push_back(one->values());
   device_updates().launch(addresses, statistics);
   kernels(device()).commit({addresses, copies});
-  if (averages != nullptr) averages->launch(addresses);
+  StepAddresses own = addresses;
+  for (const OptimizerState& state : states_) {
+    if (state.averages) state.averages->launch(own);
+    ++own.numbers;
+  }
 }
 
 void Transaction::roll_back() {

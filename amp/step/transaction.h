@@ -91,10 +91,11 @@ class Transaction {
   std::vector<std::size_t> indices_of(std::span<optim::Optimizer* const> optimizers) const;
   /// Returns the names of these optimizers: "encoder, decoder".
   std::string names_of(std::span<const std::size_t> optimizers) const;
-  /// True if the device can commit a step without the host. Requires that there is one optimizer, and no model that
-  /// follows another one.
-  bool can_be_captured() const { return states_.size() == 1 && !states_.front().follower; }
-  optim::DeviceUpdates device_updates() const { return optim::DeviceUpdates(*optimizers_.front()); }
+  /// True if the device can commit a step without the host: no model follows another one.
+  bool can_be_captured() const {
+    return std::ranges::all_of(states_, [](const OptimizerState& one) { return !one.follower; });
+  }
+  optim::DeviceUpdates device_updates() const { return optim::DeviceUpdates(optimizers_); }
   /// Returns the averages of all optimizers' weights; a null pointer for an optimizer without averages.
   std::vector<optim::Ema*> averages() const;
   const LossScaler& scaler() const { return scaler_; }
@@ -152,7 +153,8 @@ class Transaction {
   void commit(const Commit& step);
   /// Returns the early warnings of the committed step.
   std::vector<Warning> find_warnings(const CommittedStep& step);
-  /// Queues verdict, update and commit on the device, as part of a captured step.
+  /// Queues verdict, update and commit on the device, as part of a captured step. `addresses.numbers` has an element for
+  /// each optimizer, with the weight of its averages.
   void launch_commit(const StepAddresses& addresses);
   /// Discards gradients and uncommitted buffers, and undoes the updates of earlier phases.
   void roll_back();

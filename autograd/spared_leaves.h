@@ -10,8 +10,8 @@
 namespace binade {
 
 /// During its lifetime, backward computes no gradient for some leaves, and none that leads to no other leaf. Gradients
-/// pass through the ops that read the leaves as before, with the same bits. Recording, requires_grad() and grad() do not
-/// change, so that a graph may be recorded before. REQUIRES: no other thread uses the leaves meanwhile.
+/// pass through the ops that read the leaves as before, with the same bits. Recording, requires_grad() and grad() do
+/// not change, so that a graph may be recorded before. REQUIRES: no other thread uses the leaves meanwhile.
 class SparedLeaves : NonCopyable {
  public:
   explicit SparedLeaves(std::span<const std::shared_ptr<Variable::State>> leaves) {

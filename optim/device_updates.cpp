@@ -17,8 +17,7 @@ bool DeviceUpdates::possible() const {
   });
 }
 
-void DeviceUpdates::add_slices(Optimizer& optimizer, const StepInput& input, std::int64_t ahead,
-                               DeviceUpdate& update) {
+void DeviceUpdates::add_slices(Optimizer& optimizer, const StepInput& input, std::int64_t ahead, DeviceUpdate& update) {
   std::vector<const float*> gradients(optimizer.parameters_.size(), nullptr);
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (optimizer.had_gradient_[i]) gradients[i] = optimizer.parameters_.gradient_of(i).data<float>();

@@ -1,7 +1,6 @@
 #include "binade/optim/parameter_groups.h"
 
 #include <fmt/format.h>
-
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -52,13 +52,15 @@ std::string advise_on_rounding(const Diagnosis& d, const FirstBad& bad) {
 
 /// An op or the closure has no result for its operands, and said so.
 std::string advise_on_refusal(const Diagnosis& d, const FirstBad& bad) {
-  const std::string by_op = bad.refusal_advice.empty() ? "" : fmt::format("; {} advises: {}", bad.op, bad.refusal_advice);
+  const std::string by_op = bad.refusal_advice.empty() ? ""
+                                                       : fmt::format("; {} advises: {}", bad.op, bad.refusal_advice);
   if (bad.op.empty()) return "the closure refused the batch: see that it gets what it wants" + by_op;
   if (d.confidence == Confidence::kProven)
     return fmt::format("{} has no result for a sample of the batch: check its labels, indices and values{}",
                        location_of(bad), by_op);
-  return fmt::format("{} has no result for its operands, whichever sample is left out: check what they are computed from{}",
-                     location_of(bad), by_op);
+  return fmt::format(
+      "{} has no result for its operands, whichever sample is left out: check what they are computed from{}",
+      location_of(bad), by_op);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ class RefusalSearch final : public TapeObserver {
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
 
-  /// Returns the op, with the direction "input", and what it said: `error`, without its own name and its advice. The op's
-  /// names are empty if the closure or a function threw the error outside of an op.
+  /// Returns the op, with the direction "input", and what it said: `error`, without its own name and its advice. The
+  /// op's names are empty if the closure or a function threw the error outside of an op.
   FirstBad found(const std::string& error) const;
 
  private:

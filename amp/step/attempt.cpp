@@ -47,8 +47,8 @@ struct AttemptRunner::Phase {
   const Registration::Watch* watch = nullptr;
 };
 
-/// Scans the gradients of the phase's optimizers as one, and sets the words and the number of gradients of each. Returns
-/// the scan with a word for each parameter of all optimizers.
+/// Scans the gradients of the phase's optimizers as one, and sets the words and the number of gradients of each.
+/// Returns the scan with a word for each parameter of all optimizers.
 optim::GradientScan AttemptRunner::scan_gradients(Phase& phase) const {
   std::vector<optim::FlatParameters*> scanned;
   for (const std::size_t i : phase.optimizers) scanned.push_back(&transaction_.optimizers()[i]->parameters());

@@ -17,7 +17,7 @@ std::vector<StepMetric> learning_rates(const Transaction& transaction, std::span
 /// The input of the metrics of a committed step.
 struct MetricSource {
   const CommittedStep& step;
-  const StepResult& result;  ///< result of the step, still without metrics
+  const StepResult& result;       ///< result of the step, still without metrics
   std::vector<StepMetric> rates;  ///< learning_rates()
   const Warnings& warnings;       ///< the detectors of the run, which have already read the step
 };

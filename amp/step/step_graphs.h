@@ -32,8 +32,8 @@ struct GraphStep {
   double loss_scale = 1;
   /// Arguments of the update, one per optimizer. clip_factor is not used, because the device computes it.
   std::vector<optim::StepInput> inputs{};
-  double clip_norm = 0;      ///< largest norm of the gradients; 0: no clipping
-  double loss_bound = 0;     ///< the device does not commit a step with a larger loss (SpikeGuard::bound)
+  double clip_norm = 0;   ///< largest norm of the gradients; 0: no clipping
+  double loss_bound = 0;  ///< the device does not commit a step with a larger loss (SpikeGuard::bound)
   bool telemetry = true;
   Telemetry::Probes probes{};
   /// True: runs without a commit; the caller then runs it eagerly and calls compare_with_eager()

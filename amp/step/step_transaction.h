@@ -31,8 +31,8 @@ class StepTransaction {
   StepTransaction(std::vector<nn::Module*> models, std::vector<optim::Optimizer*> optimizers);
 
   /// Calls `step`, which returns true to commit or nothing to commit always. If it returns false or throws, undoes its
-  /// changes, discards the gradients, and returns false or rethrows. Returns true if the step was committed. Throws ArgumentError if another step of the
-  /// transaction is in progress, on this or another thread.
+  /// changes, discards the gradients, and returns false or rethrows. Returns true if the step was committed. Throws
+  /// ArgumentError if another step of the transaction is in progress, on this or another thread.
   template <std::invocable F>
   bool run(F&& step) {
     if constexpr (std::convertible_to<std::invoke_result_t<F>, bool>)

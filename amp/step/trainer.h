@@ -15,7 +15,6 @@
 #include "binade/amp/step/options.h"
 #include "binade/amp/step/step_feed.h"
 #include "binade/amp/step/step_result.h"
-#include "binade/core/exclusive_use.h"
 
 namespace binade {
 struct BlockExtremes;
@@ -59,8 +58,8 @@ enum class SpikeVerdict : std::uint8_t;
 /// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is
 /// applied only if a replay with it was finite, or if no replay can tell.
 ///
-/// A trainer serves one thread at a time. A call of any of its functions, except options(), policy() and device(), while
-/// another thread is inside of one throws an ArgumentError that names both and changes nothing (docs/threads.md).
+/// A trainer serves one thread at a time. A call of any of its functions, except options(), policy() and device(),
+/// while another thread is inside of one throws an ArgumentError that names both and changes nothing (docs/threads.md).
 class Trainer {
  public:
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
@@ -245,8 +244,6 @@ class Trainer {
   void measure_cost();
   void conclude(StepResult& result);
   StepResult with_earlier(StepResult last, std::size_t attempts) const;
-  void measure_scale(const OngoingStep& ongoing);
-  std::optional<Telemetry> confirm_warnings(const OngoingStep& ongoing);
 
   // ---- captured steps
   bool verifies(std::int64_t step) const { return options_.verify_every > 0 && step % options_.verify_every == 0; }
@@ -260,7 +257,6 @@ class Trainer {
   std::optional<StepResult> collect_all();
 
   // ---- other
-  const Transaction& read(const char* call) const;
   OngoingStep ongoing_step(const StepFeed& feed) const;
   PreflightReport run_preflight(const StepFeed& feed);
   std::optional<MemoryForecast> run_forecast(const StepFeed& feed);
@@ -268,7 +264,6 @@ class Trainer {
   std::vector<StateDict> begin_replay(const StateDict& bundle);
   ReproReplay run_replay(const StateDict& bundle, const StepFeed& feed);
 
-  mutable ExclusiveUse use_{"trainer"};
   TrainerOptions options_;
   std::unique_ptr<FaultInjection> faults_;
   std::unique_ptr<Transaction> transaction_;

@@ -345,10 +345,7 @@ void Transaction::commit(const Commit& step) {
   try {
     warnings_.before_commit(step.step, model_);
     sample_updates(step.step, step.updates);
-    if (step.written.empty())
-      make_updates(step.updates);
-    else
-      device_updates().committed(step.written);
+    step.written.empty() ? make_updates(step.updates) : device_updates().committed(step.written);
   } catch (...) {
     roll_back();
     throw;

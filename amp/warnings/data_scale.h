@@ -14,8 +14,8 @@ namespace binade::amp {
 /// weights: detectors that compare them with those of earlier steps must not, or must begin again.
 ///
 /// Telemetry has the largest magnitude of the floating operands that each op call reads from outside of the tape. The
-/// data of a step is unusual if, for one of these op calls, the magnitude differs by more than a binade and by more than
-/// four robust deviations from the median of the latest 128 usual steps, of which there must be five. After eight
+/// data of a step is unusual if, for one of these op calls, the magnitude differs by more than a binade and by more
+/// than four robust deviations from the median of the latest 128 usual steps, of which there must be five. After eight
 /// unusual steps in a row the change lasts, and these eight become the usual ones. Constants, such as masks, never
 /// differ. Magnitudes that are 0 or not finite are ignored. Without telemetry, no data is unusual.
 class DataScale {

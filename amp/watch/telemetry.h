@@ -62,10 +62,10 @@ class Telemetry final : public TapeObserver {
     Observation data{};                   ///< forward: largest magnitudes of the floating operands from outside of the
                                           ///< tape, that is of the batch and of constants
     std::vector<std::int64_t> pending_data{};  ///< as `pending`, of `data`
-    std::int64_t sampled = 0;             ///< number of gradient elements that were probed for zeros
-    std::int64_t zeros = 0;               ///< number of zeros among the `sampled` elements
-    bool is_attention_scores = false;     ///< forward: the result is query times key, the logits of a softmax
-    const void* result = nullptr;         ///< forward: address of the first result
+    std::int64_t sampled = 0;                  ///< number of gradient elements that were probed for zeros
+    std::int64_t zeros = 0;                    ///< number of zeros among the `sampled` elements
+    bool is_attention_scores = false;          ///< forward: the result is query times key, the logits of a softmax
+    const void* result = nullptr;              ///< forward: address of the first result
     /// Forward, with Probes::limits: tape indices of the ops whose results the op read
     std::vector<std::int64_t> producers{};
     bool reads_outside = false;  ///< forward, with Probes::limits: the op read a tensor that is neither a parameter nor

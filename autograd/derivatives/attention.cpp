@@ -97,8 +97,8 @@ Variables attention_gradients(const RecordedCall& call) {
   const bool joined = first.value().rank() == 3;
   const Variable gq = e.tokens_first(e.ungrouped(wide_matmul(gl, k)), e.queries, e.heads, joined);
   const Variable gk = e.tokens_first(wide_matmul(gl, e.grouped(q), {.transpose_a = true}), e.keys, e.key_heads, joined);
-  const Variable gv = e.tokens_first(wide_matmul(e.grouped(kept), gy, {.transpose_a = true}), e.keys,
-                                     e.key_heads, joined);
+  const Variable gv = e.tokens_first(wide_matmul(e.grouped(kept), gy, {.transpose_a = true}), e.keys, e.key_heads,
+                                     joined);
   if (packed) return {concat({gq, gk, gv}), {}, {}, {}};
   return {gq, gk, gv, {}};
 }

@@ -129,8 +129,8 @@ Variable cofactors_by_minors(const Variable& a) {
   return apply_one<ops::Det>({}, {minors}) * Tensor::from(signs, {k, k}).to(a.dtype()).to(a.value().device());
 }
 
-/// Constants u and v (…, n, k) so that a + u v^T is regular: the singular vectors of the singular values near 0, v times
-/// the largest one. k is the largest number of such values of a matrix; the columns of the others are 0.
+/// Constants u and v (…, n, k) so that a + u v^T is regular: the singular vectors of the singular values near 0, v
+/// times the largest one. k is the largest number of such values of a matrix; the columns of the others are 0.
 struct Border {
   Tensor u, v;
 };
@@ -170,23 +170,25 @@ Border border_of(const Tensor& a) {
 }
 
 /// Returns the cofactors of matrices of which some are singular, or nearly so. With m = a + u v^T and the small matrix
-/// k = 1 - v^T m^-1 u, det(a) = det(m) det(k) for all a, and m is regular: the derivative of this identity, and those of
-/// its derivative, have no division by a number near 0.
+/// k = 1 - v^T m^-1 u, det(a) = det(m) det(k) for all a, and m is regular: the derivative of this identity, and those
+/// of its derivative, have no division by a number near 0.
 Variable cofactors(const RecordedCall& call, const Variable& a) {
   constexpr std::int64_t kMost = 64;  // the minors of a k x k matrix have k^4 elements
   const Border border = border_of(a.value());
   const Variable u = border.u, v = border.v;
   const std::int64_t small = u.dim(-1);
   if (small > kMost)
-    call.refuse(fmt::format("its matrix has {} singular values near 0, and at most {} are supported; add a small "
-                            "multiple of the identity",
-                            small, kMost));
+    call.refuse(
+        fmt::format("its matrix has {} singular values near 0, and at most {} are supported; add a small "
+                    "multiple of the identity",
+                    small, kMost));
   if (small == a.dim(-1)) return cofactors_by_minors(a);
   const Variable m = a + A::matmul(u, v, false, true), inverse = apply_one<ops::Inverse>({}, {m});
   const Variable left = A::matmul(inverse, v, true), right = A::matmul(inverse, u);
   const Variable k = A::eye(small, a) - A::matmul(v, right, true);
   const auto det = [](const Variable& x) { return A::column(A::column(apply_one<ops::Det>({}, {x}))); };
-  return det(m) * (transpose(inverse) * det(k) + A::matmul(A::matmul(left, cofactors_by_minors(k)), right, false, true));
+  return det(m) *
+         (transpose(inverse) * det(k) + A::matmul(A::matmul(left, cofactors_by_minors(k)), right, false, true));
 }
 
 Variables det_gradient(const RecordedCall& call) {

@@ -52,13 +52,15 @@ TEST(DataScale, InputsThatGrowAtOnceRaiseNoWarning) {
         run.steps(at + 250, [&](std::int64_t k) { return k > at ? factor : 1.0f; });
         EXPECT_EQ(run.incidents, 0) << precision << " " << factor << " " << at;
         for (const Warning& w : run.warnings)
-          ADD_FAILURE() << precision << " " << factor << " from step " << at << ": " << location_of(w) << ": " << w.what;
+          ADD_FAILURE() << precision << " " << factor << " from step " << at << ": " << location_of(w) << ": "
+                        << w.what;
       }
 }
 
 TEST(DataScale, AlsoIfTheyGrowStepByStepOrAgain) {
   Run ramp;
-  ramp.steps(500, [](std::int64_t k) { return std::pow(10.0f, std::clamp(static_cast<float>(k - 150) / 100, 0.f, 2.f)); });
+  ramp.steps(500,
+             [](std::int64_t k) { return std::pow(10.0f, std::clamp(static_cast<float>(k - 150) / 100, 0.f, 2.f)); });
   EXPECT_TRUE(ramp.warnings.empty()) << ramp.warnings.front().what;
   Run twice;
   twice.steps(500, [](std::int64_t k) { return k <= 150 ? 1.0f : k <= 300 ? 30.0f : 900.0f; });

@@ -62,7 +62,8 @@ void add_weights(Weights& weights, nn::Module& model) {
 
 /// A least-squares GAN whose critic's loss does not detach what the maker made.
 struct Game {
-  explicit Game(const Policy& policy = Policy::fp32()) : trainer(runtime, {{"critic", critic}, {"maker", maker}},
+  explicit Game(const Policy& policy = Policy::fp32())
+      : trainer(runtime, {{"critic", critic}, {"maker", maker}},
                 {{"critic", critic_optimizer}, {"maker", maker_optimizer}}, {.precision = policy}) {}
   Variable critic_loss(const Tensor& x) {
     const Variable made = critic(maker(x)), real = critic(x * 2.0) + -1.0;
@@ -180,14 +181,15 @@ TEST(FrozenPlayers, IncludeModelsWithoutAnOptimizer) {
 /// After a failed step, all players are trained as before.
 TEST(FrozenPlayers, AreFreeAgainAfterAnError) {
   Game game;
-  EXPECT_THROW(game.trainer.step(toy::random({8, 4}, 1),
-                                 Phases(phase(game.critic_optimizer,
-                                              [&](const Tensor& x) {
-                                                const Variable hooked = game.critic(x);
-                                                const HookHandle hook = hooked.register_hook(
-                                                    [](const Variable&) { throw ShapeError("hook: wanted 1, got 2"); });
-                                                return mean(hooked);
-                                              }))),
+  EXPECT_THROW(game.trainer.step(toy::random({8, 4}, 1), Phases(phase(game.critic_optimizer,
+                                                                      [&](const Tensor& x) {
+                                                                        const Variable hooked = game.critic(x);
+                                                                        const HookHandle hook = hooked.register_hook(
+                                                                            [](const Variable&) {
+                                                                              throw ShapeError("hook: wanted 1, got 2");
+                                                                            });
+                                                                        return mean(hooked);
+                                                                      }))),
                ShapeError);
   for (nn::Module* model : {static_cast<nn::Module*>(&game.critic), static_cast<nn::Module*>(&game.maker)})
     for (const auto& [name, parameter] : nn::named_parameters(*model)) EXPECT_FALSE(parameter->state()->spared) << name;

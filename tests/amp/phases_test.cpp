@@ -361,9 +361,7 @@ TEST(SeveralOptimizers, ReportTheRatesOfTheirGroups) {
     return rates;
   };
   Runtime runtime({.seed = 3});
-  const auto loss = [](Net& net) {
-    return [&net](const toy::Batch& b) { return mse(net(b.x), Variable(b.target)); };
-  };
+  const auto loss = [](Net& net) { return [&net](const toy::Batch& b) { return mse(net(b.x), Variable(b.target)); }; };
   {
     Net net(4, 2);
     optim::Sgd plain(net, {.lr = 0.5});
@@ -377,8 +375,9 @@ TEST(SeveralOptimizers, ReportTheRatesOfTheirGroups) {
                                         {.match = {"in.*", "none.*"}, .schedule = optim::Schedule::constant(0.125)},
                                         {.match = net.out, .lr_factor = 2, .name = "head"}}});
     Trainer trainer(runtime, net, grouped);
-    EXPECT_EQ(rates_of(trainer.step(toy::batch(1), loss(net))),
-              (Rates{{"lr/in.*,none.*", 0.125}, {"lr/*.bias+in.*,none.*", 0.125}, {"lr/head", 1}, {"lr/*.bias+head", 1}}));
+    EXPECT_EQ(
+        rates_of(trainer.step(toy::batch(1), loss(net))),
+        (Rates{{"lr/in.*,none.*", 0.125}, {"lr/*.bias+in.*,none.*", 0.125}, {"lr/head", 1}, {"lr/*.bias+head", 1}}));
   }
   {
     Net net(4, 2);

@@ -74,8 +74,9 @@ TEST(RefusedData, ALabelOutOfRangeQuarantinesItsSample) {
       EXPECT_EQ(incident->diagnosis.first_bad->direction, "input");
       EXPECT_EQ(incident->diagnosis.first_bad->op, "cross_entropy");
       EXPECT_EQ(incident->diagnosis.first_bad->sample_id, 17);
-      EXPECT_TRUE(location_of(incident->diagnosis).starts_with("'cross_entropy' in loss (input): wanted targets from 0 to "
-                                                               "2"))
+      EXPECT_TRUE(location_of(incident->diagnosis)
+                      .starts_with("'cross_entropy' in loss (input): wanted targets from 0 to "
+                                   "2"))
           << location_of(incident->diagnosis);
     }
   }
@@ -99,7 +100,8 @@ TEST(RefusedData, ASingularMatrixQuarantinesItsSample) {
       ASSERT_TRUE(incident->diagnosis.first_bad);
       EXPECT_EQ(incident->diagnosis.first_bad->op, "inverse");
       const std::string location = location_of(incident->diagnosis), report = report_json(*incident);
-      EXPECT_NE(location.find("wanted matrices that are not singular, got one (number "), std::string::npos) << location;
+      EXPECT_NE(location.find("wanted matrices that are not singular, got one (number "), std::string::npos)
+          << location;
       EXPECT_EQ(location.find("out of range"), std::string::npos) << location;
       EXPECT_NE(report.find("\"refusal\":\"wanted matrices that are not singular"), std::string::npos) << report;
       EXPECT_NE(incident->diagnosis.advice.find("inverse advises: add a small multiple of the identity"),

@@ -213,11 +213,9 @@ TEST_F(Grad, SecondDerivativesOfConsecutiveLayersAreRight) {
 TEST_F(Grad, SecondDerivativesOfAttentionWithDropoutAreRight) {
   const Tensor q = test::noise({2, 3, 4, 2}, 21), k = test::noise({2, 5, 2, 2}, 22), v = test::noise({2, 5, 2, 2}, 23);
   for (const bool causal : {false, true})
-    expect_second(
-        [causal](const Variables& x) {
-          return attention(x[0], x[1], x[2], {.causal = causal, .dropout = 0.4f});
-        },
-        {q, k, v});
+    expect_second([causal](
+                      const Variables& x) { return attention(x[0], x[1], x[2], {.causal = causal, .dropout = 0.4f}); },
+                  {q, k, v});
   const Tensor mask = test::noise({2, 4, 3, 5}, 24);
   expect_second([&](const Variables& x) { return attention(x[0], x[1], x[2], {.dropout = 0.3f}, mask); }, {q, k, v});
   expect_second(

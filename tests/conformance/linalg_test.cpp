@@ -406,12 +406,11 @@ TEST_F(LinearAlgebra, DetHasSecondDerivativesAtSingularMatrices) {
     EXPECT_GT(second.checked, 0);
   };
   for (std::int64_t rank = 1; rank < 4; ++rank) expect(fmt::format("rank {}", rank), of_rank(rank));
-  for (std::int64_t n = 1; n < 5; ++n)
-    expect(fmt::format("zeros {}", n), Tensor::zeros(Shape{n, n}, DType::f64));
-  expect("a batch of all ranks", stack({Variable(regular_4), of_rank(3), of_rank(2), of_rank(1),
-                                        Variable(Tensor::zeros({4, 4}, DType::f64))},
-                                       0)
-                                     .value());
+  for (std::int64_t n = 1; n < 5; ++n) expect(fmt::format("zeros {}", n), Tensor::zeros(Shape{n, n}, DType::f64));
+  expect("a batch of all ranks",
+         stack({Variable(regular_4), of_rank(3), of_rank(2), of_rank(1), Variable(Tensor::zeros({4, 4}, DType::f64))},
+               0)
+             .value());
   Tensor nearly = of_rank(3).clone();
   nearly.mutable_data<double>()[0] += 1e-9;
   expect("nearly singular", nearly);

@@ -54,7 +54,8 @@ TEST(SecondDerivativesOfOps, AreRefusedForFewOps) {
     const auto op = refused.emplace(c->info->name, true).first;
     if (op->second) op->second = !outcome_of(*c).refusal.empty();
   }
-  for (const char* op : {"dice", "max_pool2d", "attention", "det"}) EXPECT_FALSE(refused.contains(op) && refused.at(op)) << op;
+  for (const char* op : {"dice", "max_pool2d", "attention", "det"})
+    EXPECT_FALSE(refused.contains(op) && refused.at(op)) << op;
   EXPECT_GE(std::ranges::count(refused, false, [](const auto& op) { return op.second; }), 63);
 }
 

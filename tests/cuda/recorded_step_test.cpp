@@ -31,22 +31,23 @@ TEST_P(RecordedStep, HasTheBitsOfEagerSteps) {
 }
 
 std::vector<Setting> settings() {
-  return {{"fp32", {}},
-          {"fp32_clipped", {.clip_norm = 0.05}},
-          {"fp32_by_value", {.clip_value = 0.01}, "sgd"},
-          {"fp32_averaged", {.ema = optim::EmaOptions{.decay = 0.9, .warmup = true}}, "lion"},
-          {"amsgrad", {}, "amsgrad"},
-          {"nadam", {}, "nadam"},
-          {"rprop", {}, "rprop"},
-          {"schedule_free", {.precision = Policy::bf16()}, "schedule_free"},
-          {"fp16", {.precision = Policy::fp16()}},
-          {"bf16_unwatched", {.precision = Policy::bf16(), .telemetry = false}},
-          {"pure_bf16", {.precision = Policy::pure_bf16()}, "sgd"},
-          {"groups", {.schedule = optim::Schedule::cosine(1e-2, 12, 0, 3), .clip_norm = 0.5}, "groups"},
-          {"two", {.clip_norm = 0.05}, "two"},
-          {"two_averaged", {.precision = Policy::fp16(), .ema = optim::EmaOptions{.decay = 0.9, .warmup = true}}, "two"},
-          {"two_pure_bf16", {.precision = Policy::pure_bf16()}, "two"},
-          {"scheduled", {.precision = Policy::bf16(), .schedule = optim::Schedule::cosine(1e-2, 12, 0, 3)}}};
+  return {
+      {"fp32", {}},
+      {"fp32_clipped", {.clip_norm = 0.05}},
+      {"fp32_by_value", {.clip_value = 0.01}, "sgd"},
+      {"fp32_averaged", {.ema = optim::EmaOptions{.decay = 0.9, .warmup = true}}, "lion"},
+      {"amsgrad", {}, "amsgrad"},
+      {"nadam", {}, "nadam"},
+      {"rprop", {}, "rprop"},
+      {"schedule_free", {.precision = Policy::bf16()}, "schedule_free"},
+      {"fp16", {.precision = Policy::fp16()}},
+      {"bf16_unwatched", {.precision = Policy::bf16(), .telemetry = false}},
+      {"pure_bf16", {.precision = Policy::pure_bf16()}, "sgd"},
+      {"groups", {.schedule = optim::Schedule::cosine(1e-2, 12, 0, 3), .clip_norm = 0.5}, "groups"},
+      {"two", {.clip_norm = 0.05}, "two"},
+      {"two_averaged", {.precision = Policy::fp16(), .ema = optim::EmaOptions{.decay = 0.9, .warmup = true}}, "two"},
+      {"two_pure_bf16", {.precision = Policy::pure_bf16()}, "two"},
+      {"scheduled", {.precision = Policy::bf16(), .schedule = optim::Schedule::cosine(1e-2, 12, 0, 3)}}};
 }
 INSTANTIATE_TEST_SUITE_P(Settings, RecordedStep, testing::ValuesIn(settings()),
                          [](const auto& setting) { return setting.param.name; });

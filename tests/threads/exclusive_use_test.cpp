@@ -123,8 +123,8 @@ TEST(ExclusiveUse, StepsAndSavesOfTwoThreadsAreMadeOrRefused) {
           ++saved;
           continue;
         }
-        const amp::StepResult result = training.trainer.step(
-            test::image(k, 4), [&](const Tensor& x) { return loss_of(training, x); });
+        const amp::StepResult result = training.trainer.step(test::image(k, 4),
+                                                             [&](const Tensor& x) { return loss_of(training, x); });
         EXPECT_TRUE(result.committed);
         ++committed;
       } catch (const ArgumentError& error) {

@@ -7,6 +7,7 @@
 #include "binade/autograd/inference_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/observer.h"
+#include "binade/autograd/spared_leaves.h"
 #include "binade/autograd/trace.h"
 #include "binade/autograd/variable.h"
 #include "binade/core/error.h"
@@ -92,32 +93,6 @@ class Pending {
   std::unordered_set<const Node*> multiplied_;    // nodes whose pending gradient includes their activation derivative
 };
 
-/// The part of a graph that gradients are computed for: all of it, except where it leads to spared leaves only.
-class Wanted {
- public:
-  /// `nodes`: of the graph, the last executed one first.
-  explicit Wanted(std::span<const std::shared_ptr<Node>> nodes) {
-    const auto is_spared = [](const Edge& edge) { return edge.leaf != nullptr && edge.leaf->spared; };
-    all_ = std::ranges::none_of(nodes, [&](const auto& node) { return std::ranges::any_of(node->edges(), is_spared); });
-    if (all_) return;
-    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {  // producers first
-      // The edges of a recomputed segment do not show the parameters that it reads.
-      const bool is_segment = (*node)->observed() && (*node)->params() == nullptr;
-      if (is_segment || std::ranges::any_of((*node)->edges(), [this](const Edge& edge) { return needs(edge); }))
-        leading_.insert(node->get());
-    }
-  }
-  /// True if the gradient of the variable at `edge` is that of a leaf that is not spared, or leads to one.
-  bool needs(const Edge& edge) const {
-    if (edge.leaf != nullptr) return !edge.leaf->spared;
-    return edge.node != nullptr && (all_ || leading_.contains(edge.node.get()));
-  }
-
- private:
-  bool all_ = true;
-  std::unordered_set<const Node*> leading_;
-};
-
 /// During its lifetime, only this thread may write the gradients of some leaves. A backward of another thread that
 /// reaches one of them throws instead of adding to the same numbers at the same time.
 class GradientClaims : NonCopyable {
@@ -140,7 +115,7 @@ class GradientClaims : NonCopyable {
   void claim_all(std::span<const std::shared_ptr<Node>> nodes) {
     for (const auto& node : nodes)
       for (const Edge& edge : node->edges())
-        if (edge.leaf != nullptr && !edge.leaf->spared) claim(edge.leaf);
+        if (edge.leaf != nullptr && !Wanted::is_spared(edge.leaf.get())) claim(edge.leaf);
   }
 
  private:
@@ -265,7 +240,7 @@ class NodeSink final : public GradSink {
   Tensor make_destination(int i) {
     const Edge& edge = edge_at(i);
     const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
-    if (edge.leaf != nullptr && !edge.leaf->spared && !edge.leaf->grad_defined) {
+    if (edge.leaf != nullptr && wanted_.needs(edge) && !edge.leaf->grad_defined) {
       edge.leaf->grad_defined = true;
       if (!fits(edge.leaf->grad, input)) edge.leaf->grad = Tensor::empty(input.shape, input.grad_dtype, input.device);
       return edge.leaf->grad;
@@ -338,7 +313,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   const Tensor seed = cotangent.to(output.dtype());
   GradientClaims claims;
   if (output.is_leaf()) {
-    if (output.state()->spared) return;
+    if (Wanted::is_spared(output.state().get())) return;
     claims.claim(output.state());
     Variable::State& leaf = *output.state();
     if (leaf.grad_defined)

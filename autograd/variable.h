@@ -104,7 +104,6 @@ struct Variable::State {
   Tensor grad;                ///< gradient of a leaf (f32 for parameters); its storage survives zero_grad()
   bool grad_defined = false;  ///< true if `grad` has a value
   bool requires_grad = false;
-  bool spared = false;           ///< true: backward computes no gradient for it, although it is trained (SparedLeaves)
   bool parameter = false;        ///< true for an nn::Parameter: a gradient of it that no optimizer uses is a mistake
   std::atomic<int> holders = 0;  ///< number of optimizers that hold it
   /// Of a gradient that LossScaler::backward() computed: the loss scale that it includes; else 1.

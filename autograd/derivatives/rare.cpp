@@ -120,6 +120,20 @@ Variables norm_slope_gradients(Call call) {
           sum_to(only_where(in.b != 0, -gy(call) * value / in.b * (p - 1)), call.described(1).shape)};
 }
 
+/// Returns the derivative of digamma: the series of special_math.h at x + 10, or at 1 - x + 10 by the reflection
+/// formula for x < 1/2.
+Variable trigamma(const Variable& x) {
+  const Variable reflects = x < 0.5;
+  const Variable z = where(reflects, 1.0 - x, x);
+  Variable sum = zero_beside(z);
+  for (int k = 0; k < 10; ++k) sum = sum + 1.0 / square(z + static_cast<double>(k));
+  const Variable far = z + 10.0, s = 1.0 / square(far);
+  const Variable series = s * (1.0 / 6 - s * (1.0 / 30 - s * (1.0 / 42 - s * (1.0 / 30 - s * (5.0 / 66)))));
+  const Variable at_z = sum + 1.0 / far + s / 2.0 + series / far;
+  const Variable sine = sin(where(reflects, x, zero_beside(x) + 0.5) * math::kPi);
+  return where(reflects, math::kPi * math::kPi / square(sine) - at_z, at_z);
+}
+
 constexpr Entry kEntries[] = {
     {&ops::Sin::info, [](Call c) -> Variables { return {gy(c) * cos(x(c))}; }},
     {&ops::Cos::info, [](Call c) -> Variables { return {-gy(c) * sin(x(c))}; }},
@@ -141,7 +155,7 @@ constexpr Entry kEntries[] = {
     {&ops::Erfinv::info,
      [](Call c) -> Variables { return {gy(c) * exp(square(y(c))) * 0.88622692545275801365}; }},  // sqrt(pi) / 2
     {&ops::Lgamma::info, [](Call c) -> Variables { return {gy(c) * digamma(x(c))}; }},
-    {&ops::Digamma::info, nullptr, "there is no function for the derivative of trigamma"},
+    {&ops::Digamma::info, [](Call c) -> Variables { return {gy(c) * trigamma(x(c))}; }},
     {&ops::Sign::info, no_slope},
     {&ops::Floor::info, no_slope},
     {&ops::Ceil::info, no_slope},

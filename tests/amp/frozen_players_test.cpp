@@ -192,7 +192,8 @@ TEST(FrozenPlayers, AreFreeAgainAfterAnError) {
                                                                       }))),
                ShapeError);
   for (nn::Module* model : {static_cast<nn::Module*>(&game.critic), static_cast<nn::Module*>(&game.maker)})
-    for (const auto& [name, parameter] : nn::named_parameters(*model)) EXPECT_FALSE(parameter->state()->spared) << name;
+    for (const auto& [name, parameter] : nn::named_parameters(*model))
+      EXPECT_FALSE(Wanted::is_spared(parameter->state().get())) << name;
 }
 
 // ---- backward without some leaves ---------------------------------------------------------------

@@ -10,10 +10,12 @@
 #include "binade/autograd/functions/conv.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/math.h"
 #include "binade/autograd/functions/matmul.h"
 #include "binade/autograd/functions/norm.h"
 #include "binade/autograd/functions/pool.h"
 #include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/scan.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/autograd/gradcheck.h"
 #include "binade/autograd/observer.h"
@@ -246,6 +248,29 @@ TEST_F(Grad, SecondDerivativesOfDiceAreRight) {
                 {test::noise({3, 4}, 41), test::noise({3, 4}, 42)});
   const Tensor labels = Tensor::from({1.f, 0.f, 0.f, 1.f}, {2, 2}).to(DType::u8);
   expect_second([&](const Variables& v) { return dice(sigmoid(v[0]), labels); }, {test::noise({2, 2}, 43)});
+}
+
+/// Products with and without zeros, over all axes and some of them; an odd number of factors.
+TEST_F(Grad, SecondDerivativesOfProductsAreRight) {
+  Tensor zeros = test::noise({2, 5, 3}, 51);
+  for (const std::int64_t at : {0, 4, 7, 9}) zeros.mutable_data<double>()[at] = 0;
+  for (const Tensor& x : {test::noise({2, 5, 3}, 52), zeros}) {
+    expect_second([](const Variables& v) { return prod(v[0]); }, {x});
+    expect_second([](const Variables& v) { return prod(v[0], {1}); }, {x});
+    expect_second([](const Variables& v) { return prod(v[0], {0, -1}, true); }, {x});
+    expect_second([](const Variables& v) { return cumprod(v[0], 1); }, {x});
+    expect_second([](const Variables& v) { return cumprod(v[0], -1) * logcumsumexp(v[0], 0); }, {x});
+  }
+  expect_second([](const Variables& v) { return logcumsumexp(v[0] * 30.0, 1); }, {test::noise({2, 7}, 53)});
+}
+
+TEST_F(Grad, SecondDerivativesOfDigammaAreRight) {
+  expect_second([](const Variables& v) { return digamma(v[0]); },
+                {Tensor::from(std::vector<double>{0.3, 0.5, 1, 2.5, 7, 40, -0.4, -2.7}, {8})});
+  const Variable x(Tensor::from(std::vector<double>{1}, {1}), true);
+  Variable y = sum(digamma(x));
+  for (int order = 0; order < 2; ++order) y = sum(grad(y, x, {.create_graph = true}));
+  EXPECT_NEAR(y.item(), -2.4041138063191885, 1e-12);  // -2 zeta(3)
 }
 
 TEST_F(Grad, DifferentiatesByALeafThatOpsReadInTwoDtypes) {

@@ -1,5 +1,6 @@
 #include "binade/optim/parameter_groups.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -135,6 +136,23 @@ ParameterGroups::ParameterGroups(std::string kind, double lr, std::vector<Parame
       one.lr_factor = group.lr ? (lr_ > 0 ? *group.lr / lr_ : 0) : group.lr_factor.value_or(1);
       one.schedule = group.schedule ? std::optional(g) : std::nullopt;
     }
+}
+
+std::string ParameterGroups::label_of(std::size_t index) const {
+  if (index == 0) return "rest";
+  std::string label;
+  for (const std::size_t g : classes_[index].groups) {
+    const ParameterGroup& group = groups_[g];
+    std::string own = group.name.empty() ? fmt::format("{}", fmt::join(group.match.globs(), ",")) : group.name;
+    const auto has_same_name = [&](const ParameterGroup& other) {
+      return &other != &group && (group.name.empty() ? other.match.globs() == group.match.globs() && other.name.empty()
+                                                     : other.name == group.name);
+    };
+    if (own.empty() || std::ranges::any_of(groups_, has_same_name))
+      own += fmt::format("{}group {}", own.empty() ? "" : " ", g + 1);
+    label += (label.empty() ? "" : "+") + own;
+  }
+  return label;
 }
 
 std::string ParameterGroups::name_of(std::size_t index) const {

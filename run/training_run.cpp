@@ -496,6 +496,7 @@ TrainingRun::TrainingRun(Trainer& trainer, RunOptions options)
 TrainingRun::~TrainingRun() = default;
 
 void TrainingRun::begin() {
+  const ExclusiveUse::Call call(use_, "begin");
   check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
   auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder, *options_.disk));
   journal->open();
@@ -503,6 +504,7 @@ void TrainingRun::begin() {
 }
 
 void TrainingRun::resume() {
+  const ExclusiveUse::Call call(use_, "resume");
   check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
   auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
   journal->load();
@@ -511,6 +513,7 @@ void TrainingRun::resume() {
 }
 
 bool TrainingRun::resume_if_possible() {
+  const ExclusiveUse::Call call(use_, "resume_if_possible");
   check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
   if (!io::RunFolder::holds_a_run(options_.folder, *options_.disk)) {
     begin();
@@ -525,6 +528,7 @@ bool TrainingRun::resume_if_possible() {
 }
 
 bool TrainingRun::goes_on() {
+  const ExclusiveUse::Call call(use_, "goes_on");
   if (!journal_) begin();
   return journal_->goes_on();
 }
@@ -539,6 +543,9 @@ void TrainingRun::report(const std::optional<MemoryForecast>& forecast) {
   if (forecast) journal_->report(*forecast);
 }
 
-RunEnd TrainingRun::end() const { return journal_ ? journal_->end() : RunEnd::kDone; }
+RunEnd TrainingRun::end() const {
+  const ExclusiveUse::Call call(use_, "end");
+  return journal_ ? journal_->end() : RunEnd::kDone;
+}
 
 }  // namespace binade::amp

@@ -113,6 +113,7 @@ class TrainingRun {
   /// Calls Trainer::step() and records the result.
   template <class Batch, class Closure>
   StepResult step(const Batch& batch, Closure&& closure) {
+    const ExclusiveUse::Call call(use_, "step");
     forecast(batch, closure);
     return record([&] { trainer_.step(batch, std::forward<Closure>(closure)); });
   }
@@ -120,6 +121,7 @@ class TrainingRun {
   /// step() calls forecast() if the program has not done so.
   template <class Batch, class Closure>
   void forecast(const Batch& batch, Closure&& closure) {
+    const ExclusiveUse::Call call(use_, "forecast");
     if (std::exchange(memory_forecast_due_, false)) report(trainer_.forecast_memory(batch, closure));
   }
   /// Returns true if the run has another step to do, for loops without batches(). Before it returns false, it evaluates
@@ -136,6 +138,7 @@ class TrainingRun {
   /// Logs the forecast, and prints it on the terminal. Begins the run if necessary.
   void report(const std::optional<MemoryForecast>& forecast);
 
+  mutable ExclusiveUse use_{"training run"};
   Trainer& trainer_;
   RunOptions options_;
   std::unique_ptr<Journal> journal_;  // from begin() or resume() on

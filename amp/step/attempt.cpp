@@ -8,6 +8,7 @@
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/step/transaction.h"
 #include "binade/autograd/node.h"
+#include "binade/autograd/spared_leaves.h"
 #include "binade/core/backend.h"
 #include "binade/core/kernels/table.h"
 #include "binade/optim/clip.h"
@@ -39,26 +40,32 @@ struct AttemptRunner::Phase {
   double lr_factor = 1;                      // of injected faults
   std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
   std::vector<optim::GradientScan> scans{};  // of these optimizers
+  Leaves spared{};                           // the parameters that the phase does not train
   std::int64_t first_op = 0;                 // tape index of the phase's first op
   std::int64_t next_op = 0;                  // after the largest tape index so far
   std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
   const Registration::Watch* watch = nullptr;
 };
 
-/// Scans the gradients of the phase's optimizers. Returns their scans as one, with a word for each parameter of all
-/// optimizers.
+/// Scans the gradients of the phase's optimizers as one, and sets the words and the number of gradients of each.
+/// Returns the scan with a word for each parameter of all optimizers.
 optim::GradientScan AttemptRunner::scan_gradients(Phase& phase) const {
+  std::vector<optim::FlatParameters*> scanned;
+  for (const std::size_t i : phase.optimizers) scanned.push_back(&transaction_.optimizers()[i]->parameters());
+  optim::GradientScan all = optim::scan_gradients(scanned);
+  std::span<const std::uint32_t> words = all.words;
+  std::vector<std::uint32_t> placed(transaction_.parameters().size(), 0);
   phase.scans.clear();
-  optim::GradientScan all;
-  all.words.assign(transaction_.parameters().size(), 0);
-  for (const std::size_t i : phase.optimizers) {
-    const optim::GradientScan& one = phase.scans.emplace_back(
-        optim::scan_gradients(transaction_.optimizers()[i]->parameters()));
-    std::ranges::copy(one.words, all.words.begin() + static_cast<std::ptrdiff_t>(transaction_.first_parameter(i)));
-    all.largest = std::max(all.largest, one.largest);
-    all.sum_squares += one.sum_squares;
-    all.gradients += one.gradients;
+  for (std::size_t k = 0; k < scanned.size(); ++k) {
+    const auto own = words.first(scanned[k]->size());
+    words = words.subspan(own.size());
+    optim::GradientScan& one = phase.scans.emplace_back();
+    one.words.assign(own.begin(), own.end());
+    for (std::size_t i = 0; i < own.size(); ++i) one.gradients += scanned[k]->has_gradient(i) ? 1 : 0;
+    std::ranges::copy(own,
+                      placed.begin() + static_cast<std::ptrdiff_t>(transaction_.first_parameter(phase.optimizers[k])));
   }
+  all.words = std::move(placed);
   return all;
 }
 
@@ -100,11 +107,23 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
   return attempt;
 }
 
+/// Returns the parameters whose gradients a phase of these optimizers discards: those of the other optimizers, and of
+/// models without an optimizer.
+AttemptRunner::Leaves AttemptRunner::spared_in(const std::vector<std::size_t>& optimizers) const {
+  Leaves spared = frozen_;
+  for (std::size_t i = 0; i < transaction_.optimizers().size(); ++i)
+    if (std::ranges::find(optimizers, i) == optimizers.end())
+      for (const optim::FlatParameters::Slice& slice : transaction_.optimizers()[i]->parameters().slices())
+        spared.push_back(slice.variable.state());
+  return spared;
+}
+
 /// Runs forward and backward of a phase, and judges it.
 void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase) {
   phase.optimizers = transaction_.indices_of(feed.phases[static_cast<std::size_t>(phase.number)]);
   attempt.lr = transaction_.lr_of(plan.step, phase.optimizers.front()) * phase.lr_factor;
   attempt.lr_cut = transaction_.remediation().lr_factor(plan.step) * phase.lr_factor;
+  phase.spared = spared_in(phase.optimizers);
   PhaseAttempt& result = attempt.phases.emplace_back();
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
@@ -165,7 +184,7 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
-        i, 0, [&] { return step.loss(i); },
+        i, 0, frozen_, [&] { return step.loss(i); },
         [&](const Variable& result) {
           check<DTypeError>(result.dtype() == DType::f32, "trainer: a captured step requires a loss in f32, got {}",
                             name_of(result.dtype()));
@@ -178,10 +197,11 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
 }
 
 /// Runs forward for one micro-batch, whose ops get tape indices from `first_op` on, and backward with the initial
-/// gradient `seed_of(loss)`. If that is an undefined tensor, omits backward.
+/// gradient `seed_of(loss)`, without the gradients of the leaves `spared`. If the initial gradient is an undefined
+/// tensor, omits backward.
 template <class LossOf, class SeedOf>
-Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, const LossOf& loss_of,
-                                      const SeedOf& seed_of) {
+Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, const Leaves& spared,
+                                      const LossOf& loss_of, const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
   step_context().tape_index = first_op;
   Variable loss = loss_of();
@@ -190,7 +210,10 @@ Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, co
                        "trainer: the closure must return a loss of one element, got {}; average it over the batch",
                        loss.value().shape());
   note_names(loss);
-  if (const Tensor seed = seed_of(loss); seed.defined()) backward(loss, seed);
+  const Tensor seed = seed_of(loss);
+  if (!seed.defined()) return loss;
+  const SparedLeaves scope(spared);
+  backward(loss, seed);
   return loss;
 }
 
@@ -214,7 +237,7 @@ AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& p
   AbortCause cause = AbortCause::kNone;
   const std::vector<std::int64_t> without = plan.left_out_of(micro_batch);
   const Variable loss = differentiate(
-      micro_batch, phase.first_op, [&] { return feed.loss(phase.number, micro_batch, without); },
+      micro_batch, phase.first_op, phase.spared, [&] { return feed.loss(phase.number, micro_batch, without); },
       [&](const Variable& result) {
         if (judges_first) cause = judge_forward(attempt, result);
         return cause == AbortCause::kNone
@@ -242,13 +265,21 @@ AbortCause AttemptRunner::judge_forward(Attempt& attempt, const Variable& loss) 
   return attempt.bad_buffer.empty() ? AbortCause::kNone : AbortCause::kStatistics;
 }
 
-optim::StepInput AttemptRunner::update_of(const Attempt& attempt) const {
-  return {.inverse_scale = attempt.inverse_scale(),
-          .clip_factor = attempt.clip_factor,
-          .clip_value = options_.clip_value,
-          .lr = attempt.lr,
-          .step = attempt.step,
-          .lr_cut = attempt.lr_cut};
+/// `lr_factor`: of injected faults.
+OptimizerUpdate AttemptRunner::update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const {
+  return {optimizer,
+          {.inverse_scale = attempt.inverse_scale(),
+           .clip_factor = attempt.clip_factor,
+           .clip_value = options_.clip_value,
+           .lr = transaction_.lr_of(attempt.step, optimizer) * lr_factor,
+           .step = attempt.step,
+           .lr_cut = attempt.lr_cut}};
+}
+
+std::vector<OptimizerUpdate> AttemptRunner::updates_of(const Attempt& attempt) const {
+  std::vector<OptimizerUpdate> updates;
+  for (std::size_t i = 0; i < transaction_.optimizers().size(); ++i) updates.push_back(update_of(attempt, i, 1));
+  return updates;
 }
 
 void AttemptRunner::set_clip_factor(Attempt& attempt) const {
@@ -262,13 +293,12 @@ void AttemptRunner::judge_updates(Attempt& attempt, const Phase& phase) const {
     optim::Optimizer& optimizer = *transaction_.optimizers()[phase.optimizers[i]];
     if (options_.clip_adaptive > 0)
       optim::clip_adaptive(optimizer.parameters(), {.limit = options_.clip_adaptive}, attempt.inverse_scale());
-    optim::StepInput input = update_of(attempt);
-    input.lr = transaction_.lr_of(attempt.step, phase.optimizers[i]) * phase.lr_factor;
-    attempt.phases.back().updates.push_back({phase.optimizers[i], input});
-    attempt.proof = optimizer.prove_finite(input, phase.scans[i]);
+    const OptimizerUpdate& update = attempt.phases.back().updates.emplace_back(
+        update_of(attempt, phase.optimizers[i], phase.lr_factor));
+    attempt.proof = optimizer.prove_finite(update.input, phase.scans[i]);
     if (attempt.proof.finite) continue;
     attempt.cause = AbortCause::kUpdate;
-    attempt.lr = input.lr;
+    attempt.lr = update.input.lr;
     return;
   }
 }

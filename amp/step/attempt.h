@@ -31,7 +31,11 @@ class AttemptRunner {
  public:
   /// The arguments must outlive the runner.
   AttemptRunner(Transaction& transaction, FaultInjection& faults, const TrainerOptions& options)
-      : transaction_(transaction), faults_(faults), options_(options), registration_(transaction) {}
+      : transaction_(transaction),
+        faults_(faults),
+        options_(options),
+        registration_(transaction),
+        frozen_(frozen_parameters(transaction)) {}
 
   /// Runs the step under `plan` and computes the verdict on the host. Keeps what it wrote for a
   /// commit. Each observer may be null. If the closure throws a DataError, the attempt is aborted; after any other
@@ -43,16 +47,19 @@ class AttemptRunner {
   /// Queues forward, backward, verdict and commit on the device, without synchronizing.
   void launch(const DeviceAttempt& step);
 
-  /// Returns the input of the update of a captured step, which has one optimizer.
-  optim::StepInput update_of(const Attempt& attempt) const;
+  /// Returns the updates of a captured step, one for each optimizer.
+  std::vector<OptimizerUpdate> updates_of(const Attempt& attempt) const;
   Registration& registration() { return registration_; }
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
  private:
   struct Phase;
+  using Leaves = std::vector<std::shared_ptr<Variable::State>>;
   template <class LossOf, class SeedOf>
-  Variable differentiate(int micro_batch, std::int64_t first_op, const LossOf& loss_of, const SeedOf& seed_of);
+  Variable differentiate(int micro_batch, std::int64_t first_op, const Leaves& spared, const LossOf& loss_of,
+                         const SeedOf& seed_of);
+  Leaves spared_in(const std::vector<std::size_t>& optimizers) const;
   void run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
   AbortCause run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                              int micro_batch);
@@ -60,6 +67,7 @@ class AttemptRunner {
                              int micro_batch);
   optim::GradientScan scan_gradients(Phase& phase) const;
   AbortCause judge_forward(Attempt& attempt, const Variable& loss) const;
+  OptimizerUpdate update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const;
   void judge_updates(Attempt& attempt, const Phase& phase) const;
   void judge_step(Attempt& attempt, const AttemptPlan& plan) const;
   void note_names(const Variable& loss);
@@ -69,6 +77,7 @@ class AttemptRunner {
   FaultInjection& faults_;
   const TrainerOptions& options_;
   Registration registration_;
+  Leaves frozen_;                   // parameters of models without an optimizer
   std::vector<std::string> names_;  // what overrides may match, until they are checked
   std::set<std::string> noted_;     // the same
   bool overrides_checked_ = false;

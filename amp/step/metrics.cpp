@@ -4,7 +4,9 @@
 #include <cmath>
 #include <optional>
 
+#include "binade/amp/step/transaction.h"
 #include "binade/optim/gradient_scan.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 namespace {
@@ -51,8 +53,32 @@ constexpr Metric kMetrics[] = {
 
 }  // namespace
 
+std::vector<StepMetric> learning_rates(const Transaction& transaction, std::span<const PhaseAttempt> phases) {
+  const auto& optimizers = transaction.optimizers();
+  if (optimizers.size() == 1 && optimizers.front()->groups().classes() == 1) return {};
+  std::vector<StepMetric> rates;
+  for (const PhaseAttempt& phase : phases)
+    for (const OptimizerUpdate& update : phase.updates) {
+      const optim::ParameterGroups& groups = optimizers[update.optimizer]->groups();
+      const std::string optimizer = transaction.names_of(std::span(&update.optimizer, 1));
+      for (std::size_t i = 0; i < groups.classes(); ++i) {
+        if (groups.parameters_of(i) == 0) continue;
+        std::string name = "lr";
+        if (!optimizer.empty()) name += "/" + optimizer;
+        if (groups.classes() > 1) name += "/" + groups.label_of(i);
+        const double rate = groups.lr(i, update.input);
+        const auto known = std::ranges::find(rates, name, &StepMetric::tag);  // of an earlier phase
+        if (known != rates.end())
+          known->value = rate;
+        else
+          rates.push_back({name, name, rate});
+      }
+    }
+  return rates;
+}
+
 std::vector<StepMetric> metrics_of(const MetricSource& source) {
-  std::vector<StepMetric> metrics;
+  std::vector<StepMetric> metrics = source.rates;
   for (const Metric& metric : kMetrics)
     if (const std::optional<double> value = metric.value(source))
       metrics.push_back({metric.tag, metric.member, *value});

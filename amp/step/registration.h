@@ -21,6 +21,10 @@ class Transaction;
 /// Throws ArgumentError if an optimizer holds a parameter that no visit() of the model names.
 void check_optimizers(nn::Module& model, const std::vector<optim::Optimizer*>& optimizers);
 
+/// Returns the parameters of the models that a trainer lists without an optimizer: they are frozen
+/// (docs/several-models.md).
+std::vector<std::shared_ptr<Variable::State>> frozen_parameters(const Transaction& transaction);
+
 /// Checks in the first two steps of a trainer that visit() names all that a step uses, and that an optimizer holds all
 /// parameters that it computes gradients for (docs/decisions/0059). Later steps are not watched and cost nothing.
 class Registration {

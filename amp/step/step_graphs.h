@@ -30,9 +30,10 @@ struct GraphStep {
   std::function<Variable(int micro_batch, const StateDict& batch)> loss{};
   Policy policy{};
   double loss_scale = 1;
-  optim::StepInput input{};  ///< arguments of the update; clip_factor is not used, because the device computes it
-  double clip_norm = 0;      ///< largest norm of the gradients; 0: no clipping
-  double loss_bound = 0;     ///< the device does not commit a step with a larger loss (SpikeGuard::bound)
+  /// Arguments of the update, one per optimizer. clip_factor is not used, because the device computes it.
+  std::vector<optim::StepInput> inputs{};
+  double clip_norm = 0;   ///< largest norm of the gradients; 0: no clipping
+  double loss_bound = 0;  ///< the device does not commit a step with a larger loss (SpikeGuard::bound)
   bool telemetry = true;
   Telemetry::Probes probes{};
   /// True: runs without a commit; the caller then runs it eagerly and calls compare_with_eager()

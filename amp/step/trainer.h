@@ -57,6 +57,9 @@ enum class SpikeVerdict : std::uint8_t;
 /// left out, now and later; averages mended; a bad micro-batch left out; the batch skipped; a rollback to an earlier
 /// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is
 /// applied only if a replay with it was finite, or if no replay can tell.
+///
+/// A trainer serves one thread at a time. A call of any of its functions, except options(), policy() and device(),
+/// while another thread is inside of one throws an ArgumentError that names both and changes nothing (docs/threads.md).
 class Trainer {
  public:
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
@@ -66,7 +69,7 @@ class Trainer {
   /// rest.
   Trainer(Runtime& runtime, nn::Module& model, std::vector<NamedOptimizer> optimizers, TrainerOptions options = {});
   /// For several models and optimizers, such as a generator and its discriminator. A step may then have phases
-  /// (amp::Phases): all of its updates are committed, or none. Steps of several optimizers are not captured.
+  /// (amp::Phases): all of its updates are committed, or none. Steps with phases are not captured.
   Trainer(Runtime& runtime, std::vector<NamedModel> models, std::vector<NamedOptimizer> optimizers,
           TrainerOptions options = {});
   ~Trainer();
@@ -138,9 +141,9 @@ class Trainer {
 
   /// Waits for the steps in flight, and runs those again that were not committed. Throws the errors that step() throws.
   /// All functions that read or change the state of the run call this first.
-  void synchronize() { collect_all(); }
+  void synchronize();
   [[deprecated("use synchronize()")]] void settle() { synchronize(); }
-  std::int64_t in_flight() const { return static_cast<std::int64_t>(in_flight_.size()); }
+  std::int64_t in_flight() const;
   [[deprecated("use in_flight()")]] std::int64_t under_way() const { return in_flight(); }
   /// True if at least `steps` updates are committed. Synchronizes only if that depends on steps in flight.
   bool has_committed(std::int64_t steps);
@@ -162,11 +165,11 @@ class Trainer {
   /// Passes a validation loss to a plateau schedule.
   void observe(double loss);
   /// Sets StepResult::headroom in every `steps`-th step, if it is known; 0: never.
-  void keep_headroom_every(std::int64_t steps) { headroom_every_ = steps; }
+  void keep_headroom_every(std::int64_t steps);
 
   /// Sets the steps after which the program needs the state before the next step begins, as after step options.steps: a
   /// call of step() then commits no second batch, which an absurd loss made wait.
-  void set_pauses(std::function<bool(std::int64_t step)> pauses_after) { pauses_after_ = std::move(pauses_after); }
+  void set_pauses(std::function<bool(std::int64_t step)> pauses_after);
 
   std::int64_t steps() const;    ///< number of committed steps, without those in flight
   std::int64_t skipped() const;  ///< number of aborted attempts
@@ -197,8 +200,8 @@ class Trainer {
   const LossScaler& scaler() const;
   const optim::Schedule& schedule() const;  ///< of the first optimizer
   optim::Ema* ema();                        ///< averaged weights of the first optimizer; null if there are none
-  const Telemetry& telemetry() const { return *telemetry_; }  ///< telemetry of the last attempt
-  FaultInjection& faults() { return *faults_; }
+  const Telemetry& telemetry() const;       ///< telemetry of the last attempt
+  FaultInjection& faults();
   [[deprecated("use faults()")]] FaultInjection& drill() { return faults(); }
   void set_telemetry(bool on);
   void set_verify_every(std::int64_t steps);  ///< replaces TrainerOptions::verify_every
@@ -241,8 +244,6 @@ class Trainer {
   void measure_cost();
   void conclude(StepResult& result);
   StepResult with_earlier(StepResult last, std::size_t attempts) const;
-  void measure_scale(const OngoingStep& ongoing);
-  std::optional<Telemetry> confirm_warnings(const OngoingStep& ongoing);
 
   // ---- captured steps
   bool verifies(std::int64_t step) const { return options_.verify_every > 0 && step % options_.verify_every == 0; }

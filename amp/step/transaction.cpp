@@ -345,10 +345,7 @@ void Transaction::commit(const Commit& step) {
   try {
     warnings_.before_commit(step.step, model_);
     sample_updates(step.step, step.updates);
-    if (step.written.empty())
-      make_updates(step.updates);
-    else
-      device_updates().committed(step.written);
+    step.written.empty() ? make_updates(step.updates) : device_updates().committed(step.written);
   } catch (...) {
     roll_back();
     throw;
@@ -379,11 +376,15 @@ void Transaction::launch_commit(const StepAddresses& addresses) {
     if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
     copies.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
-  optim::Ema* averages = states_.front().averages.get();
-  if (averages != nullptr) statistics.push_back(averages->values());
+  for (const optim::Ema* one : averages())
+    if (one != nullptr) statistics.push_back(one->values());
   device_updates().launch(addresses, statistics);
   kernels(device()).commit({addresses, copies});
-  if (averages != nullptr) averages->launch(addresses);
+  StepAddresses own = addresses;
+  for (const OptimizerState& state : states_) {
+    if (state.averages) state.averages->launch(own);
+    ++own.numbers;
+  }
 }
 
 void Transaction::roll_back() {

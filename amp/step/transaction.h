@@ -16,6 +16,7 @@
 #include "binade/amp/verdict.h"
 #include "binade/amp/warnings/spike_guard.h"
 #include "binade/amp/warnings/warnings.h"
+#include "binade/core/exclusive_use.h"
 #include "binade/core/kernels/step.h"
 #include "binade/core/runtime.h"
 #include "binade/core/state_dict.h"
@@ -77,6 +78,21 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
+  /// Claims the transaction for a call of a function of the trainer. Throws ArgumentError if another thread has claimed
+  /// it (ExclusiveUse).
+  ExclusiveUse::Call call(const char* name) const { return {use_, name}; }
+  /// The transaction during such a call.
+  class Used {
+   public:
+    Used(const Transaction& transaction, const char* name) : call_(transaction.call(name)), transaction_(transaction) {}
+    const Transaction* operator->() const { return &transaction_; }
+
+   private:
+    ExclusiveUse::Call call_;
+    const Transaction& transaction_;
+  };
+  Used used_by(const char* name) const { return {*this, name}; }
+
   Device device() const { return runtime_.device(); }
   std::uint64_t seed() const { return runtime_.seed(); }
   const nn::Shadows& shadows() const { return shadows_; }  ///< of the buffers that the step writes
@@ -91,10 +107,11 @@ class Transaction {
   std::vector<std::size_t> indices_of(std::span<optim::Optimizer* const> optimizers) const;
   /// Returns the names of these optimizers: "encoder, decoder".
   std::string names_of(std::span<const std::size_t> optimizers) const;
-  /// True if the device can commit a step without the host. Requires that there is one optimizer, and no model that
-  /// follows another one.
-  bool can_be_captured() const { return states_.size() == 1 && !states_.front().follower; }
-  optim::DeviceUpdates device_updates() const { return optim::DeviceUpdates(*optimizers_.front()); }
+  /// True if the device can commit a step without the host: no model follows another one.
+  bool can_be_captured() const {
+    return std::ranges::all_of(states_, [](const OptimizerState& one) { return !one.follower; });
+  }
+  optim::DeviceUpdates device_updates() const { return optim::DeviceUpdates(optimizers_); }
   /// Returns the averages of all optimizers' weights; a null pointer for an optimizer without averages.
   std::vector<optim::Ema*> averages() const;
   const LossScaler& scaler() const { return scaler_; }
@@ -152,7 +169,8 @@ class Transaction {
   void commit(const Commit& step);
   /// Returns the early warnings of the committed step.
   std::vector<Warning> find_warnings(const CommittedStep& step);
-  /// Queues verdict, update and commit on the device, as part of a captured step.
+  /// Queues verdict, update and commit on the device, as part of a captured step. `addresses.numbers` has an element
+  /// for each optimizer, with the weight of its averages.
   void launch_commit(const StepAddresses& addresses);
   /// Discards gradients and uncommitted buffers, and undoes the updates of earlier phases.
   void roll_back();
@@ -229,6 +247,7 @@ class Transaction {
   StateDict converted(const StateDict& saved) const;
   StateDict cursor() const { return data_.state ? data_.state() : waiting_cursor_; }
 
+  mutable ExclusiveUse use_{"trainer"};
   Runtime& runtime_;
   std::unique_ptr<nn::Module> group_;  // null if there is one model
   nn::Module& model_;

@@ -1,6 +1,7 @@
 #include "binade/autograd/derivatives/formulas.h"
 
 #include "binade/autograd/derivatives/constant_slope.h"
+#include "binade/autograd/grad.h"
 
 namespace binade::derivatives {
 
@@ -25,6 +26,12 @@ Variable sum_to(const Variable& g, const Shape& shape) {
   for (int d = 0; d < g.value().rank(); ++d)
     if (d < added || (shape.dim(d - added) == 1 && g.dim(d) != 1)) axes.push_back(d);
   return shaped(axes.empty() ? g : sum(g, axes), shape);
+}
+
+Variables by_composition(const Variables& inputs, const std::function<Variable(const Variables&)>& f,
+                         const Variable& gy) {
+  const Variable y = f(inputs);
+  return grad(Variables{y}, inputs, {.grad_outputs = {shaped(gy, y.shape())}, .create_graph = true});
 }
 
 Variable gelu_derivative(const Variable& any) {

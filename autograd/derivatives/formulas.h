@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "binade/autograd/derivative.h"
@@ -27,6 +28,11 @@ Variable sum_to(const Variable& g, const Shape& shape);
 /// Returns the matmul of a and b in the dtype of its sums, f32 or f64: a gradient of a parameter, or one that is summed
 /// further. It reads a and b as a matmul does.
 Variable wide_matmul(const Variable& a, const Variable& b, const ops::Matmul::Params& p = {});
+
+/// Returns the gradients of f(inputs), given that of its result, as recorded functions. For an op whose result
+/// functions of variables compute too, with derivatives of their own.
+Variables by_composition(const Variables& inputs, const std::function<Variable(const Variables&)>& f,
+                         const Variable& gy);
 
 /// Returns the derivatives of gelu and gelu_tanh at x.
 Variable gelu_derivative(const Variable& x);

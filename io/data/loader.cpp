@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "binade/core/error.h"
+#include "binade/core/exclusive_use.h"
 #include "binade/core/state_counts.h"
 
 namespace binade::io {
@@ -36,6 +37,7 @@ struct LoaderBase::Impl {
     worker.join();  // must end before the other members, which the worker uses, are destroyed
   }
 
+  ExclusiveUse use{"loader"};
   Make make;
   mutable std::mutex mutex;  // guards everything below; `make` runs outside it
   std::condition_variable_any changed;
@@ -123,7 +125,10 @@ LoaderBase::~LoaderBase() = default;
 LoaderBase::LoaderBase(LoaderBase&&) noexcept = default;
 LoaderBase& LoaderBase::operator=(LoaderBase&&) noexcept = default;
 
-std::shared_ptr<void> LoaderBase::next_batch() { return impl_->take().batch; }
+std::shared_ptr<void> LoaderBase::next_batch() {
+  const ExclusiveUse::Call call(impl_->use, "next");
+  return impl_->take().batch;
+}
 
 void LoaderBase::commit(const BatchOrigin& origin) {
   const std::lock_guard lock(impl_->mutex);
@@ -131,6 +136,7 @@ void LoaderBase::commit(const BatchOrigin& origin) {
 }
 
 void LoaderBase::rewind() {
+  const ExclusiveUse::Call call(impl_->use, "rewind");
   const std::lock_guard lock(impl_->mutex);
   if (impl_->read == impl_->consumed) return;
   impl_->read = impl_->consumed;
@@ -138,6 +144,7 @@ void LoaderBase::rewind() {
 }
 
 void LoaderBase::seek(std::uint64_t slot) {
+  const ExclusiveUse::Call call(impl_->use, "seek");
   const std::lock_guard lock(impl_->mutex);
   const bool already_there = impl_->read == slot;
   impl_->consumed = impl_->read = slot;
@@ -180,6 +187,7 @@ StateDict LoaderBase::state() const {
 }
 
 void LoaderBase::load_state(const StateDict& state) {
+  const ExclusiveUse::Call call(impl_->use, "load_state");
   const LoaderOptions& wanted = options();
   const std::string& content = state.text("content");
   check<DataError>(

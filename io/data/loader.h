@@ -75,7 +75,8 @@ class Loader : public LoaderBase {
         }) {}
 
   /// Returns the next batch, on the runtime's device if `Batch` has a function `to(Device)`. If `make` threw for this
-  /// batch, rethrows its exception; the next call tries the same batch again.
+  /// batch, rethrows its exception; the next call tries the same batch again. Throws ArgumentError while another thread
+  /// is inside of next(), rewind(), seek() or load_state(): two threads would get the same batch.
   Batch next() {
     Batch batch = std::move(*std::static_pointer_cast<Batch>(next_batch()));
     if constexpr (requires { batch.to(Device{}); })

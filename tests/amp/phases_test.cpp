@@ -339,12 +339,58 @@ TEST(SeveralOptimizers, HaveSchedulesAndAveragesOfTheirOwn) {
                        phase(second, [&](const Batch& b) { return mean(critic(maker(b.noise))); })));
   EXPECT_EQ(result.phases[0].lr, 0.25);
   EXPECT_NEAR(result.phases[1].lr, 0.45, 1e-12);
+  EXPECT_EQ(result.metric("lr/critic"), 0.25);
+  EXPECT_EQ(result.metric("lr/maker"), result.phases[1].lr);
   EXPECT_EQ(trainer.ema(), nullptr);
   const StateDict state = trainer.state();
   EXPECT_TRUE(state.contains("optim/maker/ema/updates"));
   EXPECT_FALSE(state.contains("optim/critic/ema/updates"));
   EXPECT_TRUE(state.contains("model/maker.in.weight"));
   EXPECT_TRUE(state.contains("sched/critic/kind"));
+}
+
+TEST(SeveralOptimizers, ReportTheRatesOfTheirGroups) {
+  using Rates = std::vector<std::pair<std::string, double>>;
+  const auto rates_of = [](const StepResult& result) {
+    Rates rates;
+    for (const StepMetric& metric : result.metrics)
+      if (metric.tag.starts_with("lr")) {
+        EXPECT_EQ(metric.member, metric.tag) << "logs and terminal have it too";
+        rates.emplace_back(metric.tag, metric.value);
+      }
+    return rates;
+  };
+  Runtime runtime({.seed = 3});
+  const auto loss = [](Net& net) { return [&net](const toy::Batch& b) { return mse(net(b.x), Variable(b.target)); }; };
+  {
+    Net net(4, 2);
+    optim::Sgd plain(net, {.lr = 0.5});
+    Trainer trainer(runtime, net, plain);
+    EXPECT_TRUE(rates_of(trainer.step(toy::batch(1), loss(net))).empty()) << "one rate is `lr` alone";
+  }
+  {
+    Net net(4, 2);
+    optim::Sgd grouped(net, {.lr = 0.5,
+                             .groups = {{.match = "*.bias", .lr_factor = 0.5},
+                                        {.match = {"in.*", "none.*"}, .schedule = optim::Schedule::constant(0.125)},
+                                        {.match = net.out, .lr_factor = 2, .name = "head"}}});
+    Trainer trainer(runtime, net, grouped);
+    EXPECT_EQ(
+        rates_of(trainer.step(toy::batch(1), loss(net))),
+        (Rates{{"lr/in.*,none.*", 0.125}, {"lr/*.bias+in.*,none.*", 0.125}, {"lr/head", 1}, {"lr/*.bias+head", 1}}));
+  }
+  {
+    Net net(4, 2);
+    std::vector<optim::NamedParameter> inner, outer;
+    for (const optim::NamedParameter& p : optim::parameters_of(net))
+      (p.name.starts_with("in.") ? inner : outer).push_back(p);
+    const auto is_bias = [](std::string_view name, const Variable&) { return name.ends_with("bias"); };
+    optim::Sgd first(inner, {.lr = 0.5, .groups = {{.match = optim::ParameterMatch(is_bias), .lr_factor = 0.5}}});
+    optim::Sgd second(outer, {.lr = 0.25});
+    Trainer trainer(runtime, net, {{"inner", first}, {"outer", second}});
+    EXPECT_EQ(rates_of(trainer.step(toy::batch(1), loss(net))),
+              (Rates{{"lr/inner/rest", 0.5}, {"lr/inner/group 1", 0.25}, {"lr/outer", 0.25}}));
+  }
 }
 
 // ---- a teacher ----------------------------------------------------------------------------------

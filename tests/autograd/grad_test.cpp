@@ -10,10 +10,12 @@
 #include "binade/autograd/functions/conv.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/math.h"
 #include "binade/autograd/functions/matmul.h"
 #include "binade/autograd/functions/norm.h"
 #include "binade/autograd/functions/pool.h"
 #include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/scan.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/autograd/gradcheck.h"
 #include "binade/autograd/observer.h"
@@ -207,6 +209,68 @@ TEST_F(Grad, SecondDerivativesOfConsecutiveLayersAreRight) {
         return add_layer_norm(matmul(dropout(p, 0.3), v[1]), v[0], v[2]).y;
       },
       {test::noise({2, 3, 4}, 8), test::noise({3, 4}, 9), test::noise({4}, 10)});
+}
+
+/// The derivative must remove the probabilities that forward removed, in each layout of the inputs.
+TEST_F(Grad, SecondDerivativesOfAttentionWithDropoutAreRight) {
+  const Tensor q = test::noise({2, 3, 4, 2}, 21), k = test::noise({2, 5, 2, 2}, 22), v = test::noise({2, 5, 2, 2}, 23);
+  for (const bool causal : {false, true})
+    expect_second([causal](
+                      const Variables& x) { return attention(x[0], x[1], x[2], {.causal = causal, .dropout = 0.4f}); },
+                  {q, k, v});
+  const Tensor mask = test::noise({2, 4, 3, 5}, 24);
+  expect_second([&](const Variables& x) { return attention(x[0], x[1], x[2], {.dropout = 0.3f}, mask); }, {q, k, v});
+  expect_second(
+      [](const Variables& x) {
+        return attention(narrow(x[0], 2, 0, 4), narrow(x[0], 2, 4, 4), narrow(x[0], 2, 8, 4),
+                         {.dropout = 0.5f, .heads = 2});
+      },
+      {test::noise({2, 3, 12}, 25)});
+}
+
+/// Maxima of overlapping windows, with padding: each element may be the maximum of several windows.
+TEST_F(Grad, SecondDerivativesOfMaxPoolingAreRight) {
+  for (const PoolOptions& options :
+       {PoolOptions{.kernel = 3, .stride = 2, .padding = 1}, PoolOptions{.kernel = {2, 3}, .stride = {1, 2}},
+        PoolOptions{.kernel = {17, 16}, .stride = 1, .padding = {8, 8}}})  // the last one stores positions as i32
+    expect_second([&](const Variables& v) { return max_pool2d(square(v[0]) * v[0], options); },
+                  {test::noise({2, 5, 6, 3}, 31)});
+  const Variable x = noise({1, 4, 4, 2}, 32), y = sum(square(max_pool2d(x)));
+  const Variable g = grad(y, x, {.create_graph = true});
+  backward(sum(g * g) * 0.5);  // the gradient of 1/2 |2 m|^2 by x is 4 m at the maxima m
+  const Variable again(x.value(), true), same = sum(square(max_pool2d(again)));
+  backward(same);
+  for (std::int64_t i = 0; i < x.value().numel(); ++i) EXPECT_EQ(x.grad().at(i), 2 * again.grad().at(i)) << i;
+}
+
+TEST_F(Grad, SecondDerivativesOfDiceAreRight) {
+  expect_second([](const Variables& v) { return dice(sigmoid(v[0]), sigmoid(v[1]), 0.5); },
+                {test::noise({3, 4}, 41), test::noise({3, 4}, 42)});
+  const Tensor labels = Tensor::from({1.f, 0.f, 0.f, 1.f}, {2, 2}).to(DType::u8);
+  expect_second([&](const Variables& v) { return dice(sigmoid(v[0]), labels); }, {test::noise({2, 2}, 43)});
+}
+
+/// Products with and without zeros, over all axes and some of them; an odd number of factors.
+TEST_F(Grad, SecondDerivativesOfProductsAreRight) {
+  Tensor zeros = test::noise({2, 5, 3}, 51);
+  for (const std::int64_t at : {0, 4, 7, 9}) zeros.mutable_data<double>()[at] = 0;
+  for (const Tensor& x : {test::noise({2, 5, 3}, 52), zeros}) {
+    expect_second([](const Variables& v) { return prod(v[0]); }, {x});
+    expect_second([](const Variables& v) { return prod(v[0], {1}); }, {x});
+    expect_second([](const Variables& v) { return prod(v[0], {0, -1}, true); }, {x});
+    expect_second([](const Variables& v) { return cumprod(v[0], 1); }, {x});
+    expect_second([](const Variables& v) { return cumprod(v[0], -1) * logcumsumexp(v[0], 0); }, {x});
+  }
+  expect_second([](const Variables& v) { return logcumsumexp(v[0] * 30.0, 1); }, {test::noise({2, 7}, 53)});
+}
+
+TEST_F(Grad, SecondDerivativesOfDigammaAreRight) {
+  expect_second([](const Variables& v) { return digamma(v[0]); },
+                {Tensor::from(std::vector<double>{0.3, 0.5, 1, 2.5, 7, 40, -0.4, -2.7}, {8})});
+  const Variable x(Tensor::from(std::vector<double>{1}, {1}), true);
+  Variable y = sum(digamma(x));
+  for (int order = 0; order < 2; ++order) y = sum(grad(y, x, {.create_graph = true}));
+  EXPECT_NEAR(y.item(), -2.4041138063191885, 1e-12);  // -2 zeta(3)
 }
 
 TEST_F(Grad, DifferentiatesByALeafThatOpsReadInTwoDtypes) {

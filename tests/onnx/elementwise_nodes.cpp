@@ -99,7 +99,7 @@ Table functions() {
       {"Not", of(logical_not)},
       {"BitwiseNot", of(bitwise_not)},
       {"Neg", one([](const Node& n) { return -n[0]; })},
-      {"Identity", one([](const Node& n) { return n[0]; })},
+      {"Identity", [](const Node& n) { return n.all(); }},
       {"Clip", one(clip)},
       {"Cast", one([](const Node& n) { return cast(n[0], n.dtype("to", DType::f32)); })},
       {"CastLike", one([](const Node& n) { return cast(n[0], n[1].dtype()); })},

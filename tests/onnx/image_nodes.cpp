@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tests/onnx/node.h"
+#include "tests/onnx/resize.h"
 #include "tests/onnx/windows.h"
 
 namespace binade::onnx {
@@ -14,14 +15,20 @@ bool dilated(const std::vector<Window>& windows) {
   return std::any_of(windows.begin(), windows.end(), [](const Window& w) { return w.dilation != 1; });
 }
 
-/// The windows of an image (N, C, H, W) without padding, dilated: (N, P, Q, kernel, C).
+/// All windows of x (N, C, …) without padding, with their elements along new last axes, one for each axis.
 Variable unfolded(const Variable& x, const std::vector<Window>& w) {
-  cannot_if(w.size() != 2, "pooling of sequences and volumes has no dilation");
-  const auto count = [&](std::size_t i) { return (x.dim(static_cast<int>(i) + 2) - w[i].covered()) / w[i].stride + 1; };
-  const Variable windows = unfold2d(channels_last(x), {.kernel = {w[0].kernel, w[1].kernel},
-                                                       .stride = {w[0].stride, w[1].stride},
-                                                       .dilation = {w[0].dilation, w[1].dilation}});
-  return reshape(windows, {x.dim(0), count(0), count(1), w[0].kernel * w[1].kernel, x.dim(1)});
+  Variable y = x;
+  for (int i = 0; i < static_cast<int>(w.size()); ++i) {
+    const Window& v = w[static_cast<std::size_t>(i)];
+    y = slice(unfold(y, i + 2, v.covered(), v.stride), -1, 0, v.covered(), v.dilation);
+  }
+  return y;
+}
+/// The axes of the elements of a window in the result of unfolded().
+Axes elements(const std::vector<Window>& w) {
+  std::vector<int> axes;
+  for (int i = 0; i < static_cast<int>(w.size()); ++i) axes.push_back(-1 - i);
+  return axes;
 }
 
 /// Pooling of x (N, C, …) without padding.
@@ -43,7 +50,7 @@ Variable pooled(const Variable& x, const std::vector<Window>& w, bool average) {
 
 /// The averages over windows of zeros and x; padding is added by pad(), because it may be asymmetric.
 Variable averages(const Variable& x, const std::vector<Window>& w) {
-  if (dilated(w)) return channels_first(mean(unfolded(padded(x, w, 0), w), {3}));
+  if (dilated(w)) return mean(unfolded(padded(x, w, 0), w), elements(w));
   return pooled(padded(x, w, 0), w, true);
 }
 
@@ -64,7 +71,7 @@ Variable max_pool(const Node& n) {
   const std::vector<Window> w = windows_of(n, n[0], n.integers("kernel_shape"));
   const bool floating = is_floating(n[0].dtype());
   const Variable x = padded(floating ? n[0] : cast(n[0], DType::f32), w, -std::numeric_limits<double>::infinity());
-  return like(n[0], dilated(w) ? channels_first(max(unfolded(x, w), {3})) : pooled(x, w, false));
+  return like(n[0], dilated(w) ? max(unfolded(x, w), elements(w)) : pooled(x, w, false));
 }
 
 /// The root of the sum of powers: a sum over a window is an average times the window's size.
@@ -180,7 +187,7 @@ Outputs causal_conv(const Node& n) {
 Variable column_to_image(const Node& n) {
   const Integers size = n.list(1), kernel = n.list(2);
   const std::size_t count = size.size();
-  cannot_if(count != 2, "fold2d() is for images only");
+  cannot_if(count != 2, "no fold of volumes");
   const Integers strides = n.integers("strides", {1, 1}), dilations = n.integers("dilations", {1, 1}),
                  pads = n.integers("pads", {0, 0, 0, 0});
   cannot_if(pads[0] != pads[2] || pads[1] != pads[3], "fold2d() has no asymmetric padding");
@@ -193,6 +200,20 @@ Variable column_to_image(const Node& n) {
                                 .dilation = {dilations[0], dilations[1]}}));
 }
 
+/// The points that theta maps those of a grid over [-1, 1] to: the last axis of theta is x, y, (z,) 1.
+Variable affine_grid(const Node& n) {
+  const Integers size = n.list(1);
+  std::vector<Variable> steps;
+  for (std::size_t i = 2; i < size.size(); ++i) {
+    const double edge = n.integer("align_corners", 0) != 0 ? 1 : 1 - 1 / static_cast<double>(size[i]);
+    steps.push_back(linspace(-edge, edge, size[i]));
+  }
+  std::vector<Variable> grid = meshgrid(steps);
+  std::reverse(grid.begin(), grid.end());
+  grid.push_back(ones_like(grid[0].value()));
+  return einsum("...k,nck->n...c", {stack(grid, -1), n[0]});
+}
+
 std::vector<int> positions(const Node& n) {
   std::vector<int> axes;
   for (int i = 2; i < rank_of(n[0]); ++i) axes.push_back(i);
@@ -203,6 +224,7 @@ std::vector<int> positions(const Node& n) {
 
 Table image_nodes() {
   return {
+      {"AffineGrid", one(affine_grid)},
       {"AveragePool", one(average_pool)},
       {"CausalConvWithState", causal_conv},
       {"Col2Im", one(column_to_image)},
@@ -219,6 +241,7 @@ Table image_nodes() {
       {"LpPool", one(power_pool)},
       {"MaxPool", one(max_pool)},
       {"MaxUnpool", one(max_unpool)},
+      {"Resize", one(resized)},
   };
 }
 

@@ -47,11 +47,28 @@ Variable Node::tensor(const std::string& key) const {
   return case_.has(role) ? Variable(case_.array(role).tensor()) : Variable();
 }
 
+namespace {
+
+/// The table with the first output in the dtype of the first input, if both are floating: products, norms and losses of
+/// 16-bit tensors are f32 without a precision policy, and a user casts them.
+Table in_dtype_of_input(Table family) {
+  for (auto& [name, function] : family)
+    function = [inner = function](const Node& n) {
+      Outputs outputs = inner(n);
+      if (n.has(0) && is_floating(n[0].dtype()) && is_floating(outputs[0].dtype())) outputs[0] = like(n[0], outputs[0]);
+      return outputs;
+    };
+  return family;
+}
+
+}  // namespace
+
 const Table& table() {
   static const Table all = [] {
     Table joined;
-    for (const Table& family : {elementwise_nodes(), reduction_nodes(), shape_nodes(), index_nodes(), product_nodes(),
-                                image_nodes(), norm_nodes(), sequence_nodes(), random_nodes()})
+    for (const Table& family : {elementwise_nodes(), reduction_nodes(), shape_nodes(), index_nodes(),
+                                in_dtype_of_input(product_nodes()), in_dtype_of_input(image_nodes()),
+                                in_dtype_of_input(norm_nodes()), in_dtype_of_input(sequence_nodes()), random_nodes()})
       joined.insert(family.begin(), family.end());
     return joined;
   }();

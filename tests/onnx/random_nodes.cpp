@@ -7,11 +7,10 @@ namespace binade::onnx {
 namespace {
 
 Outputs dropped(const Node& n) {
-  const Variable ones = ones_like(n[0].value());
   const bool training = n.has(2) && n[2].item() != 0;
   const double p = n.has(1) ? n[1].item() : n.number("ratio", 0.5);
-  cannot_if(training && p > 0 && n.outputs() > 1, "dropout() does not return its mask");
-  return {training ? dropout(n[0], p) : n[0], cast(ones, DType::boolean)};
+  const Variable ones = ones_like(n[0].value()), kept = training ? dropout(ones, p) : ones;
+  return {n[0] * kept, kept != 0};
 }
 
 Variable uniform(const Node& n, const Shape& shape, DType dtype) {

@@ -12,6 +12,14 @@ Function over_axes(std::function<Variable(const Variable&, const Axes&, bool)> f
   });
 }
 
+/// The largest or smallest element; of none there is no extremum, which is an error as in PyTorch.
+Function largest_or_smallest(Variable (*f)(const Variable&, Axes, bool)) {
+  return over_axes([f](const Variable& x, const Axes& axes, bool keep) {
+    cannot_if(x.shape().numel() == 0, "the extremum of no element is an error");
+    return f(x, axes, keep);
+  });
+}
+
 Function extremum(Variable (*f)(const Variable&, std::optional<int>, bool)) {
   return one([f](const Node& n) {
     const int axis = from_start(n.integer("axis", 0), rank_of(n[0]));
@@ -50,8 +58,8 @@ Table reduction_nodes() {
       {"ReduceSum", over_axes([](X x, A axes, bool keep) { return sum(x, axes, keep); })},
       {"ReduceMean", over_axes([](X x, A axes, bool keep) { return mean(x, axes, keep); })},
       {"ReduceProd", over_axes([](X x, A axes, bool keep) { return prod(x, axes, keep); })},
-      {"ReduceMax", over_axes([](X x, A axes, bool keep) { return max(x, axes, keep); })},
-      {"ReduceMin", over_axes([](X x, A axes, bool keep) { return min(x, axes, keep); })},
+      {"ReduceMax", largest_or_smallest(max)},
+      {"ReduceMin", largest_or_smallest(min)},
       {"ReduceL1", over_axes([](X x, A axes, bool keep) { return norm(x, 1, axes, keep); })},
       {"ReduceL2", over_axes([](X x, A axes, bool keep) { return norm(x, 2, axes, keep); })},
       {"ReduceLogSum", over_axes([](X x, A axes, bool keep) { return log(sum(x, axes, keep)); })},
@@ -61,8 +69,10 @@ Table reduction_nodes() {
       {"ArgMin", extremum(argmin)},
       {"CumSum", cumulative(cumsum, 0)},
       {"CumProd", cumulative(cumprod, 1)},
-      {"Softmax", one([](const Node& n) { return softmax(n[0], static_cast<int>(n.integer("axis", -1))); })},
-      {"LogSoftmax", one([](const Node& n) { return log_softmax(n[0], static_cast<int>(n.integer("axis", -1))); })},
+      {"Softmax",
+       one([](const Node& n) { return like(n[0], softmax(n[0], static_cast<int>(n.integer("axis", -1)))); })},
+      {"LogSoftmax",
+       one([](const Node& n) { return like(n[0], log_softmax(n[0], static_cast<int>(n.integer("axis", -1)))); })},
       {"Hardmax", one(hardmax)},
   };
 }

@@ -81,7 +81,7 @@ class Packages:
         self.libdir, self.includedir, self.bindir = (os.path.join(prefix, options[key]) for key in ("libdir", "includedir", "bindir"))
 
     def root(self, package):
-        return f"{self.work}/{package}"
+        return f"{self.work}/debian/{package}"
 
     def move(self, package, path, to):
         """Moves a file or folder into the package, as /usr/TO."""
@@ -126,11 +126,11 @@ class Packages:
 
     def shared_libraries(self, package):
         """The packages on which the package's programs and libraries depend, by dpkg-shlibdeps."""
-        folder = self.work + "/shlibdeps"
-        write(folder + "/debian/control", f"Source: binade\n\nPackage: {package}\nArchitecture: any\n")
-        write(folder + "/debian/shlibs.local", f"libbinade {self.version} {self.library} (= {self.debian_version})\n")
+        os.makedirs(self.root(package) + "/DEBIAN", exist_ok=True)  # tells dpkg-shlibdeps that this is a package's folder
+        write(self.work + "/debian/control", f"Source: binade\n\nPackage: {package}\nArchitecture: any\n")
+        write(self.work + "/debian/shlibs.local", f"libbinade {self.version} {self.library} (= {self.debian_version})\n")
         search = f"-l{self.root(self.library)}/usr/lib/{self.triplet}"
-        line = run("dpkg-shlibdeps", "-O", search, *(f"-e{path}" for path in self.objects[package]), cwd=folder)
+        line = run("dpkg-shlibdeps", "-O", search, *(f"-e{path}" for path in self.objects[package]), cwd=self.work)
         return re.fullmatch(r"shlibs:Depends=(.*)\n", line)[1]
 
     def control(self, package, kind, depends, fields=""):

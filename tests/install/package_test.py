@@ -23,8 +23,8 @@ class Package(unittest.TestCase):
         for folder in ("info", "updates"):
             os.makedirs(f"{cls.root}/var/lib/dpkg/{folder}")
         open(cls.root + "/var/lib/dpkg/status", "w", encoding="utf-8").close()
-        triplet = run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
-        cls.library_folder = f"{cls.root}/usr/lib/{triplet}"
+        cls.triplet = run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
+        cls.library_folder = f"{cls.root}/usr/lib/{cls.triplet}"
 
     @classmethod
     def tearDownClass(cls):
@@ -64,7 +64,7 @@ class Package(unittest.TestCase):
                     if needed.startswith("libbinade.so."):
                         self.assertIn(f"{name} (= {version})", depends)
                         continue
-                    owner = run("dpkg", "--search", f"*/{needed}").split(":")[0]
+                    owner = run("dpkg", "--search", f"*/lib/{self.triplet}/{needed}").split(":")[0]
                     self.assertRegex(depends, rf"(^|, ){re.escape(owner)}( |,|$)", f"{file} needs {needed}")
         self.assertEqual(self.field(dev, "Depends"), f"{name} (= {version}), libfmt-dev")
 

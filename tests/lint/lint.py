@@ -50,8 +50,7 @@ THIRD_PARTY = (
     (r"gtest/|gmock/", r"tests/", "tests/"),
 )
 
-GENERATED = {"core/build_config.h", "core/version_text.h", "cuda/abi.h", "cuda/module_place.h", "doctor/page_assets.h",
-             "io/unicode_ranges.h"}
+GENERATED = {"core/build_config.h", "core/version_text.h", "cuda/abi.h", "doctor/page_assets.h", "io/unicode_ranges.h"}
 MAX_LINES = 600
 BANNED_WORDS = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager", "misc"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b|\bnot (yet )?implemented\b|\bstub(bed)?\b", re.IGNORECASE)

@@ -137,6 +137,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
     if (attempt.commits()) {
       if (graphs_ && result.attempt == 1) graphs_->compare_with_eager(attempt.loss, attempt.scan);
       commit(attempt, ongoing, result, {});
+      if (graphs_ && !ongoing.feed.loss_of) graphs_->other_step_committed();
       measure_cost();
     } else {
       transaction_->roll_back();

@@ -382,8 +382,8 @@ void Transaction::launch_commit(const StepAddresses& addresses) {
   kernels(device()).commit({addresses, copies});
   StepAddresses own = addresses;
   for (const OptimizerState& state : states_) {
-    if (state.averages) state.averages->launch(own);
     ++own.numbers;
+    if (state.averages) state.averages->launch(own);
   }
 }
 

@@ -496,7 +496,7 @@ TrainingRun::TrainingRun(Trainer& trainer, RunOptions options)
 TrainingRun::~TrainingRun() = default;
 
 void TrainingRun::begin() {
-  const ExclusiveUse::Call call(use_, "begin");
+  const Claim claim(*this, "begin");
   check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
   auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder, *options_.disk));
   journal->open();
@@ -504,7 +504,7 @@ void TrainingRun::begin() {
 }
 
 void TrainingRun::resume() {
-  const ExclusiveUse::Call call(use_, "resume");
+  const Claim claim(*this, "resume");
   check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
   auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
   journal->load();
@@ -513,7 +513,7 @@ void TrainingRun::resume() {
 }
 
 bool TrainingRun::resume_if_possible() {
-  const ExclusiveUse::Call call(use_, "resume_if_possible");
+  const Claim claim(*this, "resume_if_possible");
   check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
   if (!io::RunFolder::holds_a_run(options_.folder, *options_.disk)) {
     begin();
@@ -528,7 +528,7 @@ bool TrainingRun::resume_if_possible() {
 }
 
 bool TrainingRun::goes_on() {
-  const ExclusiveUse::Call call(use_, "goes_on");
+  const Claim claim(*this, "goes_on");
   if (!journal_) begin();
   return journal_->goes_on();
 }

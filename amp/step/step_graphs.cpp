@@ -383,7 +383,8 @@ DeviceOutcome StepGraphs::collect(Telemetry& observed) {
 }
 
 bool StepGraphs::submit(const GraphStep& step) {
-  if (!exchange_ || gradients_differ_ || in_flight_.size() >= kMaxInFlight || !transaction_.device_updates().possible()) return false;
+  if (!exchange_ || gradients_differ_ || in_flight_.size() >= kMaxInFlight || !transaction_.device_updates().possible())
+    return false;
   const std::string key = key_of(step, transaction_.model().training());
   const auto found = std::ranges::find_if(specializations_, [&](const auto& graph) { return graph->key == key; });
   if (found == specializations_.end() || !(*found)->validated || exchange_->backend.bytes_lent() > 0) return false;

@@ -82,8 +82,9 @@ class StepGraphs {
   /// Waits for the oldest step in flight and returns its result. If it was not committed, discards the later ones.
   DeviceOutcome collect(Telemetry& observed);
 
-  /// Call it after the commit of a step of another kind, such as one with phases, which may have updated only some of the
-  /// parameters: the next step runs eagerly, because an update reads from the last one which parameters have gradients.
+  /// Call it after the commit of a step of another kind, such as one with phases, which may have updated only some of
+  /// the parameters: the next step runs eagerly, because an update reads from the last one which parameters have
+  /// gradients.
   void other_step_committed() { gradients_differ_ = true; }
 
   /// Compares the last run() with the result of the same step run eagerly. Validates the graph, or drops it.

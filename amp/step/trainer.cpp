@@ -63,10 +63,12 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
 }
 Trainer::~Trainer() = default;
 
+ExclusiveUse::Call Trainer::claim(const char* name) const { return transaction_->call(name); }
+
 // ---- one step -----------------------------------------------------------------------------------
 
 StepResult Trainer::run_step(const StepFeed& feed) {
-  const ExclusiveUse::Call call = transaction_->call("step");
+  const ExclusiveUse::Call call = claim("step");
   InferenceMode::refuse("Trainer::step", "end it before the step");
   check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch, got 0");
   if (std::optional<StepResult> submitted = submit(feed)) return *std::move(submitted);
@@ -306,7 +308,7 @@ StepResult Trainer::with_earlier(StepResult last, std::size_t attempts) const {
 }
 
 std::vector<StepResult> Trainer::finished() {
-  const ExclusiveUse::Call call = transaction_->call("finished");
+  const ExclusiveUse::Call call = claim("finished");
   const std::deque<StepResult> ended = std::exchange(finished_, {});
   return {ended.begin(), ended.end()};
 }
@@ -409,6 +411,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
     return std::nullopt;
   if (ahead == 0) cost_.start = std::chrono::steady_clock::now();
   in_flight_.push_back(std::make_unique<Submitted>(Submitted{feed.copy(), attempt}));
+  ++in_flight_count_;
   transaction_->hide_gradients();  // the step in flight overwrites those of the step before
   StepResult result;
   result.step = attempt.step;
@@ -427,11 +430,13 @@ std::optional<StepResult> Trainer::collect_oldest() {
   if (outcome.commits()) {
     const std::unique_ptr<Submitted> oldest = std::move(in_flight_.front());
     in_flight_.pop_front();
+    --in_flight_count_;
     complete(oldest->feed, oldest->attempt, outcome);
     return std::nullopt;
   }
   transaction_->roll_back();
   GraphUse graph_use = GraphUse::kNever;
+  in_flight_count_ = 0;
   for (const std::unique_ptr<Submitted>& one : std::exchange(in_flight_, {})) {
     StepResult result = take_batch(one->feed, std::exchange(graph_use, GraphUse::kIfPossible));
     if (result.rolled_back()) return result;
@@ -440,7 +445,7 @@ std::optional<StepResult> Trainer::collect_oldest() {
 }
 
 void Trainer::synchronize() {
-  const ExclusiveUse::Call call = transaction_->call("synchronize");
+  const ExclusiveUse::Call call = claim("synchronize");
   collect_all();
 }
 
@@ -451,7 +456,7 @@ std::optional<StepResult> Trainer::collect_all() {
 }
 
 bool Trainer::has_committed(std::int64_t steps) {
-  const ExclusiveUse::Call call = transaction_->call("has_committed");
+  const ExclusiveUse::Call call = claim("has_committed");
   if (transaction_->counters().steps + in_flight() < steps) return false;
   synchronize();
   return transaction_->counters().steps >= steps;
@@ -464,13 +469,13 @@ OngoingStep Trainer::ongoing_step(const StepFeed& feed) const {
 }
 
 PreflightReport Trainer::run_preflight(const StepFeed& feed) {
-  const ExclusiveUse::Call call = transaction_->call("preflight");
+  const ExclusiveUse::Call call = claim("preflight");
   synchronize();
   return preflight_phases(*transaction_, feed);
 }
 
 std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
-  const ExclusiveUse::Call call = transaction_->call("forecast_memory");
+  const ExclusiveUse::Call call = claim("forecast_memory");
   synchronize();
   // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
   if (feed.origins.empty() || faults_->planted()) return std::nullopt;
@@ -479,13 +484,13 @@ std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
 }
 
 std::shared_ptr<const void> Trainer::evaluation_scope() {
-  const ExclusiveUse::Call call = transaction_->call("evaluate");
+  const ExclusiveUse::Call call = claim("evaluate");
   synchronize();
   return std::make_shared<EvaluationScope>(*transaction_);
 }
 
 Incident Trainer::investigate_evaluation(const std::string& what, const std::function<void()>& again) {
-  const ExclusiveUse::Call call = transaction_->call("investigate_evaluation");
+  const ExclusiveUse::Call call = claim("investigate_evaluation");
   FirstBadSearch search(0);
   {
     const std::shared_ptr<const void> scope = evaluation_scope();
@@ -496,14 +501,12 @@ Incident Trainer::investigate_evaluation(const std::string& what, const std::fun
 }
 
 std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
-  const ExclusiveUse::Call call = transaction_->call("replay");
   check_settings(*transaction_, bundle);
   load_state(bundle);
   return micro_batches_of(bundle);
 }
 
 ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
-  const ExclusiveUse::Call call = transaction_->call("replay");
   return replay_attempt(*transaction_, *runner_, *remedies_, bundle, ongoing_step(feed));
 }
 
@@ -512,24 +515,24 @@ ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
 void Trainer::attach_data(std::function<StateDict()> state, std::function<void(const StateDict&)> load_state,
                           std::function<void(const io::BatchOrigin&)> commit,
                           std::function<void(std::int64_t)> quarantine) {
-  const ExclusiveUse::Call call = transaction_->call("attach");
+  const ExclusiveUse::Call call = claim("attach");
   transaction_->attach({std::move(state), std::move(load_state), std::move(commit), std::move(quarantine)});
 }
 
 StateDict Trainer::state() {
-  const ExclusiveUse::Call call = transaction_->call("state");
+  const ExclusiveUse::Call call = claim("state");
   synchronize();
   return cloned(transaction_->state());
 }
 
 std::string Trainer::state_hash() {
-  const ExclusiveUse::Call call = transaction_->call("state_hash");
+  const ExclusiveUse::Call call = claim("state_hash");
   synchronize();
   return amp::state_hash(transaction_->state());
 }
 
 void Trainer::load_state(const StateDict& state) {
-  const ExclusiveUse::Call call = transaction_->call("load_state");
+  const ExclusiveUse::Call call = claim("load_state");
   synchronize();
   transaction_->load(state);
   review_->forget();
@@ -537,31 +540,31 @@ void Trainer::load_state(const StateDict& state) {
 }
 
 void Trainer::add_callback(Callback& callback) {
-  const ExclusiveUse::Call call = transaction_->call("add_callback");
+  const ExclusiveUse::Call call = claim("add_callback");
   synchronize();
   transaction_->add_callback(callback);
 }
 
 void Trainer::observe(double loss) {
-  const ExclusiveUse::Call call = transaction_->call("observe");
+  const ExclusiveUse::Call call = claim("observe");
   synchronize();
   transaction_->observe(loss);
 }
 
 void Trainer::promote(const std::string& target) {
-  const ExclusiveUse::Call call = transaction_->call("promote");
+  const ExclusiveUse::Call call = claim("promote");
   synchronize();
   transaction_->promote(target);
 }
 
 void Trainer::set_telemetry(bool on) {
-  const ExclusiveUse::Call call = transaction_->call("set_telemetry");
+  const ExclusiveUse::Call call = claim("set_telemetry");
   synchronize();
   options_.telemetry = on;
 }
 
 void Trainer::set_verify_every(std::int64_t steps) {
-  const ExclusiveUse::Call call = transaction_->call("set_verify_every");
+  const ExclusiveUse::Call call = claim("set_verify_every");
   synchronize();
   TrainerOptions changed = options_;
   changed.verify_every = steps;
@@ -581,9 +584,9 @@ void Trainer::set_pauses(std::function<bool(std::int64_t step)> pauses_after) {
   transaction_->used_by("set_pauses"), pauses_after_ = std::move(pauses_after);
 }
 Device Trainer::device() const { return transaction_->device(); }
-std::int64_t Trainer::in_flight() const { return transaction_->used_by("in_flight"), std::ssize(in_flight_); }
-std::int64_t Trainer::steps() const { return transaction_->used_by("steps")->counters().steps; }
-std::int64_t Trainer::skipped() const { return transaction_->used_by("skipped")->counters().total.skipped; }
+std::int64_t Trainer::in_flight() const { return in_flight_count_; }
+std::int64_t Trainer::steps() const { return transaction_->published_steps(); }
+std::int64_t Trainer::skipped() const { return transaction_->published_skipped(); }
 const RemediationPolicy& Trainer::remediation() const { return transaction_->used_by("remediation")->remediation(); }
 const LossScaler& Trainer::scaler() const { return transaction_->used_by("scaler")->scaler(); }
 const optim::Schedule& Trainer::schedule() const { return transaction_->used_by("schedule")->schedule(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -15,6 +16,7 @@
 #include "binade/amp/step/options.h"
 #include "binade/amp/step/step_feed.h"
 #include "binade/amp/step/step_result.h"
+#include "binade/core/exclusive_use.h"
 
 namespace binade {
 struct BlockExtremes;
@@ -38,6 +40,7 @@ class RemediationPolicy;
 class SpikeReview;
 class StepGraphs;
 class Telemetry;
+class TrainingRun;
 class Transaction;
 struct Attempt;
 struct DeviceOutcome;
@@ -58,8 +61,10 @@ enum class SpikeVerdict : std::uint8_t;
 /// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is
 /// applied only if a replay with it was finite, or if no replay can tell.
 ///
-/// A trainer serves one thread at a time. A call of any of its functions, except options(), policy() and device(),
-/// while another thread is inside of one throws an ArgumentError that names both and changes nothing (docs/threads.md).
+/// A trainer serves one thread at a time. A call of any of its functions while another thread is inside of one throws
+/// an ArgumentError that names both and changes nothing (docs/threads.md). Any thread may call steps(), skipped(),
+/// in_flight() and device() at any time; and options() and policy(), except beside set_telemetry() and
+/// set_verify_every().
 class Trainer {
  public:
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
@@ -190,6 +195,7 @@ class Trainer {
   /// `bundle` is no repro bundle, or comes from another model.
   template <class Batch, class Closure>
   ReproReplay replay(const StateDict& bundle, Closure&& closure) {
+    const ExclusiveUse::Call call = claim("replay");
     std::vector<Batch> batches;
     for (const StateDict& one : begin_replay(bundle)) batches.push_back(Batch::from_state(one));
     return run_replay(bundle, feed_of(std::span<const Batch>(batches), closure));
@@ -219,7 +225,10 @@ class Trainer {
   std::string state_hash();
 
  private:
+  friend class TrainingRun;
   Trainer(Runtime& runtime, const Participants& participants, TrainerOptions options);
+  /// Claims the trainer for a call. Throws ArgumentError if another thread is inside of one.
+  ExclusiveUse::Call claim(const char* name) const;
   struct Submitted;  ///< a step in flight
   /// Cost of the last committed attempt, and the start of the current one.
   struct Cost {
@@ -273,6 +282,7 @@ class Trainer {
   std::unique_ptr<StepGraphs> graphs_;
   std::unique_ptr<Telemetry> telemetry_;
   std::deque<std::unique_ptr<Submitted>> in_flight_;  // oldest first
+  std::atomic<std::int64_t> in_flight_count_ = 0;     // its size, which any thread may read
   std::deque<StepResult> finished_;
   Cost cost_;
   std::int64_t headroom_every_ = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -150,6 +151,9 @@ class Transaction {
     std::int64_t skips = 0;      ///< number of batches skipped in the current step
   };
   const Counters& counters() const { return counters_; }
+  /// Counters().steps and counters().total.skipped, which any thread may read at any time.
+  std::int64_t published_steps() const { return published_steps_; }
+  std::int64_t published_skipped() const { return published_skipped_; }
   std::int64_t next_step() const { return counters_.steps + 1; }
 
   // ---- a step
@@ -170,7 +174,7 @@ class Transaction {
   /// Returns the early warnings of the committed step.
   std::vector<Warning> find_warnings(const CommittedStep& step);
   /// Queues verdict, update and commit on the device, as part of a captured step. `addresses.numbers` has an element
-  /// for each optimizer, with the weight of its averages.
+  /// for the step, and then one for each optimizer, with its number of updates and the weight of its averages.
   void launch_commit(const StepAddresses& addresses);
   /// Discards gradients and uncommitted buffers, and undoes the updates of earlier phases.
   void roll_back();
@@ -180,7 +184,10 @@ class Transaction {
   void hide_gradients();
   /// Discards the gradients of all parameters, also of those that no optimizer updates.
   void discard_gradients();
-  void count_aborted() { ++counters_.total.skipped; }
+  void count_aborted() {
+    ++counters_.total.skipped;
+    publish();
+  }
 
   // ---- remedies
 
@@ -239,6 +246,10 @@ class Transaction {
     bool has_update = false;  // an update of the current step
   };
 
+  void publish() {
+    published_steps_ = counters_.steps;
+    published_skipped_ = counters_.total.skipped;
+  }
   void add_optimizers(const Participants& participants);
   void add_members();
   void add_optimizer_members(std::size_t optimizer);
@@ -262,6 +273,7 @@ class Transaction {
   Warnings warnings_;
   SpikeGuard spikes_;
   Counters counters_;
+  std::atomic<std::int64_t> published_steps_ = 0, published_skipped_ = 0;
   std::vector<Callback*> callbacks_;
   DataHooks data_;
   StateDict waiting_cursor_;  // the data cursor, if it was loaded before a loader was attached

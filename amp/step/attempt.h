@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,11 +32,7 @@ class AttemptRunner {
  public:
   /// The arguments must outlive the runner.
   AttemptRunner(Transaction& transaction, FaultInjection& faults, const TrainerOptions& options)
-      : transaction_(transaction),
-        faults_(faults),
-        options_(options),
-        registration_(transaction),
-        frozen_(frozen_parameters(transaction)) {}
+      : transaction_(transaction), faults_(faults), options_(options), registration_(transaction) {}
 
   /// Runs the step under `plan` and computes the verdict on the host. Keeps what it wrote for a
   /// commit. Each observer may be null. If the closure throws a DataError, the attempt is aborted; after any other
@@ -55,11 +52,10 @@ class AttemptRunner {
 
  private:
   struct Phase;
-  using Leaves = std::vector<std::shared_ptr<Variable::State>>;
   template <class LossOf, class SeedOf>
-  Variable differentiate(int micro_batch, std::int64_t first_op, const Leaves& spared, const LossOf& loss_of,
+  Variable differentiate(int micro_batch, std::int64_t first_op, const LeafSet& spared, const LossOf& loss_of,
                          const SeedOf& seed_of);
-  Leaves spared_in(const std::vector<std::size_t>& optimizers) const;
+  const LeafSet& spared_in(const std::vector<std::size_t>& optimizers);
   void run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
   AbortCause run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                              int micro_batch);
@@ -77,9 +73,9 @@ class AttemptRunner {
   FaultInjection& faults_;
   const TrainerOptions& options_;
   Registration registration_;
-  Leaves frozen_;                   // parameters of models without an optimizer
-  std::vector<std::string> names_;  // what overrides may match, until they are checked
-  std::set<std::string> noted_;     // the same
+  std::map<std::vector<std::size_t>, LeafSet> spared_;  // results of spared_in()
+  std::vector<std::string> names_;                      // what overrides may match, until they are checked
+  std::set<std::string> noted_;                         // the same
   bool overrides_checked_ = false;
 };
 

@@ -56,6 +56,7 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
       runner_(std::make_unique<AttemptRunner>(*transaction_, *faults_, options_)),
       remedies_(std::make_unique<Remedies>(*transaction_, *runner_, options_)),
       review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
+      rates_(std::make_unique<LearningRates>(*transaction_)),
       telemetry_(std::make_unique<Telemetry>()) {
   *faults_ = FaultInjection(options_.inject, transaction_->model());
   if (options_.record && transaction_->can_be_captured())
@@ -140,6 +141,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
       if (graphs_ && result.attempt == 1) graphs_->compare_with_eager(attempt.loss, attempt.scan);
       commit(attempt, ongoing, result, {});
       if (graphs_ && !ongoing.feed.loss_of) graphs_->other_step_committed();
+      note_eager_step(ongoing.feed, result);
       measure_cost();
     } else {
       transaction_->roll_back();
@@ -261,11 +263,18 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                            .promotes = options_.on_nan == OnNan::kRemedy};
   result.warnings = transaction_->find_warnings(step);
   for (Warning& warning : runner_->registration().take_warnings()) result.warnings.push_back(std::move(warning));
-  result.metrics = metrics_of({.step = step,
-                               .result = result,
-                               .rates = learning_rates(*transaction_, attempt.phases),
-                               .warnings = transaction_->warnings()});
+  result.metrics = metrics_of(
+      {.step = step, .result = result, .rates = rates_->of(attempt.phases), .warnings = transaction_->warnings()});
   for (Callback* callback : transaction_->callbacks()) callback->after_commit(result);
+}
+
+/// Notes, once, that steps of this kind are never captured.
+void Trainer::note_eager_step(const StepFeed& feed, StepResult& result) {
+  const bool has_phases = feed.phases.size() > 1 || !feed.phases.front().empty();
+  if (!options_.record || noted_eager_step_ || (graphs_ && !has_phases)) return;
+  noted_eager_step_ = true;
+  result.notes.emplace_back(
+      fmt::format("steps are not captured: {}", has_phases ? "they have phases" : "a model follows another one"));
 }
 
 /// Measures time and memory of the committed attempt. If incidents of this step promoted ops, sets the costs of these
@@ -288,10 +297,6 @@ void Trainer::conclude(StepResult& result) {
   if (!result.committed) transaction_->discard_gradients();
   if (graphs_)
     for (std::string& note : graphs_->take_notes()) result.notes.push_back(std::move(note));
-  const bool has_phases = !result.phases.empty();
-  if (options_.record && result.step == 1 && result.committed && (!graphs_ || has_phases))
-    result.notes.emplace_back(
-        fmt::format("steps are not captured: {}", has_phases ? "they have phases" : "a model follows another one"));
   result.skipped_total = transaction_->counters().total.skipped;
   result.verified_total = transaction_->counters().total.verified;
   result.corrupted_total = transaction_->counters().total.corrupted;

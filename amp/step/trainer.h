@@ -34,6 +34,7 @@ namespace binade::amp {
 class AttemptRunner;
 class Callback;
 class FaultInjection;
+class LearningRates;
 class LossScaler;
 class Remedies;
 class RemediationPolicy;
@@ -250,6 +251,7 @@ class Trainer {
   void report(const Attempt& attempt, StepResult& result) const;
   void commit(const Attempt& attempt, const OngoingStep& ongoing, StepResult& result,
               std::span<const BlockExtremes> written);
+  void note_eager_step(const StepFeed& feed, StepResult& result);
   void measure_cost();
   void conclude(StepResult& result);
   StepResult with_earlier(StepResult last, std::size_t attempts) const;
@@ -279,12 +281,14 @@ class Trainer {
   std::unique_ptr<AttemptRunner> runner_;
   std::unique_ptr<Remedies> remedies_;
   std::unique_ptr<SpikeReview> review_;
+  std::unique_ptr<LearningRates> rates_;
   std::unique_ptr<StepGraphs> graphs_;
   std::unique_ptr<Telemetry> telemetry_;
   std::deque<std::unique_ptr<Submitted>> in_flight_;  // oldest first
   std::atomic<std::int64_t> in_flight_count_ = 0;     // its size, which any thread may read
   std::deque<StepResult> finished_;
   Cost cost_;
+  bool noted_eager_step_ = false;
   std::int64_t headroom_every_ = 0;
   std::function<bool(std::int64_t step)> pauses_after_;
 };

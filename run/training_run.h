@@ -137,7 +137,7 @@ class TrainingRun {
   /// A call of the run, which claims the run and its trainer: another thread's call of the trainer between two calls by
   /// the run would refuse the second one, and a committed step would not be recorded.
   struct Claim {
-    Claim(const TrainingRun& run, const char* name) : of_run(run.use_, name), of_trainer(run.trainer_.claim(name)) {}
+    Claim(const TrainingRun& run, const char* name) : of_run(run.use_, name), of_trainer(run.trainer_.use(), name) {}
     ExclusiveUse::Call of_run, of_trainer;
   };
   /// Runs `step` and writes its results to the logs. Begins the run if necessary.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/step/transaction.h"
@@ -277,6 +278,13 @@ std::vector<OptimizerUpdate> AttemptRunner::updates_of(const Attempt& attempt) c
   std::vector<OptimizerUpdate> updates;
   for (std::size_t i = 0; i < transaction_.optimizers().size(); ++i) updates.push_back(update_of(attempt, i, 1));
   return updates;
+}
+
+std::string AttemptRunner::take_capture_note(const StepFeed& feed) {
+  const bool has_phases = feed.phases.size() > 1 || !feed.phases.front().empty();
+  const bool has_reason = options_.record && (has_phases || !transaction_.can_be_captured());
+  if (!has_reason || std::exchange(capture_noted_, true)) return "";
+  return fmt::format("steps are not captured: {}", has_phases ? "they have phases" : "a model follows another one");
 }
 
 void AttemptRunner::set_clip_factor(Attempt& attempt) const {

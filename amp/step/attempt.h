@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/amp/step/metrics.h"
 #include "binade/amp/step/plan.h"
 #include "binade/amp/step/registration.h"
 #include "binade/autograd/observer.h"
@@ -32,7 +33,11 @@ class AttemptRunner {
  public:
   /// The arguments must outlive the runner.
   AttemptRunner(Transaction& transaction, FaultInjection& faults, const TrainerOptions& options)
-      : transaction_(transaction), faults_(faults), options_(options), registration_(transaction) {}
+      : transaction_(transaction),
+        faults_(faults),
+        options_(options),
+        registration_(transaction),
+        rates_(transaction) {}
 
   /// Runs the step under `plan` and computes the verdict on the host. Keeps what it wrote for a
   /// commit. Each observer may be null. If the closure throws a DataError, the attempt is aborted; after any other
@@ -47,6 +52,10 @@ class AttemptRunner {
   /// Returns the updates of a captured step, one for each optimizer.
   std::vector<OptimizerUpdate> updates_of(const Attempt& attempt) const;
   Registration& registration() { return registration_; }
+  const LearningRates& rates() const { return rates_; }
+  /// Returns why steps of this kind are never captured although they should be; empty from the second time on, or if
+  /// there is no reason.
+  std::string take_capture_note(const StepFeed& feed);
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
@@ -73,10 +82,12 @@ class AttemptRunner {
   FaultInjection& faults_;
   const TrainerOptions& options_;
   Registration registration_;
+  LearningRates rates_;
   std::map<std::vector<std::size_t>, LeafSet> spared_;  // results of spared_in()
   std::vector<std::string> names_;                      // what overrides may match, until they are checked
   std::set<std::string> noted_;                         // the same
   bool overrides_checked_ = false;
+  bool capture_noted_ = false;
 };
 
 }  // namespace binade::amp

@@ -56,7 +56,6 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
       runner_(std::make_unique<AttemptRunner>(*transaction_, *faults_, options_)),
       remedies_(std::make_unique<Remedies>(*transaction_, *runner_, options_)),
       review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
-      rates_(std::make_unique<LearningRates>(*transaction_)),
       telemetry_(std::make_unique<Telemetry>()) {
   *faults_ = FaultInjection(options_.inject, transaction_->model());
   if (options_.record && transaction_->can_be_captured())
@@ -64,12 +63,10 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
 }
 Trainer::~Trainer() = default;
 
-ExclusiveUse::Call Trainer::claim(const char* name) const { return transaction_->call(name); }
-
 // ---- one step -----------------------------------------------------------------------------------
 
 StepResult Trainer::run_step(const StepFeed& feed) {
-  const ExclusiveUse::Call call = claim("step");
+  const ExclusiveUse::Call call = transaction_->call("step");
   InferenceMode::refuse("Trainer::step", "end it before the step");
   check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch, got 0");
   if (std::optional<StepResult> submitted = submit(feed)) return *std::move(submitted);
@@ -141,7 +138,8 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
       if (graphs_ && result.attempt == 1) graphs_->compare_with_eager(attempt.loss, attempt.scan);
       commit(attempt, ongoing, result, {});
       if (graphs_ && !ongoing.feed.loss_of) graphs_->other_step_committed();
-      note_eager_step(ongoing.feed, result);
+      if (std::string note = runner_->take_capture_note(ongoing.feed); !note.empty())
+        result.notes.push_back(std::move(note));
       measure_cost();
     } else {
       transaction_->roll_back();
@@ -263,18 +261,11 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                            .promotes = options_.on_nan == OnNan::kRemedy};
   result.warnings = transaction_->find_warnings(step);
   for (Warning& warning : runner_->registration().take_warnings()) result.warnings.push_back(std::move(warning));
-  result.metrics = metrics_of(
-      {.step = step, .result = result, .rates = rates_->of(attempt.phases), .warnings = transaction_->warnings()});
+  result.metrics = metrics_of({.step = step,
+                               .result = result,
+                               .rates = runner_->rates().of(attempt.phases),
+                               .warnings = transaction_->warnings()});
   for (Callback* callback : transaction_->callbacks()) callback->after_commit(result);
-}
-
-/// Notes, once, that steps of this kind are never captured.
-void Trainer::note_eager_step(const StepFeed& feed, StepResult& result) {
-  const bool has_phases = feed.phases.size() > 1 || !feed.phases.front().empty();
-  if (!options_.record || noted_eager_step_ || (graphs_ && !has_phases)) return;
-  noted_eager_step_ = true;
-  result.notes.emplace_back(
-      fmt::format("steps are not captured: {}", has_phases ? "they have phases" : "a model follows another one"));
 }
 
 /// Measures time and memory of the committed attempt. If incidents of this step promoted ops, sets the costs of these
@@ -313,7 +304,7 @@ StepResult Trainer::with_earlier(StepResult last, std::size_t attempts) const {
 }
 
 std::vector<StepResult> Trainer::finished() {
-  const ExclusiveUse::Call call = claim("finished");
+  const ExclusiveUse::Call call = transaction_->call("finished");
   const std::deque<StepResult> ended = std::exchange(finished_, {});
   return {ended.begin(), ended.end()};
 }
@@ -416,7 +407,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
     return std::nullopt;
   if (ahead == 0) cost_.start = std::chrono::steady_clock::now();
   in_flight_.push_back(std::make_unique<Submitted>(Submitted{feed.copy(), attempt}));
-  ++in_flight_count_;
+  ++transaction_->published().in_flight;
   transaction_->hide_gradients();  // the step in flight overwrites those of the step before
   StepResult result;
   result.step = attempt.step;
@@ -435,13 +426,13 @@ std::optional<StepResult> Trainer::collect_oldest() {
   if (outcome.commits()) {
     const std::unique_ptr<Submitted> oldest = std::move(in_flight_.front());
     in_flight_.pop_front();
-    --in_flight_count_;
+    --transaction_->published().in_flight;
     complete(oldest->feed, oldest->attempt, outcome);
     return std::nullopt;
   }
   transaction_->roll_back();
   GraphUse graph_use = GraphUse::kNever;
-  in_flight_count_ = 0;
+  transaction_->published().in_flight = 0;
   for (const std::unique_ptr<Submitted>& one : std::exchange(in_flight_, {})) {
     StepResult result = take_batch(one->feed, std::exchange(graph_use, GraphUse::kIfPossible));
     if (result.rolled_back()) return result;
@@ -450,7 +441,7 @@ std::optional<StepResult> Trainer::collect_oldest() {
 }
 
 void Trainer::synchronize() {
-  const ExclusiveUse::Call call = claim("synchronize");
+  const ExclusiveUse::Call call = transaction_->call("synchronize");
   collect_all();
 }
 
@@ -461,7 +452,7 @@ std::optional<StepResult> Trainer::collect_all() {
 }
 
 bool Trainer::has_committed(std::int64_t steps) {
-  const ExclusiveUse::Call call = claim("has_committed");
+  const ExclusiveUse::Call call = transaction_->call("has_committed");
   if (transaction_->counters().steps + in_flight() < steps) return false;
   synchronize();
   return transaction_->counters().steps >= steps;
@@ -474,13 +465,13 @@ OngoingStep Trainer::ongoing_step(const StepFeed& feed) const {
 }
 
 PreflightReport Trainer::run_preflight(const StepFeed& feed) {
-  const ExclusiveUse::Call call = claim("preflight");
+  const ExclusiveUse::Call call = transaction_->call("preflight");
   synchronize();
   return preflight_phases(*transaction_, feed);
 }
 
 std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
-  const ExclusiveUse::Call call = claim("forecast_memory");
+  const ExclusiveUse::Call call = transaction_->call("forecast_memory");
   synchronize();
   // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
   if (feed.origins.empty() || faults_->planted()) return std::nullopt;
@@ -489,13 +480,13 @@ std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
 }
 
 std::shared_ptr<const void> Trainer::evaluation_scope() {
-  const ExclusiveUse::Call call = claim("evaluate");
+  const ExclusiveUse::Call call = transaction_->call("evaluate");
   synchronize();
   return std::make_shared<EvaluationScope>(*transaction_);
 }
 
 Incident Trainer::investigate_evaluation(const std::string& what, const std::function<void()>& again) {
-  const ExclusiveUse::Call call = claim("investigate_evaluation");
+  const ExclusiveUse::Call call = transaction_->call("investigate_evaluation");
   FirstBadSearch search(0);
   {
     const std::shared_ptr<const void> scope = evaluation_scope();
@@ -505,13 +496,12 @@ Incident Trainer::investigate_evaluation(const std::string& what, const std::fun
   return diagnose_evaluation(steps(), what, search, transaction_->model(), ema() != nullptr);
 }
 
-std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
+ReproReplay Trainer::run_replay(const StateDict& bundle,
+                                const std::function<StepFeed(const std::vector<StateDict>& batches)>& make_feed) {
+  const ExclusiveUse::Call call = transaction_->call("replay");
   check_settings(*transaction_, bundle);
   load_state(bundle);
-  return micro_batches_of(bundle);
-}
-
-ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
+  const StepFeed feed = make_feed(micro_batches_of(bundle));
   return replay_attempt(*transaction_, *runner_, *remedies_, bundle, ongoing_step(feed));
 }
 
@@ -520,24 +510,24 @@ ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
 void Trainer::attach_data(std::function<StateDict()> state, std::function<void(const StateDict&)> load_state,
                           std::function<void(const io::BatchOrigin&)> commit,
                           std::function<void(std::int64_t)> quarantine) {
-  const ExclusiveUse::Call call = claim("attach");
+  const ExclusiveUse::Call call = transaction_->call("attach");
   transaction_->attach({std::move(state), std::move(load_state), std::move(commit), std::move(quarantine)});
 }
 
 StateDict Trainer::state() {
-  const ExclusiveUse::Call call = claim("state");
+  const ExclusiveUse::Call call = transaction_->call("state");
   synchronize();
   return cloned(transaction_->state());
 }
 
 std::string Trainer::state_hash() {
-  const ExclusiveUse::Call call = claim("state_hash");
+  const ExclusiveUse::Call call = transaction_->call("state_hash");
   synchronize();
   return amp::state_hash(transaction_->state());
 }
 
 void Trainer::load_state(const StateDict& state) {
-  const ExclusiveUse::Call call = claim("load_state");
+  const ExclusiveUse::Call call = transaction_->call("load_state");
   synchronize();
   transaction_->load(state);
   review_->forget();
@@ -545,31 +535,31 @@ void Trainer::load_state(const StateDict& state) {
 }
 
 void Trainer::add_callback(Callback& callback) {
-  const ExclusiveUse::Call call = claim("add_callback");
+  const ExclusiveUse::Call call = transaction_->call("add_callback");
   synchronize();
   transaction_->add_callback(callback);
 }
 
 void Trainer::observe(double loss) {
-  const ExclusiveUse::Call call = claim("observe");
+  const ExclusiveUse::Call call = transaction_->call("observe");
   synchronize();
   transaction_->observe(loss);
 }
 
 void Trainer::promote(const std::string& target) {
-  const ExclusiveUse::Call call = claim("promote");
+  const ExclusiveUse::Call call = transaction_->call("promote");
   synchronize();
   transaction_->promote(target);
 }
 
 void Trainer::set_telemetry(bool on) {
-  const ExclusiveUse::Call call = claim("set_telemetry");
+  const ExclusiveUse::Call call = transaction_->call("set_telemetry");
   synchronize();
   options_.telemetry = on;
 }
 
 void Trainer::set_verify_every(std::int64_t steps) {
-  const ExclusiveUse::Call call = claim("set_verify_every");
+  const ExclusiveUse::Call call = transaction_->call("set_verify_every");
   synchronize();
   TrainerOptions changed = options_;
   changed.verify_every = steps;
@@ -588,10 +578,11 @@ void Trainer::keep_headroom_every(std::int64_t steps) {
 void Trainer::set_pauses(std::function<bool(std::int64_t step)> pauses_after) {
   transaction_->used_by("set_pauses"), pauses_after_ = std::move(pauses_after);
 }
+ExclusiveUse& Trainer::use() const { return transaction_->use(); }
 Device Trainer::device() const { return transaction_->device(); }
-std::int64_t Trainer::in_flight() const { return in_flight_count_; }
-std::int64_t Trainer::steps() const { return transaction_->published_steps(); }
-std::int64_t Trainer::skipped() const { return transaction_->published_skipped(); }
+std::int64_t Trainer::in_flight() const { return transaction_->published().in_flight; }
+std::int64_t Trainer::steps() const { return transaction_->published().steps; }
+std::int64_t Trainer::skipped() const { return transaction_->published().skipped; }
 const RemediationPolicy& Trainer::remediation() const { return transaction_->used_by("remediation")->remediation(); }
 const LossScaler& Trainer::scaler() const { return transaction_->used_by("scaler")->scaler(); }
 const optim::Schedule& Trainer::schedule() const { return transaction_->used_by("schedule")->schedule(); }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -16,9 +15,9 @@
 #include "binade/amp/step/options.h"
 #include "binade/amp/step/step_feed.h"
 #include "binade/amp/step/step_result.h"
-#include "binade/core/exclusive_use.h"
 
 namespace binade {
+class ExclusiveUse;
 struct BlockExtremes;
 namespace nn {
 class Module;
@@ -34,7 +33,6 @@ namespace binade::amp {
 class AttemptRunner;
 class Callback;
 class FaultInjection;
-class LearningRates;
 class LossScaler;
 class Remedies;
 class RemediationPolicy;
@@ -196,10 +194,11 @@ class Trainer {
   /// `bundle` is no repro bundle, or comes from another model.
   template <class Batch, class Closure>
   ReproReplay replay(const StateDict& bundle, Closure&& closure) {
-    const ExclusiveUse::Call call = claim("replay");
     std::vector<Batch> batches;
-    for (const StateDict& one : begin_replay(bundle)) batches.push_back(Batch::from_state(one));
-    return run_replay(bundle, feed_of(std::span<const Batch>(batches), closure));
+    return run_replay(bundle, [&](const std::vector<StateDict>& contents) {
+      for (const StateDict& one : contents) batches.push_back(Batch::from_state(one));
+      return feed_of(std::span<const Batch>(batches), closure);
+    });
   }
   /// Sets the function that finds checkpoints for rollbacks; without it, the trainer never rolls back. TrainingRun sets
   /// it.
@@ -228,9 +227,8 @@ class Trainer {
  private:
   friend class TrainingRun;
   Trainer(Runtime& runtime, const Participants& participants, TrainerOptions options);
-  /// Claims the trainer for a call. Throws ArgumentError if another thread is inside of one.
-  ExclusiveUse::Call claim(const char* name) const;
-  struct Submitted;  ///< a step in flight
+  ExclusiveUse& use() const;  ///< which each call claims
+  struct Submitted;           ///< a step in flight
   /// Cost of the last committed attempt, and the start of the current one.
   struct Cost {
     double seconds = 0;
@@ -251,7 +249,6 @@ class Trainer {
   void report(const Attempt& attempt, StepResult& result) const;
   void commit(const Attempt& attempt, const OngoingStep& ongoing, StepResult& result,
               std::span<const BlockExtremes> written);
-  void note_eager_step(const StepFeed& feed, StepResult& result);
   void measure_cost();
   void conclude(StepResult& result);
   StepResult with_earlier(StepResult last, std::size_t attempts) const;
@@ -272,8 +269,8 @@ class Trainer {
   PreflightReport run_preflight(const StepFeed& feed);
   std::optional<MemoryForecast> run_forecast(const StepFeed& feed);
   std::shared_ptr<const void> evaluation_scope();
-  std::vector<StateDict> begin_replay(const StateDict& bundle);
-  ReproReplay run_replay(const StateDict& bundle, const StepFeed& feed);
+  ReproReplay run_replay(const StateDict& bundle,
+                         const std::function<StepFeed(const std::vector<StateDict>& batches)>& make_feed);
 
   TrainerOptions options_;
   std::unique_ptr<FaultInjection> faults_;
@@ -281,14 +278,11 @@ class Trainer {
   std::unique_ptr<AttemptRunner> runner_;
   std::unique_ptr<Remedies> remedies_;
   std::unique_ptr<SpikeReview> review_;
-  std::unique_ptr<LearningRates> rates_;
   std::unique_ptr<StepGraphs> graphs_;
   std::unique_ptr<Telemetry> telemetry_;
   std::deque<std::unique_ptr<Submitted>> in_flight_;  // oldest first
-  std::atomic<std::int64_t> in_flight_count_ = 0;     // its size, which any thread may read
   std::deque<StepResult> finished_;
   Cost cost_;
-  bool noted_eager_step_ = false;
   std::int64_t headroom_every_ = 0;
   std::function<bool(std::int64_t step)> pauses_after_;
 };

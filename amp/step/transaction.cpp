@@ -271,14 +271,8 @@ void Transaction::add_members() {
     return Counters{.total = totals_of(state), .steps = read_count(state, "rng/step")};
   };
   counters.check = counters_of;
-  counters.load = [this, counters_of](const StateDict& state) {
-    counters_ = counters_of(state);
-    publish();
-  };
-  counters.commit = [this](const Commit& step) {
-    counters_ = {.total = counters_.total, .steps = step.step};
-    publish();
-  };
+  counters.load = [this, counters_of](const StateDict& state) { set_counters(counters_of(state)); };
+  counters.commit = [this](const Commit& step) { set_counters({.total = counters_.total, .steps = step.step}); };
   members_.push_back(std::move(counters));
 
   Member callbacks;
@@ -467,7 +461,7 @@ void Transaction::roll_back_to(const RecoveryPoint& point, bool state_to_blame, 
   const RemediationPolicy remedies = remediation_;
   load(with_data(point.state, state_to_blame ? with_quarantine(point.state.section("data"), data) : data));
   counters_.total = total;
-  publish();
+  set_counters(counters_);
   remediation_ = remedies;
   remediation_.rolled_back(from, counters_.steps, !state_to_blame);
 }

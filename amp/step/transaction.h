@@ -82,6 +82,7 @@ class Transaction {
   /// Claims the transaction for a call of a function of the trainer. Throws ArgumentError if another thread has claimed
   /// it (ExclusiveUse).
   ExclusiveUse::Call call(const char* name) const { return {use_, name}; }
+  ExclusiveUse& use() const { return use_; }
   /// The transaction during such a call.
   class Used {
    public:
@@ -151,9 +152,12 @@ class Transaction {
     std::int64_t skips = 0;      ///< number of batches skipped in the current step
   };
   const Counters& counters() const { return counters_; }
-  /// Counters().steps and counters().total.skipped, which any thread may read at any time.
-  std::int64_t published_steps() const { return published_steps_; }
-  std::int64_t published_skipped() const { return published_skipped_; }
+  /// Numbers that any thread may read at any time: those of counters(), and the number of steps in flight, which the
+  /// trainer sets.
+  struct Published {
+    std::atomic<std::int64_t> steps = 0, skipped = 0, in_flight = 0;
+  };
+  Published& published() { return published_; }
   std::int64_t next_step() const { return counters_.steps + 1; }
 
   // ---- a step
@@ -186,7 +190,7 @@ class Transaction {
   void discard_gradients();
   void count_aborted() {
     ++counters_.total.skipped;
-    publish();
+    set_counters(counters_);
   }
 
   // ---- remedies
@@ -246,9 +250,10 @@ class Transaction {
     bool has_update = false;  // an update of the current step
   };
 
-  void publish() {
-    published_steps_ = counters_.steps;
-    published_skipped_ = counters_.total.skipped;
+  void set_counters(const Counters& now) {
+    counters_ = now;
+    published_.steps = now.steps;
+    published_.skipped = now.total.skipped;
   }
   void add_optimizers(const Participants& participants);
   void add_members();
@@ -273,7 +278,7 @@ class Transaction {
   Warnings warnings_;
   SpikeGuard spikes_;
   Counters counters_;
-  std::atomic<std::int64_t> published_steps_ = 0, published_skipped_ = 0;
+  Published published_;
   std::vector<Callback*> callbacks_;
   DataHooks data_;
   StateDict waiting_cursor_;  // the data cursor, if it was loaded before a loader was attached

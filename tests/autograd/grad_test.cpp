@@ -267,6 +267,14 @@ TEST_F(Grad, SecondDerivativesOfProductsAreRight) {
   expect_second([](const Variables& v) { return logcumsumexp(v[0] * 30.0, 1); }, {test::noise({2, 7}, 53)});
 }
 
+/// What happened before the inputs were computed is not visited: here it is freed already.
+TEST_F(Grad, StopsAtInputsThatAreResults) {
+  const Variable a = noise({3}, 61), x = a * 2.0, y = sum(square(x));
+  grad(sum(x), a);
+  const Variable g = grad(y, x);
+  for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(g.value().at(i), 2 * x.value().at(i)) << i;
+}
+
 /// Terms of -inf, also at the beginning, change no derivative of the other terms and have none themselves.
 TEST_F(Grad, DerivativesOfLogcumsumexpAreFiniteBesideMinusInfinity) {
   const double inf = std::numeric_limits<double>::infinity();

@@ -78,6 +78,7 @@ BINADE_HD double trigamma(double x) {
 /// from w >= s + 12 on (Abramowitz and Stegun 23.1.30); there, each term is less than 1/20 of the one before.
 BINADE_HD double hurwitz_zeta(double s, double q) {
   if (q <= 0 && q == std::floor(q)) return std::numeric_limits<double>::infinity();
+  if (q == std::numeric_limits<double>::infinity()) return 0;
   const auto of_positive = [s](double w) {
     double y = 0;
     for (; w < s + 12; w += 1) y += std::pow(w, -s);
@@ -97,7 +98,7 @@ BINADE_HD double hurwitz_zeta(double s, double q) {
   return of_positive(part) + sign * (of_positive(1 - part) - of_positive(1 - q));
 }
 
-/// Returns derivative n >= 0 of digamma; infinite at 0 and, for n >= 1, at the negative integers.
+/// Returns derivative n >= 0 of digamma; infinite at 0 and, for n >= 1, at the negative integers; 0 at inf for n >= 1.
 BINADE_HD double polygamma(double n, double x) {
   if (n == 0) return digamma(x);
   if (n == 1) return trigamma(x);
@@ -105,7 +106,8 @@ BINADE_HD double polygamma(double n, double x) {
 }
 
 /// Returns the modified Bessel function of the first kind of order 0 or 1: for |x| <= 20 by its power series, whose
-/// terms have one sign, else by the asymptotic series (Abramowitz and Stegun 9.6.10, 9.7.1).
+/// terms have one sign, else by the asymptotic series (Abramowitz and Stegun 9.6.10, 9.7.1). Overflows for |x| >
+/// 713.98.
 BINADE_HD double bessel_i(int order, double x) {
   const double a = std::fabs(x), sign = order == 1 && x < 0 ? -1 : 1;
   double term = 1, y = 1;
@@ -121,8 +123,9 @@ BINADE_HD double bessel_i(int order, double x) {
     term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * a * k);
     y += term;
   }
+  if (a > 800) return sign * std::numeric_limits<double>::infinity();
   const double half = std::exp(a / 2);  // exp(a) overflows before the result does
-  return a == a + 1 ? sign * a : sign * half * (y / std::sqrt(2 * kPi * a)) * half;
+  return sign * half * (y / std::sqrt(2 * kPi * a)) * half;
 }
 
 }  // namespace binade::math

@@ -397,7 +397,7 @@ TEST(Signals, ErrorsSayWhatIsWrong) {
   says([&] { fftn(x, {}, {0, 0}); }, "fftn: wanted different axes");
   says([&] { complex(line, x); }, "complex: wanted real and imaginary parts of one shape");
   says([&] { stft(line, {}); }, "stft: wanted n_fft from 1 to 2^30, got 0");
-  says([&] { stft(line, {.n_fft = 40}); }, "stft: wanted signals of more than n_fft / 2 = 20 samples");
+  says([&] { stft(line, {.n_fft = 40}); }, "stft: wanted signals of at least 21 samples");
   says([&] { stft(line, {.n_fft = 4}, line); }, "stft: wanted a window of win_length = 4 values");
   says(
       [&] {

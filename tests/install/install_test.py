@@ -78,7 +78,7 @@ class Install(unittest.TestCase):
                 if found:
                     run(*command)
                 else:
-                    self.assertRaisesRegex(AssertionError, "compatible with requested version", run, *command)
+                    self.assertRaisesRegex(AssertionError, r"compatible\s+with requested version", run, *command)
 
     def test_a_compiler_line_with_pkg_config(self):
         compile_with_pkg_config(self.folder.name, self.pc_folder, self.library_folder)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binade/amp/step/trainer.h"
+#include "binade/core/exclusive_use.h"
 #include "binade/core/state_dict.h"
 #include "binade/io/data/png.h"
 #include "binade/io/files/file_ops.h"

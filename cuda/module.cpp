@@ -10,7 +10,6 @@
 #include "binade/core/code_file.h"
 #include "binade/core/error.h"
 #include "cuda/abi.h"
-#include "cuda/module_place.h"
 
 namespace binade::cuda {
 namespace {
@@ -31,14 +30,13 @@ fs::path own_folder() {
   return file.is_absolute() ? file.parent_path() : fs::path();
 }
 
-/// Returns the paths at which the module is searched: beside the file that contains this code, and where the build
-/// wrote it.
+/// Returns the paths at which the module is searched: beside the file that contains this code, and in the folder cuda/
+/// there, where the build writes it. No absolute path is compiled in: an installed library must not open a file of the
+/// machine or user that built it.
 std::vector<fs::path> places() {
   const fs::path folder = own_folder();
-  std::vector<fs::path> places;
-  if (!folder.empty()) places.push_back(folder / kFileName);
-  places.emplace_back(kBuiltModule);
-  return places;
+  if (folder.empty()) return {};
+  return {folder / kFileName, folder / "cuda" / kFileName};
 }
 
 /// Opens `path` into `found`, or stores in it the reason why that failed.
@@ -86,7 +84,7 @@ Module find() {
     found.why_none = "no NVIDIA driver (libcuda.so.1) was found";
     return found;
   }
-  std::string tried;
+  std::string tried = own_folder().empty() ? "libbinade's folder, which is unknown" : "";
   for (const fs::path& place : places()) {
     std::error_code ignored;
     if (fs::exists(place, ignored)) {

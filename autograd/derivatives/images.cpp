@@ -41,7 +41,9 @@ Variables max_pool_gradient(const RecordedCall& call) {
 constexpr Entry kEntries[] = {
     {&ops::AvgPool2d::info, [](const RecordedCall& c) { return transposed<ops::AvgPool2d>(c); }},
     {&ops::Upsample::info, [](const RecordedCall& c) { return transposed<ops::Upsample>(c); }},
+    {&ops::UpsampleBicubic::info, [](const RecordedCall& c) { return transposed<ops::UpsampleBicubic>(c); }},
     {&ops::MaxPool2d::info, max_pool_gradient},
+    {&ops::MaxPool2dIndices::info, max_pool_gradient},
 };
 
 }  // namespace

@@ -34,6 +34,17 @@ Variables constant_slope(Call call) {
 }
 Variables no_slope(Call) { return Variables(1); }
 
+/// Returns x, with 1 in the place of 0: a divisor of quotients that are not taken at 0.
+Variable other_than_zero(const Variable& v) { return where(v == 0, Tensor::scalar(1, v.dtype(), v.device()), v); }
+Variables sinc_gradient(Call c) {
+  const Variable slope = (cos(x(c) * math::kPi) - sinc(x(c))) / other_than_zero(x(c));
+  return {gy(c) * only_where(x(c) != 0, slope)};
+}
+Variables i1_gradient(Call c) {
+  const Variable half = Tensor::scalar(0.5, x(c).dtype(), x(c).device());
+  return {gy(c) * (i0(x(c)) - where(x(c) == 0, half, i1(x(c)) / other_than_zero(x(c))))};
+}
+
 Variables elu_gradient(Call c) {
   return {where(x(c) > 0, gy(c), gy(c) * exp(not_above_zero(x(c))) * c.params<ops::Elu>().alpha)};
 }
@@ -120,20 +131,6 @@ Variables norm_slope_gradients(Call call) {
           sum_to(only_where(in.b != 0, -gy(call) * value / in.b * (p - 1)), call.described(1).shape)};
 }
 
-/// Returns the derivative of digamma: the series of special_math.h at x + 10, or at 1 - x + 10 by the reflection
-/// formula for x < 1/2.
-Variable trigamma(const Variable& x) {
-  const Variable reflects = x < 0.5;
-  const Variable z = where(reflects, 1.0 - x, x);
-  Variable sum = zero_beside(z);
-  for (int k = 0; k < 10; ++k) sum = sum + 1.0 / square(z + static_cast<double>(k));
-  const Variable far = z + 10.0, s = 1.0 / square(far);
-  const Variable series = s * (1.0 / 6 - s * (1.0 / 30 - s * (1.0 / 42 - s * (1.0 / 30 - s * (5.0 / 66)))));
-  const Variable at_z = sum + 1.0 / far + s / 2.0 + series / far;
-  const Variable sine = sin(where(reflects, x, zero_beside(x) + 0.5) * math::kPi);
-  return where(reflects, math::kPi * math::kPi / square(sine) - at_z, at_z);
-}
-
 constexpr Entry kEntries[] = {
     {&ops::Sin::info, [](Call c) -> Variables { return {gy(c) * cos(x(c))}; }},
     {&ops::Cos::info, [](Call c) -> Variables { return {-gy(c) * sin(x(c))}; }},
@@ -155,7 +152,14 @@ constexpr Entry kEntries[] = {
     {&ops::Erfinv::info,
      [](Call c) -> Variables { return {gy(c) * exp(square(y(c))) * 0.88622692545275801365}; }},  // sqrt(pi) / 2
     {&ops::Lgamma::info, [](Call c) -> Variables { return {gy(c) * digamma(x(c))}; }},
-    {&ops::Digamma::info, [](Call c) -> Variables { return {gy(c) * trigamma(x(c))}; }},
+    {&ops::Digamma::info, [](Call c) -> Variables { return {gy(c) * polygamma(1, x(c))}; }},
+    {&ops::Erfc::info,
+     [](Call c) -> Variables { return {gy(c) * exp(-square(x(c))) * -1.12837916709551257390}; }},  // 2 / sqrt(pi)
+    {&ops::Sinc::info, sinc_gradient},
+    {&ops::I0::info, [](Call c) -> Variables { return {gy(c) * i1(x(c))}; }},
+    {&ops::I1::info, i1_gradient},
+    {&ops::Polygamma::info,
+     [](Call c) -> Variables { return {gy(c) * polygamma(static_cast<int>(c.params<ops::Polygamma>().n) + 1, x(c))}; }},
     {&ops::Sign::info, no_slope},
     {&ops::Floor::info, no_slope},
     {&ops::Ceil::info, no_slope},

@@ -12,7 +12,7 @@ namespace {
 
 struct Net : nn::Module {
   nn::Linear first{{.in = 4, .out = 16}}, second{{.in = 16, .out = 2}};
-  nn::BatchNorm2d norm{{.channels = 16}};
+  nn::BatchNorm1d norm{{.channels = 16}};
   void visit(nn::Visitor& v) override {
     v("first", first);
     v("norm", norm);

@@ -33,7 +33,7 @@ struct Residual : nn::Module {
 /// Two norms whose results are concatenated.
 struct SideBySide : nn::Module {
   nn::Linear first{{.in = 4, .out = 8}}, last{{.in = 16, .out = 2}};
-  nn::BatchNorm2d left{{.channels = 8}}, right{{.channels = 8}};
+  nn::BatchNorm1d left{{.channels = 8}}, right{{.channels = 8}};
   void visit(nn::Visitor& v) override {
     v("first", first);
     v("left", left);

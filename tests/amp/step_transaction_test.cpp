@@ -311,7 +311,7 @@ TEST(StepTransaction, EvaluationUsesAveragesAndDoesNotChangeTraining) {
 /// Linear, batch norm with ReLU, linear.
 struct NormNet : nn::Module {
   nn::Linear in{{.in = 4, .out = 8}}, head{{.in = 8, .out = 2}};
-  nn::BatchNorm2d norm{{.channels = 8, .relu = true}};
+  nn::BatchNorm1d norm{{.channels = 8, .relu = true}};
   void visit(nn::Visitor& v) override {
     v("in", in);
     v("norm", norm);

@@ -142,6 +142,56 @@ template <>
 struct Sampling<ops::Digamma> : Quarters<ops::Digamma, 2, 16> {};
 
 template <>
+struct Reference<ops::Erfc> {
+  static Real value(ops::NoParams, Real x) { return std::erfc(x); }
+};
+template <>
+struct Reference<ops::Sinc> {
+  static Real value(ops::NoParams, Real x) {
+    constexpr Real kPi = 3.14159265358979323846264338327950288L;
+    if (x == std::floor(x)) return x == 0 ? 1 : std::isinf(x) ? std::nanl("") : 0 * x;
+    return std::sin(kPi * x) / (kPi * x);
+  }
+};
+/// The integral of exp(x cos t) cos(order t) over a half turn, which the trapezoidal rule computes to all digits.
+template <int kOrder>
+Real bessel_integral(Real x) {
+  if (!std::isfinite(x)) return kOrder == 0 ? std::fabs(x) : x;
+  constexpr Real kPi = 3.14159265358979323846264338327950288L;
+  constexpr int kParts = 400;
+  Real y = (std::exp(x) + (kOrder == 0 ? 1 : -1) * std::exp(-x)) / 2;
+  for (int i = 1; i < kParts; ++i) y += std::exp(x * std::cos(kPi * i / kParts)) * std::cos(kOrder * kPi * i / kParts);
+  return y / kParts;
+}
+template <>
+struct Reference<ops::I0> {
+  static Real value(ops::NoParams, Real x) { return bessel_integral<0>(x); }
+};
+template <>
+struct Reference<ops::I1> {
+  static Real value(ops::NoParams, Real x) { return bessel_integral<1>(x); }
+};
+/// Shifts x above 200, where two terms of Euler and Maclaurin's series are sufficient. n >= 2.
+template <>
+struct Reference<ops::Polygamma> {
+  static Real value(const ops::Polygamma::Params& p, Real x) {
+    const Real s = static_cast<Real>(p.n) + 1;
+    const Real factor = (static_cast<int>(p.n) % 2 == 0 ? -1 : 1) * std::tgamma(s);
+    if (x <= 0 && x == std::floor(x)) return factor * std::numeric_limits<Real>::infinity();
+    if (x > 1e15L) return factor * std::pow(x, 1 - s) / (s - 1);
+    Real y = 0;
+    for (; x < 200; ++x) y += std::pow(x, -s);
+    return factor *
+           (y + std::pow(x, -s) * (x / (s - 1) + 0.5L + s / (12 * x) - s * (s + 1) * (s + 2) / (720 * x * x * x)));
+  }
+};
+template <>
+struct Sampling<ops::Polygamma> {
+  static std::vector<ops::Polygamma::Params> params() { return {{2}, {3}}; }
+  static constexpr double low = 0.5, high = 4;
+};
+
+template <>
 struct Reference<ops::Sign> {
   static Real value(ops::NoParams, Real x) { return x != x ? x : static_cast<Real>((x > 0) - (x < 0)); }
 };

@@ -149,7 +149,7 @@ void selective_scan(Run& run) {
 /// A convolution overflows before a batch norm: elsewhere its running statistics stay NaN although the step is skipped.
 void batch_norm_statistics(Run& run) {
   auto& conv = run.net.add<nn::Conv2d>("conv", nn::Conv2dOptions{.in = 4, .out = 8});
-  auto& norm = run.net.add<nn::BatchNorm2d>("norm", nn::BatchNormOptions{.channels = 8});
+  auto& norm = run.net.add<nn::BatchNorm1d>("norm", nn::BatchNormOptions{.channels = 8});
   nn::Linear& head = run.net.linear("head", 8, 4);
   run.options.precision = amp::Policy::fp16();
   run.loss = [&](const Batch& b) { return nn::cross_entropy(head(mean(norm(conv(b.x)), {1, 2})), b.y); };
@@ -164,7 +164,7 @@ void batch_norm_statistics(Run& run) {
 /// data.half() * 100000: the batch itself does not fit in f16.
 void half_input(Run& run) {
   auto& conv = run.net.add<nn::Conv2d>("conv", nn::Conv2dOptions{.in = 4, .out = 8});
-  auto& norm = run.net.add<nn::BatchNorm2d>("norm", nn::BatchNormOptions{.channels = 8});
+  auto& norm = run.net.add<nn::BatchNorm1d>("norm", nn::BatchNormOptions{.channels = 8});
   nn::Linear& head = run.net.linear("head", 8, 4);
   run.options.precision = amp::Policy::fp16();
   run.loss = [&](const Batch& b) { return nn::cross_entropy(head(mean(norm(conv(b.x)), {1, 2})), b.y); };

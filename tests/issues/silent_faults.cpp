@@ -71,7 +71,7 @@ void accumulated_means(Run& run) {
 /// the differences between images, and evaluation differs much from training.
 void evaluation_mode(Run& run) {
   nn::Linear& first = run.net.linear("first", 8, 16);
-  auto& norm = run.net.add<nn::BatchNorm2d>("norm", nn::BatchNormOptions{.channels = 16});
+  auto& norm = run.net.add<nn::BatchNorm1d>("norm", nn::BatchNormOptions{.channels = 16});
   nn::Linear& head = run.net.linear("head", 16, 1);
   run.loss = [&](const Batch& b) { return nn::mse(head(norm(first(b.x))), b.y); };
   run.optimizer = [](Net& net) { return std::make_unique<optim::Adam>(net, optim::AdamOptions{.lr = 1e-2}); };

@@ -154,7 +154,7 @@ void gumbel(Run& run) {
 /// Batch norm in training with one value per channel.
 void single_value(Run& run) {
   nn::Linear& encoder = run.net.linear("encoder", 8, 8);
-  auto& norm = run.net.add<nn::BatchNorm2d>("norm", nn::BatchNormOptions{.channels = 8});
+  auto& norm = run.net.add<nn::BatchNorm1d>("norm", nn::BatchNormOptions{.channels = 8});
   nn::Linear& head = run.net.linear("head", 8, 4);
   run.loss = [&](const Batch& b) { return nn::cross_entropy(head(norm(encoder(b.x))), b.y); };
   run.repeat(5, [](std::uint64_t seed) { return batch_of(normal(seed, {1, 8}), labels(seed, {1}, 4)); });

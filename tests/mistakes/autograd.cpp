@@ -195,7 +195,7 @@ Subject second_derivatives() {
 Subject modes() {
   struct WithNorm : nn::Module {
     nn::Linear first{{.in = 4, .out = 8}};
-    nn::BatchNorm2d norm{{.channels = 8}};
+    nn::BatchNorm1d norm{{.channels = 8}};
     nn::Linear head{{.in = 8, .out = 3}};
     void visit(nn::Visitor& v) override {
       v("first", first);
@@ -265,7 +265,7 @@ Subject modes() {
           {"hooks on a module with its own operator()",
            {"hooks", "does not call them", "register_hook"},
            [] {
-             nn::BatchNorm2d norm({.channels = 3});
+             nn::BatchNorm1d norm({.channels = 3});
              const HookHandle hook = norm.register_forward_hook([](nn::Module&, const Variable&, const Variable&) {});
              norm(normal({2, 3}), normal({2, 3}));
            }},

@@ -61,7 +61,7 @@ struct TemporaryDropout : nn::Module {
 
 struct ForgottenNorm : nn::Module {
   Linear head{{.in = 4, .out = 3}};
-  nn::BatchNorm2d norm{{.channels = 4}};
+  nn::BatchNorm1d norm{{.channels = 4}};
   ForgottenNorm() { norm.requires_grad(false); }
   void visit(nn::Visitor& v) override { v("head", head); }
   Variable forward(const Variable& x) override { return head(norm(x)); }

@@ -223,7 +223,7 @@ Subject images() {
              upsample(normal({4, 4}), 2);
            }},
           {"batch norm of another number of channels",
-           {"batch_norm", "4", "6"},
+           {"BatchNorm2d", "4 channels", "(2, 5, 5, 6)"},
            [] {
              nn::BatchNorm2d norm({.channels = 4});
              norm(normal({2, 5, 5, 6}));

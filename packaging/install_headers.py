@@ -1,6 +1,8 @@
-"""Copies the public headers to INCLUDEDIR/binade and binade.h to INCLUDEDIR. Run by `meson install`.
+"""install_headers.py SOURCE INCLUDEDIR: copies the public headers to INCLUDEDIR/binade. Run by `meson install`.
 
-The public headers are those that binade.h includes, directly or through other headers. The others are internal.
+The public headers are those that binade.h includes, directly or through other headers. The others are internal. binade.h
+itself is copied to INCLUDEDIR and to INCLUDEDIR/binade, so that <binade.h> and <binade/binade.h> are the same header, as
+in the source tree.
 """
 import os
 import re
@@ -16,8 +18,9 @@ while waiting:
         public.add(header)
         with open(os.path.join(source, header), encoding="utf-8") as file:
             waiting += re.findall(r'^#include "binade/(.*)"$', file.read(), re.MULTILINE)
-for header in public:
-    to = os.path.join(target, header if header == "binade.h" else "binade/" + header)
+places = [(header, "binade/" + header) for header in public] + [("binade.h", "binade.h")]
+for header, place in places:
+    to = os.path.join(target, place)
     os.makedirs(os.path.dirname(to), exist_ok=True)
     shutil.copy2(os.path.join(source, header), to)
 if "MESON_INSTALL_QUIET" not in os.environ:

@@ -107,7 +107,7 @@ Telemetry::OpRecord& Telemetry::record(const OpCall& call, std::span<const Tenso
 void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& read) {
   producers_.clear();
   reads_outside_ = false;
-  data_ = {};
+  data_.clear();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined() || !is_floating(x.dtype()) || is_weight(x)) continue;
@@ -128,9 +128,7 @@ void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& 
 void Telemetry::observe_data(const Tensor& x) {
   ObservationScope scope;
   observe_into_scope(x);
-  Observation seen = scope.take();
-  if (seen.pending != 0 && data_.pending != 0) seen = seen.synchronized();  // an op with two such operands
-  data_.merge(seen);
+  data_.push_back(scope.take());
 }
 
 /// Returns the tape index of the newest op that stored `operand`; -1 if there is none.
@@ -160,7 +158,7 @@ void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, 
   // other addresses.
   const bool first = index >= forward_.length || forward_.records[index].op == nullptr;
   OpRecord& stored = record(call, outputs, amax);
-  merge(data_, stored.data, stored.pending_data);
+  for (const Observation& seen : data_) merge(seen, stored.data, stored.pending_data);
   if (probes_.limits && first) {
     stored.producers.swap(producers_);
     stored.reads_outside = reads_outside_;

@@ -108,7 +108,9 @@ class TrainingRun {
   template <class Loader>
   auto batches(Loader& loader) {
     trainer_.attach(loader);
-    return detail::BatchRange<Loader>(loader, trainer_.options().accumulate, [this] { return goes_on(); });
+    return detail::BatchRange<Loader>(
+        loader, trainer_.options().accumulate, [this] { return goes_on(); },
+        [this] { return trainer_.share_of_step(); });
   }
   /// Calls Trainer::step() and records the result.
   template <class Batch, class Closure>

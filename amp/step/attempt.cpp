@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "binade/amp/incident/fault_injection.h"
+#include "binade/amp/ranks/agree.h"
 #include "binade/amp/step/transaction.h"
 #include "binade/autograd/node.h"
 #include "binade/core/backend.h"
@@ -32,18 +33,6 @@ struct StepScopes {
 };
 
 }  // namespace
-
-/// A phase in progress, and the positions that the phases of an attempt share.
-struct AttemptRunner::Phase {
-  int number = 0;
-  double lr_factor = 1;                      // of injected faults
-  std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
-  std::vector<optim::GradientScan> scans{};  // of these optimizers
-  std::int64_t first_op = 0;                 // tape index of the phase's first op
-  std::int64_t next_op = 0;                  // after the largest tape index so far
-  std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
-  const Registration::Watch* watch = nullptr;
-};
 
 /// Scans the gradients of the phase's optimizers. Returns their scans as one, with a word for each parameter of all
 /// optimizers.
@@ -91,7 +80,8 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
     }
     if (feed.phases.size() > 1 && attempt.commits()) attempt.scan.words = std::move(phase.words);
     if (attempt.commits()) judge_step(attempt, plan);
-    if (attempt.commits() && plan.is_whole(feed)) check_overrides();
+    if (attempt.commits() && plan.is_whole(feed) && !overrides_checked_)
+      agree(ranks(), fmt::format("the check of overrides in step {}", plan.step), [&] { check_overrides(); });
     if (attempt.commits() && registered) registration_.passed(*registered, plan.step);
   } catch (...) {
     transaction_.roll_back();
@@ -108,6 +98,27 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
   PhaseAttempt& result = attempt.phases.emplace_back();
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
+  const auto micro_batches = static_cast<int>(feed.origins.size());
+  if (const int leaves = transaction_.leaves_of(micro_batches); leaves > 1)
+    run_leaves(attempt, plan, feed, phase, leaves);
+  else
+    run_in_order(attempt, plan, feed, phase);
+  phase.first_op = phase.next_op;
+  attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
+  result.loss = attempt.loss;
+  result.grad_norm = attempt.grad_norm;
+  phase.words.resize(attempt.scan.words.size());
+  std::ranges::transform(phase.words, attempt.scan.words, phase.words.begin(), std::ranges::max);
+  if (attempt.commits() && phase.watch != nullptr)
+    agree(ranks(), fmt::format("the check of the model in step {}", plan.step), [&] {
+      registration_.check_phase(*phase.watch, phase.optimizers, phase.scans,
+                                [&] { feed.loss(phase.number, feed.first, {}); });
+    });
+  if (attempt.commits()) judge_updates(attempt, phase);
+}
+
+/// Runs the micro-batches of a phase one after the other, each of which adds to the gradients.
+void AttemptRunner::run_in_order(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase) {
   double sum = 0;
   int done = 0;
   for (const int micro_batch : plan.micro_batches) {
@@ -118,19 +129,8 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
     if (plan.micro_batches.size() > 1) attempt.bad_micro_batch = micro_batch;
     break;
   }
-  phase.first_op = phase.next_op;
   // If a micro-batch has a non-finite loss, reports that loss instead of the mean over micro-batches.
   if (attempt.cause != AbortCause::kLoss && attempt.cause != AbortCause::kBadData) attempt.loss = sum / done;
-  attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
-  result.loss = attempt.loss;
-  result.grad_norm = attempt.grad_norm;
-  phase.words.resize(attempt.scan.words.size());
-  std::ranges::transform(phase.words, attempt.scan.words, phase.words.begin(), std::ranges::max);
-  if (attempt.commits() && phase.watch != nullptr)
-    registration_.check_phase(*phase.watch, phase.optimizers, phase.scans, [&] {
-      feed.loss(phase.number, plan.micro_batches.front(), plan.left_out_of(plan.micro_batches.front()));
-    });
-  if (attempt.commits()) judge_updates(attempt, phase);
 }
 
 /// Judges the step as a whole, after its phases. Adds up their losses and gradients.

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "binade/amp/loss_scale_options.h"
 #include "binade/amp/policy.h"
+#include "binade/core/communicator.h"
 #include "binade/core/state_dict.h"
 #include "binade/optim/ema_options.h"
 #include "binade/optim/schedule.h"
@@ -43,7 +45,14 @@ struct TrainerOptions {
   double clip_value = 0;                         ///< if > 0: upper bound of the magnitude of each gradient element
   double clip_adaptive = 0;  ///< if > 0: upper bound of gradient norm / weight norm for each unit (optim/clip.h)
   std::optional<optim::EmaOptions> ema{};  ///< averages of the weights; default: none
-  std::int64_t accumulate = 1;             ///< micro-batches per step of batches()
+  std::int64_t accumulate = 1;             ///< micro-batches per step of batches(), of all ranks together
+  /// The ranks that make the steps together (docs/ranks.md); null: this process alone. Each rank computes a part of the
+  /// micro-batches of a step. All ranks then have the same weights, to the bit.
+  std::shared_ptr<Communicator> ranks{};
+  /// Number of parts, runs of micro-batches, whose gradients are added in a binary tree (core/rank_tree.h); at most the
+  /// number of micro-batches. It decides the bits of a step, and the number of ranks does not. 0: that of the loaded
+  /// state, else 1 without other ranks, which adds the gradients one after the other, or `accumulate`.
+  std::int64_t leaves = 0;
   std::int64_t steps = 0;                  ///< number of committed updates after which batches() ends; 0: never
   bool state_hash = false;                 ///< computes the state hash before and after each step
   bool telemetry = true;                   ///< records magnitudes in every step; turn off only to measure its cost

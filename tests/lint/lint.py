@@ -29,7 +29,7 @@ FLOORS = {
 
 # The subfolders ("rooms") of a folder; "" is the folder itself. A room may include itself and the rooms before it.
 ROOMS = {
-    "amp": ("", "watch", "warnings", "incident", "preflight", "step"),
+    "amp": ("", "watch", "warnings", "incident", "preflight", "ranks", "step"),
     "io": ("", "files", "text", "terminal", "checkpoint", "data", "records", "exchange"),
 }
 

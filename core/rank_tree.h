@@ -8,8 +8,8 @@ namespace binade {
 /// Leaves or micro-batches [begin, end) of a step.
 struct LeafRange {
   int begin = 0, end = 0;
-  int size() const { return end - begin; }
-  bool contains(int i) const { return begin <= i && i < end; }
+  constexpr int size() const { return end - begin; }
+  constexpr bool contains(int i) const { return begin <= i && i < end; }
   bool operator==(const LeafRange&) const = default;
 };
 
@@ -21,9 +21,7 @@ constexpr LeafRange share_of(int count, int rank, int ranks) {
 
 /// Returns the micro-batches of one leaf, or of a run of leaves, of a step that is cut into `leaves` leaves.
 constexpr LeafRange micro_batches_of(int micro_batches, int leaves, LeafRange run) {
-  return {share_of(micro_batches, run.begin, leaves).begin,
-          run.size() == 0 ? share_of(micro_batches, run.begin, leaves).begin
-                          : share_of(micro_batches, run.end - 1, leaves).end};
+  return {share_of(micro_batches, run.begin, leaves).begin, share_of(micro_batches, run.end, leaves).begin};
 }
 
 // The order of additions: a binary tree over the leaves of a step. The left subtree of n leaves has the largest power of

@@ -23,7 +23,7 @@ class Alone final : public Communicator {
  public:
   Alone() : Communicator(0, 1) {}
   std::string engine() const override { return "alone"; }
-  void abort(const std::string&) noexcept override {}
+  void end_job(const std::string&) noexcept override {}
 
  protected:
   void move(std::span<const OutgoingPiece>, std::span<const IncomingPiece>, std::string_view,

@@ -33,8 +33,8 @@ struct IncomingPiece {
 };
 
 /// The connection of one rank with the others. Ranks are copies of one program that make a training step together
-/// (docs/ranks.md). An engine (alone, threads, MPI) moves bytes and never computes with them: Binade adds numbers itself,
-/// in an order that does not depend on the number of ranks (core/rank_tree.h).
+/// (docs/ranks.md). An engine (alone, threads, MPI) moves bytes and never computes with them: Binade adds numbers
+/// itself, in an order that does not depend on the number of ranks (core/rank_tree.h).
 ///
 /// All ranks make the same calls in the same order. Each call has a deadline; `what` says what the rank waits for, in
 /// the error of a rank that waited in vain: "the ballot of step 12". Used by one thread at a time.
@@ -50,6 +50,8 @@ class Communicator : NonCopyable {
   bool alone() const { return size_ == 1; }
   /// Returns the name of the engine: "alone", "threads", "mpi (Open MPI 4.1.4)".
   virtual std::string engine() const = 0;
+  /// True if all ranks are threads of this process, which has one set of signal handlers.
+  virtual bool shares_process() const { return false; }
 
   /// Sets the longest time that a call may wait. Default: $BINADE_RANK_DEADLINE in seconds, else 300 s.
   void set_deadline(std::chrono::duration<double> seconds) { deadline_ = seconds; }
@@ -67,7 +69,7 @@ class Communicator : NonCopyable {
   void barrier(std::string_view what);
   /// Tells the other ranks that this one ends, so that they do not wait for it until their deadline. `reason` is in
   /// their errors. An engine may end the whole job at once.
-  virtual void abort(const std::string& reason) noexcept = 0;
+  virtual void end_job(const std::string& reason) noexcept = 0;
 
   /// What this rank has sent, and how long it waited.
   struct Traffic {

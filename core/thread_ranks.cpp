@@ -35,13 +35,14 @@ class ThreadRank final : public Communicator {
     set_deadline(options.deadline);
   }
   std::string engine() const override { return "threads"; }
+  bool shares_process() const override { return true; }
   /// Tells the others that this rank sends nothing more.
   void end() {
     const std::lock_guard lock(mail_->mutex);
     mail_->ended[static_cast<std::size_t>(rank())] = true;
     mail_->changed.notify_all();
   }
-  void abort(const std::string& reason) noexcept override {
+  void end_job(const std::string& reason) noexcept override {
     const std::lock_guard lock(mail_->mutex);
     if (mail_->failure.empty()) mail_->failure = fmt::format("ranks: rank {} has ended: {}", rank(), reason);
     mail_->changed.notify_all();
@@ -107,13 +108,13 @@ void run_rank(ThreadRank& communicator, const std::shared_ptr<Communicator>& sha
     communicator.end();
   } catch (const RankError& error) {
     ending = {std::current_exception(), true};
-    communicator.abort(error.what());
+    communicator.end_job(error.what());
   } catch (const std::exception& error) {
     ending = {std::current_exception(), false};
-    communicator.abort(error.what());
+    communicator.end_job(error.what());
   } catch (...) {
     ending = {std::current_exception(), false};
-    communicator.abort("an exception that is no std::exception");
+    communicator.end_job("an exception that is no std::exception");
   }
 }
 

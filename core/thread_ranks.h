@@ -16,8 +16,8 @@ struct ThreadRanksOptions {
 };
 
 /// Runs `body` on `ranks` threads of this process, each of which gets its own communicator, and waits for all. For
-/// tests and sanitizers: threads share a process, so that a defect of one ends all, and one allocator. Each thread makes
-/// its own Runtime, model and trainer.
+/// tests and sanitizers: threads share a process, so that a defect of one ends all, and one allocator. Each thread
+/// makes its own Runtime, model and trainer.
 ///
 /// If bodies throw, the other ranks get a RankError in their next exchange. When all threads have ended, the exception
 /// of the lowest rank is rethrown that threw something else than a RankError, or else the first RankError.

@@ -33,7 +33,7 @@ struct Api {
   Moved (*move)(const Piece* outgoing, std::size_t outgoing_count, const Piece* incoming, std::size_t incoming_count,
                 double seconds, int* missing, std::size_t* missing_count);
   /// Ends all processes of the job with this exit code.
-  void (*abort)(int code);
+  void (*end_job)(int code);
   /// Waits for the other ranks to close too. MPI cannot be opened again afterwards.
   void (*close)();
 };

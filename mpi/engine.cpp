@@ -1,7 +1,5 @@
-// The module libbinade_mpi: the only code that includes mpi.h. It moves bytes by MPI_Isend and MPI_Irecv, and watches the
-// deadline itself: MPI would wait for ever for a process that is stopped or a machine that is cut off.
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
+// The module libbinade_mpi: the only code that includes mpi.h. It moves bytes by MPI_Isend and MPI_Irecv, and watches
+// the deadline itself: MPI would wait for ever for a process that is stopped or a machine that is cut off.
 #include <mpi.h>
 #include <sched.h>
 
@@ -69,8 +67,8 @@ struct Request {
   bool is_receive = false;
 };
 
-/// Waits until all requests are complete, or the deadline. Yields the core at first, and sleeps a little later: ranks may
-/// share a core with the one that they wait for.
+/// Waits until all requests are complete, or the deadline. Yields the core at first, and sleeps a little later: ranks
+/// may share a core with the one that they wait for.
 bool wait_for(std::vector<MPI_Request>& requests, std::vector<MPI_Status>& statuses, Clock::time_point end, int& code) {
   for (int polls = 0;; ++polls) {
     int done = 0;
@@ -98,8 +96,9 @@ Moved move(const Piece* outgoing, std::size_t outgoing_count, const Piece* incom
       const std::size_t bytes = std::min(kLargest, piece.bytes - begin);
       auto* data = static_cast<char*>(piece.data) + begin;
       MPI_Request request = MPI_REQUEST_NULL;
-      code = is_receive ? MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, piece.rank, kTag, g_communicator, &request)
-                        : MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, piece.rank, kTag, g_communicator, &request);
+      code = is_receive
+                 ? MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, piece.rank, kTag, g_communicator, &request)
+                 : MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, piece.rank, kTag, g_communicator, &request);
       if (code != MPI_SUCCESS) return failed(is_receive ? "MPI_Irecv" : "MPI_Isend", code);
       requests.push_back(request);
       kinds.push_back({piece.rank, bytes, is_receive});
@@ -141,7 +140,7 @@ Moved move(const Piece* outgoing, std::size_t outgoing_count, const Piece* incom
   return Moved::kFailed;
 }
 
-void abort_job(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
+void end_job(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
 
 void close() {
   MPI_Comm_free(&g_communicator);
@@ -153,6 +152,6 @@ void close() {
 
 extern "C" __attribute__((visibility("default"))) const binade::mpi::Api* binade_mpi_api() {
   using namespace binade::mpi;
-  static const Api api{sizeof(Api), BINADE_VERSION_TEXT, last_error, open, move, abort_job, close};
+  static const Api api{sizeof(Api), BINADE_VERSION_TEXT, last_error, open, move, end_job, close};
   return &api;
 }

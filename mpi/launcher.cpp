@@ -32,7 +32,8 @@ int number_in(const char* variable) {
 std::string path_of_module() {
   if (const char* named = std::getenv("BINADE_MPI_MODULE"); named != nullptr && *named != '\0') return named;
   std::error_code ignored;
-  if (const std::string folder = folder_of_library(); !folder.empty() && fs::exists(fs::path(folder) / kFileName, ignored))
+  if (const std::string folder = folder_of_library();
+      !folder.empty() && fs::exists(fs::path(folder) / kFileName, ignored))
     return fs::path(folder) / kFileName;
   if (fs::exists(mpi::kBuiltModule, ignored)) return mpi::kBuiltModule;
   throw ArgumentError(
@@ -84,9 +85,9 @@ class MpiRank final : public Communicator {
     if (!failed_ && std::uncaught_exceptions() == 0) api_.close();
   }
   std::string engine() const override { return fmt::format("mpi ({})", library_); }
-  void abort(const std::string&) noexcept override {
+  void end_job(const std::string&) noexcept override {
     failed_ = true;
-    api_.abort(kLostRank);
+    api_.end_job(kLostRank);
   }
 
  protected:
@@ -99,7 +100,8 @@ class MpiRank final : public Communicator {
     std::vector<int> missing(static_cast<std::size_t>(size()));
     std::size_t count = 0;
     const std::chrono::duration<double> left = end - std::chrono::steady_clock::now();
-    const mpi::Moved moved = api_.move(out.data(), out.size(), in.data(), in.size(), left.count(), missing.data(), &count);
+    const mpi::Moved moved = api_.move(out.data(), out.size(), in.data(), in.size(), left.count(), missing.data(),
+                                       &count);
     if (moved == mpi::Moved::kDone) return;
     failed_ = true;
     if (moved == mpi::Moved::kTimeout)
@@ -120,6 +122,14 @@ int launched_ranks() {
     if (const int ranks = number_in(variable); ranks > 0) return ranks;
   const bool has_pmi = std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr;
   return has_pmi ? std::max(1, number_in("SLURM_NTASKS")) : 1;
+}
+
+LocalRank local_rank() {
+  if (launched_ranks() <= 1) return {};
+  for (const auto& [rank, ranks] : {std::pair{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                                    std::pair{"MPI_LOCALRANKID", "MPI_LOCALNRANKS"}})
+    if (const int count = number_in(ranks); count > 0) return {number_in(rank), count};
+  return {};
 }
 
 std::shared_ptr<Communicator> ranks_from_launcher() {

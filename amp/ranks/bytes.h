@@ -14,9 +14,7 @@ namespace binade::amp {
 class ByteWriter {
  public:
   template <class T>
-  requires std::is_trivially_copyable_v<T> ByteWriter &put(const T& value) {
-    return put_raw(&value, sizeof(T));
-  }
+  requires std::is_trivially_copyable_v<T> ByteWriter& put(const T& value) { return put_raw(&value, sizeof(T)); }
   ByteWriter& put(std::string_view text) {
     put(static_cast<std::uint64_t>(text.size()));
     return put_raw(text.data(), text.size());

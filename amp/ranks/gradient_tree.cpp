@@ -92,9 +92,7 @@ void GradientTree::finish(Communicator& ranks, const std::vector<std::vector<std
                           std::string_view what) {
   if (ranks.alone()) return put_back(nodes_.front());
   const int size = ranks.size(), self = ranks.rank();
-  const auto at = [&](int rank) {
-    return rank == size ? count_ : count_ * rank / size / kAlignment * kAlignment;
-  };
+  const auto at = [&](int rank) { return rank == size ? count_ : count_ * rank / size / kAlignment * kAlignment; };
   const auto bytes_in = [&](Tensor& values, std::int64_t begin, std::int64_t end) {
     return std::span(static_cast<std::byte*>(values.mutable_raw()) + begin * std::int64_t{sizeof(float)},
                      static_cast<std::size_t>(end - begin) * sizeof(float));

@@ -42,15 +42,15 @@ std::optional<std::int64_t> get_optional(ByteReader& in) {
 }
 
 void put_first_bad(ByteWriter& out, const FirstBad& bad) {
-  for (const std::string* text : {&bad.module, &bad.op, &bad.direction, &bad.tensor, &bad.parameter, &bad.dtype,
-                                  &bad.value})
+  for (const std::string* text :
+       {&bad.module, &bad.op, &bad.direction, &bad.tensor, &bad.parameter, &bad.dtype, &bad.value})
     out.put(*text);
   out.put(bad.shape).put(bad.index).put(bad.samples).put(bad.operand_max).put(bad.possible_samples);
   put_optional(out, bad.sample);
   put_optional(out, bad.sample_id);
   out.put(bad.step).put(bad.micro_batch).put(bad.tape_index);
-  for (const bool flag : {bad.in_loss, bad.at_singularity, bad.is_attention_scores, bad.of_sum, bad.of_mask,
-                          bad.of_masked_row})
+  for (const bool flag :
+       {bad.in_loss, bad.at_singularity, bad.is_attention_scores, bad.of_sum, bad.of_mask, bad.of_masked_row})
     out.put(flag);
   out.put(bad.caller.has_value()).put(bad.caller.value_or(""));
   const SourcePlace place = bad.called_by.value_or(SourcePlace{});
@@ -71,8 +71,8 @@ FirstBad get_first_bad(ByteReader& in) {
   bad.step = in.get<std::int64_t>();
   bad.micro_batch = in.get<std::int64_t>();
   bad.tape_index = in.get<std::int64_t>();
-  for (bool* flag : {&bad.in_loss, &bad.at_singularity, &bad.is_attention_scores, &bad.of_sum, &bad.of_mask,
-                     &bad.of_masked_row})
+  for (bool* flag :
+       {&bad.in_loss, &bad.at_singularity, &bad.is_attention_scores, &bad.of_sum, &bad.of_mask, &bad.of_masked_row})
     *flag = in.get<bool>();
   const bool has_caller = in.get<bool>();
   const auto caller = in.get<std::string>();

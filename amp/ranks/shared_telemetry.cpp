@@ -54,7 +54,8 @@ Telemetry::OpRecord get(ByteReader& in) {
 
 }  // namespace
 
-void share_telemetry(Communicator& ranks, Telemetry& telemetry, std::string_view what) {
+void complete_telemetry(Communicator& ranks, Telemetry& telemetry, std::int64_t step) {
+  telemetry.synchronize();
   if (ranks.alone()) return;
   constexpr Direction kDirections[] = {Direction::kForward, Direction::kBackward};
   ByteWriter out;
@@ -62,7 +63,7 @@ void share_telemetry(Communicator& ranks, Telemetry& telemetry, std::string_view
     out.put(static_cast<std::uint64_t>(telemetry.records(direction).size()));
     for (const Telemetry::OpRecord& record : telemetry.records(direction)) put(out, record);
   }
-  const std::vector<Bytes> all = ranks.gather(out.bytes(), what);
+  const std::vector<Bytes> all = ranks.gather(out.bytes(), fmt::format("the telemetry of step {}", step));
   std::vector<ByteReader> readers(all.begin(), all.end());
   for (const Direction direction : kDirections) {
     std::vector<std::vector<Telemetry::OpRecord>> records;

@@ -71,8 +71,6 @@ class AttemptRunner {
   void run_leaves(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase, int leaves);
   void run_leaf(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase, LeafRange micro_batches,
                 Ballot& ballot);
-  CommonState common_state(const Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, const Phase& phase,
-                           int leaves) const;
   AbortCause run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                              int micro_batch);
   AbortCause try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,

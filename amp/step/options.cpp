@@ -1,6 +1,7 @@
 #include "binade/amp/step/options.h"
 
 #include "binade/amp/step/step_graphs.h"
+#include "binade/core/communicator.h"
 #include "binade/core/error.h"
 
 namespace binade::amp {

@@ -9,10 +9,13 @@
 
 #include "binade/amp/loss_scale_options.h"
 #include "binade/amp/policy.h"
-#include "binade/core/communicator.h"
 #include "binade/core/state_dict.h"
 #include "binade/optim/ema_options.h"
 #include "binade/optim/schedule.h"
+
+namespace binade {
+class Communicator;
+}
 
 namespace binade::amp {
 
@@ -53,9 +56,9 @@ struct TrainerOptions {
   /// number of micro-batches. It decides the bits of a step, and the number of ranks does not. 0: that of the loaded
   /// state, else 1 without other ranks, which adds the gradients one after the other, or `accumulate`.
   std::int64_t leaves = 0;
-  std::int64_t steps = 0;                  ///< number of committed updates after which batches() ends; 0: never
-  bool state_hash = false;                 ///< computes the state hash before and after each step
-  bool telemetry = true;                   ///< records magnitudes in every step; turn off only to measure its cost
+  std::int64_t steps = 0;   ///< number of committed updates after which batches() ends; 0: never
+  bool state_hash = false;  ///< computes the state hash before and after each step
+  bool telemetry = true;    ///< records magnitudes in every step; turn off only to measure its cost
   /// If > 0: in every step whose number is a multiple of it, the first micro-batch is computed twice, and the bits of
   /// every op's results are compared, to find silent corruption by the hardware (docs/silent-corruption.md). A step
   /// whose bits differ is not committed, but computed again.

@@ -97,7 +97,8 @@ std::string Remedies::write_repro_bundle(const Attempt& attempt, const OngoingSt
     return "the type of the batch has no state(), so this attempt cannot be run again elsewhere; give it state() and "
            "from_state(), as io::TextBatch has";
   if (!ongoing.feed.holds_all())
-    return "each rank holds a part of the step's micro-batches, so that none can save all; resume the run without other "
+    return "each rank holds a part of the step's micro-batches, so that none can save all; resume the run without "
+           "other "
            "ranks to get a repro bundle";
   repro_sink_(attempt.step, number, make_repro_bundle(transaction_.state(), attempt, ongoing, number));
   return "";

@@ -16,7 +16,6 @@
 #include "binade/amp/step/participants.h"
 #include "binade/autograd/variable.h"
 #include "binade/core/error.h"
-#include "binade/core/rank_tree.h"
 #include "binade/core/runtime.h"
 #include "binade/core/state_dict.h"
 #include "binade/io/data/batch_order.h"
@@ -31,6 +30,13 @@ struct MicroBatches {
   /// has then one entry for each micro-batch of the whole step; otherwise it is empty.
   int first = 0;
   std::vector<io::BatchOrigin> origins{};
+};
+
+/// Micro-batches [begin, end) of a step.
+struct MicroBatchRange {
+  int begin = 0, end = 0;
+  int size() const { return end - begin; }
+  bool contains(int i) const { return begin <= i && i < end; }
 };
 
 namespace detail {
@@ -71,7 +77,7 @@ class BatchRange {
 
   /// `share()` returns the micro-batches of the next step that this rank computes.
   BatchRange(Loader& loader, std::int64_t accumulate, std::function<bool()> goes_on,
-             std::function<LeafRange()> share)
+             std::function<MicroBatchRange()> share)
       : loader_(loader), accumulate_(accumulate), goes_on_(std::move(goes_on)), share_(std::move(share)) {}
   Iterator begin() { return Iterator(*this); }
   End end() { return {}; }
@@ -80,7 +86,7 @@ class BatchRange {
   void read() {
     current_ = {};
     const auto count = static_cast<int>(accumulate_);
-    const LeafRange share = share_();
+    const MicroBatchRange share = share_();
     if constexpr (CanSkip<Loader>) {
       if (share.size() < count) {
         loader_.share({.period = count, .first = share.begin, .end = share.end});
@@ -102,7 +108,7 @@ class BatchRange {
   Loader& loader_;
   std::int64_t accumulate_;
   std::function<bool()> goes_on_;
-  std::function<LeafRange()> share_;
+  std::function<MicroBatchRange()> share_;
   MicroBatches<Batch> current_;
 };
 
@@ -113,7 +119,7 @@ struct KeptBatches {
   std::shared_ptr<const void> batches{};
   int first = 0;                                                  ///< as in MicroBatches
   std::shared_ptr<const std::vector<io::BatchOrigin>> origins{};  ///< the same
-  const std::type_info* type = nullptr;  ///< type of one micro-batch
+  const std::type_info* type = nullptr;                           ///< type of one micro-batch
 };
 
 /// The closure and the micro-batches of one step, type-erased. Both must outlive the feed, unless it is a copy().
@@ -273,13 +279,14 @@ StepFeed detail::make_feed(std::span<const Batch> batches, Closure& closure, con
     };
   }
   if constexpr (std::copy_constructible<Batch> && std::copy_constructible<std::decay_t<Closure>>)
-    if (part.origins.empty()) feed.copy = [batches, &closure] {
-      const auto copies = std::make_shared<detail::Copies<Batch, std::decay_t<Closure>>>(
-          std::vector<Batch>(batches.begin(), batches.end()), closure);
-      StepFeed owning = feed_of(std::span<const Batch>(copies->batches), copies->closure);
-      owning.owned = copies;
-      return owning;
-    };
+    if (part.origins.empty())
+      feed.copy = [batches, &closure] {
+        const auto copies = std::make_shared<detail::Copies<Batch, std::decay_t<Closure>>>(
+            std::vector<Batch>(batches.begin(), batches.end()), closure);
+        StepFeed owning = feed_of(std::span<const Batch>(copies->batches), copies->closure);
+        owning.owned = copies;
+        return owning;
+      };
   return feed;
 }
 

@@ -19,6 +19,8 @@
 #include "binade/amp/step/verification.h"
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
+#include "binade/core/communicator.h"
+#include "binade/core/rank_tree.h"
 #include "binade/core/state_copy.h"
 
 namespace binade::amp {
@@ -189,7 +191,7 @@ Attempt Trainer::run_attempt(OngoingStep& ongoing) {
     plan.first = false;
     attempt = run();
   }
-  complete_telemetry(*telemetry_, plan.step);
+  complete_telemetry(ranks(), *telemetry_, plan.step);
   ongoing.is_suspect = attempt.mismatch.has_value();
   if (twice) transaction_->count_verification(ongoing.is_suspect);
   return attempt;
@@ -303,12 +305,6 @@ std::vector<StepResult> Trainer::finished() {
   return {ended.begin(), ended.end()};
 }
 
-/// Completes the telemetry of an attempt, with the measurements of all ranks.
-void Trainer::complete_telemetry(Telemetry& telemetry, std::int64_t step) const {
-  telemetry.synchronize();
-  share_telemetry(ranks(), telemetry, fmt::format("the telemetry of step {}", step));
-}
-
 /// Determines the initial loss scale from the headroom of a backward that is not committed.
 void Trainer::measure_scale(const OngoingStep& ongoing) {
   AttemptPlan plan = ongoing.plan;
@@ -316,7 +312,7 @@ void Trainer::measure_scale(const OngoingStep& ongoing) {
   for (plan.loss_scale = transaction_->scaler().scale();; plan.loss_scale = std::max(plan.loss_scale * 0x1p-8, floor)) {
     telemetry_->begin();
     const Attempt attempt = runner_->rehearse(plan, ongoing.feed, telemetry_.get());
-    complete_telemetry(*telemetry_, plan.step);
+    complete_telemetry(ranks(), *telemetry_, plan.step);
     if (attempt.cause == AbortCause::kBadData) return;
     const double headroom = telemetry_->least(Direction::kBackward).binades;
     if (!std::isfinite(headroom) && plan.loss_scale > floor) continue;
@@ -334,7 +330,7 @@ std::optional<Telemetry> Trainer::confirm_warnings(const OngoingStep& ongoing) {
   Telemetry observed;
   observed.begin({.zeros = true});
   const Attempt raised = runner_->rehearse(plan, ongoing.feed, &observed);
-  complete_telemetry(observed, plan.step);
+  complete_telemetry(ranks(), observed, plan.step);
   return raised.scan.finite() ? std::optional(std::move(observed)) : std::nullopt;
 }
 
@@ -478,5 +474,124 @@ bool Trainer::has_committed(std::int64_t steps) {
   synchronize();
   return transaction_->counters().steps >= steps;
 }
+
+// ---- other --------------------------------------------------------------------------------------
+
+MicroBatchRange Trainer::share_of_step() const {
+  const auto micro_batches = static_cast<int>(options_.accumulate);
+  const int leaves = transaction_->leaves_of(micro_batches);
+  const LeafRange own = micro_batches_of(micro_batches, leaves, share_of(leaves, ranks().rank(), ranks().size()));
+  return {own.begin, own.end};
+}
+
+OngoingStep Trainer::ongoing_step(const StepFeed& feed) const {
+  return {feed, {.step = transaction_->next_step(), .policy = transaction_->policy()}};
+}
+
+PreflightReport Trainer::run_preflight(const StepFeed& feed) {
+  synchronize();
+  return preflight_phases(*transaction_, feed);
+}
+
+std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
+  synchronize();
+  // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
+  if (feed.origins.empty() || faults_->planted() || !ranks().alone()) return std::nullopt;
+  const StepContextScope context(transaction_->seed(), transaction_->next_step());
+  return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1);
+}
+
+std::shared_ptr<const void> Trainer::evaluation_scope() {
+  synchronize();
+  return std::make_shared<EvaluationScope>(*transaction_);
+}
+
+Incident Trainer::investigate_evaluation(const std::string& what, const std::function<void()>& again) {
+  FirstBadSearch search(0);
+  {
+    const std::shared_ptr<const void> scope = evaluation_scope();
+    const ObserverScope watched(search);
+    again();
+  }
+  return diagnose_evaluation(steps(), what, search, transaction_->model(), ema() != nullptr);
+}
+
+std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
+  check_repro_bundle(bundle, [this](const StateDict& state) { return transaction_->changes_since(state); });
+  load_state(bundle);
+  return micro_batches_of(bundle);
+}
+
+ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
+  const StepContextScope context(transaction_->seed(), transaction_->next_step());
+  for (Callback* callback : transaction_->callbacks()) callback->before_step(transaction_->next_step());
+  OngoingStep ongoing = ongoing_step(feed);
+  return replay_bundle(bundle, ongoing, *transaction_, *runner_, *remedies_);
+}
+
+// ---- state --------------------------------------------------------------------------------------
+
+void Trainer::attach_data(std::function<StateDict()> state, std::function<void(const StateDict&)> load_state,
+                          std::function<void(const io::BatchOrigin&)> commit,
+                          std::function<void(std::int64_t)> quarantine) {
+  transaction_->attach({std::move(state), std::move(load_state), std::move(commit), std::move(quarantine)});
+}
+
+StateDict Trainer::state() {
+  synchronize();
+  return cloned(transaction_->state());
+}
+
+std::string Trainer::state_hash() {
+  synchronize();
+  return amp::state_hash(transaction_->state());
+}
+
+void Trainer::load_state(const StateDict& state) {
+  synchronize();
+  transaction_->load(state);
+  review_->forget();
+  if (graphs_) graphs_->clear();
+}
+
+void Trainer::add_callback(Callback& callback) {
+  synchronize();
+  transaction_->add_callback(callback);
+}
+
+void Trainer::observe(double loss) {
+  synchronize();
+  transaction_->observe(loss);
+}
+
+void Trainer::promote(const std::string& target) {
+  synchronize();
+  transaction_->promote(target);
+}
+
+void Trainer::set_telemetry(bool on) {
+  synchronize();
+  options_.telemetry = on;
+}
+
+void Trainer::set_verify_every(std::int64_t steps) {
+  synchronize();
+  TrainerOptions changed = options_;
+  changed.verify_every = steps;
+  options_ = checked(std::move(changed));
+}
+
+void Trainer::set_repro_sink(ReproSink sink) { remedies_->set_repro_sink(std::move(sink)); }
+void Trainer::set_recovery(FindRecoveryPoint find) { remedies_->set_recovery(std::move(find)); }
+
+std::int64_t Trainer::steps() const { return transaction_->counters().steps; }
+std::int64_t Trainer::skipped() const { return transaction_->counters().total.skipped; }
+double Trainer::next_lr() const { return transaction_->lr_of(transaction_->next_step()); }
+Device Trainer::device() const { return transaction_->device(); }
+const RemediationPolicy& Trainer::remediation() const { return transaction_->remediation(); }
+const LossScaler& Trainer::scaler() const { return transaction_->scaler(); }
+const optim::Schedule& Trainer::schedule() const { return transaction_->schedule(); }
+optim::Ema* Trainer::ema() { return transaction_->averages().front(); }
+const std::vector<std::string>& Trainer::changes() const { return transaction_->changes(); }
 
 }  // namespace binade::amp

@@ -116,7 +116,7 @@ class Trainer {
     return run_step(feed_of(batches, closure));
   }
   /// Returns the micro-batches of a step of batches() that this rank computes.
-  LeafRange share_of_step() const;
+  MicroBatchRange share_of_step() const;
   Communicator& ranks() const { return *options_.ranks; }  ///< of TrainerOptions::ranks
 
   /// Lists the numerical risks of the next step, with inputs that make it fail (amp/preflight/preflight.h). Takes about
@@ -247,7 +247,6 @@ class Trainer {
   StepResult with_earlier(StepResult last, std::size_t attempts) const;
   void measure_scale(const OngoingStep& ongoing);
   std::optional<Telemetry> confirm_warnings(const OngoingStep& ongoing);
-  void complete_telemetry(Telemetry& telemetry, std::int64_t step) const;
 
   // ---- captured steps
   bool verifies(std::int64_t step) const { return options_.verify_every > 0 && step % options_.verify_every == 0; }

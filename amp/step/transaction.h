@@ -16,6 +16,7 @@
 #include "binade/amp/verdict.h"
 #include "binade/amp/warnings/spike_guard.h"
 #include "binade/amp/warnings/warnings.h"
+#include "binade/core/communicator.h"
 #include "binade/core/kernels/step.h"
 #include "binade/core/runtime.h"
 #include "binade/core/state_dict.h"
@@ -84,7 +85,7 @@ class Transaction {
   /// ArgumentError if there are more ranks than leaves.
   int leaves_of(int micro_batches) const;
   double last_grad_norm() const { return last_grad_norm_; }  ///< of the last committed step; 0 after load()
-  const nn::Shadows& shadows() const { return shadows_; }  ///< of the buffers that the step writes
+  const nn::Shadows& shadows() const { return shadows_; }    ///< of the buffers that the step writes
   bool has_named_models() const { return group_ != nullptr; }
   nn::Module& model() const { return model_; }  ///< if there are several models, they are its submodules
   const std::vector<optim::Optimizer*>& optimizers() const { return optimizers_; }

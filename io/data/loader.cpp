@@ -42,7 +42,7 @@ struct LoaderBase::Impl {
   BatchOrder order;
   std::uint64_t consumed = 0;  // slots (see LoaderBase)
   std::uint64_t read = 0;
-  std::uint64_t ahead = 0;       // first slot of the worker's next batch
+  std::uint64_t ahead = 0;  // first slot of the worker's next batch
   Share share{};
   int read_number = 0;           // number of the next batch within the period of the share
   int ahead_number = 0;          // the same for the worker's next batch

@@ -41,8 +41,8 @@ class LoaderBase {
     int period = 1, first = 0, end = 1;
     bool operator==(const Share&) const = default;
   };
-  /// Sets the share, so that the worker does not make batches that skip() passes over. By default it makes all. Does not
-  /// change which batches next() and skip() return.
+  /// Sets the share, so that the worker does not make batches that skip() passes over. By default it makes all. Does
+  /// not change which batches next() and skip() return.
   void share(const Share& share);
   /// Passes over the next batch, without making it, and returns its origin: another rank computes it.
   BatchOrigin skip();

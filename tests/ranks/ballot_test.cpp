@@ -37,8 +37,8 @@ TEST(Ballot, AllGoodMeansCommitWithTheMeanLoss) {
 }
 
 TEST(Ballot, TheFirstBadMicroBatchDecidesForAll) {
-  constexpr AbortCause kCauses[] = {AbortCause::kNone, AbortCause::kLoss, AbortCause::kOverflow, AbortCause::kNan,
-                                    AbortCause::kStatistics, AbortCause::kBadData};
+  constexpr AbortCause kCauses[] = {AbortCause::kNone, AbortCause::kLoss,       AbortCause::kOverflow,
+                                    AbortCause::kNan,  AbortCause::kStatistics, AbortCause::kBadData};
   // Every combination of causes, in the second micro-batch of each rank.
   for (const AbortCause a : kCauses)
     for (const AbortCause b : kCauses)

@@ -1,10 +1,11 @@
+#include "binade/core/communicator.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
 
-#include "binade/core/communicator.h"
 #include "binade/core/thread_ranks.h"
 #include "tests/ranks/expect_error.h"
 
@@ -82,15 +83,14 @@ TEST(ThreadRanks, ADeadlineNamesTheRankThatDoesNotAnswer) {
   const auto begin = std::chrono::steady_clock::now();
   test::expect_error<RankError>(
       [&] {
-        run_thread_ranks(
-            3,
-            [](const Shared& self) {
-              if (self->rank() == 1)
-                std::this_thread::sleep_for(std::chrono::milliseconds(700));
-              else
-                self->barrier("the end of lap 4");
-            },
-            {.deadline = std::chrono::milliseconds(200)});
+        run_thread_ranks(3,
+                         [](const Shared& self) {
+                           if (self->rank() == 1)
+                             std::this_thread::sleep_for(std::chrono::milliseconds(700));
+                           else
+                             self->barrier("the end of lap 4");
+                         },
+                         {.deadline = std::chrono::milliseconds(200)});
       },
       {"waited 0.2 s for rank 1 in the end of lap 4"});
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));

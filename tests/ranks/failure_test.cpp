@@ -23,10 +23,12 @@ std::int64_t sample_of(int step, int micro_batch) {
 TEST(FailureOverRanks, APlantedNanIsLeftOutByAllRanksAndItsRankIsNamed) {
   const Runtime outer;
   for (const int micro_batch : {1, 5}) {
-    Settings settings{.policy = "bf16", .steps = 4, .on_nan = amp::OnNan::kSkip, .bad_sample = sample_of(3, micro_batch)};
+    Settings settings{
+        .policy = "bf16", .steps = 4, .on_nan = amp::OnNan::kSkip, .bad_sample = sample_of(3, micro_batch)};
     const Outcome one = [&] {
       Outcome outcome;
-      run_thread_ranks(1, [&](const auto& self) { outcome = train(self, settings); }, kOptions);
+      run_thread_ranks(
+          1, [&](const auto& self) { outcome = train(self, settings); }, kOptions);
       return outcome;
     }();
     ASSERT_FALSE(one.incidents.empty());
@@ -54,7 +56,8 @@ TEST(FailureOverRanks, ARemedyIsThatOfOneRank) {
   const Runtime outer;
   const Settings settings{.steps = 4, .bad_sample = sample_of(2, 6)};
   Outcome one;
-  run_thread_ranks(1, [&](const auto& self) { one = train(self, settings); }, kOptions);
+  run_thread_ranks(
+      1, [&](const auto& self) { one = train(self, settings); }, kOptions);
   ASSERT_FALSE(one.incidents.empty());
   EXPECT_EQ(one.incidents.front().remedy.action, amp::RemedyAction::kQuarantineSample);
   for (const int ranks : {2, 4})

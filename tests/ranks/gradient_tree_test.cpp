@@ -21,7 +21,8 @@ constexpr std::int64_t kSizes[kParameters] = {5, 70, 1};
 std::vector<float> gradient(int leaf, int parameter, int leaves) {
   if (parameter == 1 && leaf % 3 == 1) return {};
   if (parameter == 2 && leaf != leaves - 1) return {};
-  const RandomStream random{3, RngPurpose::kData, static_cast<std::uint64_t>(leaf), static_cast<std::uint32_t>(parameter)};
+  const RandomStream random{3, RngPurpose::kData, static_cast<std::uint64_t>(leaf),
+                            static_cast<std::uint32_t>(parameter)};
   std::vector<float> values(static_cast<std::size_t>(kSizes[parameter]));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(std::ldexp(random.normal(i), static_cast<int>(random.below(999 + i, 40)) - 20));

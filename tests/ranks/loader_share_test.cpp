@@ -63,7 +63,7 @@ TEST(LoaderShare, ABatchOutsideOfTheShareIsMadeIfItIsAskedFor) {
   }
 }
 
-TEST(LoaderShare, RewindAndCommitStartANewPeriod) {
+TEST(LoaderShare, RewindAndCommitStartThePeriodAgain) {
   const Runtime runtime;
   for (const int prefetch : {0, 2}) {
     Noting part(prefetch);

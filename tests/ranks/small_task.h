@@ -82,7 +82,8 @@ inline Batch make_batch(const io::BatchOrigin& origin, std::int64_t bad_sample) 
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t sample = origin.samples[static_cast<std::size_t>(row)];
     const RandomStream random{7, RngPurpose::kData, static_cast<std::uint64_t>(sample)};
-    for (std::uint64_t i = 0; i < 6; ++i) x[6 * row + static_cast<std::int64_t>(i)] = static_cast<float>(random.normal(i));
+    for (std::uint64_t i = 0; i < 6; ++i)
+      x[6 * row + static_cast<std::int64_t>(i)] = static_cast<float>(random.normal(i));
     y[2 * row] = x[6 * row] * x[6 * row + 1];
     y[2 * row + 1] = std::sin(x[6 * row + 2]);
     if (sample == bad_sample) x[6 * row + 3] = std::numeric_limits<float>::quiet_NaN();
@@ -151,12 +152,11 @@ inline Outcome train(const std::shared_ptr<Communicator>& ranks, const Settings&
 /// Trains on `ranks` threads. Returns the outcome of every rank.
 inline std::vector<Outcome> train_on_threads(int ranks, const Settings& settings, std::uint64_t delays = 0) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
-  run_thread_ranks(
-      ranks,
-      [&](const std::shared_ptr<Communicator>& self) {
-        outcomes[static_cast<std::size_t>(self->rank())] = train(self, settings);
-      },
-      {.deadline = std::chrono::seconds(60), .delays = delays});
+  run_thread_ranks(ranks,
+                   [&](const std::shared_ptr<Communicator>& self) {
+                     outcomes[static_cast<std::size_t>(self->rank())] = train(self, settings);
+                   },
+                   {.deadline = std::chrono::seconds(60), .delays = delays});
   return outcomes;
 }
 

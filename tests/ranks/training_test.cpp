@@ -12,7 +12,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, OverRanks, testing::Values("fp32", "bf16", "f
 
 void expect_equal(const Outcome& got, const Outcome& wanted, const std::string& where) {
   ASSERT_EQ(got.steps.size(), wanted.steps.size()) << where;
-  for (std::size_t i = 0; i < got.steps.size(); ++i) ASSERT_EQ(got.steps[i], wanted.steps[i]) << where << ", line " << i;
+  for (std::size_t i = 0; i < got.steps.size(); ++i)
+    ASSERT_EQ(got.steps[i], wanted.steps[i]) << where << ", line " << i;
   EXPECT_EQ(got.state_hash, wanted.state_hash) << where;
   EXPECT_EQ(got.checkpoint, wanted.checkpoint) << where;
 }
@@ -78,16 +79,16 @@ TEST(OverRanksOnly, StatisticsMoveByAllMicroBatchesInOrder) {
       }
     }
   }
-  run_thread_ranks(
-      2,
-      [&](const std::shared_ptr<Communicator>& self) {
-        Training training(self, settings);
-        training.steps(1);
-        EXPECT_EQ(training.net.norm.num_batches_tracked.committed().item(), 4);
-        for (std::size_t c = 0; c < wanted.size(); ++c)
-          EXPECT_NEAR(training.net.norm.running_mean.committed().at(static_cast<std::int64_t>(c)), wanted[c], 1e-6);
-      },
-      {.deadline = std::chrono::seconds(60)});
+  run_thread_ranks(2,
+                   [&](const std::shared_ptr<Communicator>& self) {
+                     Training training(self, settings);
+                     training.steps(1);
+                     EXPECT_EQ(training.net.norm.num_batches_tracked.committed().item(), 4);
+                     for (std::size_t c = 0; c < wanted.size(); ++c)
+                       EXPECT_NEAR(training.net.norm.running_mean.committed().at(static_cast<std::int64_t>(c)),
+                                   wanted[c], 1e-6);
+                   },
+                   {.deadline = std::chrono::seconds(60)});
 }
 
 TEST(OverRanksOnly, ARunGoesOnWithAnotherNumberOfRanks) {
@@ -98,25 +99,23 @@ TEST(OverRanksOnly, ARunGoesOnWithAnotherNumberOfRanks) {
   for (const int before : {2, 4})
     for (const int after : {1, 3, 8}) {
       StateDict saved;
-      run_thread_ranks(
-          before,
-          [&](const std::shared_ptr<Communicator>& self) {
-            Training training(self, settings);
-            training.steps(5);
-            if (self->rank() == 0) saved = training.trainer.state();
-          },
-          {.deadline = std::chrono::seconds(60)});
-      run_thread_ranks(
-          after,
-          [&](const std::shared_ptr<Communicator>& self) {
-            Training training(self, settings);
-            training.trainer.attach(training.loader);
-            training.trainer.load_state(saved);
-            EXPECT_TRUE(training.trainer.changes().empty());
-            training.steps(9);
-            EXPECT_EQ(training.finished().state_hash, undisturbed.state_hash) << before << " -> " << after;
-          },
-          {.deadline = std::chrono::seconds(60)});
+      run_thread_ranks(before,
+                       [&](const std::shared_ptr<Communicator>& self) {
+                         Training training(self, settings);
+                         training.steps(5);
+                         if (self->rank() == 0) saved = training.trainer.state();
+                       },
+                       {.deadline = std::chrono::seconds(60)});
+      run_thread_ranks(after,
+                       [&](const std::shared_ptr<Communicator>& self) {
+                         Training training(self, settings);
+                         training.trainer.attach(training.loader);
+                         training.trainer.load_state(saved);
+                         EXPECT_TRUE(training.trainer.changes().empty());
+                         training.steps(9);
+                         EXPECT_EQ(training.finished().state_hash, undisturbed.state_hash) << before << " -> " << after;
+                       },
+                       {.deadline = std::chrono::seconds(60)});
     }
 }
 
@@ -133,9 +132,8 @@ TEST(OverRanksOnly, MicroBatchesWithoutALoaderAreSharedToo) {
     return training.trainer.state_hash();
   };
   const std::string wanted = hash_on(alone());
-  run_thread_ranks(
-      3, [&](const std::shared_ptr<Communicator>& self) { EXPECT_EQ(hash_on(self), wanted); },
-      {.deadline = std::chrono::seconds(60)});
+  run_thread_ranks(3, [&](const std::shared_ptr<Communicator>& self) { EXPECT_EQ(hash_on(self), wanted); },
+                   {.deadline = std::chrono::seconds(60)});
 }
 
 TEST(OverRanksOnly, MoreRanksThanMicroBatchesAreRefusedWithTheNumberThatWouldDo) {

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "binade/autograd/functions/elementwise.h"
+#include "binade/core/rank_tree.h"
 #include "binade/nn/spectral_norm.h"
 #include "tests/ranks/expect_error.h"
 #include "tests/ranks/small_task.h"

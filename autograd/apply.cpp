@@ -50,6 +50,8 @@ std::optional<OpContext::Recomputable> recomputable_from(const Variable& x, int 
 }
 
 bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
+/// True if x was computed of parameters alone: a filter in another layout, a normalized weight.
+bool is_weight(const Variable& x) { return x.state()->node != nullptr && x.state()->node->computes_weights(); }
 bool is_frozen_parameter(const Variable& x) { return x.is_leaf() && !x.requires_grad() && x.state()->parameter; }
 
 /// Returns a leaf rounded to `dtype`. The copy is kept for later forwards, except on a GPU if the leaf is not trained,
@@ -94,6 +96,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Variable x = inputs[i];
     OpContext::Input seen;
+    bool wide = false;  // keeps the gradient of a weight in f32
     if (x.requires_grad()) TrainedScope::note();
     Tensor tensor;
     if (x.defined()) {
@@ -102,6 +105,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
         if (is_parameter(x) || is_frozen_parameter(x)) {
           tensor = low_copy_of(x, *precision.read);
         } else {
+          wide = x.dtype() == DType::f32 && is_weight(x);
           x = apply_one<ops::Cast>({*precision.read}, {x});
           tensor = x.value();
         }
@@ -109,6 +113,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
         tensor = low_copy_of(x, *precision.read);
       }
       seen = input_of(x, tensor);
+      if (wide) seen.grad_dtype = DType::f32;
       if (auto recomputable = recomputable_from(x, static_cast<int>(i)))
         context_.recomputable.push_back(*std::move(recomputable));
     }

@@ -18,6 +18,15 @@ std::uint64_t next_order(const std::vector<Edge>& edges) {
   return order++;
 }
 
+bool are_weights(const std::vector<OpContext::Input>& inputs, const std::vector<Edge>& edges) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Edge& edge = edges[i];
+    if (edge.node ? !edge.node->computes_weights() : edge.leaf ? !edge.leaf->parameter : inputs[i].shape.numel() != 1)
+      return false;
+  }
+  return true;
+}
+
 /// Destroying an edge may destroy a node, whose edges may destroy the next one; with recursion, a chain of 200,000 ops
 /// would overflow the stack. So edges are collected, and the outermost call destroys them one after the other.
 void destroy_in_a_loop(std::vector<Edge>&& edges) {
@@ -48,7 +57,9 @@ Node::Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int o
       tape_index_(step_context().tape_index - 1),
       order_(next_order(edges)),
       edges_(std::move(edges)),
-      outputs_(outputs) {
+      outputs_(outputs),
+      computes_weights_(!edges_.empty() && edges_.size() == context_.inputs.size() &&
+                        are_weights(context_.inputs, edges_)) {
   context_.recomputable.clear();  // used during forward only
 }
 

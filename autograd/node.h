@@ -49,6 +49,9 @@ class Node {
   int outputs() const { return outputs_; }
   const OpContext& context() const { return context_; }
   bool released() const { return released_; }
+  /// True if the results are weights: each input is a parameter, a weight, or a constant of one element. The gradient
+  /// of a weight that a precision policy casts stays f32, like that of a parameter.
+  bool computes_weights() const { return computes_weights_; }
   /// Throws AutogradError if the node was released.
   void check_not_released() const;
   /// Frees saved tensors and edges. A later backward through this node throws.
@@ -65,6 +68,7 @@ class Node {
   std::vector<Edge> edges_;
   int outputs_;
   bool released_ = false;
+  bool computes_weights_;
 };
 
 }  // namespace binade

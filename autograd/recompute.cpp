@@ -27,7 +27,8 @@ class RecomputeNode final : public Node {
         start_(std::move(start)),
         policy_(current_policy()),
         input_needs_grad_(x.requires_grad()),
-        input_is_leaf_(x.is_leaf()) {}
+        input_is_leaf_(x.is_leaf()),
+        input_is_frozen_(x.is_leaf() && !x.requires_grad() && x.state()->parameter) {}
 
   void backward(std::span<const Tensor> gy, GradSink& gx) override {
     const ContextScope at_start(start_);
@@ -36,6 +37,7 @@ class RecomputeNode final : public Node {
     const Variable x(context_.saved(0, kInfo.name), input_needs_grad_);
     x.state()->recomputed = true;
     x.state()->activation = !input_is_leaf_;
+    x.state()->parameter = input_is_frozen_;  // ops then read it without a recorded cast, as in the first run
     const Variable y = segment_(x);
     if (!y.requires_grad()) return;  // the result does not depend on any trained variable
     binade::backward(y, gy[0]);
@@ -47,7 +49,7 @@ class RecomputeNode final : public Node {
   Segment segment_;
   StepContext start_;
   PrecisionPolicy policy_;
-  bool input_needs_grad_, input_is_leaf_;
+  bool input_needs_grad_, input_is_leaf_, input_is_frozen_;
 };
 
 }  // namespace

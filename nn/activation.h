@@ -205,7 +205,8 @@ class Prelu : public Module {
     const std::int64_t channels = weight.dim(0);
     check<ShapeError>(channels == 1 || (x.value().rank() > 0 && x.dim(-1) == channels),
                       "{}: wanted x (…, {}), got {}; channels are the last axis", where(kind()), channels, x.shape());
-    return cast(prelu(x, weight), x.dtype());
+    const Variable y = prelu(x, weight);
+    return is_half(x.dtype()) ? cast(y, x.dtype()) : y;
   }
 
   Parameter weight;

@@ -209,14 +209,13 @@ Variable MultiHeadAttention::joined(const AttentionMasks& masks, const Variable&
   if (masks.mask.defined()) parts.push_back(as_truth(with_rank_4(masks.mask)));
   if (masks.key_mask.defined()) {
     const Variable& mask = masks.key_mask;
-    check<ShapeError>(mask.value().rank() == 2 && mask.dim(1) == keys &&
-                          (mask.dtype() == DType::boolean || mask.dtype() == DType::u8),
-                      "{}: wanted key_mask (B, S) of bool with S {}, got {} {}", where(kind()), keys,
+    check<ShapeError>(mask.value().rank() == 2 && mask.dim(1) == keys && !is_floating(mask.dtype()),
+                      "{}: wanted key_mask (B, S) of bool or whole numbers with S {}, got {} {}", where(kind()), keys,
                       name_of(mask.dtype()), mask.shape());
     parts.push_back(as_truth(reshape(mask, {mask.dim(0), 1, 1, keys})));
   }
   if ((options_.alibi || options_.window > 0) && q.value().numel() > 0 && keys > 0)
-    parts.push_back(position_bias(q.dim(1), keys, q.device()));
+    parts.push_back(position_bias(q.dim(1), keys, q.dtype() == DType::f64 ? DType::f64 : DType::f32, q.device()));
   if (parts.empty()) return {};
   if (parts.size() == 1) {
     Variable& only = parts.front();
@@ -228,7 +227,7 @@ Variable MultiHeadAttention::joined(const AttentionMasks& masks, const Variable&
   return sum;
 }
 
-Tensor MultiHeadAttention::position_bias(std::int64_t queries, std::int64_t keys, Device device) {
+Tensor MultiHeadAttention::position_bias(std::int64_t queries, std::int64_t keys, DType dtype, Device device) {
   const MultiHeadAttentionOptions& o = options_;
   // ALiBi of causal attention needs no row for each query: softmax ignores what is equal in a row, and a key's distance
   // differs from that to the last key by such a number. A logit then is rounded like a number of size slope * keys.
@@ -238,17 +237,17 @@ Tensor MultiHeadAttention::position_bias(std::int64_t queries, std::int64_t keys
                        "{}: window and alibi need a mask of {} heads, {} queries and {} keys, wanted at most 2^31 "
                        "elements; use shorter sequences",
                        where(kind()), heads, rows, keys);
-  return position_biases_.get({1, heads, rows, keys}, DType::f32, device, [&] {
+  return position_biases_.get({1, heads, rows, keys}, dtype, device, [&] {
     const std::vector<double> slopes = o.alibi ? alibi_slopes(heads) : std::vector<double>{0};
-    std::vector<float> bias;
+    std::vector<double> bias;
     for (const double slope : slopes)
       for (std::int64_t t = 0; t < rows; ++t)
         for (std::int64_t s = 0; s < keys; ++s) {
           const std::int64_t position = keys - rows + t, distance = std::abs(position - s);
           const bool hidden = o.window > 0 && distance >= o.window;
-          bias.push_back(hidden ? kHidden : static_cast<float>(-slope * static_cast<double>(distance)));
+          bias.push_back(hidden ? kHidden : -slope * static_cast<double>(distance));
         }
-    return Tensor::from(bias, {1, heads, rows, keys}).to(device);
+    return Tensor::from(bias, {1, heads, rows, keys}).to(dtype).to(device);
   });
 }
 

@@ -115,7 +115,7 @@ class MultiHeadAttention : public Module {
   /// Returns the masks of the call, the window and ALiBi as one mask of rank 4; undefined if there are none.
   Variable joined(const AttentionMasks& masks, const Variable& q, std::int64_t keys);
   /// Returns what window and ALiBi add to the logits, (1, 1 or heads, 1 or queries, keys).
-  Tensor position_bias(std::int64_t queries, std::int64_t keys, Device device);
+  Tensor position_bias(std::int64_t queries, std::int64_t keys, DType dtype, Device device);
   /// Returns a mask (queries, keys) with the dtype and device of `like`. The queries are the last ones of the sequence;
   /// keys after a query have -inf, all others 0.
   Tensor causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like);

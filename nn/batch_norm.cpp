@@ -8,7 +8,8 @@
 
 namespace binade::nn {
 
-BatchNorm::BatchNorm(const char* kind, const BatchNormOptions& o) : kind_(kind), options_(o) {
+BatchNorm::BatchNorm(const char* kind, const char* layout, int least_rank, int most_rank, const BatchNormOptions& o)
+    : kind_(kind), layout_(layout), least_rank_(least_rank), most_rank_(most_rank), options_(o) {
   check<ArgumentError>(o.channels > 0 && o.eps >= 0 && o.momentum >= 0 && o.momentum <= 1,
                        "{}: wanted channels > 0, eps >= 0 and momentum in [0, 1], got {}, {} and {}", kind, o.channels,
                        o.eps, o.momentum);
@@ -32,6 +33,9 @@ Variable BatchNorm::operator()(const Variable& x, const Variable& residual, cons
 }
 
 Variable BatchNorm::forward(const Variable& x, const Variable& residual, const ops::OutputView& into) {
+  const int rank = x.value().rank();
+  check<ShapeError>(rank >= least_rank_ && rank <= most_rank_ && x.dim(-1) == options_.channels,
+                    "{}: wanted x {} with {} channels, got {}", where(kind()), layout_, options_.channels, x.shape());
   const ChannelNormOptions options{.eps = options_.eps, .relu = options_.relu, .residual = residual, .into = into};
   if (!training()) return batch_norm_with(x, running_mean.value(), running_var.value(), weight, bias, options);
   const BatchNormResult n = batch_norm(x, weight, bias, options);

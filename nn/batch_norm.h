@@ -15,14 +15,14 @@ struct BatchNormOptions {
   bool relu = false;  ///< true if a ReLU is applied to the result in the same pass
 };
 
-/// Batch norm of x (N, …, channels): see ops::BatchNorm. Training normalizes with the
-/// statistics of the batch and updates the running ones,
+/// Batch norm of x (N, …, channels): see ops::BatchNorm. Training normalizes with the statistics of the batch and
+/// updates the running ones,
 ///
 ///   running = (1 - momentum) running + momentum batch
 ///
 /// once per forward, but not when a segment is recomputed. `batch` is the mean or the unbiased variance: the variance
 /// times n / (n - 1) for n values per channel. Inside a step transaction a shadow copy is updated, which is committed
-/// or dropped with the step. Evaluation normalizes with the running statistics.
+/// or dropped with the step. Evaluation normalizes with the running statistics. Throws ShapeError for another rank.
 class BatchNorm : public WeightedModule {
  public:
   void visit(Visitor& v) override;
@@ -40,28 +40,31 @@ class BatchNorm : public WeightedModule {
   Buffer num_batches_tracked;        ///< number of batches that updated the statistics, an i64 scalar
 
  protected:
-  BatchNorm(const char* kind, const BatchNormOptions& options);
+  /// A layer of inputs with `least_rank` to `most_rank` dimensions, which `layout` names for errors.
+  BatchNorm(const char* kind, const char* layout, int least_rank, int most_rank, const BatchNormOptions& options);
 
  private:
   friend class StatisticsLog;
   Variable forward(const Variable& x, const Variable& residual, const ops::OutputView& into);
   void move_statistics(const Tensor& mean, const Tensor& var, std::int64_t count);
 
-  const char* kind_;
+  const char *kind_, *layout_;
+  int least_rank_, most_rank_;
   BatchNormOptions options_;
 };
 
 /// Batch norm of rows (N, channels) or sequences (N, L, channels).
 struct BatchNorm1d : BatchNorm {
-  explicit BatchNorm1d(const BatchNormOptions& options) : BatchNorm("BatchNorm1d", options) {}
+  explicit BatchNorm1d(const BatchNormOptions& options)
+      : BatchNorm("BatchNorm1d", "(N, C) or (N, L, C)", 2, 3, options) {}
 };
 /// Batch norm of images (N, H, W, channels).
 struct BatchNorm2d : BatchNorm {
-  explicit BatchNorm2d(const BatchNormOptions& options) : BatchNorm("BatchNorm2d", options) {}
+  explicit BatchNorm2d(const BatchNormOptions& options) : BatchNorm("BatchNorm2d", "(N, H, W, C)", 4, 4, options) {}
 };
 /// Batch norm of volumes (N, D, H, W, channels).
 struct BatchNorm3d : BatchNorm {
-  explicit BatchNorm3d(const BatchNormOptions& options) : BatchNorm("BatchNorm3d", options) {}
+  explicit BatchNorm3d(const BatchNormOptions& options) : BatchNorm("BatchNorm3d", "(N, D, H, W, C)", 5, 5, options) {}
 };
 
 }  // namespace binade::nn

@@ -7,9 +7,19 @@
 #include "binade/autograd/functions/matmul.h"
 #include "binade/core/error.h"
 #include "binade/core/precision.h"
+#include "binade/core/sha256.h"
 #include "binade/nn/init.h"
 
 namespace binade::nn {
+namespace {
+
+/// Views of an optimizer's buffer share one version, so that only the bits tell whether a weight was changed.
+std::string hash_of(const Tensor& weight) {
+  const Tensor host = weight.to(Device::cpu()).contiguous_copy();
+  return to_hex(sha256({static_cast<const std::byte*>(host.raw()), host.bytes()}));
+}
+
+}  // namespace
 
 Lora::Lora(Linear given, const LoraOptions& o) : layer(std::move(given)), options_(o) {
   check<ArgumentError>(o.rank > 0 && std::isfinite(o.alpha), "Lora: wanted rank > 0 and a finite alpha, got {} and {}",
@@ -52,12 +62,12 @@ void Lora::merge() {
   const Variable update = matmul(lora_b, lora_a) * (options_.alpha / static_cast<double>(options_.rank));
   original_ = layer.weight.value().clone();
   layer.weight.mutable_value().copy_from((layer.weight + update).value());
-  merged_version_ = layer.weight.value().version();
+  merged_bits_ = hash_of(layer.weight.value());
 }
 
 void Lora::unmerge() {
   check<ArgumentError>(merged(), "Lora::unmerge: wanted a merged update, got one that is not; call merge() first");
-  check<ArgumentError>(layer.weight.value().version() == merged_version_,
+  check<ArgumentError>(hash_of(layer.weight.value()) == merged_bits_,
                        "Lora::unmerge: wanted the weight that merge() wrote, but it was changed since, so that the "
                        "weight without the update is not known; load states before merge()");
   layer.weight.mutable_value().copy_from(original_);

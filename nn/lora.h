@@ -41,8 +41,8 @@ class Lora : public Module {
 
  private:
   LoraOptions options_;
-  Tensor original_;                   // the weight before merge(); undefined: not merged
-  std::uint64_t merged_version_ = 0;  // version of the weight that merge() wrote
+  Tensor original_;          // the weight before merge(); undefined: not merged
+  std::string merged_bits_;  // hash of the weight that merge() wrote
 };
 
 }  // namespace binade::nn

@@ -37,7 +37,8 @@ Muon::Names Muon::by_adamw_of(const std::vector<NamedParameter>& parameters, con
   Names names;
   std::size_t selected = 0;
   for (const NamedParameter& p : parameters) {
-    const bool is_matrix = std::ranges::count_if(p.variable.shape().dims(), [](auto n) { return n > 1; }) >= 2;
+    const Shape& shape = p.variable.shape();
+    const bool is_matrix = shape.rank() >= 2 && shape.dim(0) > 1 && shape.numel() > shape.dim(0);
     const bool chosen = options.adamw ? (*options.adamw)(p.name, p.variable)
                                       : is_named_as_table_or_head(p.name) || tables.contains(p.variable.state().get());
     selected += chosen ? 1 : 0;

@@ -40,9 +40,9 @@ struct MuonOptions {
 };
 
 /// Muon (Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024), as PyTorch defines it, with
-/// AdamW for vectors, embeddings and the head. A vector has at most one extent above 1, as WeightNorm's weight_g has. A
-/// weight matrix w with gradient g steps by its momentum, whose singular values are brought near 1; filters are
-/// matrices (dimension 0, the others):
+/// AdamW for vectors, embeddings and the head. A weight of two or more dimensions is a
+/// matrix (dimension 0, the others), and a vector if one of the two is 1, as in WeightNorm's weight_g. A weight matrix
+/// w with gradient g steps by its momentum, whose singular values are brought near 1:
 ///   m += (1 - momentum)(g - m);  n = nesterov ? g + momentum (m - g) : m;  w *= 1 - lr weight_decay;
 ///   x = n / max(|n|, smallest_norm);  `iterations` times: x = a x + (b x x^T + c (x x^T)^2) x;  w -= lr scale x.
 /// Throws ArgumentError if no parameter is left that steps by Muon.

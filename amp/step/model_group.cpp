@@ -80,6 +80,7 @@ std::vector<std::unique_ptr<optim::Ema>> follow(const Participants& participants
                            "trainer: {} follows another model, which has no trained parameter {} {}", teacher.name,
                            path, parameter->shape());
       parameter->state()->value = average->second;
+      parameter->state()->forget_copies();
       parameter->state()->requires_grad = false;
     }
   }

@@ -9,6 +9,11 @@ Variable wide(const Variable& x) {
   return cast(x, accumulate_dtype(x.dtype()));
 }
 
+Variable wide_beside(const Variable& t, const Variable& x) {
+  const DType dtype = accumulate_dtype(x.dtype());
+  return is_floating(t.dtype()) ? cast(t, dtype) : Variable(t.value().to(dtype));
+}
+
 std::vector<std::int64_t> dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
 Variable shaped(const Variable& x, const Shape& shape) { return x.shape() == shape ? x : reshape(x, dims_of(shape)); }

@@ -14,6 +14,8 @@ namespace binade::derivatives {
 
 /// Returns x in the dtype of sums: f32, or f64 for f64. An integer tensor becomes f32.
 Variable wide(const Variable& x);
+/// Returns t in the dtype in which sums of x are computed. Integer tensors are converted too.
+Variable wide_beside(const Variable& t, const Variable& x);
 
 std::vector<std::int64_t> dims_of(const Shape& shape);
 /// Returns x with the extents of `shape`, which has as many elements.

@@ -4,6 +4,8 @@
 
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
+#include "binade/autograd/functions/loss_parts.h"
+#include "binade/autograd/functions/math.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
 #include "binade/core/ops/cross_entropy.h"
@@ -19,7 +21,7 @@ namespace {
 template <class Op>
 struct LossCall {
   const RecordedCall& call;
-  Variable x = wide(call.input(0, 0)), t = wide(call.input(1, 1));
+  Variable x = wide(call.input(0, 0)), t = wide_beside(call.input(1, 1), x);
   Variable factor = wide(call.gy()) / ops::detail::divisor_of(call.params<Op>().reduction, call.described(0).shape);
 
   /// Returns the gradients, given the derivatives of one element's loss by x and by t.
@@ -38,14 +40,10 @@ Variables mse_gradients(const RecordedCall& call) {
   return loss.gradients([&] { return (x - loss.t) * 2; }, [&] { return (loss.t - x) * 2; });
 }
 
-/// The derivative is a sign, a constant, which the op's backward computes for gy = 1.
 Variables l1_gradients(const RecordedCall& call) {
-  const Tensor one = Tensor::full(call.gy().shape(), 1, call.gy().dtype(), call.gy().device());
-  const Tensors signs = call.backward_of({one});
-  Variables g(2);
-  for (std::size_t i = 0; i < 2; ++i)
-    if (signs[i].defined()) g[i] = wide(call.gy()) * wide(signs[i]);
-  return g;
+  const LossCall<ops::L1> loss{call};
+  const Variable& x = loss.x;
+  return loss.gradients([&] { return sign(x - loss.t); }, [&] { return sign(loss.t - x); });
 }
 
 Variables huber_gradients(const RecordedCall& call) {
@@ -63,10 +61,16 @@ Variables bce_with_logits_gradients(const RecordedCall& call) {
                         [&] { return softplus(-x) * weight - softplus(x); });
 }
 
+/// Where x = t = 0 or x = t = 1, the term with factor 0 is 0, as in the op: its divisor becomes 1.
 Variables bce_gradients(const RecordedCall& call) {
   const LossCall<ops::Bce> loss{call};
   const Variable &x = loss.x, &t = loss.t;
-  return loss.gradients([&] { return (1 - t) / (1 - x) - t / x; }, [&] { return log(1 - x) - log(x); });
+  const auto divisor = [](const Variable& distance, const Variable& factor) {
+    const Variable one = Tensor::full(Shape{}, 1, distance.dtype(), distance.device());
+    return where(logical_and(distance == 0, factor == 0), one, distance);
+  };
+  return loss.gradients([&] { return (1 - t) / divisor(1 - x, 1 - t) - t / divisor(x, t); },
+                        [&] { return log1p(-x) - log(x); });
 }
 
 Variables kl_div_gradients(const RecordedCall& call) {
@@ -105,7 +109,8 @@ Variables cross_entropy_gradient(const RecordedCall& call) {
                         .label_smoothing = p.label_smoothing});
   const Variable r = -sum(Variable(k), {-1}, true);
   const Variable gy = wide(call.gy());
-  return {(each ? shaped(gy, r.shape()) : gy) * (softmax(x) * r + k), {}};
+  const Variable counted = detail::only_where(r != 0, x);  // an ignored row may contain NaN
+  return {(each ? shaped(gy, r.shape()) : gy) * (softmax(counted) * r + k), {}};
 }
 
 constexpr Entry kEntries[] = {

@@ -50,7 +50,8 @@ struct Conv3dParams {
   std::int64_t groups = 1;
 };
 /// Convolution of x (N, D, H, W, C) with w (K, T, R, S, C / groups) and bias (K), optional: y (N, O, P, Q, K), whose
-/// extents follow from the formula of conv1d(). The planes of x are copied T / stride.z times, unless T = 1.
+/// extents follow from the formula of conv1d(). The planes of x are copied T / stride.z times, unless
+/// T = 1 without stride or padding in depth. In 16 bits, the gradient of x is a sum of up to T rounded parts.
 Variable conv3d(const Variable& x, const Variable& w, const Variable& bias = {}, const Conv3dParams& params = {});
 
 /// Options of conv_transpose3d().
@@ -62,8 +63,9 @@ struct ConvTranspose3dParams {
   std::int64_t groups = 1;
 };
 /// Transposed convolution of x (N, D, H, W, C) with w (C, T, R, S, K / groups) and bias (K), optional: y
-/// (N, O, P, Q, K), whose extents follow from the formula of conv_transpose1d(). Planes of zeros are computed between
-/// those of x if stride.z > 1, except where the filters do not overlap in depth (T = stride.z, no padding).
+/// (N, O, P, Q, K), whose extents follow from the formula of conv_transpose1d(). Except where the filters do not overlap
+/// in depth (T = stride.z, no padding), planes of zeros are computed between those of x if stride.z > 1 (an infinite
+/// weight times such a zero is NaN), and the planes are copied T times.
 Variable conv_transpose3d(const Variable& x, const Variable& w, const Variable& bias = {},
                           const ConvTranspose3dParams& params = {});
 

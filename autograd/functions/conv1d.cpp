@@ -5,9 +5,16 @@
 namespace binade {
 namespace {
 
-void check_sequences(const char* name, const Variable& x, const Variable& w, const char* filters) {
+/// Checks what the convolution of images cannot say in terms of sequences. `filters` is the wanted shape of w, and
+/// `read` the axis of w whose extent is the number of channels of x, divided by `shared`.
+void check_sequences(const char* name, const Variable& x, const Variable& w, const char* filters, int read,
+                     std::int64_t shared) {
   check<ShapeError>(x.value().rank() == 3 && w.value().rank() == 3, "{}: wanted x (N, L, C) and w {}, got {} and {}",
                     where(name), filters, x.shape(), w.shape());
+  check<ArgumentError>(shared > 0 && x.dim(2) % shared == 0,
+                       "{}: wanted channels in equal groups, got x {} in {} groups", where(name), x.shape(), shared);
+  check<ShapeError>(w.dim(read) == x.dim(2) / shared, "{}: wanted w {} for x {}, got {}", where(name), filters,
+                    x.shape(), w.shape());
 }
 
 /// (N, L, C) as (N, 1, L, C).
@@ -17,15 +24,22 @@ Variable as_sequence(const Variable& y) { return reshape(y, {y.dim(0), y.dim(2),
 }  // namespace
 
 Variable conv1d(const Variable& x, const Variable& w, const Variable& bias, const Conv1dParams& p) {
-  check_sequences("conv1d", x, w, "(K, R, C / groups)");
+  check_sequences("conv1d", x, w, "(K, R, C / groups)", 2, p.groups);
+  const std::int64_t reach = p.dilation * (w.dim(1) - 1) + 1;
+  check<ShapeError>(p.dilation < 1 || p.padding < 0 || x.dim(1) + 2 * p.padding >= reach,
+                    "{}: wanted sequences at least as long as the filters, got x {} and w {} with padding {} and "
+                    "dilation {}",
+                    where("conv1d"), x.shape(), w.shape(), p.padding, p.dilation);
+  const Variable images = as_image(x), filters = as_image(w);
   return as_sequence(
-      conv2d(as_image(x), as_image(w), bias,
+      conv2d(images, filters, bias,
              {.stride = {1, p.stride}, .padding = {0, p.padding}, .dilation = {1, p.dilation}, .groups = p.groups}));
 }
 
 Variable conv_transpose1d(const Variable& x, const Variable& w, const Variable& bias, const ConvTranspose1dParams& p) {
-  check_sequences("conv_transpose1d", x, w, "(C, R, K / groups)");
-  return as_sequence(conv_transpose2d(as_image(x), as_image(w), bias,
+  check_sequences("conv_transpose1d", x, w, "(C, R, K / groups)", 0, 1);
+  const Variable images = as_image(x), filters = as_image(w);
+  return as_sequence(conv_transpose2d(images, filters, bias,
                                       {.stride = {1, p.stride},
                                        .padding = {0, p.padding},
                                        .output_padding = {0, p.output_padding},

@@ -50,6 +50,9 @@ Variable without_overlap(const Variable& x, const Variable& w, const Variable& b
                          const ops::ConvTranspose2d::Params& planes) {
   const std::int64_t n = x.dim(0), depth = x.dim(1), channels = x.dim(4);
   const std::int64_t taps = w.dim(1), outputs = w.dim(4), groups = p.groups;
+  check<ShapeError>(!bias.defined() || bias.shape() == Shape{groups * outputs},
+                    "conv_transpose3d: wanted one bias for each of {} channels, got {}", groups * outputs,
+                    bias.defined() ? bias.shape() : Shape{});
   const Variable filters = reshape(permute(w, {0, 2, 3, 1, 4}), {channels, w.dim(2), w.dim(3), taps * outputs});
   Variable biases = bias;
   if (bias.defined())

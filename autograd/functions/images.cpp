@@ -131,7 +131,8 @@ Variable adaptive_pool_of_volumes(const char* name, const Variable& x, Extent3 s
                                         average);
   const std::int64_t height = planes.dim(1), width = planes.dim(2);
   // Depth last, so that the maximum is the first one in row-major order.
-  const Variable y = adaptive_pool(name, reshape(planes, {n, depth, height * width, channels}), {size.z, 0}, average);
+  const Variable y = adaptive_pool(name, reshape(planes, {n, depth, 1, height * width * channels}), {size.z, 1},
+                                   average);
   return cast(reshape(y, {n, y.dim(1), height, width, channels}), x.dtype());
 }
 

@@ -21,8 +21,8 @@ Variable pixel_unshuffle(const Variable& x, std::int64_t factor);
 /// along an axis of extent n has the positions from floor(i n / m) up to ceil((i + 1) n / m), as in PyTorch. Size 0
 /// keeps the extent, and size 1 pools the whole image. If m divides n, this is avg_pool2d() or max_pool2d(). Otherwise
 /// the windows, which overlap, are copied and reduced; their positions are computed on the host, so that a step that
-/// does this on a GPU waits for a copy. The gradient of a maximum goes to the first of equal elements. Throws
-/// ShapeError for an empty image, ArgumentError unless sizes are in [0, 65536].
+/// does this on a GPU waits for a copy and cannot be captured. The gradient of a maximum goes to the first of equal
+/// elements. Throws ShapeError for an empty image, ArgumentError unless sizes are in [0, 65536].
 Variable adaptive_avg_pool2d(const Variable& x, Extent2 size);
 Variable adaptive_max_pool2d(const Variable& x, Extent2 size);
 /// The same of sequences (N, L, C) and of volumes (N, D, H, W, C).

@@ -11,10 +11,24 @@ namespace binade::detail {
 
 using derivatives::dims_of;
 using derivatives::wide;
+using derivatives::wide_beside;
 
 void check_prediction(const char* name, const Variable& x) {
   check<DTypeError>(is_floating(x.dtype()), "{}: wanted a floating prediction, got {}", where(name),
                     name_of(x.dtype()));
+}
+
+void check_alike(const char* name, const Variable& a, const Variable& b) {
+  check_prediction(name, a);
+  check_prediction(name, b);
+  check<ShapeError>(a.shape() == b.shape(), "{}: wanted inputs of one shape, got {} and {}", where(name), a.shape(),
+                    b.shape());
+}
+
+void check_whole(const char* name, const char* what, const Variable& x) {
+  const DType dtype = x.dtype();
+  check<DTypeError>(dtype == DType::i64 || dtype == DType::i32 || dtype == DType::u8,
+                    "{}: wanted i64, i32 or u8 {}, got {}", where(name), what, name_of(dtype));
 }
 
 void check_pair(const char* name, const Variable& x, const Variable& t) {
@@ -32,9 +46,7 @@ void check_rows(const char* name, const Variable& x, const Variable& t) {
 
 void check_labels(const char* name, const Variable& x, const Variable& labels) {
   check_prediction(name, x);
-  const DType dtype = labels.dtype();
-  check<DTypeError>(dtype == DType::i64 || dtype == DType::i32 || dtype == DType::u8,
-                    "{}: wanted i64, i32 or u8 targets, got {}", where(name), name_of(dtype));
+  check_whole(name, "targets", labels);
   check_rows(name, x, labels);
 }
 
@@ -54,15 +66,22 @@ Variable weighted(const char* name, const Variable& losses, const Variable& weig
                     name_of(weight.dtype()));
   check<ShapeError>(broadcast(losses.shape(), weight.shape(), name) == losses.shape(),
                     "{}: wanted a weight that broadcasts to {}, got {}", where(name), losses.shape(), weight.shape());
-  return losses * wide(weight);
+  return losses * wide_beside(weight, losses);
 }
 
 Variable only_where(const Variable& condition, const Variable& x) {
   return where(condition, x, Variable(Tensor::zeros(Shape{}, x.dtype(), x.device())));
 }
 
-Labels::Labels(const Variable& labels, std::int64_t ignore_index)
-    : kept(labels != ignore_index), index(cast(labels, DType::i64) * cast(kept, DType::i64)) {}
+LossPath::LossPath(const char* loss, std::initializer_list<LossInput> inputs) : LossPath() {
+  for (const LossInput& x : inputs)
+    check<ArgumentError>(x.value.defined(), "{}: wanted {}, got an undefined variable; assign it first", where(loss),
+                         x.name);
+}
+
+Labels::Labels(const Variable& labels, std::optional<std::int64_t> ignore_index)
+    : kept(ignore_index ? labels != *ignore_index : labels == labels),
+      index(cast(labels, DType::i64) * cast(kept, DType::i64)) {}
 
 Variable Labels::chosen(const char* name, const Variable& x) const {
   return reshape(apply_one<ops::Gather>({.axis = -1, .name = name}, {x, unsqueeze(index, -1)}), dims_of(index.shape()));
@@ -75,7 +94,7 @@ Variable Labels::weights(const char* name, const Variable& weight, std::int64_t 
   check<ShapeError>(weight.shape() == Shape{classes}, "{}: wanted one weight for each of {} classes, got {}",
                     where(name), classes, weight.shape());
   const Variable flat = reshape(index, {index.value().numel()});
-  const Variable rows = apply_one<ops::IndexSelect>({.axis = 0, .name = name}, {wide(weight), flat});
+  const Variable rows = apply_one<ops::IndexSelect>({.axis = 0, .name = name}, {cast(weight, dtype), flat});
   return only_where(kept, reshape(rows, dims_of(index.shape())));
 }
 

@@ -1,7 +1,9 @@
 #include "binade/autograd/functions/losses.h"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <optional>
 
 #include "binade/autograd/apply.h"
 #include "binade/autograd/derivatives/formulas.h"
@@ -14,6 +16,7 @@ namespace binade {
 namespace {
 
 using derivatives::wide;
+using derivatives::wide_beside;
 using detail::LossPath;
 using detail::only_where;
 using detail::reduced;
@@ -25,11 +28,19 @@ Variable loss(const typename Op::Params& params, const Variable& x, const Variab
   return apply_one<Op>(params, {x, targets});
 }
 
-/// True if x is the output of a sigmoid, possibly cast afterwards.
-bool made_by_sigmoid(const Variable& x) {
+/// Returns the 16-bit dtype to which the output of a sigmoid was rounded if x is that output, possibly cast afterwards.
+std::optional<DType> dtype_of_rounded_sigmoid(const Variable& x) {
+  std::optional<DType> rounded;
   std::shared_ptr<Node> node = x.defined() ? x.state()->node : nullptr;
-  while (node && &node->info() == &ops::Cast::info && !node->edges().empty()) node = node->edges()[0].node;
-  return node && &node->info() == &ops::Sigmoid::info;
+  DType dtype = node ? x.dtype() : DType::f32;
+  while (node) {
+    if (is_half(dtype)) rounded = dtype;
+    if (&node->info() == &ops::Sigmoid::info) return rounded;
+    if (&node->info() != &ops::Cast::info || node->edges().empty()) break;
+    dtype = node->context().inputs[0].dtype;
+    node = node->edges()[0].node;
+  }
+  return {};
 }
 
 constexpr const char* kCrossEntropy = ops::CrossEntropy::info.name;
@@ -44,6 +55,9 @@ void check_smoothing(double smoothing) {
 Variable soft_cross_entropy(const Variable& logits, const Variable& targets, const ops::CrossEntropy::Params& o,
                             const Variable& weight) {
   detail::check_prediction(kCrossEntropy, logits);
+  check<ShapeError>(logits.value().rank() > 0 && targets.shape() == logits.shape(),
+                    "{}: wanted probabilities of the logits' shape {}, got {} {}; class indices have a whole dtype",
+                    where(kCrossEntropy), logits.shape(), name_of(targets.dtype()), targets.shape());
   check_smoothing(o.label_smoothing);
   check<ArgumentError>(
       o.ignore_index < 0,
@@ -54,7 +68,7 @@ Variable soft_cross_entropy(const Variable& logits, const Variable& targets, con
   check<ShapeError>(!weight.defined() || weight.shape() == Shape{classes},
                     "{}: wanted one weight for each of {} classes, got {}", where(kCrossEntropy), classes,
                     weight.defined() ? weight.shape() : Shape{});
-  Variable shares = wide(targets);
+  Variable shares = wide_beside(targets, logits);
   if (o.label_smoothing > 0)
     shares = shares * (1 - o.label_smoothing) + o.label_smoothing / static_cast<double>(classes);
   return reduced(-sum(weighted(kCrossEntropy, log_softmax(logits) * shares, weight), {-1}), o.reduction);
@@ -72,7 +86,7 @@ Variable weighted_cross_entropy(const Variable& logits, const Variable& targets,
   Variable losses = rows * weights;
   if (o.label_smoothing > 0) {
     const Variable x = only_where(unsqueeze(labels.kept, -1), wide(logits));  // an ignored row may contain NaN
-    const Variable spread = -sum(log_softmax(x) * wide(weight), {-1}) / static_cast<double>(classes);
+    const Variable spread = -sum(log_softmax(x) * wide_beside(weight, x), {-1}) / static_cast<double>(classes);
     losses = losses * (1 - o.label_smoothing) + only_where(labels.kept, spread) * o.label_smoothing;
   }
   return o.reduction == Reduction::kMean ? sum(losses) / sum(weights) : reduced(losses, o.reduction);
@@ -82,17 +96,15 @@ Variable weighted_cross_entropy(const Variable& logits, const Variable& targets,
 
 Variable cross_entropy(const Variable& logits, const Variable& targets, const ops::CrossEntropy::Params& options,
                        const Variable& weight) {
-  const LossPath path;
-  if (logits.defined() && targets.defined() && is_floating(targets.dtype()) && logits.value().rank() > 0 &&
-      logits.shape() == targets.shape())
-    return soft_cross_entropy(logits, targets, options, weight);
+  const LossPath path(kCrossEntropy, {{"logits", logits}, {"targets", targets}});
+  if (is_floating(targets.dtype())) return soft_cross_entropy(logits, targets, options, weight);
   if (weight.defined()) return weighted_cross_entropy(logits, targets, options, weight);
   return apply_one<ops::CrossEntropy>(options, {logits, targets});
 }
 
 Variable nll(const Variable& log_probabilities, const Variable& targets, const NllOptions& options,
              const Variable& weight) {
-  const LossPath path;
+  const LossPath path("nll", {{"log_probabilities", log_probabilities}, {"targets", targets}});
   detail::check_labels("nll", log_probabilities, targets);
   const Variable x = wide(log_probabilities);
   const detail::Labels labels(targets, options.ignore_index);
@@ -106,13 +118,13 @@ Variable bce_with_logits(const Variable& logits, const Variable& targets, const 
   constexpr const char* kName = ops::BceWithLogits::info.name;
   if (!weights.weight.defined() && !weights.pos_weight.defined())
     return loss<ops::BceWithLogits>(options, logits, targets);
-  const LossPath path;
+  const LossPath path(kName, {{"logits", logits}, {"targets", targets}});
   detail::check_pair(kName, logits, targets);
   Variable losses;
   if (weights.pos_weight.defined()) {
     check<ArgumentError>(options.pos_weight == 1, "{}: wanted one pos_weight, got a tensor and the number {}",
                          where(kName), options.pos_weight);
-    const Variable x = wide(logits), t = wide(targets);
+    const Variable x = wide(logits), t = wide_beside(targets, x);
     losses = (1 - t) * softplus(x) + weighted(kName, t * softplus(-x), weights.pos_weight);
   } else {
     losses = apply_one<ops::BceWithLogits>({options.pos_weight, Reduction::kNone}, {logits, targets});
@@ -121,25 +133,26 @@ Variable bce_with_logits(const Variable& logits, const Variable& targets, const 
 }
 
 Variable bce(const Variable& probabilities, const Variable& targets, Reduction reduction, const Variable& weight) {
-  const DType low = current_policy().low;
-  check<ArgumentError>(
-      !(is_half(low) && made_by_sigmoid(probabilities)),
-      "{}: wanted probabilities that keep their distance from 0 and 1, got the output of a sigmoid under {} "
-      "{} policy; call bce_with_logits on the sigmoid's input instead",
-      where("bce"), low == DType::f16 ? "an" : "a", name_of(low));
-  if (!weight.defined()) return loss<ops::Bce>({reduction}, probabilities, targets);
   const LossPath path;
+  const std::optional<DType> rounded = dtype_of_rounded_sigmoid(probabilities);
+  check<ArgumentError>(!rounded,
+                       "{}: wanted probabilities that keep their distance from 0 and 1, got the output of a sigmoid, "
+                       "rounded to {}; call bce_with_logits on the sigmoid's input instead",
+                       where("bce"), name_of(rounded.value_or(DType::f16)));
+  if (!weight.defined()) return apply_one<ops::Bce>({reduction}, {probabilities, targets});
   return reduced(weighted("bce", apply_one<ops::Bce>({Reduction::kNone}, {probabilities, targets}), weight), reduction);
 }
 
-/// 1 - q is computed without cancellation, as the probability of what is not the target.
+/// 1 - q is computed without cancellation, as the probability of what is not the target. It is kept above 0, where the
+/// derivative of a power below 1 is infinite.
 Variable focal(const Variable& logits, const Variable& targets, const FocalOptions& options) {
-  const LossPath path;
+  const LossPath path("focal", {{"logits", logits}, {"targets", targets}});
   detail::check_pair("focal", logits, targets);
-  check<ArgumentError>(options.gamma >= 0 && options.alpha <= 1, "{}: wanted gamma >= 0 and alpha <= 1, got {} and {}",
-                       where("focal"), options.gamma, options.alpha);
-  const Variable x = wide(logits), t = wide(targets);
-  const Variable missed = sigmoid(x) * (1 - t) + sigmoid(-x) * t;
+  check<ArgumentError>(options.gamma >= 0 && options.gamma < HUGE_VAL && options.alpha <= 1,
+                       "{}: wanted a finite gamma >= 0 and alpha <= 1, got {} and {}", where("focal"), options.gamma,
+                       options.alpha);
+  const Variable x = wide(logits), t = wide_beside(targets, x);
+  const Variable missed = clamp(sigmoid(x) * (1 - t) + sigmoid(-x) * t, std::numeric_limits<float>::min(), HUGE_VAL);
   Variable losses = apply_one<ops::BceWithLogits>({.reduction = Reduction::kNone}, {x, t}) * pow(missed, options.gamma);
   if (options.alpha >= 0) losses = losses * (t * options.alpha + (1 - t) * (1 - options.alpha));
   return reduced(losses, options.reduction);
@@ -158,10 +171,11 @@ Variable huber(const Variable& x, const Variable& targets, double delta, Reducti
 }
 
 Variable smooth_l1(const Variable& x, const Variable& targets, double beta, Reduction reduction) {
-  const LossPath path;
+  const LossPath path("smooth_l1", {{"x", x}, {"targets", targets}});
   detail::check_pair("smooth_l1", x, targets);
   check<ArgumentError>(beta >= 0, "{}: wanted beta >= 0, got {}", where("smooth_l1"), beta);
-  return beta == 0 ? l1(x, targets, reduction) : huber(x, targets, beta, reduction) / beta;
+  return beta < std::numeric_limits<float>::min() ? l1(x, targets, reduction)
+                                                  : huber(x, targets, beta, reduction) / beta;
 }
 
 Variable kl_div(const Variable& log_probabilities, const Variable& targets, Reduction reduction) {
@@ -169,9 +183,9 @@ Variable kl_div(const Variable& log_probabilities, const Variable& targets, Redu
 }
 
 Variable poisson_nll(const Variable& input, const Variable& targets, const PoissonNllOptions& options) {
-  const LossPath path;
+  const LossPath path("poisson_nll", {{"x", input}, {"targets", targets}});
   detail::check_pair("poisson_nll", input, targets);
-  const Variable x = wide(input), t = wide(targets);
+  const Variable x = wide(input), t = wide_beside(targets, x);
   Variable losses = options.log_input ? exp(x) - t * x : x - t * log(x + options.eps);
   if (options.full) {
     const Variable above = clamp(t, 1, HUGE_VAL);  // so that the logarithm of what is not selected is finite
@@ -183,11 +197,11 @@ Variable poisson_nll(const Variable& input, const Variable& targets, const Poiss
 Variable gaussian_nll(const Variable& input, const Variable& targets, const Variable& variance,
                       const GaussianNllOptions& options) {
   constexpr const char* kName = "gaussian_nll";
-  const LossPath path;
+  const LossPath path(kName, {{"x", input}, {"targets", targets}, {"variance", variance}});
   detail::check_pair(kName, input, targets);
   check<ArgumentError>(options.eps > 0, "{}: wanted eps > 0, got {}", where(kName), options.eps);
-  const Variable x = wide(input), t = wide(targets);
-  Variable v = wide(variance);
+  const Variable x = wide(input), t = wide_beside(targets, x);
+  Variable v = wide_beside(variance, x);
   const auto dims = x.shape().dims();
   if (!dims.empty() && v.shape() == Shape(dims.first(dims.size() - 1)))
     v = derivatives::shaped(v, x.shape().with_dim(x.shape().rank() - 1, 1));

@@ -7,12 +7,14 @@
 #include "binade/core/ops/element_losses.h"
 
 /// Losses: of an element, a row of classes, or a sample, reduced to one number or not at all (Reduction). Inputs have
-/// any floating dtype; losses are computed and returned in f32 (f64 for f64) under every precision policy. A loss that
-/// is called outside modules gets the module path "loss". Weights, which come last, have any floating dtype.
+/// any floating dtype; losses are computed and returned in f32 (f64 if a prediction is f64), whatever the dtype of
+/// targets and weights, under every precision policy. A policy's override of an op also holds for the losses that are
+/// composed of it. A loss that is called outside modules gets the module path "loss". Weights come last; a weight of 0
+/// does not hide an infinite or NaN loss.
 ///
 /// Formulas of the ops: core/ops/cross_entropy.h, core/ops/dice.h, core/ops/element_losses.h, core/ops/ctc.h. The other
-/// losses are composed of ops, so gradients of them can be differentiated again. Functions throw ShapeError, DTypeError
-/// and ArgumentError with their name, and DataError for labels that are no class.
+/// losses are composed of ops. Gradients of all but Dice and CTC can be differentiated again. Functions throw
+/// ShapeError, DTypeError and ArgumentError with their name, and DataError for labels that are no class.
 namespace binade {
 
 using ops::Reduction;
@@ -40,9 +42,9 @@ struct BceWeights {
 /// by the number of elements, whatever the weights.
 Variable bce_with_logits(const Variable& logits, const Variable& targets,
                          const ops::BceWithLogits::Params& options = {}, const BceWeights& weights = {});
-/// Binary cross entropy of probabilities. Throws ArgumentError under a low-precision policy if they are the output of a
-/// sigmoid: rounded to 16 bits, it reaches 0 and 1, where the loss is infinite. Use bce_with_logits with the sigmoid's
-/// input instead.
+/// Binary cross entropy of probabilities; NaN outside [0, 1]. Throws ArgumentError if they are the output of a sigmoid
+/// in 16 bits: so rounded, it reaches 0 and 1, where the loss is infinite. Use bce_with_logits with the sigmoid's input
+/// instead.
 Variable bce(const Variable& probabilities, const Variable& targets, Reduction reduction = Reduction::kMean,
              const Variable& weight = {});
 struct FocalOptions {
@@ -57,7 +59,7 @@ Variable focal(const Variable& logits, const Variable& targets, const FocalOptio
 Variable mse(const Variable& x, const Variable& targets, Reduction reduction = Reduction::kMean);
 Variable l1(const Variable& x, const Variable& targets, Reduction reduction = Reduction::kMean);
 Variable huber(const Variable& x, const Variable& targets, double delta = 1, Reduction reduction = Reduction::kMean);
-/// huber(x, targets, beta) / beta; l1 if beta is 0.
+/// huber(x, targets, beta) / beta; l1 if beta is 0 or less than 2^-126.
 Variable smooth_l1(const Variable& x, const Variable& targets, double beta = 1, Reduction reduction = Reduction::kMean);
 /// Kullback-Leibler divergence of log-probabilities from `targets`, which are probabilities. Reduction::kBatchMean
 /// divides the sum by the extent of dimension 0 and so gives the mean divergence per sample.
@@ -76,7 +78,8 @@ struct GaussianNllOptions {
   Reduction reduction = Reduction::kMean;
 };
 /// Negative log-likelihood of t under a normal distribution: (log v + (x - t)^2 / v) / 2. The variance broadcasts to x;
-/// it may also lack the last axis of x. A negative variance is a DataError (on a GPU, its loss is NaN).
+/// without the last axis of x, or with extent 1 there, it is one variance per row. A negative variance is a DataError
+/// (on a GPU, its loss is NaN).
 Variable gaussian_nll(const Variable& x, const Variable& targets, const Variable& variance,
                       const GaussianNllOptions& options = {});
 
@@ -85,7 +88,7 @@ Variable gaussian_nll(const Variable& x, const Variable& targets, const Variable
 /// x where t is 1, max(0, margin - x) where t is -1.
 Variable hinge_embedding(const Variable& x, const Variable& targets, double margin = 1,
                          Reduction reduction = Reduction::kMean);
-/// max(0, -t (a - b) + margin): a should exceed b where t is 1. The three broadcast.
+/// max(0, -t (a - b) + margin): a should exceed b where t is 1. The three have as many dimensions, and broadcast.
 Variable margin_ranking(const Variable& a, const Variable& b, const Variable& targets, double margin = 0,
                         Reduction reduction = Reduction::kMean);
 /// log(1 + exp(-t x)).
@@ -99,8 +102,9 @@ struct MultiMarginOptions {
 /// weight_y max(0, margin - x_y + x_j)^p, divided by V.
 Variable multi_margin(const Variable& x, const Variable& targets, const MultiMarginOptions& options = {},
                       const Variable& weight = {});
-/// For each row of x (..., V): the sum over classes y of the row and classes j that are not of
-/// max(0, 1 - (x_y - x_j)), divided by V. `targets` (..., V) list the classes of each row; the first -1 ends the list.
+/// For each row of x (..., V): the sum of max(0, 1 - (x_y - x_j)) over the row's classes y and all other classes j,
+/// divided by V. `targets` (..., V) list the classes of each row; the first -1 ends the list. Computes and keeps
+/// (..., V, V) numbers.
 Variable multilabel_margin(const Variable& x, const Variable& targets, Reduction reduction = Reduction::kMean);
 /// For each row of x (..., V): the mean over classes of bce_with_logits(), multiplied by `weight`, which broadcasts to
 /// x.
@@ -116,7 +120,7 @@ struct TripletMarginOptions {
   bool swap = false;  ///< true: the distance from positive to negative counts if it is smaller (Balntas et al., 2016)
   Reduction reduction = Reduction::kMean;
 };
-/// max(0, d(anchor, positive) - d(anchor, negative) + margin) with d = pairwise_distance().
+/// max(0, d(anchor, positive) - d(anchor, negative) + margin) with d = pairwise_distance(). The three have one shape.
 Variable triplet_margin(const Variable& anchor, const Variable& positive, const Variable& negative,
                         const TripletMarginOptions& options = {});
 /// The p-norm of a - b + eps over the last axis.
@@ -125,7 +129,8 @@ Variable pairwise_distance(const Variable& a, const Variable& b, double p = 2, d
 /// Computed and stored in f32 (f64 for f64).
 Variable cosine_similarity(const Variable& a, const Variable& b, int axis = 1, double eps = 1e-8);
 
-/// Losses of overlap, pooled over the whole batch, so that they have no loss of single elements.
+/// Losses of overlap, pooled over the whole batch, so that they have no loss of single elements. With smooth = 0, the
+/// loss of a class that is neither predicted nor a target is NaN.
 
 /// 1 - (2 sum(p t) + smooth) / (sum(p) + sum(t) + smooth).
 Variable dice(const Variable& probabilities, const Variable& targets, double smooth = 1);
@@ -141,7 +146,7 @@ struct MulticlassDiceOptions {
   double smooth = 1;
   bool include_background = true;  ///< false: leave class 0 out
   std::int64_t ignore_index = -100;
-  Reduction reduction = Reduction::kMean;  ///< over classes; kNone: (V) losses
+  Reduction reduction = Reduction::kMean;  ///< over classes; kNone: (V) losses, without background (V - 1)
 };
 /// dice() of each class, of p = softmax(logits) and of class indices. logits (..., V), targets (...).
 Variable multiclass_dice(const Variable& logits, const Variable& targets, const MulticlassDiceOptions& options = {});

@@ -1,12 +1,11 @@
 #include <cmath>
-#include <limits>
 
 #include "binade/autograd/apply.h"
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/functions/loss_parts.h"
-#include "binade/autograd/functions/make.h"
 #include "binade/autograd/functions/rearrange.h"
 #include "binade/autograd/functions/scan.h"
+#include "binade/core/make.h"
 #include "binade/core/ops/index.h"
 
 /// Losses of distances and margins.
@@ -15,6 +14,8 @@ namespace {
 
 using derivatives::dims_of;
 using derivatives::wide;
+using derivatives::wide_beside;
+using detail::check_alike;
 using detail::LossPath;
 using detail::only_where;
 using detail::reduced;
@@ -22,18 +23,10 @@ using detail::reduced;
 /// Returns x, expanded to `shape` if it has another one.
 Variable expanded(const Variable& x, const Shape& shape) { return x.shape() == shape ? x : expand(x, dims_of(shape)); }
 
-/// Throws ShapeError unless the shapes are equal.
-void check_alike(const char* name, const Variable& a, const Variable& b) {
-  detail::check_prediction(name, a);
-  detail::check_prediction(name, b);
-  check<ShapeError>(a.shape() == b.shape(), "{}: wanted inputs of one shape, got {} and {}", where(name), a.shape(),
-                    b.shape());
-}
-
 }  // namespace
 
 Variable hinge_embedding(const Variable& input, const Variable& targets, double margin, Reduction reduction) {
-  const LossPath path;
+  const LossPath path("hinge_embedding", {{"x", input}, {"targets", targets}});
   detail::check_pair("hinge_embedding", input, targets);
   const Variable x = wide(input);
   return reduced(only_where(targets != -1, x) + only_where(targets != 1, relu(margin - x)), reduction);
@@ -41,30 +34,39 @@ Variable hinge_embedding(const Variable& input, const Variable& targets, double 
 
 Variable margin_ranking(const Variable& a, const Variable& b, const Variable& targets, double margin,
                         Reduction reduction) {
-  const LossPath path;
-  detail::check_prediction("margin_ranking", a);
-  detail::check_prediction("margin_ranking", b);
-  broadcast(broadcast(a.shape(), b.shape(), "margin_ranking"), targets.shape(), "margin_ranking");
-  return reduced(relu(wide(targets) * (wide(b) - wide(a)) + margin), reduction);
+  constexpr const char* kName = "margin_ranking";
+  const LossPath path(kName, {{"a", a}, {"b", b}, {"targets", targets}});
+  detail::check_prediction(kName, a);
+  detail::check_prediction(kName, b);
+  const int rank = a.value().rank();
+  check<ShapeError>(b.value().rank() == rank && targets.value().rank() == rank,
+                    "{}: wanted a, b and targets of as many dimensions, got {}, {} and {}", where(kName), a.shape(),
+                    b.shape(), targets.shape());
+  broadcast(broadcast(a.shape(), b.shape(), kName), targets.shape(), kName);
+  const Variable difference = wide(b) - wide(a);
+  return reduced(relu(wide_beside(targets, difference) * difference + margin), reduction);
 }
 
 Variable soft_margin(const Variable& x, const Variable& targets, Reduction reduction) {
-  const LossPath path;
+  const LossPath path("soft_margin", {{"x", x}, {"targets", targets}});
   detail::check_pair("soft_margin", x, targets);
-  return reduced(softplus(-(wide(targets) * wide(x))), reduction);
+  return reduced(softplus(-(wide_beside(targets, x) * wide(x))), reduction);
 }
 
 Variable multi_margin(const Variable& input, const Variable& targets, const MultiMarginOptions& options,
                       const Variable& weight) {
   constexpr const char* kName = "multi_margin";
-  const LossPath path;
+  const LossPath path(kName, {{"x", input}, {"targets", targets}});
   detail::check_labels(kName, input, targets);
   check<ArgumentError>(options.p == 1 || options.p == 2, "{}: wanted p of 1 or 2, got {}", where(kName), options.p);
   const Variable x = wide(input);
   const std::int64_t classes = x.shape().cols();
-  const detail::Labels labels(targets, std::numeric_limits<std::int64_t>::min());  // none is ignored
+  check<ShapeError>(classes > 0, "{}: wanted one class or more, got {}", where(kName), x.shape());
+  const detail::Labels labels(targets);
   const Variable beyond = relu(x - unsqueeze(labels.chosen(kName, x), -1) + options.margin);
-  const Variable others = only_where(one_hot(labels.index, classes) == 0, options.p == 1 ? beyond : square(beyond));
+  const Variable others = only_where(unsqueeze(labels.index, -1) !=
+                                         arange(std::int64_t{0}, classes, std::int64_t{1}, DType::i64, x.device()),
+                                     options.p == 1 ? beyond : square(beyond));
   Variable losses = sum(others, {-1}) / static_cast<double>(classes);
   if (weight.defined()) losses = losses * labels.weights(kName, weight, classes, x.dtype());
   return reduced(losses, options.reduction);
@@ -72,7 +74,7 @@ Variable multi_margin(const Variable& input, const Variable& targets, const Mult
 
 Variable multilabel_margin(const Variable& input, const Variable& targets, Reduction reduction) {
   constexpr const char* kName = "multilabel_margin";
-  const LossPath path;
+  const LossPath path(kName, {{"x", input}, {"targets", targets}});
   detail::check_pair(kName, input, targets);
   check<DTypeError>(targets.dtype() == DType::i64 || targets.dtype() == DType::i32,
                     "{}: wanted i64 or i32 targets, got {}", where(kName), name_of(targets.dtype()));
@@ -94,7 +96,7 @@ Variable multilabel_margin(const Variable& input, const Variable& targets, Reduc
 Variable multilabel_soft_margin(const Variable& x, const Variable& targets, Reduction reduction,
                                 const Variable& weight) {
   constexpr const char* kName = "multilabel_soft_margin";
-  const LossPath path;
+  const LossPath path(kName, {{"x", x}, {"targets", targets}});
   detail::check_pair(kName, x, targets);
   check<ShapeError>(x.value().rank() >= 1, "{}: wanted predictions (..., V), got {}", where(kName), x.shape());
   const Variable losses = bce_with_logits(x, targets, {.reduction = Reduction::kNone});
@@ -105,7 +107,7 @@ Variable multilabel_soft_margin(const Variable& x, const Variable& targets, Redu
 Variable cosine_embedding(const Variable& first, const Variable& second, const Variable& targets, double margin,
                           Reduction reduction) {
   constexpr const char* kName = "cosine_embedding";
-  const LossPath path;
+  const LossPath path(kName, {{"a", first}, {"b", second}, {"targets", targets}});
   check_alike(kName, first, second);
   detail::check_rows(kName, first, targets);
   const Variable a = wide(first), b = wide(second);
@@ -117,8 +119,9 @@ Variable cosine_embedding(const Variable& first, const Variable& second, const V
 Variable triplet_margin(const Variable& anchor, const Variable& positive, const Variable& negative,
                         const TripletMarginOptions& options) {
   constexpr const char* kName = "triplet_margin";
-  const LossPath path;
-  for (const Variable& x : {anchor, positive, negative}) detail::check_prediction(kName, x);
+  const LossPath path(kName, {{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
+  check_alike(kName, anchor, positive);
+  check_alike(kName, anchor, negative);
   const auto distance = [&](const Variable& a, const Variable& b) {
     return pairwise_distance(a, b, options.p, options.eps);
   };

@@ -15,14 +15,13 @@ namespace binade {
 namespace {
 
 using derivatives::wide;
+using derivatives::wide_beside;
 using detail::LossPath;
 using detail::only_where;
 using detail::reduced;
 
 /// Returns targets (sum of lengths) as (N, S), padded with 0, and S the largest length.
 Tensor padded(const Tensor& targets, const Tensor& lengths) {
-  check<DTypeError>(!is_floating(targets.dtype()), "{}: wanted targets of i64, i32 or u8, got {}", where("ctc"),
-                    name_of(targets.dtype()));
   const auto labels = targets.to(DType::i64).to_vector<std::int64_t>();
   const auto counts = lengths.to(DType::i64).to_vector<std::int64_t>();
   std::int64_t width = 0, total = 0;
@@ -55,12 +54,12 @@ Variable dice(const Variable& probabilities, const Variable& targets, double smo
 }
 
 Variable tversky(const Variable& probabilities, const Variable& targets, const TverskyOptions& options) {
-  const LossPath path;
+  const LossPath path("tversky", {{"probabilities", probabilities}, {"targets", targets}});
   detail::check_pair("tversky", probabilities, targets);
   check<ArgumentError>(options.alpha >= 0 && options.beta >= 0 && options.smooth >= 0,
                        "{}: wanted alpha, beta and smooth of at least 0, got {}, {} and {}", where("tversky"),
                        options.alpha, options.beta, options.smooth);
-  const Variable p = wide(probabilities), t = wide(targets);
+  const Variable p = wide(probabilities), t = wide_beside(targets, p);
   const Variable hits = sum(p * t);
   const Variable false_positives = sum(p * (1 - t)), false_negatives = sum((1 - p) * t);
   const Variable all = hits + false_positives * options.alpha + false_negatives * options.beta;
@@ -69,7 +68,7 @@ Variable tversky(const Variable& probabilities, const Variable& targets, const T
 
 Variable multiclass_dice(const Variable& logits, const Variable& targets, const MulticlassDiceOptions& options) {
   constexpr const char* kName = "multiclass_dice";
-  const LossPath path;
+  const LossPath path(kName, {{"logits", logits}, {"targets", targets}});
   detail::check_labels(kName, logits, targets);
   check<ArgumentError>(options.smooth >= 0, "{}: wanted smooth >= 0, got {}", where(kName), options.smooth);
   const std::int64_t classes = logits.shape().cols(), rows = targets.value().numel();
@@ -92,7 +91,7 @@ Variable multiclass_dice(const Variable& logits, const Variable& targets, const 
 
 Variable dice_cross_entropy(const Variable& logits, const Variable& targets, const DiceCrossEntropyOptions& options,
                             const Variable& weight) {
-  const LossPath path;
+  const LossPath path("dice_cross_entropy", {{"logits", logits}, {"targets", targets}});
   const Variable overlap = multiclass_dice(logits, targets,
                                            {.smooth = options.smooth,
                                             .include_background = options.include_background,
@@ -104,7 +103,13 @@ Variable dice_cross_entropy(const Variable& logits, const Variable& targets, con
 
 Variable ctc(const Variable& log_probabilities, const Variable& targets, const Variable& input_lengths,
              const Variable& target_lengths, const CtcOptions& options) {
-  const LossPath path;
+  constexpr const char* kName = "ctc";
+  const LossPath path(kName, {{"log_probabilities", log_probabilities},
+                              {"targets", targets},
+                              {"input_lengths", input_lengths},
+                              {"target_lengths", target_lengths}});
+  detail::check_whole(kName, "targets", targets);
+  detail::check_whole(kName, "target_lengths", target_lengths);
   const bool one = log_probabilities.value().rank() == 2;
   const auto with_axis = [&](const Variable& v, int axis) { return one ? unsqueeze(v, axis) : v; };
   Variable labels = targets;

@@ -11,6 +11,14 @@ using Pool2d = Variable (*)(const Variable&, const PoolOptions&);
 Variable pooled(const char* name, const Variable& x, const Pool3dOptions& o, Pool2d pool) {
   check<ShapeError>(x.value().rank() == 5, "{}: wanted volumes (N, D, H, W, C), got {}", where(name), x.shape());
   const Extent3 stride = o.stride == Extent3(0) ? o.kernel : o.stride;
+  check<ArgumentError>(
+      o.kernel.z > 0 && stride.z > 0 && stride.y > 0 && stride.x > 0 && o.padding.z >= 0,
+      "{}: wanted a kernel and a stride above 0 in each direction (stride 0 in all: the kernel) and no "
+      "negative padding, got kernel {}, stride {} and padding {}",
+      where(name), o.kernel, o.stride, o.padding);
+  check<ShapeError>(x.dim(1) + 2 * o.padding.z >= o.kernel.z,
+                    "{}: wanted volumes at least as deep as the kernel, got x {} with kernel {} and padding {}",
+                    where(name), x.shape(), o.kernel, o.padding);
   const std::int64_t n = x.dim(0), depth = x.dim(1), channels = x.dim(4);
   const Variable planes = pool(reshape(x, {n * depth, x.dim(2), x.dim(3), channels}),
                                {.kernel = o.kernel.plane(),
@@ -18,7 +26,7 @@ Variable pooled(const char* name, const Variable& x, const Pool3dOptions& o, Poo
                                 .padding = o.padding.plane(),
                                 .count_include_pad = o.count_include_pad});
   const std::int64_t height = planes.dim(1), width = planes.dim(2);
-  const Variable y = pool(reshape(planes, {n, depth, height * width, channels}),
+  const Variable y = pool(reshape(planes, {n, depth, 1, height * width * channels}),
                           {.kernel = {o.kernel.z, 1},
                            .stride = {stride.z, 1},
                            .padding = {o.padding.z, 0},

@@ -34,7 +34,8 @@ struct CtcSample {
 BINADE_HD double log_sum_exp(double a, double b, double c) {
   const double higher = a > b ? a : b, most = higher > c ? higher : c;
   if (most == kNoPath) return a + b + c;
-  return most + std::log(std::exp(a - most) + std::exp(b - most) + std::exp(c - most));
+  const double other = most == a ? b : a, last = most == a || most == b ? c : b;
+  return most + std::log1p(std::exp(other - most) + std::exp(last - most));
 }
 
 /// Returns the log-probability of all paths that are in state s at the first step. x: log-probability of its class.

@@ -8,8 +8,8 @@ namespace binade::ops {
 /// Computes softmax and the negative log-likelihood in one op.
 ///   logits (..., V) floating, targets (...) i64, i32 or u8   ->   loss () in f32, or (...) with Reduction::kNone
 ///   loss of a row = log(sum_j exp(x_j)) - (1 - e) x_target - e mean_j(x_j),   e = label_smoothing
-///   loss = mean over rows whose target is not ignore_index, sum over these rows, or the losses of all rows, 0 if the
-///          row is ignored
+///   loss = mean over rows whose target is not ignore_index, sum over these rows (kBatchMean: divided by the extent of
+///          the targets' dimension 0), or the losses of all rows, 0 if the row is ignored
 ///   gx_j = g (softmax(x)_j - (1 - e) [j == target] - e / V); 0 in ignored rows. g: gy / count, gy, or gy of the row
 /// Forward reads the logits twice, backward once; both compute in f32 (f64 for f64). The losses of rows are added in a
 /// fixed order. Saves logits, targets and two numbers per row, but no probabilities. The gradient overwrites the logits

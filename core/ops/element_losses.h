@@ -6,8 +6,8 @@
 
 /// Losses that are a function of a prediction x and a target t, element by element, of two tensors of the same shape.
 /// Each op defines the function of one element and its two derivatives. Inputs have any dtype (targets may be
-/// integers); the ops compute and sum in f32 (f64 if x is f64), in an order that depends on the size alone. The result
-/// is a scalar, or with Reduction::kNone a tensor of x's shape.
+/// integers); the ops compute and sum in f32 (f64 if x is f64), in a fixed order: it depends on the size and, on a GPU,
+/// on dtypes and alignment. The result is a scalar, or with Reduction::kNone a tensor of x's shape.
 namespace binade::ops {
 
 namespace detail {

@@ -47,7 +47,7 @@ class OpContext {
     Shape shape{};
     DType dtype = DType::f32;
     bool needs_grad = false;
-    DType grad_dtype = DType::f32;  ///< f32 for parameters, otherwise the input's own dtype
+    DType grad_dtype = DType::f32;  ///< f32 for parameters and f32 weights made of them, else the input's own dtype
     Device device{};
   };
   std::vector<Input> inputs;

@@ -380,6 +380,25 @@ TEST(Teacher, IsTheAverageOfItsStudent) {
   EXPECT_EQ(trainer.state_hash(), before);
 }
 
+/// Its 16-bit copies are those of the weights that it gets from its student, however often it was written before.
+TEST(Teacher, ForgetsCopiesOfItsFormerWeights) {
+  for (int writes = 0; writes < 4; ++writes) {
+    Runtime runtime({.seed = 3});
+    Net student(4, 2), teacher(4, 2);
+    teacher.requires_grad(false);
+    for (int i = 0; i < writes; ++i) teacher.in.weight.mutable_value().fill(1);
+    const PolicyScope policy({.name = "bf16", .low = DType::bf16});
+    const Tensor x = toy::random({8, 4}, 5);
+    teacher(x);  // makes the copies
+    optim::Sgd optimizer(student, {.lr = 0.1});
+    Trainer trainer(runtime,
+                    {{.name = "student", .model = student},
+                     {.name = "teacher", .model = teacher, .average_of = &student, .average = {.decay = 0.75}}},
+                    {{.name = "student", .optimizer = optimizer}});
+    EXPECT_EQ(teacher(x).value().to_vector<float>(), student(x).value().to_vector<float>()) << writes << " writes";
+  }
+}
+
 TEST(Teacher, ResumesToTheSameBits) {
   const auto run = [](std::uint32_t from, const StateDict* state, StateDict* middle) {
     Runtime runtime({.seed = 3});

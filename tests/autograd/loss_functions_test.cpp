@@ -18,10 +18,11 @@ using test::error_of;
 using Doubles = std::vector<double>;
 using Wholes = std::vector<std::int64_t>;
 
-/// A loss of one prediction (2, 3), with constant targets.
+/// A loss of one prediction (2, 3), with constant targets, or of two, of which the other one is constant.
 struct Loss {
   const char* name;
   std::function<Variable(const Variable& x)> of;
+  bool of_two_predictions = false;
 };
 
 Tensor values() { return Tensor::from(Doubles{0.3, -0.7, 1.1, 0.25, -1.4, 0.6}, {2, 3}); }
@@ -51,7 +52,7 @@ std::vector<Loss> losses() {
       {"poisson_nll", [](const Variable& x) { return poisson_nll(x, shares(), {.full = true}); }},
       {"gaussian_nll", [](const Variable& x) { return gaussian_nll(x, shares(), softplus(x)); }},
       {"hinge_embedding", [](const Variable& x) { return hinge_embedding(x, signs()); }},
-      {"margin_ranking", [](const Variable& x) { return margin_ranking(x, shares(), signs(), 0.15); }},
+      {"margin_ranking", [](const Variable& x) { return margin_ranking(x, shares(), signs(), 0.15); }, true},
       {"soft_margin", [](const Variable& x) { return soft_margin(x, signs()); }},
       {"multi_margin", [](const Variable& x) { return multi_margin(x, labels(), {.p = 2}, class_weights()); }},
       {"multilabel_margin",
@@ -62,10 +63,11 @@ std::vector<Loss> losses() {
       {"cosine_embedding",
        [](const Variable& x) {
          return cosine_embedding(x, shares(), Tensor::from(Doubles{1, -1}, {2}), -0.9);
-       }},
-      {"triplet_margin", [](const Variable& x) { return triplet_margin(x, shares(), signs(), {.margin = 3}); }},
-      {"pairwise_distance", [](const Variable& x) { return pairwise_distance(x, shares()); }},
-      {"cosine_similarity", [](const Variable& x) { return cosine_similarity(x, shares()); }},
+       },
+       true},
+      {"triplet_margin", [](const Variable& x) { return triplet_margin(x, shares(), signs(), {.margin = 3}); }, true},
+      {"pairwise_distance", [](const Variable& x) { return pairwise_distance(x, shares()); }, true},
+      {"cosine_similarity", [](const Variable& x) { return cosine_similarity(x, shares()); }, true},
       {"tversky", [](const Variable& x) { return tversky(sigmoid(x), shares(), {.alpha = 0.3, .beta = 0.7}); }},
       {"multiclass_dice", [](const Variable& x) { return multiclass_dice(x, labels()); }},
       {"dice_cross_entropy", [](const Variable& x) { return dice_cross_entropy(x, labels()); }},
@@ -87,7 +89,6 @@ TEST(LossFunctions, ComputeInF32WhateverThePolicy) {
   for (const Loss& loss : losses())
     for (const DType low : {DType::f16, DType::bf16}) {
       const std::string name = loss.name;
-      if (name.find("bce") == 0 && name.find("logits") == name.npos) continue;  // refuses a sigmoid in 16 bits
       if (name == "nll" || name == "weighted bce" || name == "tversky" || name == "gaussian_nll" ||
           name == "kl_div each")
         continue;  // these functions compute more than the loss
@@ -97,6 +98,8 @@ TEST(LossFunctions, ComputeInF32WhateverThePolicy) {
       policy.low = low;
       const PolicyScope scope(policy);
       const Variable got = loss.of(Variable(x));
+      const bool two = loss.of_two_predictions;  // the other one is f64
+      EXPECT_EQ(wide.dtype(), two ? DType::f64 : DType::f32) << name << ": targets and weights are f64";
       EXPECT_EQ(got.dtype(), wide.dtype()) << name;
       EXPECT_EQ(got.value().to_vector<double>(), wide.value().to_vector<double>()) << name;
     }
@@ -149,12 +152,60 @@ TEST(LossFunctions, IgnoredRowsCountNothingEvenIfTheyAreNan) {
     backward(loss);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(v.grad().at(i), 0) << i;
     for (int i = 3; i < 6; ++i) EXPECT_TRUE(std::isfinite(v.grad().at(i))) << i;
+    const Variable again(x, true);
+    const Variable g = grad(f(again, one), again, {.create_graph = true});
+    for (int i = 0; i < 6; ++i) EXPECT_NEAR(g.value().at(i), v.grad().at(i), 1e-6) << i;
+    if (!g.requires_grad()) continue;  // of nll()
+    backward(sum(square(g)));
+    for (int i = 0; i < 6; ++i) EXPECT_TRUE(std::isfinite(again.grad().at(i))) << i;
   }
   EXPECT_TRUE(std::isnan(cross_entropy(values(), none, {}, class_weights()).item()));
   EXPECT_TRUE(std::isnan(nll(values(), none).item()));
   EXPECT_EQ(cross_entropy(values(), none, {.reduction = Reduction::kSum}).item(), 0);
   EXPECT_EQ(cross_entropy(values(), none, {.reduction = Reduction::kNone}).value().to_vector<double>(),
             (Doubles{0, 0}));
+}
+
+/// Returns the derivative of f at x, computed as a recorded function.
+Tensor recorded_gradient(const std::function<Variable(const Variable&)>& f, const Tensor& x) {
+  const Variable v(x, true);
+  return grad(f(v), v, {.create_graph = true}).value();
+}
+
+TEST(LossFunctions, RecordedGradientsAreThoseOfTheOpWhereItIsSpecial) {
+  const Tensor ends = Tensor::from(Doubles{0, 1, 1, 0, 0.5}, {5}), targets = Tensor::from(Doubles{0, 1, 0, 1, 1}, {5});
+  const auto of_bce = [&](const Variable& x) { return bce(x, targets, Reduction::kSum); };
+  const Variable x(ends, true);
+  backward(of_bce(x));
+  EXPECT_EQ(recorded_gradient(of_bce, ends).to_vector<double>(), x.grad().to_vector<double>());
+  EXPECT_EQ(x.grad().at(0), 1) << "1 / (1 - 0)";
+  // The mean over 100,000 elements is a gradient below the smallest number of f16, until the loss scale multiplies it.
+  const auto of_l1 = [](const Variable& v) { return l1(v, Tensor::zeros(v.shape(), DType::f16)) * std::exp2(15); };
+  const Tensor low = Tensor::full({100000}, 1, DType::f16);
+  const Variable y(low, true);
+  backward(of_l1(y));
+  EXPECT_GT(y.grad().at(0), 0.3);
+  EXPECT_EQ(recorded_gradient(of_l1, low).at(0), y.grad().at(0));
+}
+
+TEST(LossFunctions, WholeTargetsAreExactBesidePredictionsInDouble) {
+  const Tensor x = Tensor::from(Doubles{1}, {1}), t = Tensor::from(Wholes{16777217}, {1});  // 2^24 + 1
+  EXPECT_EQ(poisson_nll(x, t).item(), std::exp(1.0) - 16777217);
+  EXPECT_EQ(gaussian_nll(x, t, Tensor::full({1}, 1, DType::f64)).item(), 16777216.0 * 16777216.0 / 2);
+  EXPECT_EQ(recorded_gradient([&](const Variable& v) { return mse(v, t); }, x).item(), -2.0 * 16777216);
+}
+
+TEST(LossFunctions, FocalHasAGradientWhereItsLogitsAreSaturated) {
+  for (const double gamma : {0.5, 1.0, 1.5, 2.0}) {
+    const Variable x(Tensor::from({200.0f, -200.0f, 90.0f}, {3}), true);
+    const Variable g = grad(focal(x, Tensor::from({1.0f, 0.0f, 1.0f}, {3}), {.gamma = gamma}), x,
+                            {.create_graph = true});
+    backward(sum(g));
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_NEAR(g.value().at(i), 0, 1e-30) << gamma;
+      EXPECT_NEAR(x.grad().at(i), 0, 1e-30) << gamma;
+    }
+  }
 }
 
 TEST(LossFunctions, ErrorsNameTheLossAndWhatItWanted) {
@@ -189,7 +240,36 @@ TEST(LossFunctions, ErrorsNameTheLossAndWhatItWanted) {
   expect(error_of<ArgumentError>([&] { multi_margin(x, labels(), {.p = 3}); }),
          "multi_margin [loss]: wanted p of 1 or 2, got 3");
   EXPECT_THROW(mse(x, Variable()), ArgumentError);
-  EXPECT_THROW(nll(x, Variable()), ArgumentError);
+  expect(error_of<ArgumentError>([&] { nll(x, Variable()); }),
+         "nll [loss]: wanted targets, got an undefined variable; assign it first");
+  expect(error_of<ArgumentError>([&] { triplet_margin(x, Variable(), x); }),
+         "triplet_margin [loss]: wanted positive, got an undefined variable");
+  expect(error_of<ShapeError>([&] {
+           triplet_margin(x, x, Tensor::zeros({3, 3}));
+         }),
+         "triplet_margin [loss]: wanted inputs of one shape, got (2, 3) and (3, 3)");
+  expect(error_of<ShapeError>([&] {
+           margin_ranking(Tensor::zeros({2, 1}), Tensor::zeros({2, 1}), Tensor::zeros({2}));
+         }),
+         "margin_ranking [loss]: wanted a, b and targets of as many dimensions, got (2, 1), (2, 1) and (2)");
+  expect(error_of<ShapeError>([&] { cross_entropy(x, Tensor::zeros({2})); }),
+         "cross_entropy [loss]: wanted probabilities of the logits' shape (2, 3), got f32 (2)");
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  expect(error_of<DataError>([&] {
+           multi_margin(x, Tensor::from(Wholes{0, kLeast}, {2}));
+         }),
+         "multi_margin [loss]: wanted indices in [0, 3)");
+  expect(error_of<ShapeError>([&] {
+           multi_margin(Tensor::zeros({2, 0}), labels());
+         }),
+         "multi_margin [loss]: wanted one class or more, got (2, 0)");
+  expect(error_of<ArgumentError>([&] { focal(x, x, {.gamma = std::numeric_limits<double>::infinity()}); }),
+         "focal [loss]: wanted a finite gamma >= 0");
+  expect(error_of<DTypeError>([&] {
+           ctc(log_softmax(Variable(Tensor::zeros({4, 1, 3}))), labels(), Tensor::from(Wholes{4}, {1}),
+               Tensor::zeros({1}));
+         }),
+         "ctc [loss]: wanted i64, i32 or u8 target_lengths, got f32");
 }
 
 class Ctc : public testing::Test {

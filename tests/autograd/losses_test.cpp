@@ -104,10 +104,14 @@ TEST_F(Losses, BceRefusesASigmoidUnderALowPolicyAndNamesTheFix) {
   PrecisionPolicy half;
   half.low = DType::f16;
   const PolicyScope scope(half);
-  const std::string direct = error_of<ArgumentError>([&] { bce(sigmoid(logits), targets); });
+  EXPECT_NO_THROW(bce(sigmoid(logits), targets)) << "f32";
+  const std::string direct = error_of<ArgumentError>([&] { bce(sigmoid(cast(logits, DType::f16)), targets); });
   EXPECT_NE(direct.find("bce_with_logits"), direct.npos) << direct;
   const std::string through_cast = error_of<ArgumentError>([&] { bce(cast(sigmoid(logits), DType::f16), targets); });
   EXPECT_NE(through_cast.find("bce_with_logits"), through_cast.npos) << through_cast;
+  const std::string back = error_of<ArgumentError>(
+      [&] { bce(cast(cast(sigmoid(logits), DType::bf16), DType::f32), targets); });
+  EXPECT_NE(back.find("rounded to bf16"), back.npos) << back;
   EXPECT_NO_THROW(bce_with_logits(logits, targets));
 }
 

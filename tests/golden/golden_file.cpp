@@ -191,13 +191,15 @@ std::string difference(const Tensor& got, const Array& want, const Tolerance& to
     if (std::isfinite(w)) scale = std::max(scale, std::abs(w));
   // A gradient that is 0 but for rounding, such as that of a key's bias, has no digits to compare.
   constexpr double kRounding = 1e-13;
-  const double zero = scale > 0 ? std::max(tolerance.zero, kRounding) : tolerance.zero;
   double worst = 0;
   std::string text;
   for (std::size_t i = 0; i < want.values.size(); ++i) {
     const double w = want.values[i], g = got.at(static_cast<std::int64_t>(i));
     if (w == g || (std::isnan(w) && std::isnan(g))) continue;
-    const double allowed = scale > kRounding ? tolerance.rtol * std::abs(w) + tolerance.share * scale : zero;
+    const double relative = scale > kRounding ? tolerance.rtol * std::abs(w) + tolerance.share * scale
+                            : scale > 0       ? kRounding
+                                              : 0;
+    const double allowed = std::max(tolerance.absolute, relative);
     const double excess = std::abs(g - w) / allowed;
     if (excess <= 1 || excess <= worst) continue;
     worst = std::isnan(excess) ? HUGE_VAL : excess;

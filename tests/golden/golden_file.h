@@ -50,12 +50,13 @@ std::vector<Case> parse(std::string_view text, const std::string& name);
 std::string folder();
 
 /// Tolerance of a result `got` against the exact `want`: |got - want| <= rtol |want| + share * max|want|. The second
-/// term covers elements that result from cancellation, whose error scales with the cancelled terms. If all of `want` is
-/// 0, the tolerance is `zero`; if all of it is below 1e-13, which is rounding error of doubles, the larger of the two.
+/// term covers elements that result from cancellation, whose error scales with the cancelled terms; `absolute`, which
+/// is allowed everywhere, those whose terms are much larger than all results. If all of `want` is below 1e-13, which is
+/// rounding error of doubles, the tolerance is the larger of this number and `absolute`.
 struct Tolerance {
   double rtol = 1e-5;
   double share = 1e-6;
-  double zero = 0;
+  double absolute = 0;
 };
 
 /// Empty if the shapes are equal, NaNs are in the same places and every element is within the tolerance; otherwise a

@@ -28,9 +28,10 @@ using Function = std::function<Outputs(const Case&, const Inputs&)>;
 /// with the exact values. A failure names case, role and element. A case without a function fails, as does a function
 /// without a case.
 ///
-/// Tolerance in f32: rtol 1e-5 and share 1e-6, because sums here have at most a few hundred terms with an error of
-/// 2^-24 each. In f64: `f64`, by default the ten digits of the file.
+/// Tolerance in f32: by default rtol 1e-5 and share 1e-6, because sums here have at most a few hundred terms with an
+/// error of 2^-24 each. In f64: by default the ten digits of the file.
 void check_family(const std::string& family, const std::map<std::string, Function>& functions,
-                  const Tolerance& f64 = {.rtol = 2e-9, .share = 1e-11});
+                  const Tolerance& f64 = {.rtol = 2e-9, .share = 1e-11},
+                  const Tolerance& f32 = {.rtol = 1e-5, .share = 1e-6});
 
 }  // namespace binade::golden

@@ -24,7 +24,7 @@ std::unique_ptr<nn::RecurrentLayers> layers_of(const Case& golden) {
 /// Results of f32 have the tolerance of check_family(): sums have at most a few hundred terms.
 void check_case(const Case& golden) {
   SCOPED_TRACE(golden.name);
-  const Tolerance tolerance{.rtol = 1e-5, .share = 2e-6, .zero = 0x1p-20};
+  const Tolerance tolerance{.rtol = 1e-5, .share = 2e-6, .absolute = 0x1p-20};
   const auto layers = layers_of(golden);
   StateDict weights;
   for (const auto& [name, parameter] : nn::named_parameters(*layers))

@@ -170,7 +170,7 @@ Subject numbers() {
            {"bce", "bce_with_logits"},
            [] {
              const PolicyScope policy(Policy::fp16());
-             nn::bce(sigmoid(leaf({3})), Variable(Tensor::zeros({3})));
+             nn::bce(sigmoid(linear(leaf({3, 2}), leaf({1, 2}))), Variable(Tensor::zeros({3, 1})));
            }},
       },
   };

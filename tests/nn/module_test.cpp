@@ -5,10 +5,14 @@
 #include <cmath>
 #include <limits>
 
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/matmul.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/recompute.h"
 #include "binade/core/error.h"
+#include "binade/core/precision.h"
 #include "binade/core/runtime.h"
+#include "binade/core/step_context.h"
 #include "binade/nn/batch_norm.h"
 #include "binade/nn/embedding.h"
 #include "binade/nn/layer_norm.h"
@@ -233,6 +237,22 @@ TEST_F(Statistics, RecomputationUpdatesThemOnce) {
   backward(y, Tensor::full({2, 2, 3, 2}, 1));
   plain(batch(1));
   EXPECT_EQ(state(norm), state(plain));
+}
+
+/// A frozen argument is read without a recorded cast in both runs, so that the random numbers stay the same.
+TEST_F(Statistics, RecomputationOfAFrozenParameterDrawsTheSameMasks) {
+  Parameter frozen(Tensor::full({4, 8}, 0.5));
+  frozen.requires_grad(false);
+  Parameter weight(Tensor::full({6, 8}, 0.25));
+  const PolicyScope policy({.name = "bf16", .low = DType::bf16});
+  const auto segment = [&](const Variable& x) { return dropout(linear(x, weight), 0.5); };
+  const auto gradient = [&](bool again) {
+    step_context().tape_index = 0;
+    weight.zero_grad();
+    backward(again ? recompute(segment, frozen) : segment(frozen), Tensor::full({4, 6}, 1));
+    return weight.grad().to_vector<float>();
+  };
+  EXPECT_EQ(gradient(true), gradient(false));
 }
 
 }  // namespace

@@ -239,9 +239,28 @@ TEST_F(Wrappers, LoraMergesAndUnmerges) {
   EXPECT_EQ(layer(x_).value().to_vector<float>(), wanted.value().to_vector<float>());
   EXPECT_THROW(layer.unmerge(), ArgumentError);
   layer.merge();
+  plain.weight.mutable_value().fill(1);
   load_state_dict(layer, state_dict(plain));
   const std::string text = test::error_of([&] { layer.unmerge(); });
   EXPECT_NE(text.find("it was changed since"), std::string::npos) << text;
+}
+
+/// All values of an optimizer lie in one buffer, which counts its writes.
+TEST_F(Wrappers, LoraUnmergesBesideOthersThatAnOptimizerHolds) {
+  struct Two : Module {
+    Linear first{{.in = 5, .out = 5}}, second{{.in = 5, .out = 5}};
+    void visit(Visitor& v) override {
+      v("first", first);
+      v("second", second);
+    }
+  } model;
+  const optim::Sgd optimizer(model, {.lr = 0.1});
+  Lora first(std::move(model.first), {.rank = 2}), second(std::move(model.second), {.rank = 2});
+  first.merge();
+  second.merge();
+  first.unmerge();
+  second.unmerge();
+  EXPECT_FALSE(first.merged() || second.merged());
 }
 
 TEST_F(Wrappers, MuonStepsLengthsByAdamW) {
@@ -250,6 +269,10 @@ TEST_F(Wrappers, MuonStepsLengthsByAdamW) {
   EXPECT_TRUE(muon.by_adamw("weight_g"));
   EXPECT_TRUE(muon.by_adamw("bias"));
   EXPECT_FALSE(muon.by_adamw("weight_v"));
+  Sequential filters(Conv2d({.in = 8, .out = 4, .kernel = 3}), Conv2d({.in = 4, .out = 1, .kernel = 3}));
+  const optim::Muon two(filters);
+  EXPECT_FALSE(two.by_adamw("0.weight"));
+  EXPECT_TRUE(two.by_adamw("1.weight")) << "one filter is a vector";
 }
 
 TEST_F(Wrappers, LoraDropsInTrainingOnlyAndRefusesWhatCannotBe) {

@@ -60,6 +60,7 @@ TEST_F(LowCopies, OfFrozenParametersAreMadeOnce) {
   ASSERT_TRUE(copy.defined());
   const std::uint64_t version = copy.version();
   EXPECT_EQ(frozen(x).value().to_vector<float>(), y.to_vector<float>());
+  EXPECT_EQ(frozen.weight.state()->low.raw(), copy.raw()) << "not made again";
   EXPECT_EQ(copy.version(), version) << "not written again";
   frozen.weight.mutable_value().fill(0);
   frozen.bias.mutable_value().fill(1);

@@ -46,6 +46,7 @@ void Communicator::exchange(std::span<const OutgoingPiece> outgoing, std::span<c
   for (const IncomingPiece& piece : incoming)
     check<ArgumentError>(is_other(piece.from), "ranks: rank {} of {} cannot receive from rank {}", rank_, size_,
                          piece.from);
+  ends_together_ = false;
   const auto begin = std::chrono::steady_clock::now();
   move(outgoing, incoming, what, begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(deadline_));
   ++traffic_.exchanges;

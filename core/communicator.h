@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "binade/core/error.h"
@@ -70,6 +71,10 @@ class Communicator : NonCopyable {
   /// Tells the other ranks that this one ends, so that they do not wait for it until their deadline. `reason` is in
   /// their errors. An engine may end the whole job at once.
   virtual void end_job(const std::string& reason) noexcept = 0;
+  /// Call it on every rank before all of them throw the same exception. The engine then waits until all have ended, so
+  /// that rank 0 can save first; after other exceptions it ends the job at once. Holds until the next exchange.
+  void end_together() { ends_together_ = true; }
+  bool ends_together() const { return ends_together_; }
 
   /// What this rank has sent, and how long it waited.
   struct Traffic {
@@ -89,6 +94,7 @@ class Communicator : NonCopyable {
   int rank_, size_;
   std::chrono::duration<double> deadline_;
   Traffic traffic_;
+  bool ends_together_ = false;
 };
 
 /// Returns the connection of a rank without others. It opens no engine.

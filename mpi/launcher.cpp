@@ -79,10 +79,10 @@ class MpiRank final : public Communicator {
 
   explicit MpiRank(const Opened& opened)
       : Communicator(opened.rank, opened.size), api_(opened.api), library_(opened.library) {}
-  /// After an error the other ranks may never close MPI. This process then leaves without it, whereupon the launcher
-  /// ends the others.
+  /// After an error of this rank alone the others may never close MPI. This process then leaves without it, whereupon
+  /// the launcher ends the others.
   ~MpiRank() override {
-    if (!failed_ && std::uncaught_exceptions() == 0) api_.close();
+    if (!failed_ && (std::uncaught_exceptions() == 0 || ends_together())) api_.close();
   }
   std::string engine() const override { return fmt::format("mpi ({})", library_); }
   void end_job(const std::string&) noexcept override {

@@ -74,10 +74,12 @@ std::vector<std::string> mpirun_command(const std::string& mpirun, const std::st
   const int major = std::atoi(version.c_str() + open_mpi + std::strlen("Open MPI) "));
   // Ranks may share cores, and each rank has threads of its own: a rank must not be pinned to one core.
   command.insert(command.end(), {"--bind-to", "none"});
-  if (major >= 5)
+  if (major >= 5) {
     command.insert(command.end(), {"--map-by", ":OVERSUBSCRIBE"});
-  else
-    command.emplace_back("--oversubscribe");
+  } else {
+    // After SIGTERM, mpirun would kill ranks within 1 s, in the middle of a save.
+    command.insert(command.end(), {"--oversubscribe", "--mca", "odls_base_sigkill_timeout", "60"});
+  }
   return command;
 }
 

@@ -156,6 +156,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
     conclude(result);
     if (next == Next::kReturn) return with_earlier(std::move(result), attempts);
     if (next == Next::kStop) {
+      ranks().end_together();
       const std::string text = fmt::format("step {}: {}; {}", result.step, result.incident->what,
                                            result.incident->remedy.what);
       if (attempt.cause == AbortCause::kBadData) throw DataError(text);
@@ -339,8 +340,9 @@ std::optional<Telemetry> Trainer::confirm_warnings(const OngoingStep& ongoing) {
 /// True if the next attempt is the first of its step and needs no promotion, injected fault or state hash.
 bool Trainer::can_run_as_graph(const StepFeed& feed) const {
   const Transaction::Counters& count = transaction_->counters();
-  return graphs_ && !review_->waits() && feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 &&
-         !faults_->planted() && !options_.state_hash && options_.clip_adaptive == 0 &&
+  return graphs_ && !review_->waits() && transaction_->leaves_of(static_cast<int>(feed.origins.size())) == 1 &&
+         feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 && !faults_->planted() &&
+         !options_.state_hash && options_.clip_adaptive == 0 &&
          std::ranges::none_of(transaction_->remediation().promotions(),
                               [](const RemediationPolicy::Promotion& p) { return p.active; });
 }

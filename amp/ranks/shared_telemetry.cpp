@@ -54,7 +54,7 @@ Telemetry::OpRecord get(ByteReader& in) {
 
 }  // namespace
 
-void complete_telemetry(Communicator& ranks, Telemetry& telemetry, std::int64_t step) {
+void complete_telemetry(Communicator& ranks, Telemetry& telemetry, const Attempt& attempt) {
   telemetry.synchronize();
   if (ranks.alone()) return;
   constexpr Direction kDirections[] = {Direction::kForward, Direction::kBackward};
@@ -63,7 +63,8 @@ void complete_telemetry(Communicator& ranks, Telemetry& telemetry, std::int64_t 
     out.put(static_cast<std::uint64_t>(telemetry.records(direction).size()));
     for (const Telemetry::OpRecord& record : telemetry.records(direction)) put(out, record);
   }
-  const std::vector<Bytes> all = ranks.gather(out.bytes(), fmt::format("the telemetry of step {}", step));
+  std::vector<Bytes> all = ranks.gather(out.bytes(), fmt::format("the telemetry of step {}", attempt.step));
+  if (attempt.bad_rank >= 0) all.resize(static_cast<std::size_t>(attempt.bad_rank) + 1);
   std::vector<ByteReader> readers(all.begin(), all.end());
   for (const Direction direction : kDirections) {
     std::vector<std::vector<Telemetry::OpRecord>> records;

@@ -192,7 +192,7 @@ Attempt Trainer::run_attempt(OngoingStep& ongoing) {
     plan.first = false;
     attempt = run();
   }
-  complete_telemetry(ranks(), *telemetry_, plan.step);
+  complete_telemetry(ranks(), *telemetry_, attempt);
   ongoing.is_suspect = attempt.mismatch.has_value();
   if (twice) transaction_->count_verification(ongoing.is_suspect);
   return attempt;
@@ -313,7 +313,7 @@ void Trainer::measure_scale(const OngoingStep& ongoing) {
   for (plan.loss_scale = transaction_->scaler().scale();; plan.loss_scale = std::max(plan.loss_scale * 0x1p-8, floor)) {
     telemetry_->begin();
     const Attempt attempt = runner_->rehearse(plan, ongoing.feed, telemetry_.get());
-    complete_telemetry(ranks(), *telemetry_, plan.step);
+    complete_telemetry(ranks(), *telemetry_, attempt);
     if (attempt.cause == AbortCause::kBadData) return;
     const double headroom = telemetry_->least(Direction::kBackward).binades;
     if (!std::isfinite(headroom) && plan.loss_scale > floor) continue;
@@ -331,7 +331,7 @@ std::optional<Telemetry> Trainer::confirm_warnings(const OngoingStep& ongoing) {
   Telemetry observed;
   observed.begin({.zeros = true});
   const Attempt raised = runner_->rehearse(plan, ongoing.feed, &observed);
-  complete_telemetry(ranks(), observed, plan.step);
+  complete_telemetry(ranks(), observed, raised);
   return raised.scan.finite() ? std::optional(std::move(observed)) : std::nullopt;
 }
 

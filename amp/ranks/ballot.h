@@ -36,7 +36,7 @@ struct Ballot {
   std::string error{};  ///< text of an exception that ended the rank's part of the step; empty: none
 
   struct Loss {
-    std::int32_t micro_batch = 0;
+    std::int64_t micro_batch = 0;
     double value = 0;  ///< mean over the micro-batch, unscaled
   };
   std::vector<Loss> losses{};  ///< of the micro-batches that were computed, in order

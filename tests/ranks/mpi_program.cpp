@@ -45,7 +45,7 @@ int exchange_bytes(Communicator& ranks) {
 
 int run(const std::string& policy, int steps, const std::string& what) {
   const std::shared_ptr<Communicator> ranks = ranks_from_launcher();
-  ranks->set_deadline(std::chrono::seconds(what == "stop" ? 3 : 60));
+  ranks->set_deadline(std::chrono::seconds(60));
   if (what == "gather") return exchange_bytes(*ranks);
   Settings settings{.policy = policy, .steps = steps};
   if (what == "nan") {
@@ -57,6 +57,7 @@ int run(const std::string& policy, int steps, const std::string& what) {
   }
   Training training(ranks, settings);
   training.steps(std::min(steps, 2));
+  if (what == "stop") ranks->set_deadline(std::chrono::seconds(5));
   if (ranks->rank() == 1) {
     if (what == "die") ::kill(::getpid(), SIGKILL);
     if (what == "stop") ::kill(::getpid(), SIGSTOP);

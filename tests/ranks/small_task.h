@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,8 @@ class Training {
     }
   }
   Outcome finished() {
+    static std::mutex one_at_a_time;  // threads share the HDF5 library
+    const std::lock_guard lock(one_at_a_time);
     outcome.state_hash = trainer.state_hash();
     const io::CheckpointImage image = io::encode_checkpoint(trainer.state(), outcome.state_hash);
     outcome.checkpoint.assign(image.bytes().begin(), image.bytes().end());

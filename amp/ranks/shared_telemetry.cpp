@@ -1,22 +1,43 @@
 #include "binade/amp/ranks/shared_telemetry.h"
 
+#include <deque>
 #include <map>
 #include <mutex>
 
 #include "binade/amp/ranks/bytes.h"
-#include "binade/core/ops/op.h"
+#include "binade/core/ops/op_info.h"
 
 namespace binade::amp {
 namespace {
 
-/// Returns a description without facts of an op that only other ranks have run. It lives until the process ends.
-const OpInfo& description_of(const std::string& op) {
-  static std::mutex mutex;
-  static std::map<std::string, OpInfo> known;
-  const std::lock_guard lock(mutex);
-  const auto [at, added] = known.try_emplace(op);
-  if (added) at->second.name = at->first.c_str();
-  return at->second;
+/// The descriptions of ops by name: of those that this process has run, and others without facts. Entries live until
+/// the process ends.
+class KnownOps {
+ public:
+  void add(const OpInfo& info) {
+    const std::lock_guard lock(mutex_);
+    known_.try_emplace(info.name, &info);
+  }
+  const OpInfo& find(const std::string& op) {
+    const std::lock_guard lock(mutex_);
+    const auto [at, added] = known_.try_emplace(op, nullptr);
+    if (added) {
+      OpInfo& info = others_.emplace_back();
+      info.name = at->first.c_str();
+      at->second = &info;
+    }
+    return *at->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, const OpInfo*> known_;
+  std::deque<OpInfo> others_;
+};
+
+KnownOps& known_ops() {
+  static KnownOps ops;
+  return ops;
 }
 
 void put(ByteWriter& out, const Telemetry::OpRecord& r) {
@@ -32,7 +53,7 @@ Telemetry::OpRecord get(ByteReader& in) {
   Telemetry::OpRecord r;
   if (!in.get<bool>()) return r;
   r.module = in.get<std::string>();
-  r.info = &description_of(in.get<std::string>());
+  r.info = &known_ops().find(in.get<std::string>());
   r.op = r.info->name;
   r.half_dtype = in.get<DType>();
   r.amax.low = in.get<std::uint32_t>();
@@ -61,7 +82,10 @@ void complete_telemetry(Communicator& ranks, Telemetry& telemetry, const Attempt
   ByteWriter out;
   for (const Direction direction : kDirections) {
     out.put(static_cast<std::uint64_t>(telemetry.records(direction).size()));
-    for (const Telemetry::OpRecord& record : telemetry.records(direction)) put(out, record);
+    for (const Telemetry::OpRecord& record : telemetry.records(direction)) {
+      if (record.info != nullptr) known_ops().add(*record.info);
+      put(out, record);
+    }
   }
   std::vector<Bytes> all = ranks.gather(out.bytes(), fmt::format("the telemetry of step {}", attempt.step));
   if (attempt.bad_rank >= 0) all.resize(static_cast<std::size_t>(attempt.bad_rank) + 1);

@@ -16,7 +16,7 @@ class KnownOps {
  public:
   void add(const OpInfo& info) {
     const std::lock_guard lock(mutex_);
-    known_.try_emplace(info.name, &info);
+    known_.insert_or_assign(info.name, &info);
   }
   const OpInfo& find(const std::string& op) {
     const std::lock_guard lock(mutex_);

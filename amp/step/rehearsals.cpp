@@ -12,6 +12,16 @@
 
 namespace binade::amp {
 
+Attempt attempt_ahead(const Transaction& transaction, const StepFeed& feed, std::int64_t ahead) {
+  Attempt attempt;
+  attempt.step = transaction.next_step() + ahead;
+  attempt.loss_scale = transaction.scaler().scale();
+  attempt.micro_batches = static_cast<int>(feed.origins.size());
+  attempt.lr = transaction.lr_of(attempt.step);
+  attempt.lr_cut = transaction.remediation().lr_factor(attempt.step);
+  return attempt;
+}
+
 void measure_scale(Transaction& transaction, AttemptRunner& runner, const OngoingStep& ongoing, Telemetry& telemetry) {
   AttemptPlan plan = ongoing.plan;
   const double floor = transaction.scaler().options().floor;

@@ -290,11 +290,9 @@ void Trainer::conclude(StepResult& result) {
   if (graphs_)
     for (std::string& note : graphs_->take_notes()) result.notes.push_back(std::move(note));
   const bool has_phases = !result.phases.empty();
+  const char* of_trainer = ranks().alone() ? "a model follows another one" : "they have several ranks";
   if (options_.record && result.step == 1 && result.committed && (!graphs_ || has_phases))
-    result.notes.emplace_back(fmt::format("steps are not captured: {}", has_phases ? "they have phases"
-                                                                        : !ranks().alone()
-                                                                            ? "they have several ranks"
-                                                                            : "a model follows another one"));
+    result.notes.emplace_back(fmt::format("steps are not captured: {}", has_phases ? "they have phases" : of_trainer));
   result.skipped_total = transaction_->counters().total.skipped;
   result.verified_total = transaction_->counters().total.verified;
   result.corrupted_total = transaction_->counters().total.corrupted;
@@ -328,17 +326,6 @@ bool Trainer::can_run_as_graph(const StepFeed& feed) const {
                               [](const RemediationPolicy::Promotion& p) { return p.active; });
 }
 
-/// Returns the settings of the first attempt at the step that comes `ahead` steps after the next one.
-Attempt Trainer::attempt_at(const StepFeed& feed, std::int64_t ahead) const {
-  Attempt attempt;
-  attempt.step = transaction_->next_step() + ahead;
-  attempt.loss_scale = transaction_->scaler().scale();
-  attempt.micro_batches = static_cast<int>(feed.origins.size());
-  attempt.lr = transaction_->lr_of(attempt.step);
-  attempt.lr_cut = transaction_->remediation().lr_factor(attempt.step);
-  return attempt;
-}
-
 GraphStep Trainer::graph_step(const StepFeed& feed, const Attempt& attempt) const {
   const std::int64_t ahead = attempt.step - transaction_->next_step();
   GraphStep step{.number = attempt.step,
@@ -363,7 +350,7 @@ std::optional<StepResult> Trainer::run_as_graph(const StepFeed& feed) {
   const bool compare = compares_with_eager(number);
   const bool is_eager = transaction_->warnings().reads_tensors(number) || verifies(number);
   if (!can_run_as_graph(feed) || (is_eager && !compare)) return std::nullopt;
-  const Attempt attempt = attempt_at(feed, 0);
+  const Attempt attempt = attempt_ahead(*transaction_, feed, 0);
   GraphStep step = graph_step(feed, attempt);
   if (compare) {
     step.compare = true;
@@ -407,7 +394,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
   while (in_flight() >= options_.ahead)
     if (std::optional<StepResult> back = collect_oldest()) return back;
   const std::int64_t ahead = in_flight();
-  const Attempt attempt = attempt_at(feed, ahead);
+  const Attempt attempt = attempt_ahead(*transaction_, feed, ahead);
   const Warnings& warnings = transaction_->warnings();
   if (!can_run_as_graph(feed) || compares_with_eager(attempt.step) || verifies(attempt.step) ||
       warnings.reads_tensors(attempt.step) || warnings.has_due_promotion(attempt.step) ||

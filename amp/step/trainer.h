@@ -252,7 +252,6 @@ class Trainer {
   // ---- captured steps
   bool verifies(std::int64_t step) const { return options_.verify_every > 0 && step % options_.verify_every == 0; }
   bool can_run_as_graph(const StepFeed& feed) const;
-  Attempt attempt_at(const StepFeed& feed, std::int64_t ahead) const;
   GraphStep graph_step(const StepFeed& feed, const Attempt& attempt) const;
   std::optional<StepResult> run_as_graph(const StepFeed& feed);
   StepResult complete(const StepFeed& feed, Attempt attempt, const DeviceOutcome& outcome);

@@ -71,7 +71,7 @@ Module find() {
     found.why_none = "no NVIDIA driver (libcuda.so.1) was found";
     return found;
   }
-  std::string tried = own_folder().empty() ? "libbinade's folder, which is unknown" : "";
+  std::string tried = folder_of_library().empty() ? "libbinade's folder, which is unknown" : "";
   for (const fs::path& place : places()) {
     std::error_code ignored;
     if (fs::exists(place, ignored)) {

@@ -255,6 +255,9 @@ TEST(NamedFunctions, DifferencesOfWholeNumbersAndErrors) {
   EXPECT_THROW(gradient(row({1, 2}), 0, 0), ArgumentError);
   EXPECT_THROW(gradient(row({1, 2}), row({1, 1}), 0), ArgumentError);
   EXPECT_THROW(gradient(row({1, 2, 3}), 1, 0, 3), ArgumentError);
+  const Variable none = Tensor::zeros({0, std::int64_t{1} << 40});
+  EXPECT_EQ(diff(none, std::int64_t{1} << 39).shape(), (Shape{0, std::int64_t{1} << 39}));
+  EXPECT_EQ(gradient(none, 1, 1).shape(), none.shape());
   expect(trapezoid(row({1})), {0});
   expect(trapezoid(row({1, 2, 3}, DType::i64)), {4});
   EXPECT_THROW(trapezoid(row({1, 2}), row({1, 2, 3})), ShapeError);

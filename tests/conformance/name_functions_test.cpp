@@ -297,8 +297,10 @@ TEST(NamedFunctions, TensorsOfNumbers) {
     for (const Shape& shape : {Shape{3, 4}, Shape{4, 3}, Shape{0, 3}, Shape{3, 0}, Shape{1, 1}}) {
       const Tensor all = Tensor::full(shape, 1);
       const auto places = [](const Variable& kept) { return values_of(transpose(nonzero(kept))); };
-      EXPECT_EQ(values_of(Variable(tril_indices(shape[0], shape[1], k))), places(tril(all, k))) << shape << k;
-      EXPECT_EQ(values_of(Variable(triu_indices(shape[0], shape[1], k))), places(triu(all, k))) << shape << k;
+      EXPECT_EQ(values_of(Variable(tril_indices(shape[0], shape[1], k))), places(tril(all, k)))
+          << shape.to_string() << k;
+      EXPECT_EQ(values_of(Variable(triu_indices(shape[0], shape[1], k))), places(triu(all, k)))
+          << shape.to_string() << k;
     }
   EXPECT_THROW(tril_indices(-1, 2), ArgumentError);
 }

@@ -255,6 +255,9 @@ TEST(NamedFunctions, DifferencesOfWholeNumbersAndErrors) {
   EXPECT_THROW(gradient(row({1, 2}), 0, 0), ArgumentError);
   EXPECT_THROW(gradient(row({1, 2}), row({1, 1}), 0), ArgumentError);
   EXPECT_THROW(gradient(row({1, 2, 3}), 1, 0, 3), ArgumentError);
+  const Variable none = Tensor::zeros({0, std::int64_t{1} << 40});
+  EXPECT_EQ(diff(none, std::int64_t{1} << 39).shape(), (Shape{0, std::int64_t{1} << 39}));
+  EXPECT_EQ(gradient(none, 1, 1).shape(), none.shape());
   expect(trapezoid(row({1})), {0});
   expect(trapezoid(row({1, 2, 3}, DType::i64)), {4});
   EXPECT_THROW(trapezoid(row({1, 2}), row({1, 2, 3})), ShapeError);
@@ -294,8 +297,10 @@ TEST(NamedFunctions, TensorsOfNumbers) {
     for (const Shape& shape : {Shape{3, 4}, Shape{4, 3}, Shape{0, 3}, Shape{3, 0}, Shape{1, 1}}) {
       const Tensor all = Tensor::full(shape, 1);
       const auto places = [](const Variable& kept) { return values_of(transpose(nonzero(kept))); };
-      EXPECT_EQ(values_of(Variable(tril_indices(shape[0], shape[1], k))), places(tril(all, k))) << shape.to_string() << " " << k;
-      EXPECT_EQ(values_of(Variable(triu_indices(shape[0], shape[1], k))), places(triu(all, k))) << shape.to_string() << " " << k;
+      EXPECT_EQ(values_of(Variable(tril_indices(shape[0], shape[1], k))), places(tril(all, k)))
+          << shape.to_string() << k;
+      EXPECT_EQ(values_of(Variable(triu_indices(shape[0], shape[1], k))), places(triu(all, k)))
+          << shape.to_string() << k;
     }
   EXPECT_THROW(tril_indices(-1, 2), ArgumentError);
 }

@@ -69,7 +69,7 @@ struct Dimension {
   void add_filtered(TapList& list, std::int64_t o) const {
     const bool is_cubic = mode == UpsampleMode::kBicubic;
     const double scale = std::max(1.0, step), support = (is_cubic ? 2 : 1) * scale;
-    const double center = align_corners ? position(o) + 0.5 : (static_cast<double>(o) + 0.5) * step;
+    const double center = (static_cast<double>(o) + 0.5) * step;
     const std::int64_t first = inside(center - support + 0.5), last = inside(center + support - 0.5);
     const auto weight_of = [&](std::int64_t i) {
       const double x = (static_cast<double>(i) - center + 0.5) / scale;
@@ -117,6 +117,8 @@ Tensors resized(const OpInfo& info, const OpContext& ctx, const Tensor& in, cons
   check<ArgumentError>(interpolates || !(p.align_corners || p.antialias),
                        "{}: align_corners and antialias are options of linear and cubic interpolation only",
                        where(info.name));
+  check<ArgumentError>(!(p.align_corners && p.antialias),
+                       "{}: antialias filters around the centers of pixels; leave out align_corners", where(info.name));
   // Also false for NaN. A step below 2^-40 or above 2^40 has no use, and positions would not fit in 64 bits.
   const auto usable = [](double step) { return step == 0 || (step >= 0x1p-40 && step <= 0x1p40); };
   check<ArgumentError>(usable(p.step_y) && usable(p.step_x),

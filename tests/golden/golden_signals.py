@@ -76,7 +76,7 @@ def spectra(case):
 
 def windows(case):
     wide = {"dtype": torch.float64}
-    for n in (1, 2, 7, 8):
+    for n in (1, 3, 7, 8):
         for periodic in (True, False):
             for op, f in {"hann": torch.hann_window, "hamming": torch.hamming_window, "blackman": torch.blackman_window, "bartlett": torch.bartlett_window,
                           "kaiser": torch.kaiser_window}.items():
@@ -107,7 +107,6 @@ def resizing(case):
         add(f"2d.{mode}.fraction", image, mode, (1.3, 0.7), False)
         add(f"2d.{mode}.antialias", image, mode, (2, 6), False, True)
         add(f"2d.{mode}.antialias_factor", image, mode, (0.55, 0.7), False, True)
-        add(f"2d.{mode}.antialias_corners", image, mode, (3, 2), True, True)
     for mode in ("nearest", "nearest-exact", "trilinear", "area"):
         add(f"3d.{mode}", volume, mode, (3, 2, 4), False if mode == "trilinear" else None)
     add("3d.trilinear.corners", volume, "trilinear", (3, 2, 4), True)

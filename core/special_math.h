@@ -78,8 +78,8 @@ BINADE_HD double trigamma(double x) {
 /// from w >= s + 12 on (Abramowitz and Stegun 23.1.30); there, each term is less than 1/20 of the one before.
 BINADE_HD double hurwitz_zeta(double s, double q) {
   if (q <= 0 && q == std::floor(q)) return std::numeric_limits<double>::infinity();
-  if (q == std::numeric_limits<double>::infinity()) return 0;
   const auto of_positive = [s](double w) {
+    if (w > 1e15) return std::pow(w, 1 - s) / (s - 1);
     double y = 0;
     for (; w < s + 12; w += 1) y += std::pow(w, -s);
     constexpr double kTerms[] = {1.0 / 12,          -1.0 / 720,
@@ -94,6 +94,7 @@ BINADE_HD double hurwitz_zeta(double s, double q) {
     return y + std::pow(w, -s) * (w / (s - 1) + 0.5 + series);
   };
   if (!(q < 0)) return of_positive(q);
+  if (q > -0.5) return std::pow(q, -s) + of_positive(q + 1);
   const double part = q - std::floor(q), sign = std::fmod(s, 2) == 0 ? 1 : -1;
   return of_positive(part) + sign * (of_positive(1 - part) - of_positive(1 - q));
 }
@@ -110,6 +111,7 @@ BINADE_HD double polygamma(double n, double x) {
 /// 713.98.
 BINADE_HD double bessel_i(int order, double x) {
   const double a = std::fabs(x), sign = order == 1 && x < 0 ? -1 : 1;
+  if (a - a != 0) return sign * a;  // an infinity or NaN
   double term = 1, y = 1;
   if (a <= 20) {
     const double s = a * a / 4;
@@ -123,7 +125,6 @@ BINADE_HD double bessel_i(int order, double x) {
     term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * a * k);
     y += term;
   }
-  if (a > 800) return sign * std::numeric_limits<double>::infinity();
   const double half = std::exp(a / 2);  // exp(a) overflows before the result does
   return sign * half * (y / std::sqrt(2 * kPi * a)) * half;
 }

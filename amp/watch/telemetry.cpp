@@ -52,6 +52,29 @@ void merge(Observation seen, Observation& all, std::vector<std::int64_t>& pendin
   all.merge(seen);
 }
 
+/// Adds the measurements of later micro-batches to those of earlier ones, as record() and the probes do it.
+void merge(Telemetry::OpRecord& all, const Telemetry::OpRecord& later) {
+  if (later.op == nullptr) return;
+  if (all.op == nullptr) {
+    all = later;
+    return;
+  }
+  all.module = later.module;
+  all.op = later.op;
+  all.info = later.info;
+  if (later.amax.low != 0) all.half_dtype = later.half_dtype;
+  all.amax.merge(later.amax);
+  all.sampled += later.sampled;
+  all.zeros += later.zeros;
+  all.is_attention_scores = all.is_attention_scores || later.is_attention_scores;
+  all.masked = all.masked || later.masked;
+  if (later.singularity) {
+    if (!all.singularity) all.singularity.emplace();
+    all.singularity->merge(*later.singularity);
+  }
+  if (later.entropy) all.entropy = std::min(*later.entropy, all.entropy.value_or(1));
+}
+
 }  // namespace
 
 double headroom_of(const Observation& amax, DType half) {
@@ -107,7 +130,7 @@ Telemetry::OpRecord& Telemetry::record(const OpCall& call, std::span<const Tenso
 void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& read) {
   producers_.clear();
   reads_outside_ = false;
-  data_ = {};
+  data_.clear();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined() || !is_floating(x.dtype()) || is_weight(x)) continue;
@@ -128,9 +151,7 @@ void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& 
 void Telemetry::observe_data(const Tensor& x) {
   ObservationScope scope;
   observe_into_scope(x);
-  Observation seen = scope.take();
-  if (seen.pending != 0 && data_.pending != 0) seen = seen.synchronized();  // an op with two such operands
-  data_.merge(seen);
+  data_.push_back(scope.take());
 }
 
 /// Returns the tape index of the newest op that stored `operand`; -1 if there is none.
@@ -160,7 +181,7 @@ void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, 
   // other addresses.
   const bool first = index >= forward_.length || forward_.records[index].op == nullptr;
   OpRecord& stored = record(call, outputs, amax);
-  merge(data_, stored.data, stored.pending_data);
+  for (const Observation& seen : data_) merge(seen, stored.data, stored.pending_data);
   if (probes_.limits && first) {
     stored.producers.swap(producers_);
     stored.reads_outside = reads_outside_;
@@ -287,6 +308,25 @@ void Telemetry::ignore_infinities(std::int64_t before, const void* operand) {
 void Telemetry::after_backward(const OpCall& call, std::span<const Tensor>, std::span<const Tensor> gx,
                                const Observation& amax) {
   record(call, gx, amax);
+}
+
+void Telemetry::replace(Direction direction, std::span<const std::vector<OpRecord>> parts) {
+  Tape& tape = direction == Direction::kForward ? forward_ : backward_;
+  std::size_t length = 0;
+  for (const std::vector<OpRecord>& part : parts) length = std::max(length, part.size());
+  tape.records.resize(std::max(tape.records.size(), length));
+  for (std::size_t i = 0; i < length; ++i) {
+    const OpRecord own = i < tape.length ? tape.records[i] : OpRecord{};
+    OpRecord all;
+    for (const std::vector<OpRecord>& part : parts)
+      if (i < part.size()) merge(all, part[i]);
+    if (own.op != nullptr && all.op != nullptr && std::string_view(own.op) == all.op) {
+      all.op = own.op;
+      all.info = own.info;
+    }
+    tape.records[i] = std::move(all);
+  }
+  tape.length = length;
 }
 
 Headroom Telemetry::least(Direction direction) const {

@@ -84,6 +84,9 @@ class Telemetry final : public TapeObserver {
   [[deprecated("use records()")]] std::span<const OpRecord> slots(Direction direction) const {
     return records(direction);
   }
+  /// Replaces the records of one direction by those that several telemetries made of the same step, each of other
+  /// micro-batches, in their order. Ops that this telemetry has observed too keep their description.
+  void replace(Direction direction, std::span<const std::vector<OpRecord>> parts);
   /// Returns the smallest headroom of all ops.
   Headroom least(Direction direction) const;
   /// Returns the headroom of every module with an observed op, in order of first execution.
@@ -131,7 +134,7 @@ class Telemetry final : public TapeObserver {
   std::vector<const void*> mask_operands_;  // operands of the running op, if it accepts -inf
   std::vector<std::int64_t> producers_;     // OpRecord::producers of the running op
   bool reads_outside_ = false;              // OpRecord::reads_outside of the running op
-  Observation data_;                        // OpRecord::data of the running op
+  std::vector<Observation> data_;           // OpRecord::data of each operand of the running op
   std::vector<MaskReader> mask_readers_;
   std::vector<PendingProbe> pending_probes_;
   bool reads_scores_ = false;  // the running op is the softmax of a composed attention

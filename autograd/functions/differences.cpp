@@ -122,6 +122,7 @@ Variable diff(const Variable& x, std::int64_t n, int axis, const Variable& prepe
   if (prepend.defined()) y = concat({prepend, y}, at);
   if (append.defined()) y = concat({y, append}, at);
   if (n > y.dim(at)) return narrow(y, at, 0, 0);
+  if (y.value().numel() == 0) return narrow(y, at, 0, y.dim(at) - n);  // its extents may be large
   for (; n > 0 && y.dim(at) > 0; --n) {
     const std::int64_t count = y.dim(at) - 1;
     const Variable left = narrow(y, at, 0, count), right = narrow(y, at, 1, count);
@@ -132,6 +133,7 @@ Variable diff(const Variable& x, std::int64_t n, int axis, const Variable& prepe
 
 Variable gradient(const Variable& x, double spacing, int axis, int edge_order) {
   const std::int64_t n = checked_points(x, axis, edge_order);
+  if (x.value().numel() == 0) return floating(x);  // its extents may be large
   return derivative(x, axis, edge_order, std::vector<double>(static_cast<std::size_t>(n - 1), spacing));
 }
 

@@ -87,9 +87,9 @@ struct StftOptions {
 /// ShapeError, DTypeError, and ArgumentError for options that do not fit.
 Variable stft(const Variable& x, const StftOptions& options, const Variable& window = {});
 /// The inverse by overlapping frames: their transforms, multiplied by the window, are added and divided by the sum of
-/// squared windows (Griffin, Lim, 1984). Of n_fft frequencies the first n_fft / 2 + 1 are read, because the signal is
-/// real. `length`: samples of the result, 0: all that the frames cover. Throws ArgumentError if a sample of the result
-/// is covered by no window; for this check, a GPU is waited for.
+/// squared windows (Griffin, Lim, 1984). Without `onesided`, the second half of the frequencies is ignored. `length`:
+/// samples of the result, 0: all that the frames cover. Throws ArgumentError if a sample of the result is covered by no
+/// window; for this check, a GPU is waited for.
 Variable istft(const Variable& z, const StftOptions& options, const Variable& window = {}, std::int64_t length = 0);
 
 }  // namespace binade

@@ -85,8 +85,8 @@ Variable istft(const Variable& z, const StftOptions& o, const Variable& window, 
   check<ArgumentError>(length >= 0 && length <= ops::kMaxExtent && count <= ops::kMaxExtent,
                        "{}: wanted a length from 0 to 2^30 and at most 2^30 frames, got {} and {}", where(kName),
                        length, count);
-  // The signal is real: of a two-sided spectrum the first half is read, as in PyTorch.
-  const Variable lines = permute(narrow(spectra, 1, 0, f.size / 2 + 1), {0, 2, 1, 3});
+  // Of all frequencies, the second half is the conjugate of the first in the spectrum of a real signal.
+  const Variable lines = narrow(permute(spectra, {0, 2, 1, 3}), 2, 0, f.size / 2 + 1);
   const Variable frames = irfft(lines, f.size, -1, f.norm);
   const std::int64_t samples = f.size + f.hop * (count - 1), begin = o.center ? f.size / 2 : 0;
   const std::int64_t all = samples - begin - (o.center ? f.size / 2 : 0);

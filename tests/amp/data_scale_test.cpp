@@ -15,8 +15,8 @@ namespace {
 /// Returns a factor of the inputs for each step.
 using Factor = std::function<float(std::int64_t step)>;
 
-struct Run {
-  explicit Run(TrainerOptions options = {}) : trainer(runtime, net, optimizer, std::move(options)) {}
+struct Training {
+  explicit Training(TrainerOptions options = {}) : trainer(runtime, net, optimizer, std::move(options)) {}
 
   void step(float factor) {
     toy::Batch b = toy::batch(static_cast<std::uint32_t>(trainer.steps() + 1));
@@ -48,7 +48,7 @@ TEST(DataScale, InputsThatGrowAtOnceRaiseNoWarning) {
   for (const std::string precision : {"fp32", "bf16"})
     for (const float factor : {2.5f, 10.0f, 100.0f, 0.01f})
       for (const std::int64_t at : {20, 200}) {
-        Run run({.precision = Policy::by_name(precision)});
+        Training run({.precision = Policy::by_name(precision)});
         run.steps(at + 250, [&](std::int64_t k) { return k > at ? factor : 1.0f; });
         EXPECT_EQ(run.incidents, 0) << precision << " " << factor << " " << at;
         for (const Warning& w : run.warnings)
@@ -58,18 +58,18 @@ TEST(DataScale, InputsThatGrowAtOnceRaiseNoWarning) {
 }
 
 TEST(DataScale, AlsoIfTheyGrowStepByStepOrAgain) {
-  Run ramp;
+  Training ramp;
   ramp.steps(500,
              [](std::int64_t k) { return std::pow(10.0f, std::clamp(static_cast<float>(k - 150) / 100, 0.f, 2.f)); });
   EXPECT_TRUE(ramp.warnings.empty()) << ramp.warnings.front().what;
-  Run twice;
+  Training twice;
   twice.steps(500, [](std::int64_t k) { return k <= 150 ? 1.0f : k <= 300 ? 30.0f : 900.0f; });
   EXPECT_TRUE(twice.warnings.empty()) << twice.warnings.front().what;
 }
 
 /// The control: the same growth by the weights is reported.
 TEST(DataScale, WeightsThatGrowAreReported) {
-  Run run({.on_nan = OnNan::kSkip});
+  Training run({.on_nan = OnNan::kSkip});
   run.steps(200, [](std::int64_t) { return 1.0f; });
   for (const auto& [name, parameter] : nn::named_parameters(run.net))
     for (std::int64_t i = 0; i < parameter->value().numel(); ++i)
@@ -81,7 +81,7 @@ TEST(DataScale, WeightsThatGrowAreReported) {
 
 /// A batch whose data alone is unusual explains nothing about the run: the warning comes one step later.
 TEST(DataScale, OneBadBatchIsReportedWhenTheDataIsUsualAgain) {
-  Run run({.on_nan = OnNan::kSkip});
+  Training run({.on_nan = OnNan::kSkip});
   run.steps(200, [](std::int64_t) { return 1.0f; });
   toy::Batch b = toy::batch(201);
   b.x.mutable_data<float>()[3] = 3e3f;
@@ -96,10 +96,10 @@ TEST(DataScale, OneBadBatchIsReportedWhenTheDataIsUsualAgain) {
 TEST(DataScale, AResumedRunGivesTheSameWarnings) {
   const Factor factor = [](std::int64_t k) { return k > 150 && k <= 153 ? 300.0f : 1.0f; };
   for (const std::int64_t cut : {149, 151, 152, 153, 154}) {
-    Run whole({.on_nan = OnNan::kSkip}), first({.on_nan = OnNan::kSkip});
+    Training whole({.on_nan = OnNan::kSkip}), first({.on_nan = OnNan::kSkip});
     first.steps(cut, factor);
     whole.steps(160, factor);
-    Run second({.on_nan = OnNan::kSkip});
+    Training second({.on_nan = OnNan::kSkip});
     second.trainer.load_state(first.trainer.state());
     for (std::int64_t k = cut + 1; k <= 160; ++k) second.step(factor(k));
     EXPECT_EQ(second.trainer.state_hash(), whole.trainer.state_hash()) << cut;

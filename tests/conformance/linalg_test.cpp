@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binade/autograd/functions.h"
+#include "binade/autograd/grad.h"
 #include "binade/autograd/gradcheck.h"
 #include "binade/core/error.h"
 #include "binade/core/make.h"

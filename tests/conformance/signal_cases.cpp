@@ -200,7 +200,7 @@ Case resize_case(const ResizeSizes& s, UpsampleMode mode, bool corners, const ch
                   for (std::int64_t p = 0; p < s.height; ++p)
                     for (std::int64_t q = 0; q < s.width; ++q)
                       for (std::int64_t c = 0; c < x[3]; ++c) {
-                        double sum = 0, magnitude = 0;
+                        double sum = 0, magnitude = 0, taps = 8;
                         for (std::int64_t i = 0; i < x[1]; ++i)
                           for (std::int64_t j = 0; j < x[2]; ++j) {
                             const double weight = weight_along(mode, corners, i, p, x[1], s.height) *
@@ -209,10 +209,11 @@ Case resize_case(const ResizeSizes& s, UpsampleMode mode, bool corners, const ch
                             const double v = weight * in[0][((b * x[1] + i) * x[2] + j) * x[3] + c];
                             sum += v;
                             magnitude += std::abs(v);
+                            ++taps;
                           }
                         y.values.push_back(sum);
                         y.magnitude.push_back(magnitude);
-                        y.terms.push_back(24);
+                        y.terms.push_back(std::max(24.0, taps));
                       }
                 return y;
               },

@@ -79,9 +79,9 @@ Variables softplus_beta_gradient(Call c) {
 
 Variables atan2_gradients(Call call) {
   const Operands in = Operands::of<ops::Atan2>(call);
-  const Variable square_sum = other_than_zero(square(in.a) + square(in.b));  // the gradient at the origin is 0
-  return {sum_to(gy(call) * in.b / square_sum, call.described(0).shape),
-          sum_to(-gy(call) * in.a / square_sum, call.described(1).shape)};
+  const Variable radius = other_than_zero(hypot(in.a, in.b));  // the gradient at the origin is 0
+  return {sum_to(gy(call) * (in.b / radius) / radius, call.described(0).shape),
+          sum_to(-gy(call) * (in.a / radius) / radius, call.described(1).shape)};
 }
 Variables tensor_pow_gradients(Call call) {
   const Operands in = Operands::of<ops::TensorPow>(call);

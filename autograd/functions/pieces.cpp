@@ -124,7 +124,7 @@ Variable diagonal_scatter(const Variable& x, const Variable& source, std::int64_
   check_piece(kName, x, source, planes.shape().with_dim(-1, count));
   const std::int64_t begin = row * width + column, step = width + 1;
   const Tensor positions = arange(begin, begin + count * step, step, DType::i64, x.device());
-  const Variable y = index_copy(planes, -1, positions, source);
+  const Variable y = index_copy(planes, rank_of(planes) - 1, positions, source);
   return movedim(unflatten(y, -1, {height, width}), {-2, -1}, {a, b});
 }
 

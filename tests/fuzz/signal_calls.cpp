@@ -195,7 +195,7 @@ const std::vector<Call>& signal_calls() {
          const Taps t(a);
          return {apply_one<ops::WeightedDot>({}, {t.table, t.points, t.index})};
        }},
-      {"max_pool2d_with_indices", [](A a) -> Out { return pack(max_pool2d_with_indices(a.images(), pool(a))); }},
+      {"max_pool2d_indices", [](A a) -> Out { return pack(max_pool2d_with_indices(a.images(), pool(a))); }},
       {"max_pool1d_with_indices",
        [](A a) -> Out {
          return pack(max_pool1d_with_indices(a.tensor({a.b, a.t, a.d}), pool1d(a)));

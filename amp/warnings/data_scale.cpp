@@ -30,13 +30,14 @@ double level_of(const Observation& seen) {
 bool differs(double level, const std::vector<double>& usual) {
   if (usual.size() < kLeast || std::isnan(level)) return false;
   const auto [middle, deviation] = robust_statistics(usual);
-  return std::abs(level - middle) > std::max(kBinades, kDeviations * deviation);
+  const double limit = std::max(kBinades, kDeviations * deviation);
+  return std::abs(level - middle) > limit || std::abs(level - usual.front()) > limit;
 }
 
 void append(std::vector<double>& usual, std::span<const double> levels) {
   for (const double level : levels)
     if (!std::isnan(level)) usual.push_back(level);
-  if (usual.size() > kUsual) usual.erase(usual.begin(), usual.end() - static_cast<std::ptrdiff_t>(kUsual));
+  if (usual.size() > 1 + kUsual) usual.erase(usual.begin() + 1, usual.end() - static_cast<std::ptrdiff_t>(kUsual));
 }
 
 }  // namespace
@@ -108,7 +109,7 @@ void DataScale::load_state(const StateDict& state) {
   };
   for (std::size_t i = 0; i < usual.size() && fits; ++i) {
     Reader& reader = loaded.readers_.emplace_back(Reader{.module = names[2 * i], .op = names[2 * i + 1]});
-    reader.usual = take(usual[i], static_cast<std::int64_t>(kUsual));
+    reader.usual = take(usual[i], static_cast<std::int64_t>(1 + kUsual));
     reader.unusual = take(unusual[i], kLasting - 1);
   }
   check<CheckpointError>(fits && levels.empty(),

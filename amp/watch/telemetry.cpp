@@ -130,7 +130,8 @@ Telemetry::OpRecord& Telemetry::record(const OpCall& call, std::span<const Tenso
 void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& read) {
   producers_.clear();
   reads_outside_ = false;
-  data_.clear();
+  data_ = {};
+  std::optional<ObservationScope> observation;  // of all such operands
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined() || !is_floating(x.dtype()) || is_weight(x)) continue;
@@ -144,14 +145,11 @@ void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& 
       continue;
     }
     reads_outside_ = true;
-    if (node == nullptr && !step_context().recomputing) observe_data(read[i]);
+    if (node != nullptr || step_context().recomputing) continue;
+    if (!observation) observation.emplace();
+    observe_into_scope(read[i]);
   }
-}
-
-void Telemetry::observe_data(const Tensor& x) {
-  ObservationScope scope;
-  observe_into_scope(x);
-  data_.push_back(scope.take());
+  if (observation) data_ = observation->take();
 }
 
 /// Returns the tape index of the newest op that stored `operand`; -1 if there is none.
@@ -181,7 +179,7 @@ void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, 
   // other addresses.
   const bool first = index >= forward_.length || forward_.records[index].op == nullptr;
   OpRecord& stored = record(call, outputs, amax);
-  for (const Observation& seen : data_) merge(seen, stored.data, stored.pending_data);
+  merge(data_, stored.data, stored.pending_data);
   if (probes_.limits && first) {
     stored.producers.swap(producers_);
     stored.reads_outside = reads_outside_;

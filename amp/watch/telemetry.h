@@ -134,7 +134,7 @@ class Telemetry final : public TapeObserver {
   std::vector<const void*> mask_operands_;  // operands of the running op, if it accepts -inf
   std::vector<std::int64_t> producers_;     // OpRecord::producers of the running op
   bool reads_outside_ = false;              // OpRecord::reads_outside of the running op
-  std::vector<Observation> data_;           // OpRecord::data of each operand of the running op
+  Observation data_;                        // OpRecord::data of the running op
   std::vector<MaskReader> mask_readers_;
   std::vector<PendingProbe> pending_probes_;
   bool reads_scores_ = false;  // the running op is the softmax of a composed attention

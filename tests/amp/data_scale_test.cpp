@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 
 #include "binade/autograd/functions/losses.h"
 #include "tests/amp/toy.h"
@@ -58,13 +59,15 @@ TEST(DataScale, InputsThatGrowAtOnceRaiseNoWarning) {
 }
 
 TEST(DataScale, AlsoIfTheyGrowStepByStepOrAgain) {
-  Training ramp;
-  ramp.steps(500,
-             [](std::int64_t k) { return std::pow(10.0f, std::clamp(static_cast<float>(k - 150) / 100, 0.f, 2.f)); });
-  EXPECT_TRUE(ramp.warnings.empty()) << ramp.warnings.front().what;
+  {
+    Training ramp;
+    ramp.steps(500,
+               [](std::int64_t k) { return std::pow(10.0f, std::clamp(static_cast<float>(k - 150) / 100, 0.f, 2.f)); });
+    for (const Warning& w : ramp.warnings) ADD_FAILURE() << w.step << ": " << w.what;
+  }
   Training twice;
   twice.steps(500, [](std::int64_t k) { return k <= 150 ? 1.0f : k <= 300 ? 30.0f : 900.0f; });
-  EXPECT_TRUE(twice.warnings.empty()) << twice.warnings.front().what;
+  for (const Warning& w : twice.warnings) ADD_FAILURE() << w.step << ": " << w.what;
 }
 
 /// The control: the same growth by the weights is reported.
@@ -96,14 +99,28 @@ TEST(DataScale, OneBadBatchIsReportedWhenTheDataIsUsualAgain) {
 TEST(DataScale, AResumedRunGivesTheSameWarnings) {
   const Factor factor = [](std::int64_t k) { return k > 150 && k <= 153 ? 300.0f : 1.0f; };
   for (const std::int64_t cut : {149, 151, 152, 153, 154}) {
-    Training whole({.on_nan = OnNan::kSkip}), first({.on_nan = OnNan::kSkip});
-    first.steps(cut, factor);
-    whole.steps(160, factor);
+    std::string hash;
+    std::size_t warnings = 0;
+    {
+      Training whole({.on_nan = OnNan::kSkip});
+      whole.steps(160, factor);
+      hash = whole.trainer.state_hash();
+      warnings = whole.warnings.size();
+    }
+    StateDict state;
+    std::size_t before = 0;
+    {
+      Training first({.on_nan = OnNan::kSkip});
+      first.steps(cut, factor);
+      state = first.trainer.state();
+      before = first.warnings.size();
+    }
     Training second({.on_nan = OnNan::kSkip});
-    second.trainer.load_state(first.trainer.state());
+    second.trainer.load_state(state);
     for (std::int64_t k = cut + 1; k <= 160; ++k) second.step(factor(k));
-    EXPECT_EQ(second.trainer.state_hash(), whole.trainer.state_hash()) << cut;
-    EXPECT_EQ(first.warnings.size() + second.warnings.size(), whole.warnings.size()) << cut;
+    EXPECT_EQ(second.trainer.state_hash(), hash) << cut;
+    EXPECT_EQ(before + second.warnings.size(), warnings) << cut;
+    EXPECT_GE(warnings, 1u);
   }
 }
 

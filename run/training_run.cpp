@@ -518,7 +518,7 @@ bool TrainingRun::follows(bool& loaded) {
 }
 
 void TrainingRun::begin() {
-  const ExclusiveUse::Call call(use_, "begin");
+  const Claim claim(*this, "begin");
   if (bool loaded = false; follows(loaded)) return;
   auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder, *options_.disk));
   journal->open();
@@ -526,7 +526,7 @@ void TrainingRun::begin() {
 }
 
 void TrainingRun::resume() {
-  const ExclusiveUse::Call call(use_, "resume");
+  const Claim claim(*this, "resume");
   if (bool loaded = false; follows(loaded)) return;
   auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
   journal->load();
@@ -535,7 +535,7 @@ void TrainingRun::resume() {
 }
 
 bool TrainingRun::resume_if_possible() {
-  const ExclusiveUse::Call call(use_, "resume_if_possible");
+  const Claim claim(*this, "resume_if_possible");
   if (bool loaded = false; follows(loaded)) return loaded;
   if (!io::RunFolder::holds_a_run(options_.folder, *options_.disk)) {
     begin();
@@ -550,7 +550,7 @@ bool TrainingRun::resume_if_possible() {
 }
 
 bool TrainingRun::goes_on() {
-  const ExclusiveUse::Call call(use_, "goes_on");
+  const Claim claim(*this, "goes_on");
   if (!journal_ && !follower_) begin();
   return follower_ ? follower_->goes_on() : journal_->goes_on();
 }

@@ -122,7 +122,7 @@ class TrainingRun {
   /// Calls Trainer::step() and records the result.
   template <class Batch, class Closure>
   StepResult step(const Batch& batch, Closure&& closure) {
-    const ExclusiveUse::Call call(use_, "step");
+    const Claim claim(*this, "step");
     forecast(batch, closure);
     return record([&] { trainer_.step(batch, std::forward<Closure>(closure)); });
   }
@@ -130,7 +130,7 @@ class TrainingRun {
   /// step() calls forecast() if the program has not done so.
   template <class Batch, class Closure>
   void forecast(const Batch& batch, Closure&& closure) {
-    const ExclusiveUse::Call call(use_, "forecast");
+    const Claim claim(*this, "forecast");
     if (std::exchange(memory_forecast_due_, false)) report(trainer_.forecast_memory(batch, closure));
   }
   /// Returns true if the run has another step to do, for loops without batches(). Before it returns false, it evaluates
@@ -144,6 +144,12 @@ class TrainingRun {
   class Journal;
   /// True on ranks that write nothing. Waits for rank 0 to open the run, and sets `loaded`.
   bool follows(bool& loaded);
+  /// A call of the run, which claims the run and its trainer: another thread's call of the trainer between two calls by
+  /// the run would refuse the second one, and a committed step would not be recorded.
+  struct Claim {
+    Claim(const TrainingRun& run, const char* name) : of_run(run.use_, name), of_trainer(run.trainer_.use(), name) {}
+    ExclusiveUse::Call of_run, of_trainer;
+  };
   /// Runs `step` and writes its results to the logs. Begins the run if necessary.
   StepResult record(const std::function<void()>& step);
   /// Logs the forecast, and prints it on the terminal. Begins the run if necessary.

@@ -5,6 +5,7 @@
 #include <exception>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/ranks/agree.h"
@@ -115,15 +116,11 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
   return attempt;
 }
 
-/// Returns the parameters whose gradients a phase of these optimizers discards: those of the other optimizers, and of
-/// models without an optimizer.
-AttemptRunner::Leaves AttemptRunner::spared_in(const std::vector<std::size_t>& optimizers) const {
-  Leaves spared = frozen_;
-  for (std::size_t i = 0; i < transaction_.optimizers().size(); ++i)
-    if (std::ranges::find(optimizers, i) == optimizers.end())
-      for (const optim::FlatParameters::Slice& slice : transaction_.optimizers()[i]->parameters().slices())
-        spared.push_back(slice.variable.state());
-  return spared;
+/// Returns the parameters that a phase of these optimizers does not train.
+const LeafSet& AttemptRunner::spared_in(const std::vector<std::size_t>& optimizers) {
+  const auto found = spared_.find(optimizers);
+  return found != spared_.end() ? found->second
+                                : spared_.emplace(optimizers, untrained_by(transaction_, optimizers)).first->second;
 }
 
 /// Runs forward and backward of a phase, and judges it.
@@ -131,7 +128,7 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
   phase.optimizers = transaction_.indices_of(feed.phases[static_cast<std::size_t>(phase.number)]);
   attempt.lr = transaction_.lr_of(plan.step, phase.optimizers.front()) * phase.lr_factor;
   attempt.lr_cut = transaction_.remediation().lr_factor(plan.step) * phase.lr_factor;
-  phase.spared = spared_in(phase.optimizers);
+  phase.spared = &spared_in(phase.optimizers);
   PhaseAttempt& result = attempt.phases.emplace_back();
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
@@ -282,11 +279,12 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   Backend& backend = backend_of(transaction_.device());
   const KernelTable& table = kernels(transaction_.device());
   const StepScopes scopes(step.policy, transaction_.shadows());
+  const LeafSet& spared = spared_in(transaction_.indices_of({}));
   table.begin_step({step.addresses});
   transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
-        i, 0, frozen_, [&] { return step.loss(i); },
+        i, 0, spared, [&] { return step.loss(i); },
         [&](const Variable& result) {
           check<DTypeError>(result.dtype() == DType::f32, "trainer: a captured step requires a loss in f32, got {}",
                             name_of(result.dtype()));
@@ -302,7 +300,7 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
 /// gradient `seed_of(loss)`, without the gradients of the leaves `spared`. If the initial gradient is an undefined
 /// tensor, omits backward.
 template <class LossOf, class SeedOf>
-Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, const Leaves& spared,
+Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, const LeafSet& spared,
                                       const LossOf& loss_of, const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
   step_context().tape_index = first_op;
@@ -339,7 +337,7 @@ AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& p
   AbortCause cause = AbortCause::kNone;
   const std::vector<std::int64_t> without = plan.left_out_of(micro_batch);
   const Variable loss = differentiate(
-      micro_batch, phase.first_op, phase.spared, [&] { return feed.loss(phase.number, micro_batch, without); },
+      micro_batch, phase.first_op, *phase.spared, [&] { return feed.loss(phase.number, micro_batch, without); },
       [&](const Variable& result) {
         if (judges_first) cause = judge_forward(attempt, result);
         return cause == AbortCause::kNone
@@ -382,6 +380,15 @@ std::vector<OptimizerUpdate> AttemptRunner::updates_of(const Attempt& attempt) c
   std::vector<OptimizerUpdate> updates;
   for (std::size_t i = 0; i < transaction_.optimizers().size(); ++i) updates.push_back(update_of(attempt, i, 1));
   return updates;
+}
+
+std::string AttemptRunner::take_capture_note(const StepFeed& feed) {
+  const bool has_phases = feed.phases.size() > 1 || !feed.phases.front().empty();
+  const bool is_alone = transaction_.ranks().alone();
+  const bool has_reason = options_.record && (has_phases || !is_alone || !transaction_.can_be_captured());
+  if (!has_reason || std::exchange(capture_noted_, true)) return "";
+  const char* of_trainer = is_alone ? "a model follows another one" : "they have several ranks";
+  return fmt::format("steps are not captured: {}", has_phases ? "they have phases" : of_trainer);
 }
 
 void AttemptRunner::set_clip_factor(Attempt& attempt) const {

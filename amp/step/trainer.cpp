@@ -140,6 +140,9 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
     if (attempt.commits()) {
       if (graphs_ && result.attempt == 1) graphs_->compare_with_eager(attempt.loss, attempt.scan);
       commit(attempt, ongoing, result, {});
+      if (graphs_ && !ongoing.feed.loss_of) graphs_->other_step_committed();
+      if (std::string note = runner_->take_capture_note(ongoing.feed); !note.empty())
+        result.notes.push_back(std::move(note));
       measure_cost();
     } else {
       transaction_->roll_back();
@@ -264,7 +267,7 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
   for (Warning& warning : runner_->registration().take_warnings()) result.warnings.push_back(std::move(warning));
   result.metrics = metrics_of({.step = step,
                                .result = result,
-                               .rates = learning_rates(*transaction_, attempt.phases),
+                               .rates = runner_->rates().of(attempt.phases),
                                .warnings = transaction_->warnings()});
   for (Callback* callback : transaction_->callbacks()) callback->after_commit(result);
 }
@@ -289,10 +292,6 @@ void Trainer::conclude(StepResult& result) {
   if (!result.committed) transaction_->discard_gradients();
   if (graphs_)
     for (std::string& note : graphs_->take_notes()) result.notes.push_back(std::move(note));
-  const bool has_phases = !result.phases.empty();
-  const char* of_trainer = ranks().alone() ? "a model follows another one" : "they have several ranks";
-  if (options_.record && result.step == 1 && result.committed && (!graphs_ || has_phases))
-    result.notes.emplace_back(fmt::format("steps are not captured: {}", has_phases ? "they have phases" : of_trainer));
   result.skipped_total = transaction_->counters().total.skipped;
   result.verified_total = transaction_->counters().total.verified;
   result.corrupted_total = transaction_->counters().total.corrupted;
@@ -402,6 +401,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
     return std::nullopt;
   if (ahead == 0) cost_.start = std::chrono::steady_clock::now();
   in_flight_.push_back(std::make_unique<Submitted>(Submitted{feed.copy(), attempt}));
+  ++transaction_->published().in_flight;
   transaction_->hide_gradients();  // the step in flight overwrites those of the step before
   StepResult result;
   result.step = attempt.step;
@@ -420,11 +420,13 @@ std::optional<StepResult> Trainer::collect_oldest() {
   if (outcome.commits()) {
     const std::unique_ptr<Submitted> oldest = std::move(in_flight_.front());
     in_flight_.pop_front();
+    --transaction_->published().in_flight;
     complete(oldest->feed, oldest->attempt, outcome);
     return std::nullopt;
   }
   transaction_->roll_back();
   GraphUse graph_use = GraphUse::kNever;
+  transaction_->published().in_flight = 0;
   for (const std::unique_ptr<Submitted>& one : std::exchange(in_flight_, {})) {
     StepResult result = take_batch(one->feed, std::exchange(graph_use, GraphUse::kIfPossible));
     if (result.rolled_back()) return result;
@@ -495,15 +497,12 @@ Incident Trainer::investigate_evaluation(const std::string& what, const std::fun
   return diagnose_evaluation(steps(), what, search, transaction_->model(), ema() != nullptr);
 }
 
-std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
+ReproReplay Trainer::run_replay(const StateDict& bundle,
+                                const std::function<StepFeed(const std::vector<StateDict>& batches)>& make_feed) {
   const ExclusiveUse::Call call = transaction_->call("replay");
   check_settings(*transaction_, bundle);
   load_state(bundle);
-  return micro_batches_of(bundle);
-}
-
-ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
-  const ExclusiveUse::Call call = transaction_->call("replay");
+  const StepFeed feed = make_feed(micro_batches_of(bundle));
   return replay_attempt(*transaction_, *runner_, *remedies_, bundle, ongoing_step(feed));
 }
 
@@ -580,10 +579,11 @@ void Trainer::keep_headroom_every(std::int64_t steps) {
 void Trainer::set_pauses(std::function<bool(std::int64_t step)> pauses_after) {
   transaction_->used_by("set_pauses"), pauses_after_ = std::move(pauses_after);
 }
+ExclusiveUse& Trainer::use() const { return transaction_->use(); }
 Device Trainer::device() const { return transaction_->device(); }
-std::int64_t Trainer::in_flight() const { return transaction_->used_by("in_flight"), std::ssize(in_flight_); }
-std::int64_t Trainer::steps() const { return transaction_->used_by("steps")->counters().steps; }
-std::int64_t Trainer::skipped() const { return transaction_->used_by("skipped")->counters().total.skipped; }
+std::int64_t Trainer::in_flight() const { return transaction_->published().in_flight; }
+std::int64_t Trainer::steps() const { return transaction_->published().steps; }
+std::int64_t Trainer::skipped() const { return transaction_->published().skipped; }
 const RemediationPolicy& Trainer::remediation() const { return transaction_->used_by("remediation")->remediation(); }
 const LossScaler& Trainer::scaler() const { return transaction_->used_by("scaler")->scaler(); }
 const optim::Schedule& Trainer::schedule() const { return transaction_->used_by("schedule")->schedule(); }

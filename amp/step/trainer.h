@@ -17,6 +17,7 @@
 #include "binade/amp/step/step_result.h"
 
 namespace binade {
+class ExclusiveUse;
 struct BlockExtremes;
 namespace nn {
 class Module;
@@ -38,6 +39,7 @@ class RemediationPolicy;
 class SpikeReview;
 class StepGraphs;
 class Telemetry;
+class TrainingRun;
 class Transaction;
 struct Attempt;
 struct DeviceOutcome;
@@ -58,8 +60,10 @@ enum class SpikeVerdict : std::uint8_t;
 /// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is
 /// applied only if a replay with it was finite, or if no replay can tell.
 ///
-/// A trainer serves one thread at a time. A call of any of its functions, except options(), policy() and device(),
-/// while another thread is inside of one throws an ArgumentError that names both and changes nothing (docs/threads.md).
+/// A trainer serves one thread at a time. A call of any of its functions while another thread is inside of one throws
+/// an ArgumentError that names both and changes nothing (docs/threads.md). Any thread may call steps(), skipped(),
+/// in_flight() and device() at any time; and options() and policy(), except beside set_telemetry() and
+/// set_verify_every().
 class Trainer {
  public:
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
@@ -195,8 +199,10 @@ class Trainer {
   template <class Batch, class Closure>
   ReproReplay replay(const StateDict& bundle, Closure&& closure) {
     std::vector<Batch> batches;
-    for (const StateDict& one : begin_replay(bundle)) batches.push_back(Batch::from_state(one));
-    return run_replay(bundle, feed_of(std::span<const Batch>(batches), closure));
+    return run_replay(bundle, [&](const std::vector<StateDict>& contents) {
+      for (const StateDict& one : contents) batches.push_back(Batch::from_state(one));
+      return feed_of(std::span<const Batch>(batches), closure);
+    });
   }
   /// Sets the function that finds checkpoints for rollbacks; without it, the trainer never rolls back. TrainingRun sets
   /// it.
@@ -223,8 +229,10 @@ class Trainer {
   std::string state_hash();
 
  private:
+  friend class TrainingRun;
   Trainer(Runtime& runtime, const Participants& participants, TrainerOptions options);
-  struct Submitted;  ///< a step in flight
+  ExclusiveUse& use() const;  ///< which each call claims
+  struct Submitted;           ///< a step in flight
   /// Cost of the last committed attempt, and the start of the current one.
   struct Cost {
     double seconds = 0;
@@ -264,8 +272,8 @@ class Trainer {
   PreflightReport run_preflight(const StepFeed& feed);
   std::optional<MemoryForecast> run_forecast(const StepFeed& feed);
   std::shared_ptr<const void> evaluation_scope();
-  std::vector<StateDict> begin_replay(const StateDict& bundle);
-  ReproReplay run_replay(const StateDict& bundle, const StepFeed& feed);
+  ReproReplay run_replay(const StateDict& bundle,
+                         const std::function<StepFeed(const std::vector<StateDict>& batches)>& make_feed);
 
   TrainerOptions options_;
   std::unique_ptr<FaultInjection> faults_;

@@ -221,12 +221,12 @@ void Transaction::add_members() {
     leaves_with(state);
   };
   counters.load = [this, counters_of](const StateDict& state) {
-    counters_ = counters_of(state);
+    set_counters(counters_of(state));
     leaves_ = leaves_with(state);
     last_grad_norm_ = 0;
   };
   counters.commit = [this](const Commit& step) {
-    counters_ = {.total = counters_.total, .steps = step.step};
+    set_counters({.total = counters_.total, .steps = step.step});
     last_grad_norm_ = step.grad_norm;
   };
   members_.push_back(std::move(counters));
@@ -356,8 +356,8 @@ void Transaction::launch_commit(const StepAddresses& addresses) {
   kernels(device()).commit({addresses, copies});
   StepAddresses own = addresses;
   for (const OptimizerState& state : states_) {
-    if (state.averages) state.averages->launch(own);
     ++own.numbers;
+    if (state.averages) state.averages->launch(own);
   }
 }
 
@@ -435,6 +435,7 @@ void Transaction::roll_back_to(const RecoveryPoint& point, bool state_to_blame, 
   const RemediationPolicy remedies = remediation_;
   load(with_data(point.state, state_to_blame ? with_quarantine(point.state.section("data"), data) : data));
   counters_.total = total;
+  set_counters(counters_);
   remediation_ = remedies;
   remediation_.rolled_back(from, counters_.steps, !state_to_blame);
 }

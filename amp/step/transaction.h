@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -82,6 +83,7 @@ class Transaction {
   /// Claims the transaction for a call of a function of the trainer. Throws ArgumentError if another thread has claimed
   /// it (ExclusiveUse).
   ExclusiveUse::Call call(const char* name) const { return {use_, name}; }
+  ExclusiveUse& use() const { return use_; }
   /// The transaction during such a call.
   class Used {
    public:
@@ -156,6 +158,12 @@ class Transaction {
     std::int64_t skips = 0;      ///< number of batches skipped in the current step
   };
   const Counters& counters() const { return counters_; }
+  /// Numbers that any thread may read at any time: those of counters(), and the number of steps in flight, which the
+  /// trainer sets.
+  struct Published {
+    std::atomic<std::int64_t> steps = 0, skipped = 0, in_flight = 0;
+  };
+  Published& published() { return published_; }
   std::int64_t next_step() const { return counters_.steps + 1; }
 
   // ---- a step
@@ -176,7 +184,7 @@ class Transaction {
   /// Returns the early warnings of the committed step.
   std::vector<Warning> find_warnings(const CommittedStep& step);
   /// Queues verdict, update and commit on the device, as part of a captured step. `addresses.numbers` has an element
-  /// for each optimizer, with the weight of its averages.
+  /// for the step, and then one for each optimizer, with its number of updates and the weight of its averages.
   void launch_commit(const StepAddresses& addresses);
   /// Discards gradients and uncommitted buffers, and undoes the updates of earlier phases.
   void roll_back();
@@ -186,7 +194,10 @@ class Transaction {
   void hide_gradients();
   /// Discards the gradients of all parameters, also of those that no optimizer updates.
   void discard_gradients();
-  void count_aborted() { ++counters_.total.skipped; }
+  void count_aborted() {
+    ++counters_.total.skipped;
+    set_counters(counters_);
+  }
 
   // ---- remedies
 
@@ -245,6 +256,11 @@ class Transaction {
     bool has_update = false;  // an update of the current step
   };
 
+  void set_counters(const Counters& now) {
+    counters_ = now;
+    published_.steps = now.steps;
+    published_.skipped = now.total.skipped;
+  }
   void add_optimizers(const Participants& participants);
   void add_members();
   void add_optimizer_members(std::size_t optimizer);
@@ -271,6 +287,7 @@ class Transaction {
   Counters counters_;
   std::int64_t leaves_ = 1;
   double last_grad_norm_ = 0;
+  Published published_;
   std::vector<Callback*> callbacks_;
   DataHooks data_;
   StateDict waiting_cursor_;  // the data cursor, if it was loaded before a loader was attached

@@ -114,8 +114,10 @@ Variables copysign_gradients(Call call) {
 }
 Variables logaddexp_gradients(Call call) {
   const Operands in = Operands::of<ops::LogAddExp>(call);
-  return {sum_to(gy(call) * sigmoid(in.a - in.b), call.described(0).shape),
-          sum_to(gy(call) * sigmoid(in.b - in.a), call.described(1).shape)};
+  const Variable same_infinity = logical_and(in.a == in.b, isinf(in.a));  // their difference is NaN
+  const Variable difference = only_where(logical_not(same_infinity), in.a - in.b);
+  return {sum_to(gy(call) * sigmoid(difference), call.described(0).shape),
+          sum_to(gy(call) * sigmoid(-difference), call.described(1).shape)};
 }
 Variables xlogy_gradients(Call call) {
   const Operands in = Operands::of<ops::Xlogy>(call);

@@ -39,7 +39,7 @@ double median(std::vector<double> values) {
 int main() {
   Runtime runtime({.seed = 1, .threads = 2});
   Player critic, maker;
-  const Tensor noise = randn({64, 512}).value();
+  const Tensor noise = randn({64, 512});
   struct Phase {
     const char* name;
     Player* other;
@@ -48,7 +48,8 @@ int main() {
   for (int repeat = 0; repeat < 60; ++repeat)
     for (Phase& phase : phases)
       for (const bool spares : {false, true}) {
-        for (Player* player : {&critic, &maker}) player->zero_grad();
+        for (Player* player : {&critic, &maker})
+          for (const auto& [name, parameter] : nn::named_parameters(*player)) parameter->zero_grad();
         const auto begin = std::chrono::steady_clock::now();
         const Variable loss = mean(square(critic(maker(noise))));
         const auto forward = std::chrono::steady_clock::now();

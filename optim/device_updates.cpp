@@ -10,7 +10,7 @@
 namespace binade::optim {
 
 bool DeviceUpdates::possible() const {
-  return std::ranges::all_of(optimizers_, [](const Optimizer* one) {
+  return std::ranges::all_of(optimizers_, [](Optimizer* one) {
     return one->device_can_decide() && one->bounds_.apply(one->updates_) &&
            one->had_gradient_.size() == one->parameters_.size() && one->parameters_.low_copies_are_written() &&
            !AveragedWeights::in_place(one->parameters_);

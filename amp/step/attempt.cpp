@@ -2,11 +2,18 @@
 
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <unordered_set>
 #include <utility>
 
 #include "binade/amp/incident/fault_injection.h"
+#include "binade/amp/ranks/agree.h"
+#include "binade/amp/ranks/ballot.h"
+#include "binade/amp/ranks/bytes.h"
+#include "binade/amp/ranks/gradient_tree.h"
+#include "binade/amp/ranks/statistics.h"
+#include "binade/amp/step/common_state.h"
 #include "binade/amp/step/transaction.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/spared_leaves.h"
@@ -33,20 +40,20 @@ struct StepScopes {
   GradGuard grad;
 };
 
-}  // namespace
+/// Gives every rank the scan of rank `from`: what it found in the gradients of a bad micro-batch.
+void share_scan(Communicator& ranks, int from, optim::GradientScan& scan, std::string_view what) {
+  if (ranks.alone()) return;
+  ByteWriter out;
+  out.put(scan.words).put(scan.largest).put(scan.sum_squares).put(static_cast<std::uint64_t>(scan.gradients));
+  const Bytes bytes = ranks.broadcast(out.bytes(), from, what);
+  ByteReader in(bytes);
+  scan.words = in.get<std::vector<std::uint32_t>>();
+  scan.largest = in.get<std::uint32_t>();
+  scan.sum_squares = in.get<double>();
+  scan.gradients = in.get<std::uint64_t>();
+}
 
-/// A phase in progress, and the positions that the phases of an attempt share.
-struct AttemptRunner::Phase {
-  int number = 0;
-  double lr_factor = 1;                      // of injected faults
-  std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
-  std::vector<optim::GradientScan> scans{};  // of these optimizers
-  const LeafSet* spared = nullptr;           // the parameters that the phase does not train
-  std::int64_t first_op = 0;                 // tape index of the phase's first op
-  std::int64_t next_op = 0;                  // after the largest tape index so far
-  std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
-  const Registration::Watch* watch = nullptr;
-};
+}  // namespace
 
 /// Scans the gradients of the phase's optimizers as one, and sets the words and the number of gradients of each.
 /// Returns the scan with a word for each parameter of all optimizers.
@@ -99,7 +106,8 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
     }
     if (feed.phases.size() > 1 && attempt.commits()) attempt.scan.words = std::move(phase.words);
     if (attempt.commits()) judge_step(attempt, plan);
-    if (attempt.commits() && plan.is_whole(feed)) check_overrides();
+    if (attempt.commits() && plan.is_whole(feed) && !overrides_checked_)
+      agree(ranks(), fmt::format("the check of overrides in step {}", plan.step), [&] { check_overrides(); });
     if (attempt.commits() && registered) registration_.passed(*registered, plan.step);
   } catch (...) {
     transaction_.roll_back();
@@ -124,6 +132,27 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
   PhaseAttempt& result = attempt.phases.emplace_back();
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
+  const auto micro_batches = static_cast<int>(feed.origins.size());
+  if (const int leaves = transaction_.leaves_of(micro_batches); leaves > 1)
+    run_leaves(attempt, plan, feed, phase, leaves);
+  else
+    run_in_order(attempt, plan, feed, phase);
+  phase.first_op = phase.next_op;
+  attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
+  result.loss = attempt.loss;
+  result.grad_norm = attempt.grad_norm;
+  phase.words.resize(attempt.scan.words.size());
+  std::ranges::transform(phase.words, attempt.scan.words, phase.words.begin(), std::ranges::max);
+  if (attempt.commits() && phase.watch != nullptr)
+    agree(ranks(), fmt::format("the check of the model in step {}", plan.step), [&] {
+      registration_.check_phase(*phase.watch, phase.optimizers, phase.scans,
+                                [&] { feed.loss(phase.number, feed.first, {}); });
+    });
+  if (attempt.commits()) judge_updates(attempt, phase);
+}
+
+/// Runs the micro-batches of a phase one after the other, each of which adds to the gradients.
+void AttemptRunner::run_in_order(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase) {
   double sum = 0;
   int done = 0;
   for (const int micro_batch : plan.micro_batches) {
@@ -134,19 +163,92 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
     if (plan.micro_batches.size() > 1) attempt.bad_micro_batch = micro_batch;
     break;
   }
-  phase.first_op = phase.next_op;
   // If a micro-batch has a non-finite loss, reports that loss instead of the mean over micro-batches.
   if (attempt.cause != AbortCause::kLoss && attempt.cause != AbortCause::kBadData) attempt.loss = sum / done;
-  attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
-  result.loss = attempt.loss;
-  result.grad_norm = attempt.grad_norm;
-  phase.words.resize(attempt.scan.words.size());
-  std::ranges::transform(phase.words, attempt.scan.words, phase.words.begin(), std::ranges::max);
-  if (attempt.commits() && phase.watch != nullptr)
-    registration_.check_phase(*phase.watch, phase.optimizers, phase.scans, [&] {
-      feed.loss(phase.number, plan.micro_batches.front(), plan.left_out_of(plan.micro_batches.front()));
-    });
-  if (attempt.commits()) judge_updates(attempt, phase);
+}
+
+Communicator& AttemptRunner::ranks() const { return transaction_.ranks(); }
+
+/// Runs those of the micro-batches that the plan has, each of which adds to the gradients, up to the first bad one.
+void AttemptRunner::run_leaf(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
+                             LeafRange micro_batches, Ballot& ballot) {
+  for (const int micro_batch : plan.micro_batches) {
+    if (!micro_batches.contains(micro_batch)) continue;
+    check<ArgumentError>(feed.holds(micro_batch),
+                         "trainer: rank {} of {} computes micro-batch {} of the step, which it was not given; pass all "
+                         "micro-batches, or take them from trainer.batches(loader)",
+                         ranks().rank(), ranks().size(), micro_batch);
+    const AbortCause cause = try_micro_batch(attempt, plan, feed, phase, micro_batch);
+    ballot.losses.push_back({micro_batch, attempt.loss});
+    if (cause == AbortCause::kNone) continue;
+    ballot.bad_micro_batch = micro_batch;
+    ballot.cause = cause;
+    ballot.refused = attempt.refused;
+    ballot.bad_buffer = attempt.bad_buffer;
+    return;
+  }
+}
+
+/// Runs this rank's leaves of a phase, and adds their gradients to those of the other leaves. All ranks leave it with
+/// the same verdict and, if there is nothing bad, with the same gradients, statistics and loss. No exception leaves it
+/// on one rank alone.
+void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
+                               int leaves) {
+  const LeafRange own = share_of(leaves, ranks().rank(), ranks().size());
+  Ballot ballot{.common = common_state(transaction_, attempt, plan, feed, phase.number)};
+  const nn::StatisticsLog log;
+  std::vector<optim::FlatParameters*> parameters;
+  for (const std::size_t i : phase.optimizers) parameters.push_back(&transaction_.optimizers()[i]->parameters());
+  GradientTree tree(std::move(parameters), leaves);
+  std::exception_ptr error;
+  try {
+    for (int leaf = own.begin; leaf < own.end; ++leaf) {
+      const LeafRange run = micro_batches_of(static_cast<int>(feed.origins.size()), leaves, {leaf, leaf + 1});
+      run_leaf(attempt, plan, feed, phase, run, ballot);
+      if (ballot.bad_micro_batch >= 0) break;
+      tree.add(leaf);
+    }
+    ballot.next_op = phase.next_op;
+    ballot.present = tree.present();
+    if (!ranks().alone()) ballot.statistics = encode_statistics(transaction_.model(), log);
+  } catch (const std::exception& caught) {
+    error = std::current_exception();
+    ballot.error = *caught.what() == 0 ? "an exception" : caught.what();
+  } catch (...) {
+    error = std::current_exception();
+    ballot.error = "an exception that is no std::exception";
+  }
+  const std::string what = fmt::format("the ballot of step {}", plan.step);
+  const std::vector<Bytes> encoded = ranks().gather(ballot.encoded(), what);
+  if (error) std::rethrow_exception(error);
+  std::vector<Ballot> ballots;
+  for (const Bytes& bytes : encoded) ballots.push_back(Ballot::decoded(bytes));
+
+  const Vote vote = verdict_of(ballots);
+  attempt.cause = vote.cause;
+  attempt.loss = vote.loss;
+  attempt.refused = vote.refused;
+  attempt.bad_buffer = vote.bad_buffer;
+  phase.next_op = vote.next_op;
+  if (!attempt.commits()) {
+    if (plan.micro_batches.size() > 1) attempt.bad_micro_batch = vote.bad_micro_batch;
+    if (!ranks().alone()) attempt.bad_rank = vote.bad_rank;
+    share_scan(ranks(), vote.bad_rank, attempt.scan, what);
+    return;
+  }
+  std::vector<std::vector<std::vector<std::uint8_t>>> present;
+  std::vector<std::span<const std::byte>> statistics;
+  for (Ballot& one : ballots) {
+    present.push_back(std::move(one.present));
+    statistics.emplace_back(one.statistics);
+  }
+  tree.finish(ranks(), present, fmt::format("the gradients of step {}", plan.step));
+  attempt.scan = scan_gradients(phase);
+  attempt.cause = judge_gradients(attempt.scan);
+  if (ranks().alone()) return;
+  replay_statistics(transaction_.model(), statistics);
+  if (attempt.commits()) attempt.bad_buffer = first_bad_buffer(transaction_.model());
+  if (!attempt.bad_buffer.empty()) attempt.cause = AbortCause::kStatistics;
 }
 
 /// Judges the step as a whole, after its phases. Adds up their losses and gradients.
@@ -282,9 +384,11 @@ std::vector<OptimizerUpdate> AttemptRunner::updates_of(const Attempt& attempt) c
 
 std::string AttemptRunner::take_capture_note(const StepFeed& feed) {
   const bool has_phases = feed.phases.size() > 1 || !feed.phases.front().empty();
-  const bool has_reason = options_.record && (has_phases || !transaction_.can_be_captured());
+  const bool is_alone = transaction_.ranks().alone();
+  const bool has_reason = options_.record && (has_phases || !is_alone || !transaction_.can_be_captured());
   if (!has_reason || std::exchange(capture_noted_, true)) return "";
-  return fmt::format("steps are not captured: {}", has_phases ? "they have phases" : "a model follows another one");
+  const char* of_trainer = is_alone ? "a model follows another one" : "they have several ranks";
+  return fmt::format("steps are not captured: {}", has_phases ? "they have phases" : of_trainer);
 }
 
 void AttemptRunner::set_clip_factor(Attempt& attempt) const {

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "binade/amp/ranks/ballot.h"
 #include "binade/amp/step/metrics.h"
 #include "binade/amp/step/plan.h"
 #include "binade/amp/step/registration.h"
 #include "binade/autograd/observer.h"
 #include "binade/core/kernels/step.h"
+#include "binade/core/rank_tree.h"
 
 namespace binade::amp {
 
@@ -44,6 +46,7 @@ class AttemptRunner {
   /// error, rolls back and rethrows.
   Attempt run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr,
               TapeObserver* second_observer = nullptr);
+  Communicator& ranks() const;
   /// Runs the step and rolls it back.
   Attempt rehearse(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
   /// Queues forward, backward, verdict and commit on the device, without synchronizing.
@@ -60,12 +63,27 @@ class AttemptRunner {
   void set_clip_factor(Attempt& attempt) const;
 
  private:
-  struct Phase;
+  /// A phase in progress, and the positions that the phases of an attempt share.
+  struct Phase {
+    int number = 0;
+    double lr_factor = 1;                      // of injected faults
+    std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
+    std::vector<optim::GradientScan> scans{};  // of these optimizers
+    const LeafSet* spared = nullptr;           // the parameters that the phase does not train
+    std::int64_t first_op = 0;                 // tape index of the phase's first op
+    std::int64_t next_op = 0;                  // after the largest tape index so far
+    std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
+    const Registration::Watch* watch = nullptr;
+  };
   template <class LossOf, class SeedOf>
   Variable differentiate(int micro_batch, std::int64_t first_op, const LeafSet& spared, const LossOf& loss_of,
                          const SeedOf& seed_of);
   const LeafSet& spared_in(const std::vector<std::size_t>& optimizers);
   void run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
+  void run_in_order(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
+  void run_leaves(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase, int leaves);
+  void run_leaf(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase, LeafRange micro_batches,
+                Ballot& ballot);
   AbortCause run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                              int micro_batch);
   AbortCause try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,

@@ -22,7 +22,7 @@ PreflightReport preflight_phases(const Transaction& transaction, const StepFeed&
            .ema_decay = averages != nullptr ? averages->options().decay : 0,
            .at = {.seed = transaction.seed(), .step = static_cast<std::uint64_t>(transaction.next_step())},
            .spared = untrained_by(transaction, std::span(&i, 1))},
-          [&] { return feed.loss(static_cast<int>(phase), 0, {}); }));
+          [&] { return feed.loss(static_cast<int>(phase), feed.first, {}); }));
     }
   return report;
 }

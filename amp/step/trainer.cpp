@@ -4,6 +4,7 @@
 
 #include "binade/amp/incident/diagnosis.h"
 #include "binade/amp/incident/fault_injection.h"
+#include "binade/amp/ranks/shared_telemetry.h"
 #include "binade/amp/state_hash.h"
 #include "binade/amp/step/callback.h"
 #include "binade/amp/step/evaluation_scope.h"
@@ -19,6 +20,8 @@
 #include "binade/amp/step/verification.h"
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
+#include "binade/core/communicator.h"
+#include "binade/core/rank_tree.h"
 #include "binade/core/state_copy.h"
 
 namespace binade::amp {
@@ -58,7 +61,7 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
       review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
       telemetry_(std::make_unique<Telemetry>()) {
   *faults_ = FaultInjection(options_.inject, transaction_->model());
-  if (options_.record && transaction_->can_be_captured())
+  if (options_.record && transaction_->can_be_captured() && ranks().alone())
     graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
 }
 Trainer::~Trainer() = default;
@@ -159,6 +162,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
     conclude(result);
     if (next == Next::kReturn) return with_earlier(std::move(result), attempts);
     if (next == Next::kStop) {
+      ranks().end_together();
       const std::string text = fmt::format("step {}: {}; {}", result.step, result.incident->what,
                                            result.incident->remedy.what);
       if (attempt.cause == AbortCause::kBadData) throw DataError(text);
@@ -194,7 +198,7 @@ Attempt Trainer::run_attempt(OngoingStep& ongoing) {
     plan.first = false;
     attempt = run();
   }
-  telemetry_->synchronize();
+  complete_telemetry(ranks(), *telemetry_, attempt);
   ongoing.is_suspect = attempt.mismatch.has_value();
   if (twice) transaction_->count_verification(ongoing.is_suspect);
   return attempt;
@@ -314,21 +318,11 @@ std::vector<StepResult> Trainer::finished() {
 /// True if the next attempt is the first of its step and needs no promotion, injected fault or state hash.
 bool Trainer::can_run_as_graph(const StepFeed& feed) const {
   const Transaction::Counters& count = transaction_->counters();
-  return graphs_ && !review_->waits() && feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 &&
-         !faults_->planted() && !options_.state_hash && options_.clip_adaptive == 0 &&
+  return graphs_ && !review_->waits() && transaction_->leaves_of(static_cast<int>(feed.origins.size())) == 1 &&
+         feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 && !faults_->planted() &&
+         !options_.state_hash && options_.clip_adaptive == 0 &&
          std::ranges::none_of(transaction_->remediation().promotions(),
                               [](const RemediationPolicy::Promotion& p) { return p.active; });
-}
-
-/// Returns the settings of the first attempt at the step that comes `ahead` steps after the next one.
-Attempt Trainer::attempt_at(const StepFeed& feed, std::int64_t ahead) const {
-  Attempt attempt;
-  attempt.step = transaction_->next_step() + ahead;
-  attempt.loss_scale = transaction_->scaler().scale();
-  attempt.micro_batches = static_cast<int>(feed.origins.size());
-  attempt.lr = transaction_->lr_of(attempt.step);
-  attempt.lr_cut = transaction_->remediation().lr_factor(attempt.step);
-  return attempt;
 }
 
 GraphStep Trainer::graph_step(const StepFeed& feed, const Attempt& attempt) const {
@@ -355,7 +349,7 @@ std::optional<StepResult> Trainer::run_as_graph(const StepFeed& feed) {
   const bool compare = compares_with_eager(number);
   const bool is_eager = transaction_->warnings().reads_tensors(number) || verifies(number);
   if (!can_run_as_graph(feed) || (is_eager && !compare)) return std::nullopt;
-  const Attempt attempt = attempt_at(feed, 0);
+  const Attempt attempt = attempt_ahead(*transaction_, feed, 0);
   GraphStep step = graph_step(feed, attempt);
   if (compare) {
     step.compare = true;
@@ -399,7 +393,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
   while (in_flight() >= options_.ahead)
     if (std::optional<StepResult> back = collect_oldest()) return back;
   const std::int64_t ahead = in_flight();
-  const Attempt attempt = attempt_at(feed, ahead);
+  const Attempt attempt = attempt_ahead(*transaction_, feed, ahead);
   const Warnings& warnings = transaction_->warnings();
   if (!can_run_as_graph(feed) || compares_with_eager(attempt.step) || verifies(attempt.step) ||
       warnings.reads_tensors(attempt.step) || warnings.has_due_promotion(attempt.step) ||
@@ -460,6 +454,13 @@ bool Trainer::has_committed(std::int64_t steps) {
 
 // ---- other --------------------------------------------------------------------------------------
 
+MicroBatchRange Trainer::share_of_step() const {
+  const auto micro_batches = static_cast<int>(options_.accumulate);
+  const int leaves = transaction_->leaves_of(micro_batches);
+  const LeafRange own = micro_batches_of(micro_batches, leaves, share_of(leaves, ranks().rank(), ranks().size()));
+  return {own.begin, own.end};
+}
+
 OngoingStep Trainer::ongoing_step(const StepFeed& feed) const {
   return {feed, {.step = transaction_->next_step(), .policy = transaction_->policy()}};
 }
@@ -474,7 +475,7 @@ std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
   const ExclusiveUse::Call call = transaction_->call("forecast_memory");
   synchronize();
   // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
-  if (feed.origins.empty() || faults_->planted()) return std::nullopt;
+  if (feed.origins.empty() || faults_->planted() || !ranks().alone()) return std::nullopt;
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
   return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1);
 }

@@ -99,8 +99,9 @@ class Trainer {
   template <class Loader>
   auto batches(Loader& loader) {
     attach(loader);
-    return detail::BatchRange<Loader>(loader, options_.accumulate,
-                                      [this] { return options_.steps == 0 || !has_committed(options_.steps); });
+    return detail::BatchRange<Loader>(
+        loader, options_.accumulate, [this] { return options_.steps == 0 || !has_committed(options_.steps); },
+        [this] { return share_of_step(); });
   }
 
   /// Runs one step. Returns when the step is committed or, with an incident, when its batch was skipped or the run
@@ -119,8 +120,11 @@ class Trainer {
   /// Runs one step over several micro-batches of equal weight.
   template <class Batch, class Closure>
   StepResult step(const MicroBatches<Batch>& batches, Closure&& closure) {
-    return run_step(feed_of(std::span(batches.batches), closure));
+    return run_step(feed_of(batches, closure));
   }
+  /// Returns the micro-batches of a step of batches() that this rank computes.
+  MicroBatchRange share_of_step() const;
+  Communicator& ranks() const { return *options_.ranks; }  ///< of TrainerOptions::ranks
 
   /// Lists the numerical risks of the next step, with inputs that make it fail (amp/preflight/preflight.h). Takes about
   /// as long as a step. Does not change the run.
@@ -130,14 +134,14 @@ class Trainer {
   }
 
   /// Estimates the memory of a step over such a batch from smaller steps that are not committed. Returns std::nullopt
-  /// if samples cannot be left out of the batch. Does not change the run.
+  /// if samples cannot be left out of the batch, or over several ranks. Does not change the run.
   template <class Batch, class Closure>
   std::optional<MemoryForecast> forecast_memory(const Batch& batch, Closure&& closure) {
     return run_forecast(feed_of(std::span(&batch, 1), closure));
   }
   template <class Batch, class Closure>
   std::optional<MemoryForecast> forecast_memory(const MicroBatches<Batch>& batches, Closure&& closure) {
-    return run_forecast(feed_of(std::span(batches.batches), closure));
+    return run_forecast(feed_of(batches, closure));
   }
 
   /// Returns the attempts that ended since the last call, in order and with empty `earlier`; at most the latest 10,000.
@@ -256,7 +260,6 @@ class Trainer {
   // ---- captured steps
   bool verifies(std::int64_t step) const { return options_.verify_every > 0 && step % options_.verify_every == 0; }
   bool can_run_as_graph(const StepFeed& feed) const;
-  Attempt attempt_at(const StepFeed& feed, std::int64_t ahead) const;
   GraphStep graph_step(const StepFeed& feed, const Attempt& attempt) const;
   std::optional<StepResult> run_as_graph(const StepFeed& feed);
   StepResult complete(const StepFeed& feed, Attempt attempt, const DeviceOutcome& outcome);

@@ -17,6 +17,7 @@
 #include "binade/amp/verdict.h"
 #include "binade/amp/warnings/spike_guard.h"
 #include "binade/amp/warnings/warnings.h"
+#include "binade/core/communicator.h"
 #include "binade/core/exclusive_use.h"
 #include "binade/core/kernels/step.h"
 #include "binade/core/runtime.h"
@@ -97,7 +98,12 @@ class Transaction {
 
   Device device() const { return runtime_.device(); }
   std::uint64_t seed() const { return runtime_.seed(); }
-  const nn::Shadows& shadows() const { return shadows_; }  ///< of the buffers that the step writes
+  Communicator& ranks() const { return *options_.ranks; }
+  /// Returns the number of leaves of a step with this number of micro-batches (TrainerOptions::leaves). Throws
+  /// ArgumentError if there are more ranks than leaves.
+  int leaves_of(int micro_batches) const;
+  double last_grad_norm() const { return last_grad_norm_; }  ///< of the last committed step; 0 after load()
+  const nn::Shadows& shadows() const { return shadows_; }    ///< of the buffers that the step writes
   bool has_named_models() const { return group_ != nullptr; }
   nn::Module& model() const { return model_; }  ///< if there are several models, they are its submodules
   const std::vector<optim::Optimizer*>& optimizers() const { return optimizers_; }
@@ -261,6 +267,7 @@ class Transaction {
   void sample_updates(std::int64_t step, std::span<const OptimizerUpdate> updates);
   void make_updates(std::span<const OptimizerUpdate> updates);
   StateDict converted(const StateDict& saved) const;
+  std::int64_t leaves_with(const StateDict& saved) const;
   StateDict cursor() const { return data_.state ? data_.state() : waiting_cursor_; }
 
   mutable ExclusiveUse use_{"trainer"};
@@ -278,6 +285,8 @@ class Transaction {
   Warnings warnings_;
   SpikeGuard spikes_;
   Counters counters_;
+  std::int64_t leaves_ = 1;
+  double last_grad_norm_ = 0;
   Published published_;
   std::vector<Callback*> callbacks_;
   DataHooks data_;

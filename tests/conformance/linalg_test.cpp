@@ -397,7 +397,6 @@ TEST_F(LinearAlgebra, ThePolicyDoesNotLowerThePrecision) {
 TEST_F(LinearAlgebra, DetHasSecondDerivativesAtSingularMatrices) {
   using In = const std::vector<Variable>&;
   const Tensor regular_4 = regular({4, 4}, 51).value();
-  const Values values = regular_4.to_vector<double>();
   const auto of_rank = [&](std::int64_t rank) {  // the first rows of `regular_4` times the others of another matrix
     return matmul(narrow(Variable(regular_4), 1, 0, rank), narrow(Variable(random({4, 4}, 52)), 0, 0, rank)).value();
   };

@@ -100,6 +100,7 @@ TEST(FailureOverRanks, AnExceptionOfOneClosureEndsTheStepOnAllRanks) {
             3,
             [&](const std::shared_ptr<Communicator>& self) {
               Training training(self, {.micro_batches = 3, .leaves = 3});
+              training.trainer.attach(training.loader);  // its cursor is a part of the state
               const std::string before = training.trainer.state_hash();
               try {
                 for (const auto& batch : training.trainer.batches(training.loader))

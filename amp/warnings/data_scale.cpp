@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kUsual = 128, kLeast = 5;  // most and fewest steps that data is compared with
 constexpr std::int64_t kLasting = 8;             // steps in a row after which a change lasts
 constexpr std::size_t kMostReaders = 64;         // further op calls are not watched
-constexpr double kBinades = 1, kDeviations = 4;
+constexpr double kBinades = 0.5, kDeviations = 4;
 constexpr double kNoLevel = 999;  // in checkpoints: no magnitude, which is at most 128 binades
 
 /// Returns log2 of the largest magnitude; NaN if it is 0, unknown or not finite.

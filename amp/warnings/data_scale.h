@@ -14,10 +14,11 @@ namespace binade::amp {
 /// weights: detectors that compare them with those of earlier steps must not, or must begin again.
 ///
 /// Telemetry has the largest magnitude of the floating operands that each op call reads from outside of the tape. The
-/// data of a step is unusual if, for one of these op calls, the magnitude differs by more than a binade and by more
-/// than four robust deviations from the median of the latest 128 usual steps, of which there must be five. After eight
-/// unusual steps in a row the change lasts, and these eight become the usual ones. Constants, such as masks, never
-/// differ. Magnitudes that are 0 or not finite are ignored. Without telemetry, no data is unusual.
+/// data of a step is unusual if, for one of these op calls, the magnitude differs by more than half a binade and by
+/// more than four robust deviations from the median of the latest 128 usual steps, of which there must be five, or from
+/// the first usual step. After eight unusual steps in a row the change lasts, and these eight become the usual ones.
+/// Constants, such as masks, never differ. Magnitudes that are 0 or not finite are ignored. Without telemetry, no data
+/// is unusual.
 class DataScale {
  public:
   static constexpr const char* kSection = "data_scale";  ///< name of the state in checkpoints
@@ -37,7 +38,7 @@ class DataScale {
   /// An op call that reads data.
   struct Reader {
     std::string module{}, op{};
-    std::vector<double> usual{};    // log2 of the largest magnitude in the latest usual steps, oldest first
+    std::vector<double> usual{};    // log2 of the largest magnitude in the first and in the latest usual steps
     std::vector<double> unusual{};  // the same in the latest steps, if they are unusual
   };
   std::vector<Reader> readers_;

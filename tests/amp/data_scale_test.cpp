@@ -62,12 +62,20 @@ TEST(DataScale, AlsoIfTheyGrowStepByStepOrAgain) {
   {
     Training ramp;
     ramp.steps(500,
-               [](std::int64_t k) { return std::pow(10.0f, std::clamp(static_cast<float>(k - 150) / 100, 0.f, 2.f)); });
+               [](std::int64_t k) { return std::pow(3.0f, std::clamp(static_cast<float>(k - 150) / 200, 0.f, 1.f)); });
     for (const Warning& w : ramp.warnings) ADD_FAILURE() << w.step << ": " << w.what;
   }
   Training twice;
   twice.steps(500, [](std::int64_t k) { return k <= 150 ? 1.0f : k <= 300 ? 30.0f : 900.0f; });
   for (const Warning& w : twice.warnings) ADD_FAILURE() << w.step << ": " << w.what;
+}
+
+/// The control: without telemetry, which measures the data, the same inputs raise warnings.
+TEST(DataScale, WithoutTelemetryTheyRaiseWarnings) {
+  Training run({.telemetry = false});
+  run.steps(450, [](std::int64_t k) { return k > 200 ? 100.0f : 1.0f; });
+  EXPECT_GE(run.count(WarningKind::kGradients), 1);
+  EXPECT_GE(run.count(WarningKind::kDivergence), 1);
 }
 
 /// The control: the same growth by the weights is reported.

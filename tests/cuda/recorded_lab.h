@@ -90,7 +90,10 @@ struct Setting {
 struct Training {
   explicit Training(Setting setting, bool record) {
     setting.options.record = record;
-    if (setting.rule == "two") return make_two(setting.options);
+    if (setting.rule == "two") {
+      make_two(setting.options);
+      return;
+    }
     if (setting.rule == "sgd")
       optimizer = std::make_unique<optim::Sgd>(net, optim::SgdOptions{.lr = 0.05, .momentum = 0.9});
     else if (setting.rule == "lion")

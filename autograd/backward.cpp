@@ -334,7 +334,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {
     Pending::Taken taken = pending.take(node.get());
-    if (std::ranges::any_of(taken.gy, &Tensor::defined)) {
+    if (wanted.leads(node.get()) && std::ranges::any_of(taken.gy, &Tensor::defined)) {
       NodeSink sink(*node, wanted, pending, taken, !options.retain_graph);
       run_backward(*node, taken.gy, sink);
       sink.finish();

@@ -12,11 +12,19 @@ thread_local SparedLeaves* spared_leaves = nullptr;
 
 }  // namespace
 
-SparedLeaves::SparedLeaves(std::span<const std::shared_ptr<Variable::State>> leaves)
-    : outer_(std::exchange(spared_leaves, this)) {
-  for (const auto& leaf : leaves) leaves_.insert(leaf.get());
+SparedLeaves::SparedLeaves(const LeafSet& leaves) : leaves_(leaves) { open(); }
+SparedLeaves::SparedLeaves(std::span<const std::shared_ptr<Variable::State>> leaves) : leaves_(own_) {
+  for (const auto& leaf : leaves) own_.insert(leaf.get());
+  open();
 }
-SparedLeaves::~SparedLeaves() { spared_leaves = outer_; }
+SparedLeaves::~SparedLeaves() {
+  if (!leaves_.empty()) spared_leaves = outer_;
+}
+
+/// Without leaves, the thread's backwards look for none.
+void SparedLeaves::open() {
+  if (!leaves_.empty()) outer_ = std::exchange(spared_leaves, this);
+}
 
 bool SparedLeaves::has(const Variable::State* leaf) const {
   return leaves_.contains(leaf) || (outer_ != nullptr && outer_->has(leaf));
@@ -41,7 +49,7 @@ Wanted::Wanted(std::span<const std::shared_ptr<Node>> nodes) {
 
 bool Wanted::needs(const Edge& edge) const {
   if (edge.leaf != nullptr) return all_ || !is_spared(edge.leaf.get());
-  return edge.node != nullptr && (all_ || leading_.contains(edge.node.get()));
+  return edge.node != nullptr && leads(edge.node.get());
 }
 
 }  // namespace binade

@@ -8,12 +8,16 @@
 
 namespace binade {
 
+using LeafSet = std::unordered_set<const Variable::State*>;
+
 /// During its lifetime, backwards of this thread compute no gradient for some leaves, and none that leads to no other
 /// leaf. Gradients pass through the ops that read the leaves as before, with the same bits. Recording, requires_grad()
 /// and grad() do not change, so that a graph may be recorded before. Scopes nest: a leaf is spared if one of them has
 /// it.
 class SparedLeaves : NonCopyable {
  public:
+  /// `leaves` must outlive the scope.
+  explicit SparedLeaves(const LeafSet& leaves);
   explicit SparedLeaves(std::span<const std::shared_ptr<Variable::State>> leaves);
   ~SparedLeaves();
 
@@ -21,8 +25,11 @@ class SparedLeaves : NonCopyable {
   friend class Wanted;
   bool has(const Variable::State* leaf) const;
 
-  SparedLeaves* outer_;
-  std::unordered_set<const Variable::State*> leaves_;
+  void open();
+
+  SparedLeaves* outer_ = nullptr;
+  LeafSet own_;
+  const LeafSet& leaves_;
 };
 
 class Node;
@@ -36,6 +43,8 @@ class Wanted {
   explicit Wanted(std::span<const std::shared_ptr<Node>> nodes);
   /// True if the gradient of the variable at `edge` is that of a leaf that is not spared, or leads to one.
   bool needs(const Edge& edge) const;
+  /// True if the node leads to a leaf that is not spared.
+  bool leads(const Node* node) const { return all_ || leading_.contains(node); }
   static bool is_spared(const Variable::State* leaf);
 
  private:

@@ -28,6 +28,16 @@ Tensor made(std::int64_t count, DType dtype, Device device, F&& value) {
   return t.to(dtype).to(device);
 }
 
+/// Returns begin, begin + step, …, computed on the device: a captured step cannot copy from the host. begin and step
+/// have at most 53 bits.
+Tensor counted(std::int64_t begin, std::int64_t step, std::int64_t count, Device device) {
+  Tensor steps = Tensor::full(Shape{count}, static_cast<double>(step), DType::i64, device);
+  steps.narrow(0, 1).fill(static_cast<double>(begin));
+  Tensor y = Tensor::empty(steps.shape(), DType::i64, device);
+  kernels(device).cumulate({.count = count, .x = input(steps), .y = output(y)});
+  return y;
+}
+
 Tensor drawn(std::string_view function, RandomArgs args, const Shape& shape, DType dtype, Device device) {
   if (args.distribution != Distribution::kBelow)
     check<DTypeError>(is_floating(dtype), "{}: wanted a floating dtype, got {}", function, name_of(dtype));
@@ -71,6 +81,11 @@ Tensor arange_of(std::int64_t begin, std::int64_t end, std::int64_t step, DType 
   const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : -static_cast<std::uint64_t>(step);
   const std::uint64_t count = empty ? 0 : (distance - 1) / stride + 1;
   check<ShapeError>(count <= std::uint64_t{1} << 62, "arange: {} to {} by {} has too many elements", begin, end, step);
+  const auto exact = [](std::int64_t number) {
+    return number >= -(std::int64_t{1} << 53) && number <= std::int64_t{1} << 53;
+  };
+  if (device != Device::cpu() && count > 0 && exact(begin) && exact(step))
+    return counted(begin, step, static_cast<std::int64_t>(count), device).to(dtype);
   return made<std::int64_t>(static_cast<std::int64_t>(count), dtype, device, [&](std::int64_t i) {
     return static_cast<std::int64_t>(first + static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
   });
@@ -88,10 +103,13 @@ Tensor linspace(double begin, double end, std::int64_t count, DType dtype, Devic
 
 Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype, Device device) {
   const Shape shape{rows, columns < 0 ? rows : columns};
-  Tensor t = Tensor::zeros(shape, DType::u8);
-  for (std::int64_t i = 0; i < std::min(rows, shape.cols()); ++i)
-    t.mutable_data<std::uint8_t>()[i * shape.cols() + i] = 1;
-  return t.to(dtype).to(device);
+  // The diagonal of rows of n elements is the first column of rows of n + 1. Filled on the device, because a captured
+  // step cannot copy from the host.
+  const std::int64_t n = shape.cols(), diagonal = std::min(rows, n);
+  if (shape.numel() == 0) return Tensor::empty(shape, dtype, device);
+  Tensor wider = Tensor::zeros(Shape{rows, n + 1}, dtype, device);
+  wider.narrow(0, diagonal).channel_slice(0, 1).fill(1);
+  return wider.reshape(Shape{rows * (n + 1)}).narrow(0, rows * n).reshape(shape);
 }
 
 Tensor logspace(double begin, double end, std::int64_t count, double base, DType dtype, Device device) {

@@ -79,6 +79,7 @@ BINADE_HD double trigamma(double x) {
 BINADE_HD double hurwitz_zeta(double s, double q) {
   if (q <= 0 && q == std::floor(q)) return std::numeric_limits<double>::infinity();
   const auto of_positive = [s](double w) {
+    if (w > 1e15) return std::pow(w, 1 - s) / (s - 1);
     double y = 0;
     for (; w < s + 12; w += 1) y += std::pow(w, -s);
     constexpr double kTerms[] = {1.0 / 12,          -1.0 / 720,
@@ -93,11 +94,12 @@ BINADE_HD double hurwitz_zeta(double s, double q) {
     return y + std::pow(w, -s) * (w / (s - 1) + 0.5 + series);
   };
   if (!(q < 0)) return of_positive(q);
+  if (q > -0.5) return std::pow(q, -s) + of_positive(q + 1);
   const double part = q - std::floor(q), sign = std::fmod(s, 2) == 0 ? 1 : -1;
   return of_positive(part) + sign * (of_positive(1 - part) - of_positive(1 - q));
 }
 
-/// Returns derivative n >= 0 of digamma; infinite at 0 and, for n >= 1, at the negative integers.
+/// Returns derivative n >= 0 of digamma; infinite at 0 and, for n >= 1, at the negative integers; 0 at inf for n >= 1.
 BINADE_HD double polygamma(double n, double x) {
   if (n == 0) return digamma(x);
   if (n == 1) return trigamma(x);
@@ -105,9 +107,11 @@ BINADE_HD double polygamma(double n, double x) {
 }
 
 /// Returns the modified Bessel function of the first kind of order 0 or 1: for |x| <= 20 by its power series, whose
-/// terms have one sign, else by the asymptotic series (Abramowitz and Stegun 9.6.10, 9.7.1).
+/// terms have one sign, else by the asymptotic series (Abramowitz and Stegun 9.6.10, 9.7.1). Overflows for |x| >
+/// 713.98.
 BINADE_HD double bessel_i(int order, double x) {
   const double a = std::fabs(x), sign = order == 1 && x < 0 ? -1 : 1;
+  if (a - a != 0) return sign * a;  // an infinity or NaN
   double term = 1, y = 1;
   if (a <= 20) {
     const double s = a * a / 4;
@@ -122,7 +126,7 @@ BINADE_HD double bessel_i(int order, double x) {
     y += term;
   }
   const double half = std::exp(a / 2);  // exp(a) overflows before the result does
-  return a == a + 1 ? sign * a : sign * half * (y / std::sqrt(2 * kPi * a)) * half;
+  return sign * half * (y / std::sqrt(2 * kPi * a)) * half;
 }
 
 }  // namespace binade::math

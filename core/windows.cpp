@@ -2,11 +2,12 @@
 #include <cmath>
 
 #include "binade/core/make.h"
+#include "binade/core/special_math.h"
 
 namespace binade {
 namespace {
 
-constexpr double kPi = 3.14159265358979323846;
+using math::kPi;
 
 /// Returns the tensor of f(k) in f64, rounded to `dtype`.
 template <class F>
@@ -24,17 +25,6 @@ Tensor window(const char* name, std::int64_t n, bool periodic, DType dtype, Devi
   check<DTypeError>(is_floating(dtype), "{}: wanted a floating dtype, got {}", name, name_of(dtype));
   const auto last = static_cast<double>(periodic ? n : n - 1);
   return made(n, dtype, device, [&](double k) { return n == 1 ? 1.0 : f(k / last); });
-}
-
-/// Returns the modified Bessel function I0: the sum of ((x / 2)^j / j!)^2, whose terms are positive.
-double bessel_i0(double x) {
-  double sum = 1, term = 1;
-  for (int j = 1; term > sum * 1e-18; ++j) {
-    const double factor = x / (2 * j);
-    term *= factor * factor;
-    sum += term;
-  }
-  return sum;
 }
 
 }  // namespace
@@ -59,9 +49,10 @@ Tensor bartlett_window(std::int64_t n, bool periodic, DType dtype, Device device
 
 Tensor kaiser_window(std::int64_t n, bool periodic, double beta, DType dtype, Device device) {
   check<ArgumentError>(beta >= 0 && beta <= 700, "kaiser_window: wanted beta from 0 to 700, got {}", beta);
-  return window("kaiser_window", n, periodic, dtype, device, [beta](double t) {
+  const double most = math::bessel_i(0, beta);
+  return window("kaiser_window", n, periodic, dtype, device, [beta, most](double t) {
     const double x = 2 * t - 1;
-    return bessel_i0(beta * std::sqrt(std::max(0.0, 1 - x * x))) / bessel_i0(beta);
+    return math::bessel_i(0, beta * std::sqrt(std::max(0.0, 1 - x * x))) / most;
   });
 }
 

@@ -85,10 +85,23 @@ void DeviceUpdates::launch(const StepAddresses& addresses, std::span<const Tenso
   table.decide({addresses, blocks, values});
   StepAddresses own = addresses;
   for (Optimizer* one : optimizers_) {
+    ++own.numbers;
     table.decided_update({own, one->update_arguments()});
     own.slices += one->parameters_.size();
     own.extremes += one->parameters_.size();
   }
+}
+
+std::vector<bool> DeviceUpdates::had_gradients() const {
+  std::vector<bool> all;
+  for (const Optimizer* one : optimizers_) all.insert(all.end(), one->had_gradient_.begin(), one->had_gradient_.end());
+  return all;
+}
+
+std::vector<std::int64_t> DeviceUpdates::counts() const {
+  std::vector<std::int64_t> all;
+  for (const Optimizer* one : optimizers_) all.push_back(one->updates_);
+  return all;
 }
 
 std::size_t DeviceUpdates::updated_parameters() const {

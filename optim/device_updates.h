@@ -39,8 +39,15 @@ class DeviceUpdates {
   std::optional<DeviceUpdate> next_after(std::span<const DeviceUpdate* const> in_flight,
                                          std::span<const StepInput> inputs);
   /// Launches the kernels that check gradients and `statistics` for finite values and then make the updates if the
-  /// verdict allows them. Throws AutogradError unless the same parameters have gradients as in the last update.
+  /// verdict allows them. `addresses.numbers`: those of the step, followed by those of each optimizer, whose
+  /// step_offset is the number of its updates since the capture. Throws AutogradError unless the same parameters have
+  /// gradients as in the last update.
   void launch(const StepAddresses& addresses, std::span<const Tensor> statistics);
+  /// Returns, for each parameter, whether it had a gradient in the last update of its optimizer. next() and
+  /// next_after() leave the others out.
+  std::vector<bool> had_gradients() const;
+  /// Returns the number of updates that each optimizer has made.
+  std::vector<std::int64_t> counts() const;
   /// Number of parameters that had a gradient in the last update.
   std::size_t updated_parameters() const;
   /// Call it after the device has committed the oldest update in flight: counts the update and stores the new largest

@@ -139,9 +139,7 @@ ParameterGroups::ParameterGroups(std::string kind, double lr, std::vector<Parame
 }
 
 std::string ParameterGroups::label_of(std::size_t index) const {
-  if (index == 0) return "rest";
-  std::string label;
-  for (const std::size_t g : classes_[index].groups) {
+  const auto name_of_group = [&](std::size_t g) {
     const ParameterGroup& group = groups_[g];
     std::string own = group.name.empty() ? fmt::format("{}", fmt::join(group.match.globs(), ",")) : group.name;
     const auto has_same_name = [&](const ParameterGroup& other) {
@@ -150,9 +148,17 @@ std::string ParameterGroups::label_of(std::size_t index) const {
     };
     if (own.empty() || std::ranges::any_of(groups_, has_same_name))
       own += fmt::format("{}group {}", own.empty() ? "" : " ", g + 1);
-    label += (label.empty() ? "" : "+") + own;
+    return own;
+  };
+  // Names may contain what joins or numbers them: "rest", "a+b", "a group 2".
+  std::set<std::string> labels;
+  for (std::size_t one = 0;; ++one) {
+    std::string label = one == 0 ? "rest" : "";
+    for (const std::size_t g : classes_[one].groups) label += (label.empty() ? "" : "+") + name_of_group(g);
+    const std::string plain = label;
+    for (int copy = 2; !labels.insert(label).second; ++copy) label = fmt::format("{} #{}", plain, copy);
+    if (one == index) return label;
   }
-  return label;
 }
 
 std::string ParameterGroups::name_of(std::size_t index) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "binade/amp/step/transaction.h"
 #include "binade/optim/gradient_scan.h"
@@ -53,27 +55,38 @@ constexpr Metric kMetrics[] = {
 
 }  // namespace
 
-std::vector<StepMetric> learning_rates(const Transaction& transaction, std::span<const PhaseAttempt> phases) {
+LearningRates::LearningRates(const Transaction& transaction) : transaction_(transaction) {
   const auto& optimizers = transaction.optimizers();
-  if (optimizers.size() == 1 && optimizers.front()->groups().classes() == 1) return {};
-  std::vector<StepMetric> rates;
-  for (const PhaseAttempt& phase : phases)
-    for (const OptimizerUpdate& update : phase.updates) {
-      const optim::ParameterGroups& groups = optimizers[update.optimizer]->groups();
-      const std::string optimizer = transaction.names_of(std::span(&update.optimizer, 1));
-      for (std::size_t i = 0; i < groups.classes(); ++i) {
-        if (groups.parameters_of(i) == 0) continue;
-        std::string name = "lr";
-        if (!optimizer.empty()) name += "/" + optimizer;
-        if (groups.classes() > 1) name += "/" + groups.label_of(i);
-        const double rate = groups.lr(i, update.input);
-        const auto known = std::ranges::find(rates, name, &StepMetric::tag);  // of an earlier phase
-        if (known != rates.end())
-          known->value = rate;
-        else
-          rates.push_back({name, name, rate});
-      }
+  if (optimizers.size() == 1 && optimizers.front()->groups().classes() == 1) return;
+  std::set<std::string> all;
+  for (std::size_t o = 0; o < optimizers.size(); ++o) {
+    const optim::ParameterGroups& groups = optimizers[o]->groups();
+    const std::string optimizer = transaction.names_of(std::span(&o, 1));
+    std::vector<std::string>& names = names_.emplace_back();
+    for (std::size_t i = 0; i < groups.classes(); ++i) {
+      std::string name = "lr";
+      if (!optimizer.empty()) name += "/" + optimizer;
+      if (groups.classes() > 1) name += "/" + groups.label_of(i);
+      const std::string plain = name;  // a slash in a name may make two of them equal
+      for (int copy = 2; !all.insert(name).second; ++copy) name = fmt::format("{} #{}", plain, copy);
+      names.push_back(std::move(name));
     }
+  }
+}
+
+std::vector<StepMetric> LearningRates::of(std::span<const PhaseAttempt> phases) const {
+  if (names_.empty()) return {};
+  std::vector<const OptimizerUpdate*> last(names_.size(), nullptr);  // of the phases, by optimizer
+  std::vector<std::size_t> order;
+  for (const PhaseAttempt& phase : phases)
+    for (const OptimizerUpdate& update : phase.updates)
+      if (std::exchange(last[update.optimizer], &update) == nullptr) order.push_back(update.optimizer);
+  std::vector<StepMetric> rates;
+  for (const std::size_t o : order) {
+    const optim::ParameterGroups& groups = transaction_.optimizers()[o]->groups();
+    for (std::size_t i = 0; i < groups.classes(); ++i)
+      if (groups.parameters_of(i) > 0) rates.push_back({names_[o][i], names_[o][i], groups.lr(i, last[o]->input)});
+  }
   return rates;
 }
 

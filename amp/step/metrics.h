@@ -1,6 +1,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "binade/amp/step/step_result.h"
 #include "binade/amp/verdict.h"
@@ -10,15 +12,25 @@ namespace binade::amp {
 
 class Transaction;
 
-/// Returns the learning rate of each parameter group, "lr/OPTIMIZER/GROUP", in the updates of a step. Without named
-/// optimizers "lr/GROUP", without groups "lr/OPTIMIZER"; empty if the trainer has one rate.
-std::vector<StepMetric> learning_rates(const Transaction& transaction, std::span<const PhaseAttempt> phases);
+/// The learning rate of each parameter group, "lr/OPTIMIZER/GROUP". Without named optimizers "lr/GROUP", without groups
+/// "lr/OPTIMIZER"; none if the trainer has one rate. No two have the same name.
+class LearningRates {
+ public:
+  /// `transaction` must outlive the object.
+  explicit LearningRates(const Transaction& transaction);
+  /// Returns the rates in the updates of a step.
+  std::vector<StepMetric> of(std::span<const PhaseAttempt> phases) const;
+
+ private:
+  const Transaction& transaction_;
+  std::vector<std::vector<std::string>> names_;  // by optimizer and class of parameters; none if there is one rate
+};
 
 /// The input of the metrics of a committed step.
 struct MetricSource {
   const CommittedStep& step;
   const StepResult& result;       ///< result of the step, still without metrics
-  std::vector<StepMetric> rates;  ///< learning_rates()
+  std::vector<StepMetric> rates;  ///< LearningRates::of()
   const Warnings& warnings;       ///< the detectors of the run, which have already read the step
 };
 

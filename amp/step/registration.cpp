@@ -76,6 +76,16 @@ std::vector<std::shared_ptr<Variable::State>> frozen_parameters(const Transactio
   return frozen;
 }
 
+LeafSet untrained_by(const Transaction& transaction, std::span<const std::size_t> optimizers) {
+  LeafSet untrained;
+  for (const auto& parameter : frozen_parameters(transaction)) untrained.insert(parameter.get());
+  for (std::size_t i = 0; i < transaction.optimizers().size(); ++i)
+    if (std::ranges::find(optimizers, i) == optimizers.end())
+      for (const optim::FlatParameters::Slice& slice : transaction.optimizers()[i]->parameters().slices())
+        untrained.insert(slice.variable.state().get());
+  return untrained;
+}
+
 void check_optimizers(nn::Module& model, const std::vector<optim::Optimizer*>& optimizers) {
   std::set<const void*> named;
   for (const auto& [path, parameter] : nn::named_parameters(model)) named.insert(parameter->state().get());

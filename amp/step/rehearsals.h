@@ -12,6 +12,9 @@ class AttemptRunner;
 class Remedies;
 class Transaction;
 
+/// Returns the settings of the first attempt at the step that comes `ahead` steps after the next one.
+Attempt attempt_ahead(const Transaction& transaction, const StepFeed& feed, std::int64_t ahead);
+
 /// Sets the initial loss scale from the headroom of a backward. Overwrites `telemetry`.
 void measure_scale(Transaction& transaction, AttemptRunner& runner, const OngoingStep& ongoing, Telemetry& telemetry);
 

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "binade/amp/step/undo_log.h"
@@ -48,7 +49,8 @@ class StepTransaction {
   bool run_step(const std::function<bool()>& step);
   void roll_back();
 
-  ExclusiveUse use_{"step transaction"};
+  std::unique_ptr<ExclusiveUse> use_ = std::make_unique<ExclusiveUse>(
+      "step transaction");  // a transaction can be moved
   bool in_step_ = false;
   std::vector<nn::Module*> models_;
   std::vector<optim::Optimizer*> optimizers_;

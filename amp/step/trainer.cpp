@@ -4,6 +4,7 @@
 
 #include "binade/amp/incident/diagnosis.h"
 #include "binade/amp/incident/fault_injection.h"
+#include "binade/amp/ranks/shared_telemetry.h"
 #include "binade/amp/state_hash.h"
 #include "binade/amp/step/callback.h"
 #include "binade/amp/step/evaluation_scope.h"
@@ -19,6 +20,8 @@
 #include "binade/amp/step/verification.h"
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
+#include "binade/core/communicator.h"
+#include "binade/core/rank_tree.h"
 #include "binade/core/state_copy.h"
 
 namespace binade::amp {
@@ -58,7 +61,7 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
       review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
       telemetry_(std::make_unique<Telemetry>()) {
   *faults_ = FaultInjection(options_.inject, transaction_->model());
-  if (options_.record && transaction_->can_be_captured())
+  if (options_.record && transaction_->can_be_captured() && ranks().alone())
     graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
 }
 Trainer::~Trainer() = default;
@@ -137,6 +140,9 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
     if (attempt.commits()) {
       if (graphs_ && result.attempt == 1) graphs_->compare_with_eager(attempt.loss, attempt.scan);
       commit(attempt, ongoing, result, {});
+      if (graphs_ && !ongoing.feed.loss_of) graphs_->other_step_committed();
+      if (std::string note = runner_->take_capture_note(ongoing.feed); !note.empty())
+        result.notes.push_back(std::move(note));
       measure_cost();
     } else {
       transaction_->roll_back();
@@ -156,6 +162,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
     conclude(result);
     if (next == Next::kReturn) return with_earlier(std::move(result), attempts);
     if (next == Next::kStop) {
+      ranks().end_together();
       const std::string text = fmt::format("step {}: {}; {}", result.step, result.incident->what,
                                            result.incident->remedy.what);
       if (attempt.cause == AbortCause::kBadData) throw DataError(text);
@@ -191,7 +198,7 @@ Attempt Trainer::run_attempt(OngoingStep& ongoing) {
     plan.first = false;
     attempt = run();
   }
-  telemetry_->synchronize();
+  complete_telemetry(ranks(), *telemetry_, attempt);
   ongoing.is_suspect = attempt.mismatch.has_value();
   if (twice) transaction_->count_verification(ongoing.is_suspect);
   return attempt;
@@ -260,7 +267,7 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
   for (Warning& warning : runner_->registration().take_warnings()) result.warnings.push_back(std::move(warning));
   result.metrics = metrics_of({.step = step,
                                .result = result,
-                               .rates = learning_rates(*transaction_, attempt.phases),
+                               .rates = runner_->rates().of(attempt.phases),
                                .warnings = transaction_->warnings()});
   for (Callback* callback : transaction_->callbacks()) callback->after_commit(result);
 }
@@ -285,10 +292,6 @@ void Trainer::conclude(StepResult& result) {
   if (!result.committed) transaction_->discard_gradients();
   if (graphs_)
     for (std::string& note : graphs_->take_notes()) result.notes.push_back(std::move(note));
-  const bool has_phases = !result.phases.empty();
-  if (options_.record && result.step == 1 && result.committed && (!graphs_ || has_phases))
-    result.notes.emplace_back(
-        fmt::format("steps are not captured: {}", has_phases ? "they have phases" : "a model follows another one"));
   result.skipped_total = transaction_->counters().total.skipped;
   result.verified_total = transaction_->counters().total.verified;
   result.corrupted_total = transaction_->counters().total.corrupted;
@@ -315,21 +318,11 @@ std::vector<StepResult> Trainer::finished() {
 /// True if the next attempt is the first of its step and needs no promotion, injected fault or state hash.
 bool Trainer::can_run_as_graph(const StepFeed& feed) const {
   const Transaction::Counters& count = transaction_->counters();
-  return graphs_ && !review_->waits() && feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 &&
-         !faults_->planted() && !options_.state_hash && options_.clip_adaptive == 0 &&
+  return graphs_ && !review_->waits() && transaction_->leaves_of(static_cast<int>(feed.origins.size())) == 1 &&
+         feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 && !faults_->planted() &&
+         !options_.state_hash && options_.clip_adaptive == 0 &&
          std::ranges::none_of(transaction_->remediation().promotions(),
                               [](const RemediationPolicy::Promotion& p) { return p.active; });
-}
-
-/// Returns the settings of the first attempt at the step that comes `ahead` steps after the next one.
-Attempt Trainer::attempt_at(const StepFeed& feed, std::int64_t ahead) const {
-  Attempt attempt;
-  attempt.step = transaction_->next_step() + ahead;
-  attempt.loss_scale = transaction_->scaler().scale();
-  attempt.micro_batches = static_cast<int>(feed.origins.size());
-  attempt.lr = transaction_->lr_of(attempt.step);
-  attempt.lr_cut = transaction_->remediation().lr_factor(attempt.step);
-  return attempt;
 }
 
 GraphStep Trainer::graph_step(const StepFeed& feed, const Attempt& attempt) const {
@@ -356,7 +349,7 @@ std::optional<StepResult> Trainer::run_as_graph(const StepFeed& feed) {
   const bool compare = compares_with_eager(number);
   const bool is_eager = transaction_->warnings().reads_tensors(number) || verifies(number);
   if (!can_run_as_graph(feed) || (is_eager && !compare)) return std::nullopt;
-  const Attempt attempt = attempt_at(feed, 0);
+  const Attempt attempt = attempt_ahead(*transaction_, feed, 0);
   GraphStep step = graph_step(feed, attempt);
   if (compare) {
     step.compare = true;
@@ -400,7 +393,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
   while (in_flight() >= options_.ahead)
     if (std::optional<StepResult> back = collect_oldest()) return back;
   const std::int64_t ahead = in_flight();
-  const Attempt attempt = attempt_at(feed, ahead);
+  const Attempt attempt = attempt_ahead(*transaction_, feed, ahead);
   const Warnings& warnings = transaction_->warnings();
   if (!can_run_as_graph(feed) || compares_with_eager(attempt.step) || verifies(attempt.step) ||
       warnings.reads_tensors(attempt.step) || warnings.has_due_promotion(attempt.step) ||
@@ -408,6 +401,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
     return std::nullopt;
   if (ahead == 0) cost_.start = std::chrono::steady_clock::now();
   in_flight_.push_back(std::make_unique<Submitted>(Submitted{feed.copy(), attempt}));
+  ++transaction_->published().in_flight;
   transaction_->hide_gradients();  // the step in flight overwrites those of the step before
   StepResult result;
   result.step = attempt.step;
@@ -426,11 +420,13 @@ std::optional<StepResult> Trainer::collect_oldest() {
   if (outcome.commits()) {
     const std::unique_ptr<Submitted> oldest = std::move(in_flight_.front());
     in_flight_.pop_front();
+    --transaction_->published().in_flight;
     complete(oldest->feed, oldest->attempt, outcome);
     return std::nullopt;
   }
   transaction_->roll_back();
   GraphUse graph_use = GraphUse::kNever;
+  transaction_->published().in_flight = 0;
   for (const std::unique_ptr<Submitted>& one : std::exchange(in_flight_, {})) {
     StepResult result = take_batch(one->feed, std::exchange(graph_use, GraphUse::kIfPossible));
     if (result.rolled_back()) return result;
@@ -458,6 +454,13 @@ bool Trainer::has_committed(std::int64_t steps) {
 
 // ---- other --------------------------------------------------------------------------------------
 
+MicroBatchRange Trainer::share_of_step() const {
+  const auto micro_batches = static_cast<int>(options_.accumulate);
+  const int leaves = transaction_->leaves_of(micro_batches);
+  const LeafRange own = micro_batches_of(micro_batches, leaves, share_of(leaves, ranks().rank(), ranks().size()));
+  return {own.begin, own.end};
+}
+
 OngoingStep Trainer::ongoing_step(const StepFeed& feed) const {
   return {feed, {.step = transaction_->next_step(), .policy = transaction_->policy()}};
 }
@@ -472,7 +475,7 @@ std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
   const ExclusiveUse::Call call = transaction_->call("forecast_memory");
   synchronize();
   // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
-  if (feed.origins.empty() || faults_->planted()) return std::nullopt;
+  if (feed.origins.empty() || faults_->planted() || !ranks().alone()) return std::nullopt;
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
   return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1);
 }
@@ -494,15 +497,12 @@ Incident Trainer::investigate_evaluation(const std::string& what, const std::fun
   return diagnose_evaluation(steps(), what, search, transaction_->model(), ema() != nullptr);
 }
 
-std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
+ReproReplay Trainer::run_replay(const StateDict& bundle,
+                                const std::function<StepFeed(const std::vector<StateDict>& batches)>& make_feed) {
   const ExclusiveUse::Call call = transaction_->call("replay");
   check_settings(*transaction_, bundle);
   load_state(bundle);
-  return micro_batches_of(bundle);
-}
-
-ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
-  const ExclusiveUse::Call call = transaction_->call("replay");
+  const StepFeed feed = make_feed(micro_batches_of(bundle));
   return replay_attempt(*transaction_, *runner_, *remedies_, bundle, ongoing_step(feed));
 }
 
@@ -579,10 +579,11 @@ void Trainer::keep_headroom_every(std::int64_t steps) {
 void Trainer::set_pauses(std::function<bool(std::int64_t step)> pauses_after) {
   transaction_->used_by("set_pauses"), pauses_after_ = std::move(pauses_after);
 }
+ExclusiveUse& Trainer::use() const { return transaction_->use(); }
 Device Trainer::device() const { return transaction_->device(); }
-std::int64_t Trainer::in_flight() const { return transaction_->used_by("in_flight"), std::ssize(in_flight_); }
-std::int64_t Trainer::steps() const { return transaction_->used_by("steps")->counters().steps; }
-std::int64_t Trainer::skipped() const { return transaction_->used_by("skipped")->counters().total.skipped; }
+std::int64_t Trainer::in_flight() const { return transaction_->published().in_flight; }
+std::int64_t Trainer::steps() const { return transaction_->published().steps; }
+std::int64_t Trainer::skipped() const { return transaction_->published().skipped; }
 const RemediationPolicy& Trainer::remediation() const { return transaction_->used_by("remediation")->remediation(); }
 const LossScaler& Trainer::scaler() const { return transaction_->used_by("scaler")->scaler(); }
 const optim::Schedule& Trainer::schedule() const { return transaction_->used_by("schedule")->schedule(); }

@@ -17,6 +17,7 @@
 #include "binade/amp/step/step_result.h"
 
 namespace binade {
+class ExclusiveUse;
 struct BlockExtremes;
 namespace nn {
 class Module;
@@ -38,6 +39,7 @@ class RemediationPolicy;
 class SpikeReview;
 class StepGraphs;
 class Telemetry;
+class TrainingRun;
 class Transaction;
 struct Attempt;
 struct DeviceOutcome;
@@ -58,8 +60,10 @@ enum class SpikeVerdict : std::uint8_t;
 /// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is
 /// applied only if a replay with it was finite, or if no replay can tell.
 ///
-/// A trainer serves one thread at a time. A call of any of its functions, except options(), policy() and device(),
-/// while another thread is inside of one throws an ArgumentError that names both and changes nothing (docs/threads.md).
+/// A trainer serves one thread at a time. A call of any of its functions while another thread is inside of one throws
+/// an ArgumentError that names both and changes nothing (docs/threads.md). Any thread may call steps(), skipped(),
+/// in_flight() and device() at any time; and options() and policy(), except beside set_telemetry() and
+/// set_verify_every().
 class Trainer {
  public:
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
@@ -95,8 +99,9 @@ class Trainer {
   template <class Loader>
   auto batches(Loader& loader) {
     attach(loader);
-    return detail::BatchRange<Loader>(loader, options_.accumulate,
-                                      [this] { return options_.steps == 0 || !has_committed(options_.steps); });
+    return detail::BatchRange<Loader>(
+        loader, options_.accumulate, [this] { return options_.steps == 0 || !has_committed(options_.steps); },
+        [this] { return share_of_step(); });
   }
 
   /// Runs one step. Returns when the step is committed or, with an incident, when its batch was skipped or the run
@@ -115,8 +120,11 @@ class Trainer {
   /// Runs one step over several micro-batches of equal weight.
   template <class Batch, class Closure>
   StepResult step(const MicroBatches<Batch>& batches, Closure&& closure) {
-    return run_step(feed_of(std::span(batches.batches), closure));
+    return run_step(feed_of(batches, closure));
   }
+  /// Returns the micro-batches of a step of batches() that this rank computes.
+  MicroBatchRange share_of_step() const;
+  Communicator& ranks() const { return *options_.ranks; }  ///< of TrainerOptions::ranks
 
   /// Lists the numerical risks of the next step, with inputs that make it fail (amp/preflight/preflight.h). Takes about
   /// as long as a step. Does not change the run.
@@ -126,14 +134,14 @@ class Trainer {
   }
 
   /// Estimates the memory of a step over such a batch from smaller steps that are not committed. Returns std::nullopt
-  /// if samples cannot be left out of the batch. Does not change the run.
+  /// if samples cannot be left out of the batch, or over several ranks. Does not change the run.
   template <class Batch, class Closure>
   std::optional<MemoryForecast> forecast_memory(const Batch& batch, Closure&& closure) {
     return run_forecast(feed_of(std::span(&batch, 1), closure));
   }
   template <class Batch, class Closure>
   std::optional<MemoryForecast> forecast_memory(const MicroBatches<Batch>& batches, Closure&& closure) {
-    return run_forecast(feed_of(std::span(batches.batches), closure));
+    return run_forecast(feed_of(batches, closure));
   }
 
   /// Returns the attempts that ended since the last call, in order and with empty `earlier`; at most the latest 10,000.
@@ -191,8 +199,10 @@ class Trainer {
   template <class Batch, class Closure>
   ReproReplay replay(const StateDict& bundle, Closure&& closure) {
     std::vector<Batch> batches;
-    for (const StateDict& one : begin_replay(bundle)) batches.push_back(Batch::from_state(one));
-    return run_replay(bundle, feed_of(std::span<const Batch>(batches), closure));
+    return run_replay(bundle, [&](const std::vector<StateDict>& contents) {
+      for (const StateDict& one : contents) batches.push_back(Batch::from_state(one));
+      return feed_of(std::span<const Batch>(batches), closure);
+    });
   }
   /// Sets the function that finds checkpoints for rollbacks; without it, the trainer never rolls back. TrainingRun sets
   /// it.
@@ -219,8 +229,10 @@ class Trainer {
   std::string state_hash();
 
  private:
+  friend class TrainingRun;
   Trainer(Runtime& runtime, const Participants& participants, TrainerOptions options);
-  struct Submitted;  ///< a step in flight
+  ExclusiveUse& use() const;  ///< which each call claims
+  struct Submitted;           ///< a step in flight
   /// Cost of the last committed attempt, and the start of the current one.
   struct Cost {
     double seconds = 0;
@@ -248,7 +260,6 @@ class Trainer {
   // ---- captured steps
   bool verifies(std::int64_t step) const { return options_.verify_every > 0 && step % options_.verify_every == 0; }
   bool can_run_as_graph(const StepFeed& feed) const;
-  Attempt attempt_at(const StepFeed& feed, std::int64_t ahead) const;
   GraphStep graph_step(const StepFeed& feed, const Attempt& attempt) const;
   std::optional<StepResult> run_as_graph(const StepFeed& feed);
   StepResult complete(const StepFeed& feed, Attempt attempt, const DeviceOutcome& outcome);
@@ -261,8 +272,8 @@ class Trainer {
   PreflightReport run_preflight(const StepFeed& feed);
   std::optional<MemoryForecast> run_forecast(const StepFeed& feed);
   std::shared_ptr<const void> evaluation_scope();
-  std::vector<StateDict> begin_replay(const StateDict& bundle);
-  ReproReplay run_replay(const StateDict& bundle, const StepFeed& feed);
+  ReproReplay run_replay(const StateDict& bundle,
+                         const std::function<StepFeed(const std::vector<StateDict>& batches)>& make_feed);
 
   TrainerOptions options_;
   std::unique_ptr<FaultInjection> faults_;

@@ -22,10 +22,9 @@ struct CommittedStep {
   std::span<const std::uint32_t> largest_gradients{};
   std::span<const std::uint8_t> trained{};  ///< for each parameter 1 if a phase of the step trains it; empty: all
   double loss_scale{};
-  double min_scale{};   ///< the lowest loss scale that the scaler can choose
-  bool stochastic{};    ///< 16-bit weights are rounded stochastically
-  bool unusual_data{};  ///< the data has another magnitude than before (DataScale); set by Warnings
-  bool promotes{};      ///< the run may promote ops to f32 before they leave a 16-bit range
+  double min_scale{};  ///< the lowest loss scale that the scaler can choose
+  bool stochastic{};   ///< 16-bit weights are rounded stochastically
+  bool promotes{};     ///< the run may promote ops to f32 before they leave a 16-bit range
 };
 
 }  // namespace binade::amp

@@ -1,7 +1,6 @@
 #include "binade/amp/warnings/divergence.h"
 
 #include <cmath>
-#include <utility>
 
 #include "binade/amp/suggestions.h"
 #include "binade/amp/warnings/trend.h"
@@ -46,13 +45,7 @@ std::optional<Divergence::Growth> Divergence::observe(double loss) {
 bool Divergence::is_high() const { return !losses_.empty() && losses_.back() > kDivergedRatio * losses_.front(); }
 
 void Divergence::find(const CommittedStep& step, std::vector<Warning>& found) {
-  std::optional<Growth> growth = observe(step.loss);
-  if (step.unusual_data) {
-    held_ = held_ || growth;
-    return;
-  }
-  if (std::exchange(held_, false) && !growth && is_high())
-    growth = Growth{.first = losses_.front(), .ratio = losses_.back() / losses_.front()};
+  const std::optional<Divergence::Growth> growth = observe(step.loss);
   if (!growth) return;
   Warning warning{.kind = WarningKind::kDivergence, .step = step.step, .direction = "forward", .dtype = "f32"};
   warning.what = fmt::format(
@@ -63,16 +56,10 @@ void Divergence::find(const CommittedStep& step, std::vector<Warning>& found) {
   found.push_back(std::move(warning));
 }
 
-void Divergence::data_changed() {
-  losses_.clear();
-  reported_ = held_ = false;
-}
-
 StateDict Divergence::state() const {
   StateDict state;
   state.put("losses", losses_);
   state.put("told", static_cast<std::int64_t>(reported_));
-  state.put("held", static_cast<std::int64_t>(held_));
   state.put("signed", static_cast<std::int64_t>(had_nonpositive_loss_));
   return state;
 }
@@ -82,7 +69,6 @@ void Divergence::load_state(const StateDict& state) {
   if (!state.empty()) {
     loaded.losses_ = state.numbers("losses");
     loaded.reported_ = state.integer("told") != 0;
-    loaded.held_ = state.contains("held") && state.integer("held") != 0;
     loaded.had_nonpositive_loss_ = state.integer("signed") != 0;
     check<CheckpointError>(loaded.losses_.size() <= 1 + kHistory &&
                                std::ranges::all_of(loaded.losses_, [](double x) { return std::isfinite(x) && x > 0; }),

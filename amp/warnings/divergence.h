@@ -25,11 +25,7 @@ class Divergence {
   };
   /// Adds the loss of a committed step. Returns a value if divergence is to be reported.
   std::optional<Growth> observe(double loss);
-  /// Adds warnings of this step to `found`. Holds a warning back while the data is unusual; it is reported afterwards
-  /// if the loss is still high.
   void find(const CommittedStep& step, std::vector<Warning>& found);
-  /// Forgets all losses: the next one is the first.
-  void data_changed();
   /// True if the latest loss is more than 8 times the first.
   bool is_high() const;
 
@@ -40,7 +36,6 @@ class Divergence {
  private:
   std::vector<double> losses_;  // the first loss of the run, then the latest 33, oldest first
   bool reported_ = false;
-  bool held_ = false;  // a warning is held back
   bool had_nonpositive_loss_ = false;
 };
 

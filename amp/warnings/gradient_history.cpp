@@ -1,11 +1,9 @@
 #include "binade/amp/warnings/gradient_history.h"
 
 #include <cmath>
-#include <utility>
 
 #include "binade/amp/suggestions.h"
 #include "binade/amp/warnings/trend.h"
-#include "binade/core/state_counts.h"
 
 namespace binade::amp {
 namespace {
@@ -43,13 +41,12 @@ std::optional<GradientHistory::Growth> GradientHistory::observe(double norm) {
 }
 
 void GradientHistory::find(const CommittedStep& step, std::vector<Warning>& found) {
-  if (const std::optional<Growth> growth = observe(step.grad_norm)) held_ = Held{step.step, step.grad_norm, *growth};
-  if (step.unusual_data || !held_) return;
-  const Held told = *std::exchange(held_, std::nullopt);
-  Warning warning{.kind = WarningKind::kGradients, .step = told.step, .direction = "backward", .dtype = "f32"};
+  const std::optional<GradientHistory::Growth> growth = observe(step.grad_norm);
+  if (!growth) return;
+  Warning warning{.kind = WarningKind::kGradients, .step = step.step, .direction = "backward", .dtype = "f32"};
   warning.what = fmt::format("has gradients of norm {:.3g}, {:.0f} times the median of the 128 steps before{}",
-                             told.norm, std::exp2(told.growth.binades),
-                             told.growth.lasts ? ", for the 8th time in a row" : "");
+                             step.grad_norm, std::exp2(growth->binades),
+                             growth->lasts ? ", for the 8th time in a row" : "");
   warning.advice = fmt::format("clip by norm ({}), or lower the learning rate", suggest_clipping());
   found.push_back(std::move(warning));
 }
@@ -58,11 +55,6 @@ StateDict GradientHistory::state() const {
   StateDict state;
   state.put("norms", norms_);
   state.put("told", static_cast<std::int64_t>(reported_));
-  if (held_) {
-    state.put("held/step", held_->step);
-    state.put("held/numbers", StateDict::Numbers{held_->norm, held_->growth.binades, held_->growth.median});
-    state.put("held/lasts", static_cast<std::int64_t>(held_->growth.lasts));
-  }
   return state;
 }
 
@@ -75,14 +67,6 @@ void GradientHistory::load_state(const StateDict& state) {
                                std::ranges::all_of(loaded.norms_, [](double x) { return std::isfinite(x); }),
                            "gradient history: wanted at most {} finite norms, got {}", kHistory + kNewest,
                            loaded.norms_.size());
-    if (state.contains("held/step")) {
-      const StateDict::Numbers& numbers = state.numbers("held/numbers");
-      check<CheckpointError>(numbers.size() == 3, "gradient history: wanted 3 numbers of a held warning, got {}",
-                             numbers.size());
-      loaded.held_ = Held{read_count(state, "held/step"),
-                          numbers[0],
-                          {.binades = numbers[1], .median = numbers[2], .lasts = state.integer("held/lasts") != 0}};
-    }
   }
   *this = std::move(loaded);
 }

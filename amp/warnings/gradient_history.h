@@ -26,11 +26,8 @@ class GradientHistory {
   };
   /// Adds the gradient norm, before clipping, of a committed step. Returns a value if growth is to be reported.
   std::optional<Growth> observe(double norm);
-  /// Adds warnings of this step to `found`. Holds a warning back while the data is unusual.
+  /// Adds warnings of this step to `found`.
   void find(const CommittedStep& step, std::vector<Warning>& found);
-
-  /// Forgets all norms.
-  void data_changed() { *this = GradientHistory(); }
 
   StateDict state() const;
   /// Throws CheckpointError for values that no run can have saved. An empty state resets the object.
@@ -39,13 +36,6 @@ class GradientHistory {
  private:
   std::vector<double> norms_;  // log2 of the norms, oldest first
   bool reported_ = false;
-  /// A warning that is held back.
-  struct Held {
-    std::int64_t step = 0;
-    double norm = 0;
-    Growth growth{};
-  };
-  std::optional<Held> held_;
 };
 
 }  // namespace binade::amp

@@ -10,15 +10,7 @@
 
 namespace binade::amp {
 
-std::vector<Warning> Warnings::after_commit(const CommittedStep& committed) {
-  const DataScale::Change change = data_scale_.observe(committed.telemetry);
-  CommittedStep step = committed;
-  step.unusual_data = change == DataScale::Change::kUnusual;
-  const auto restart = [](auto& detector) {
-    if constexpr (requires { detector.data_changed(); }) detector.data_changed();
-  };
-  if (change == DataScale::Change::kLasts)
-    std::apply([&](auto&... detectors) { (restart(detectors), ...); }, detectors_);
+std::vector<Warning> Warnings::after_commit(const CommittedStep& step) {
   std::vector<Warning> warnings;
   std::apply([&](auto&... detectors) { (detectors.find(step, warnings), ...); }, detectors_);
   for (Warning& warning : warnings)
@@ -44,7 +36,6 @@ std::optional<double> Warnings::update_rms(std::int64_t step) const {
 StateDict Warnings::state() const {
   StateDict state;
   std::apply([&](const auto&... detectors) { (state.merge(detectors.kSection, detectors.state()), ...); }, detectors_);
-  state.merge(DataScale::kSection, data_scale_.state());
   std::string targets;
   StateDict::Integers steps;
   for (const Promotion& planned : planned_) {
@@ -60,7 +51,6 @@ void Warnings::load_state(const StateDict& state) {
   Warnings loaded;
   std::apply([&](auto&... detectors) { (detectors.load_state(state.section(detectors.kSection)), ...); },
              loaded.detectors_);
-  loaded.data_scale_.load_state(state.section(DataScale::kSection));
   if (!state.empty()) {
     const std::vector<std::string> targets = split_lines(state.text("planned/targets"));
     const StateDict::Integers& steps = read_counts(state, "planned/steps");

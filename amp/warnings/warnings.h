@@ -7,7 +7,6 @@
 #include <tuple>
 #include <vector>
 
-#include "binade/amp/warnings/data_scale.h"
 #include "binade/amp/warnings/divergence.h"
 #include "binade/amp/warnings/evaluation_mismatch.h"
 #include "binade/amp/warnings/gradient_history.h"
@@ -29,9 +28,6 @@ namespace binade::amp {
 ///     kSection                 name of its state in checkpoints
 ///     find(step, found)        takes a CommittedStep; appends the warnings that it shows to `found`
 ///     state(), load_state(s)   an empty state, as in a checkpoint older than the detector, starts over
-///
-/// One that compares a step with earlier steps also has data_changed(), which forgets the earlier ones, and holds its
-/// warnings back while CommittedStep::unusual_data.
 class Warnings {
  public:
   /// Returns the probes that the telemetry of this step must take.
@@ -87,7 +83,6 @@ class Warnings {
   std::tuple<Divergence, GradientHistory, OverflowAhead, SingularityAhead, CollapseAhead, SwallowedOverflow,
              UntrainedParameters, EvaluationMismatch, SilentUnderflow, Stagnation>
       detectors_;
-  DataScale data_scale_;
   std::vector<Promotion> planned_;
 };
 

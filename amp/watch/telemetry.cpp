@@ -9,7 +9,6 @@
 #include "binade/core/captured_graph.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
-#include "binade/core/step_context.h"
 
 namespace binade::amp {
 namespace {
@@ -43,13 +42,27 @@ bool probes_on_device(std::span<const Tensor> tensors) {
   return std::ranges::any_of(tensors, [](const Tensor& t) { return t.defined() && kernels(t.device()).zero_probe; });
 }
 
-/// Merges `seen` into `all`. If both are still on a GPU, adds the number of `seen` to `pending` instead of waiting.
-void merge(Observation seen, Observation& all, std::vector<std::int64_t>& pending) {
-  if (all.pending != 0) {  // of an earlier micro-batch
-    if (seen.pending != 0) pending.push_back(seen.pending);
-    seen.pending = 0;
+/// Adds the measurements of later micro-batches to those of earlier ones, as record() and the probes do it.
+void merge(Telemetry::OpRecord& all, const Telemetry::OpRecord& later) {
+  if (later.op == nullptr) return;
+  if (all.op == nullptr) {
+    all = later;
+    return;
   }
-  all.merge(seen);
+  all.module = later.module;
+  all.op = later.op;
+  all.info = later.info;
+  if (later.amax.low != 0) all.half_dtype = later.half_dtype;
+  all.amax.merge(later.amax);
+  all.sampled += later.sampled;
+  all.zeros += later.zeros;
+  all.is_attention_scores = all.is_attention_scores || later.is_attention_scores;
+  all.masked = all.masked || later.masked;
+  if (later.singularity) {
+    if (!all.singularity) all.singularity.emplace();
+    all.singularity->merge(*later.singularity);
+  }
+  if (later.entropy) all.entropy = std::min(*later.entropy, all.entropy.value_or(1));
 }
 
 }  // namespace
@@ -98,35 +111,32 @@ Telemetry::OpRecord& Telemetry::record(const OpCall& call, std::span<const Tenso
     record.half_dtype = result.dtype();
     if (probes) probe_zeros(call, result, record);
   }
-  merge(amax, record.amax, record.pending);
+  Observation stored = amax;
+  if (record.amax.pending != 0) {  // an earlier micro-batch has a pending result too
+    if (stored.pending != 0) record.pending.push_back(stored.pending);
+    stored.pending = 0;
+  }
+  record.amax.merge(stored);
   return record;
 }
 
-/// Finds the ops whose results the running op reads, if the probes ask for it, and observes its other operands. A
-/// parameter has no producer, and neither has a tensor from outside of the tape, such as the batch.
+/// Finds the ops whose results the running op reads. A parameter has no producer, and neither has a tensor from outside
+/// of the tape, such as the batch.
 void Telemetry::find_producers(std::span<const Variable> inputs, const Tensors& read) {
   producers_.clear();
   reads_outside_ = false;
-  data_ = {};
-  std::optional<ObservationScope> observation;  // of all such operands
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined() || !is_floating(x.dtype()) || is_weight(x)) continue;
     const Node* node = x.state()->node.get();
-    if (node != nullptr && !probes_.limits) continue;
     // If the policy cast the input, the tensor that the op reads is not the input's own.
     const bool cast = read[i].raw() != x.value().raw();
     const std::int64_t producer = node != nullptr && !cast ? node->tape_index() : producer_of(read[i].raw());
-    if (producer >= 0) {
+    if (producer >= 0)
       producers_.push_back(producer);
-      continue;
-    }
-    reads_outside_ = true;
-    if (node != nullptr || step_context().recomputing) continue;
-    if (!observation) observation.emplace();
-    observe_into_scope(read[i]);
+    else
+      reads_outside_ = true;
   }
-  if (observation) data_ = observation->take();
 }
 
 /// Returns the tape index of the newest op that stored `operand`; -1 if there is none.
@@ -137,7 +147,7 @@ std::int64_t Telemetry::producer_of(const void* operand) const {
 }
 
 void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
-  find_producers(inputs, read);
+  if (probes_.limits) find_producers(inputs, read);
   mask_operands_.clear();
   reads_scores_ = false;
   if (call.info.numerics.non_finite != NonFinite::kMasks) return;
@@ -156,7 +166,6 @@ void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, 
   // other addresses.
   const bool first = index >= forward_.length || forward_.records[index].op == nullptr;
   OpRecord& stored = record(call, outputs, amax);
-  merge(data_, stored.data, stored.pending_data);
   if (probes_.limits && first) {
     stored.producers.swap(producers_);
     stored.reads_outside = reads_outside_;
@@ -200,9 +209,6 @@ void Telemetry::resolve_pending(F&& resolved) {
       record.amax = resolved(record.amax);
       for (const std::int64_t number : record.pending) record.amax.merge(resolved(Observation{.pending = number}));
       record.pending.clear();
-      record.data = resolved(record.data);
-      for (const std::int64_t number : record.pending_data) record.data.merge(resolved(Observation{.pending = number}));
-      record.pending_data.clear();
     }
   for (const MaskReader& reader : std::exchange(mask_readers_, {}))
     ignore_masks(reader.tape_index, forward_.records[static_cast<std::size_t>(reader.tape_index)].amax,
@@ -283,6 +289,25 @@ void Telemetry::ignore_infinities(std::int64_t before, const void* operand) {
 void Telemetry::after_backward(const OpCall& call, std::span<const Tensor>, std::span<const Tensor> gx,
                                const Observation& amax) {
   record(call, gx, amax);
+}
+
+void Telemetry::replace(Direction direction, std::span<const std::vector<OpRecord>> parts) {
+  Tape& tape = direction == Direction::kForward ? forward_ : backward_;
+  std::size_t length = 0;
+  for (const std::vector<OpRecord>& part : parts) length = std::max(length, part.size());
+  tape.records.resize(std::max(tape.records.size(), length));
+  for (std::size_t i = 0; i < length; ++i) {
+    const OpRecord own = i < tape.length ? tape.records[i] : OpRecord{};
+    OpRecord all;
+    for (const std::vector<OpRecord>& part : parts)
+      if (i < part.size()) merge(all, part[i]);
+    if (own.op != nullptr && all.op != nullptr && std::string_view(own.op) == all.op) {
+      all.op = own.op;
+      all.info = own.info;
+    }
+    tape.records[i] = std::move(all);
+  }
+  tape.length = length;
 }
 
 Headroom Telemetry::least(Direction direction) const {

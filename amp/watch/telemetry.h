@@ -59,13 +59,10 @@ class Telemetry final : public TapeObserver {
     DType half_dtype = DType::f16;        ///< the 16-bit dtype of `amax.low`
     Observation amax{};                   ///< largest magnitudes that were stored
     std::vector<std::int64_t> pending{};  ///< Observation::pending of the micro-batches after the first
-    Observation data{};                   ///< forward: largest magnitudes of the floating operands from outside of the
-                                          ///< tape, that is of the batch and of constants
-    std::vector<std::int64_t> pending_data{};  ///< as `pending`, of `data`
-    std::int64_t sampled = 0;                  ///< number of gradient elements that were probed for zeros
-    std::int64_t zeros = 0;                    ///< number of zeros among the `sampled` elements
-    bool is_attention_scores = false;          ///< forward: the result is query times key, the logits of a softmax
-    const void* result = nullptr;              ///< forward: address of the first result
+    std::int64_t sampled = 0;             ///< number of gradient elements that were probed for zeros
+    std::int64_t zeros = 0;               ///< number of zeros among the `sampled` elements
+    bool is_attention_scores = false;     ///< forward: the result is query times key, the logits of a softmax
+    const void* result = nullptr;         ///< forward: address of the first result
     /// Forward, with Probes::limits: tape indices of the ops whose results the op read
     std::vector<std::int64_t> producers{};
     bool reads_outside = false;  ///< forward, with Probes::limits: the op read a tensor that is neither a parameter nor
@@ -84,6 +81,9 @@ class Telemetry final : public TapeObserver {
   [[deprecated("use records()")]] std::span<const OpRecord> slots(Direction direction) const {
     return records(direction);
   }
+  /// Replaces the records of one direction by those that several telemetries made of the same step, each of other
+  /// micro-batches, in their order. Ops that this telemetry has observed too keep their description.
+  void replace(Direction direction, std::span<const std::vector<OpRecord>> parts);
   /// Returns the smallest headroom of all ops.
   Headroom least(Direction direction) const;
   /// Returns the headroom of every module with an observed op, in order of first execution.
@@ -111,7 +111,6 @@ class Telemetry final : public TapeObserver {
   /// Fills and returns the record of an op call.
   OpRecord& record(const OpCall& call, std::span<const Tensor> results, const Observation& amax);
   void find_producers(std::span<const Variable> inputs, const Tensors& read);
-  void observe_data(const Tensor& x);
   std::int64_t producer_of(const void* operand) const;
   void ignore_masks(std::int64_t reader, const Observation& amax, std::span<const void* const> operands);
   void ignore_infinities(std::int64_t before, const void* operand);
@@ -131,7 +130,6 @@ class Telemetry final : public TapeObserver {
   std::vector<const void*> mask_operands_;  // operands of the running op, if it accepts -inf
   std::vector<std::int64_t> producers_;     // OpRecord::producers of the running op
   bool reads_outside_ = false;              // OpRecord::reads_outside of the running op
-  Observation data_;                        // OpRecord::data of the running op
   std::vector<MaskReader> mask_readers_;
   std::vector<PendingProbe> pending_probes_;
   bool reads_scores_ = false;  // the running op is the softmax of a composed attention

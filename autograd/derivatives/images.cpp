@@ -21,7 +21,7 @@ Variable chosen_positions(const RecordedCall& call) {
   const Device device = in_window.device();
   const Variable place = in_window.to(DType::i64), width = detail::whole_beside(place, p.kernel.x);
   const auto from_zero = [&](std::int64_t count, const Shape& shape) {
-    return Variable(arange<std::int64_t>(0, count).reshape(shape).to(device));
+    return Variable(arange(std::int64_t{0}, count, std::int64_t{1}, DType::i64, device).reshape(shape));
   };
   const Variable row = from_zero(y[1], {1, y[1], 1, 1}) * p.stride.y - p.padding.y + floor_divide(place, width);
   const Variable col = from_zero(y[2], {1, 1, y[2], 1}) * p.stride.x - p.padding.x + remainder(place, width);

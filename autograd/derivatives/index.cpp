@@ -1,8 +1,11 @@
 #include "binade/autograd/functions/index.h"
 
+#include <limits>
+
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/autograd/derivatives/transposed.h"
+#include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/math.h"
 #include "binade/core/ops/cumulate.h"
 #include "binade/core/ops/index.h"
@@ -34,7 +37,12 @@ Variables cumulate_gradient(const RecordedCall& call) {
       return p.how == Cumulation::kProduct ? a * b : logaddexp(a, b);
     });
   };
-  return by_composition({call.input(0, 0)}, f, wide(call.gy()));
+  Variable gy = wide(call.gy());
+  if (p.how == Cumulation::kLogSumExp) {  // as in the op's backward, a result of -inf has no gradient
+    const Variable is_empty = Variable(call.saved(1)) == -std::numeric_limits<double>::infinity();
+    gy = where(is_empty, Variable(Tensor::zeros(Shape{}, gy.dtype(), gy.value().device())), gy);
+  }
+  return by_composition({call.input(0, 0)}, f, gy);
 }
 
 /// Each contribution gets gy at its position, multiplied by a factor that the op's backward computes for gy = 1. The

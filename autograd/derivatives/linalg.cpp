@@ -182,11 +182,13 @@ Variable cofactors(const RecordedCall& call, const Variable& a) {
         fmt::format("its matrix has {} singular values near 0, and at most {} are supported; add a small "
                     "multiple of the identity",
                     small, kMost));
+  const auto det = [](const Variable& x) { return A::column(A::column(apply_one<ops::Det>({}, {x}))); };
+  // Small pivots alone do not make a matrix nearly singular.
+  if (small == 0) return transpose(apply_one<ops::Inverse>({}, {a})) * det(a);
   if (small == a.dim(-1)) return cofactors_by_minors(a);
   const Variable m = a + A::matmul(u, v, false, true), inverse = apply_one<ops::Inverse>({}, {m});
   const Variable left = A::matmul(inverse, v, true), right = A::matmul(inverse, u);
   const Variable k = A::eye(small, a) - A::matmul(v, right, true);
-  const auto det = [](const Variable& x) { return A::column(A::column(apply_one<ops::Det>({}, {x}))); };
   return det(m) *
          (transpose(inverse) * det(k) + A::matmul(A::matmul(left, cofactors_by_minors(k)), right, false, true));
 }

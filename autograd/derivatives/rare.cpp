@@ -36,9 +36,17 @@ Variables no_slope(Call) { return Variables(1); }
 
 /// Returns x, with 1 in the place of 0: a divisor of quotients that are not taken at 0.
 Variable other_than_zero(const Variable& v) { return where(v == 0, Tensor::scalar(1, v.dtype(), v.device()), v); }
+/// As in ops::Sinc: the quotient cancels near 0, where it also has no derivatives. Each formula gets a constant where
+/// it is not taken, so that its derivatives there are 0.
 Variables sinc_gradient(Call c) {
-  const Variable slope = (cos(x(c) * math::kPi) - sinc(x(c))) / other_than_zero(x(c));
-  return {gy(c) * only_where(x(c) != 0, slope)};
+  const Variable v = x(c), near = abs(v) < 0.25;
+  const Variable far = where(near, Tensor::scalar(1, v.dtype(), v.device()), v);
+  const Variable rest = far - round(far.detach() * 0.5) * 2.0;  // exact, and cos(pi rest) is cos(pi far)
+  const Variable quotient = (cos(rest * math::kPi) - sinc(far)) / far;
+  const Variable u = only_where(near, v) * math::kPi, t = square(u);
+  Variable series = t * (-1.0 / 93405312000) + 1.0 / 518918400;
+  for (const double next : {1.0 / 3991680, 1.0 / 45360, 1.0 / 840, 1.0 / 30, 1.0 / 3}) series = next - t * series;
+  return {gy(c) * where(near, u * series * -math::kPi, quotient)};
 }
 Variables i1_gradient(Call c) {
   const Variable half = Tensor::scalar(0.5, x(c).dtype(), x(c).device());
@@ -71,9 +79,9 @@ Variables softplus_beta_gradient(Call c) {
 
 Variables atan2_gradients(Call call) {
   const Operands in = Operands::of<ops::Atan2>(call);
-  const Variable square_sum = square(in.a) + square(in.b);
-  return {sum_to(gy(call) * in.b / square_sum, call.described(0).shape),
-          sum_to(-gy(call) * in.a / square_sum, call.described(1).shape)};
+  const Variable radius = other_than_zero(hypot(in.a, in.b));  // the gradient at the origin is 0
+  return {sum_to(gy(call) * (in.b / radius) / radius, call.described(0).shape),
+          sum_to(-gy(call) * (in.a / radius) / radius, call.described(1).shape)};
 }
 Variables tensor_pow_gradients(Call call) {
   const Operands in = Operands::of<ops::TensorPow>(call);
@@ -94,9 +102,9 @@ Variables remainder_gradients(Call call) {
 }
 Variables hypot_gradients(Call call) {
   const Operands in = Operands::of<ops::Hypot>(call);
-  const Variable radius = hypot(in.a, in.b);
-  return {sum_to(only_where(in.a != 0, gy(call) * (in.a / radius)), call.described(0).shape),
-          sum_to(only_where(in.b != 0, gy(call) * (in.b / radius)), call.described(1).shape)};
+  const Variable radius = hypot(in.a, in.b), divisor = other_than_zero(radius);
+  const auto share = [&](const Variable& leg) { return only_where(radius != 0, gy(call) * (leg / divisor)); };
+  return {sum_to(share(in.a), call.described(0).shape), sum_to(share(in.b), call.described(1).shape)};
 }
 Variables copysign_gradients(Call call) {
   if (!call.needs(0)) return Variables(2);
@@ -106,8 +114,10 @@ Variables copysign_gradients(Call call) {
 }
 Variables logaddexp_gradients(Call call) {
   const Operands in = Operands::of<ops::LogAddExp>(call);
-  return {sum_to(gy(call) * sigmoid(in.a - in.b), call.described(0).shape),
-          sum_to(gy(call) * sigmoid(in.b - in.a), call.described(1).shape)};
+  const Variable same_infinity = logical_and(in.a == in.b, isinf(in.a));  // their difference is NaN
+  const Variable difference = only_where(logical_not(same_infinity), in.a - in.b);
+  return {sum_to(gy(call) * sigmoid(difference), call.described(0).shape),
+          sum_to(gy(call) * sigmoid(-difference), call.described(1).shape)};
 }
 Variables xlogy_gradients(Call call) {
   const Operands in = Operands::of<ops::Xlogy>(call);

@@ -22,24 +22,48 @@ Variable wide(const Variable& x) { return cast(x, is_floating(x.dtype()) ? accum
 /// Returns y in the dtype of x, which f32 replaces if it has whole numbers.
 Variable stored_like(const Variable& x, const Variable& y) { return is_floating(x.dtype()) ? cast(y, x.dtype()) : y; }
 
+/// Computes in the dtype of sums of the operands' common dtype, and rounds to the latter once. Whole numbers give f32.
+class OneRounding {
+ public:
+  explicit OneRounding(std::initializer_list<const Variable*> operands) {
+    DType common = (*operands.begin())->dtype();
+    for (const Variable* x : operands) common = promoted(common, x->dtype());
+    stored_ = is_floating(common) ? common : DType::f32;
+  }
+  Variable wide(const Variable& x) const { return cast(x, accumulate_dtype(stored_)); }
+  Variable rounded(const Variable& y) const { return cast(y, stored_); }
+
+ private:
+  DType stored_;
+};
+
+Variable scaled(const Variable& x, double factor) { return factor == 1 ? x : x * factor; }
+
 }  // namespace
 
-Variable lerp(const Variable& a, const Variable& b, double weight) {
-  const Variable span = b - a;
-  return weight < 0.5 ? a + span * weight : b - span * (1 - weight);
+Variable lerp(const Variable& given_a, const Variable& given_b, double weight) {
+  const OneRounding one({&given_a, &given_b});
+  const Variable a = one.wide(given_a), b = one.wide(given_b), span = b - a;
+  return one.rounded(weight < 0.5 ? a + span * weight : b - span * (1 - weight));
 }
 
-Variable lerp(const Variable& a, const Variable& b, const Variable& weight) {
-  const Variable span = b - a;
-  return where(weight < 0.5, a + weight * span, b - span * (1.0 - weight));
+Variable lerp(const Variable& given_a, const Variable& given_b, const Variable& given_weight) {
+  const OneRounding one({&given_a, &given_b, &given_weight});
+  const Variable a = one.wide(given_a), b = one.wide(given_b), weight = one.wide(given_weight), span = b - a;
+  return one.rounded(where(weight < 0.5, a + weight * span, b - span * (1.0 - weight)));
 }
 
 Variable addcmul(const Variable& x, const Variable& a, const Variable& b, double value) {
-  return value == 1 ? x + a * b : x + a * b * value;
+  const bool whole = !is_floating(x.dtype()) && !is_floating(a.dtype()) && !is_floating(b.dtype());
+  if (whole && value == std::trunc(value) && std::abs(value) < 0x1p63)
+    return value == 1 ? x + a * b : x + a * b * static_cast<std::int64_t>(value);
+  const OneRounding one({&x, &a, &b});
+  return one.rounded(one.wide(x) + scaled(one.wide(a) * one.wide(b), value));
 }
 
 Variable addcdiv(const Variable& x, const Variable& a, const Variable& b, double value) {
-  return value == 1 ? x + a / b : x + a / b * value;
+  const OneRounding one({&x, &a, &b});
+  return one.rounded(one.wide(x) + scaled(one.wide(a) / one.wide(b), value));
 }
 
 Variable fmax(const Variable& a, const Variable& b) { return where(logical_or(a >= b, isnan(b)), a, b); }
@@ -52,7 +76,8 @@ Variable heaviside(const Variable& x, const Variable& at_zero) {
 }
 
 Variable logaddexp2(const Variable& a, const Variable& b) {
-  return logaddexp(a * math::kLn2, b * math::kLn2) / math::kLn2;
+  const OneRounding one({&a, &b});
+  return one.rounded(logaddexp(one.wide(a) * math::kLn2, one.wide(b) * math::kLn2) / math::kLn2);
 }
 
 Variable logit(const Variable& x, std::optional<double> eps) {

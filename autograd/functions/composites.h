@@ -5,13 +5,14 @@
 #include "binade/autograd/functions/elementwise.h"
 
 /// Elementwise functions that are composed of ops. Operands broadcast; dtypes, errors and gradients are those of the
-/// ops, unless said otherwise.
+/// ops, unless said otherwise. lerp(), addcmul(), addcdiv() and logaddexp2() compute in f32 (f64 for f64) and round to
+/// the operands' common dtype once; whole numbers give f32.
 namespace binade {
 
 /// a + weight (b - a), computed from the nearer end, so that a weight of 0 gives a and 1 gives b.
 Variable lerp(const Variable& a, const Variable& b, const Variable& weight);
 Variable lerp(const Variable& a, const Variable& b, double weight);
-/// x + value a b, and x + value a / b.
+/// x + value a b, and x + value a / b. addcmul() of whole numbers and a whole value is whole.
 Variable addcmul(const Variable& x, const Variable& a, const Variable& b, double value = 1);
 Variable addcdiv(const Variable& x, const Variable& a, const Variable& b, double value = 1);
 

@@ -1,5 +1,6 @@
 #include "binade/autograd/functions/differences.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "binade/autograd/functions/comparison.h"
@@ -15,10 +16,16 @@ namespace {
 
 int rank_of(const Variable& x) { return x.value().rank(); }
 
-/// Returns x as floating numbers.
-Variable floating(const Variable& x) { return is_floating(x.dtype()) ? x : cast(x, DType::f32); }
+DType floating_dtype(const Variable& x) { return is_floating(x.dtype()) ? x.dtype() : DType::f32; }
+Variable floating(const Variable& x) { return cast(x, floating_dtype(x)); }
 
-/// Numbers along one axis, to be multiplied with a tensor of `rank` axes and the dtype and device of x.
+/// The derivative, at the outermost of three points, of the parabola through them, from the slopes of both pieces: the
+/// outer one, of length `outer`, and the inner one.
+Variable edge_slope(const Variable& outer_slope, const Variable& inner_slope, double outer, double inner) {
+  return outer_slope + (outer_slope - inner_slope) * (outer / (outer + inner));
+}
+
+/// Numbers along one axis, to be multiplied with x, in its dtype and on its device. They are copied from the host.
 Variable along(const Variable& x, int axis, const std::vector<double>& numbers) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(rank_of(x)), 1);
   const auto n = static_cast<std::int64_t>(numbers.size());
@@ -26,10 +33,27 @@ Variable along(const Variable& x, int axis, const std::vector<double>& numbers) 
   return reshape(Tensor::from(numbers, Shape{n}).to(x.dtype()).to(x.device()), dims);
 }
 
-/// The derivative of x for points at the given distances from each other.
+/// The derivative at the inner points: of points at equal distances that of their neighbors, otherwise the weighted
+/// mean of the slopes on both sides. Differences come first: they neither cancel nor, of finite neighbors, give NaN.
+Variable inner_derivative(const Variable& x, int axis, const std::vector<double>& h) {
+  const std::int64_t n = x.dim(axis);
+  if (std::ranges::all_of(h, [&](double distance) { return distance == h.front(); }))
+    return (narrow(x, axis, 2, n - 2) - narrow(x, axis, 0, n - 2)) / (2 * h.front());
+  std::vector<double> of_left, of_right;
+  for (std::size_t i = 0; i + 1 < h.size(); ++i) {
+    of_left.push_back(h[i + 1] / (h[i] + h[i + 1]));
+    of_right.push_back(h[i] / (h[i] + h[i + 1]));
+  }
+  const Variable slopes = (narrow(x, axis, 1, n - 1) - narrow(x, axis, 0, n - 1)) / along(x, axis, h);
+  return narrow(slopes, axis, 0, n - 2) * along(x, axis, of_left) +
+         narrow(slopes, axis, 1, n - 2) * along(x, axis, of_right);
+}
+
+/// The derivative of x for points at the given distances from each other, computed in the dtype of sums.
 Variable derivative(const Variable& any, int given_axis, int edge_order, const std::vector<double>& distances) {
   constexpr const char* kName = "gradient";
-  const Variable x = floating(any);
+  const DType dtype = floating_dtype(any);
+  const Variable x = cast(any, accumulate_dtype(dtype));
   const int axis = ops::checked_axis(kName, given_axis, rank_of(x));
   const std::int64_t n = x.dim(axis);
   const std::vector<double>& h = distances;
@@ -41,30 +65,16 @@ Variable derivative(const Variable& any, int given_axis, int edge_order, const s
   if (edge_order == 1) {
     parts.push_back((at(1) - at(0)) / h.front());
   } else {
-    const double first = h[0], second = h[1], both = first + second;
-    parts.push_back(at(0) * (-(first + both) / (first * both)) + at(1) * (both / (first * second)) +
-                    at(2) * (-first / (second * both)));
+    parts.push_back(edge_slope((at(1) - at(0)) / h[0], (at(2) - at(1)) / h[1], h[0], h[1]));
   }
-  if (n > 2) {
-    std::vector<double> before, here, after;
-    for (std::size_t i = 0; i + 1 < h.size(); ++i) {
-      const double left = h[i], right = h[i + 1], both = left + right;
-      before.push_back(-right / (left * both));
-      here.push_back((right - left) / (left * right));
-      after.push_back(left / (right * both));
-    }
-    parts.push_back(narrow(x, axis, 0, n - 2) * along(x, axis, before) +
-                    narrow(x, axis, 1, n - 2) * along(x, axis, here) +
-                    narrow(x, axis, 2, n - 2) * along(x, axis, after));
-  }
+  if (n > 2) parts.push_back(inner_derivative(x, axis, h));
   if (edge_order == 1) {
     parts.push_back((at(n - 1) - at(n - 2)) / h.back());
   } else {
-    const double first = h[h.size() - 2], second = h.back(), both = first + second;
-    parts.push_back(at(n - 3) * (second / (first * both)) + at(n - 2) * (-both / (first * second)) +
-                    at(n - 1) * ((second + both) / (second * both)));
+    const double last = h.back(), before = h[h.size() - 2];
+    parts.push_back(edge_slope((at(n - 1) - at(n - 2)) / last, (at(n - 2) - at(n - 3)) / before, last, before));
   }
-  return concat(parts, axis);
+  return cast(concat(parts, axis), dtype);
 }
 
 std::int64_t checked_points(const Variable& x, int axis, int edge_order) {
@@ -112,6 +122,7 @@ Variable diff(const Variable& x, std::int64_t n, int axis, const Variable& prepe
   if (prepend.defined()) y = concat({prepend, y}, at);
   if (append.defined()) y = concat({y, append}, at);
   if (n > y.dim(at)) return narrow(y, at, 0, 0);
+  if (y.value().numel() == 0) return narrow(y, at, 0, y.dim(at) - n);  // its extents may be large
   for (; n > 0 && y.dim(at) > 0; --n) {
     const std::int64_t count = y.dim(at) - 1;
     const Variable left = narrow(y, at, 0, count), right = narrow(y, at, 1, count);
@@ -122,6 +133,7 @@ Variable diff(const Variable& x, std::int64_t n, int axis, const Variable& prepe
 
 Variable gradient(const Variable& x, double spacing, int axis, int edge_order) {
   const std::int64_t n = checked_points(x, axis, edge_order);
+  if (x.value().numel() == 0) return floating(x);  // its extents may be large
   return derivative(x, axis, edge_order, std::vector<double>(static_cast<std::size_t>(n - 1), spacing));
 }
 

@@ -14,8 +14,9 @@ namespace binade {
 Variable diff(const Variable& x, std::int64_t n = 1, int axis = -1, const Variable& prepend = {},
               const Variable& append = {});
 /// The derivative of x along `axis` by central differences, and one-sided ones at both ends: of two points
-/// (edge_order 1) or of three (2), for points at equal distances `spacing`. Throws ShapeError unless there are
-/// edge_order + 1 positions, ArgumentError for another order or a spacing of 0.
+/// (edge_order 1) or of three (2), for points at equal distances `spacing`. Computed in f32 (f64 for f64) and rounded
+/// to the dtype of x once; whole numbers give f32. Throws ShapeError unless there are edge_order + 1 positions,
+/// ArgumentError for another order or a spacing of 0.
 Variable gradient(const Variable& x, double spacing, int axis, int edge_order = 1);
 /// The same for points at `coordinates` (n), which must differ from their neighbors and are read on the host.
 Variable gradient(const Variable& x, const Variable& coordinates, int axis, int edge_order = 1);

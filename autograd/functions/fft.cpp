@@ -24,6 +24,8 @@ Variable part(const char* name, const Variable& z, std::int64_t i) {
   return select(z, -1, i);
 }
 
+Variable conjugate(const char* name, const Variable& z) { return complex(part(name, z, 0), -part(name, z, 1)); }
+
 double scale_of(FftNorm norm, bool inverse, std::int64_t n) {
   const auto count = static_cast<double>(n);
   switch (norm) {
@@ -102,12 +104,13 @@ Variable transformed(const char* name, FftKind kind, bool inverse, const Variabl
 }
 
 Variable shifted(const char* name, const Variable& x, const std::vector<int>& axes, bool back) {
-  std::vector<int> all;
-  for (int d = 0; axes.empty() && d < x.value().rank(); ++d) all.push_back(d);
+  check<ArgumentError>(!axes.empty(), "{}: wanted one or more axes of {}, got none", where(name), x.shape());
   std::vector<std::int64_t> shifts;
-  for (const int axis : axes) all.push_back(ops::checked_axis(name, axis, x.value().rank()));
-  for (const int axis : all) shifts.push_back(back ? (x.dim(axis) + 1) / 2 : x.dim(axis) / 2);
-  return all.empty() ? x : roll(x, shifts, all);
+  for (const int axis : axes) {
+    const std::int64_t extent = x.dim(ops::checked_axis(name, axis, x.value().rank()));
+    shifts.push_back(back ? (extent + 1) / 2 : extent / 2);
+  }
+  return roll(x, shifts, axes);
 }
 
 }  // namespace
@@ -123,7 +126,7 @@ Variable polar(const Variable& magnitude, const Variable& angle) {
 }
 Variable real(const Variable& z) { return part("real", z, 0); }
 Variable imag(const Variable& z) { return part("imag", z, 1); }
-Variable conj(const Variable& z) { return complex(part("conj", z, 0), -part("conj", z, 1)); }
+Variable conj(const Variable& z) { return conjugate("conj", z); }
 
 Variable complex_mul(const Variable& a, const Variable& b) {
   const char* const name = "complex_mul";
@@ -146,7 +149,7 @@ Variable irfft(const Variable& x, std::int64_t n, int axis, FftNorm norm) {
   return transformed("irfft", FftKind::kToReal, true, x, n, axis, norm);
 }
 Variable hfft(const Variable& x, std::int64_t n, int axis, FftNorm norm) {
-  return transformed("hfft", FftKind::kToReal, true, conj(x), n, axis, exchanged(norm));
+  return transformed("hfft", FftKind::kToReal, true, conjugate("hfft", x), n, axis, exchanged(norm));
 }
 Variable ihfft(const Variable& x, std::int64_t n, int axis, FftNorm norm) {
   return conj(transformed("ihfft", FftKind::kFromReal, false, x, n, axis, exchanged(norm)));

@@ -26,7 +26,7 @@ Variable imag(const Variable& z);
 Variable conj(const Variable& z);
 /// Returns the product of complex numbers; the other axes broadcast.
 Variable complex_mul(const Variable& a, const Variable& b);
-/// Return magnitude and angle, in (-pi, pi]. The gradient of neither exists at 0.
+/// Return magnitude and angle, in (-pi, pi]. At 0, where neither has a derivative, the gradient is 0 (as in PyTorch).
 Variable complex_abs(const Variable& z);
 Variable complex_angle(const Variable& z);
 
@@ -67,9 +67,10 @@ Variable rfft2(const Variable& x, Extent2 size = 0, FftNorm norm = FftNorm::kBac
 Variable irfft2(const Variable& x, Extent2 size = 0, FftNorm norm = FftNorm::kBackward);
 
 /// Moves frequency 0 to the middle of the given axes of any tensor, and back. Here the axis of complex parts counts
-/// like any other: name the axes of a complex tensor from the front. No axes: all.
-Variable fftshift(const Variable& x, const std::vector<int>& axes = {});
-Variable ifftshift(const Variable& x, const std::vector<int>& axes = {});
+/// like any other: count the axes of a complex tensor from the front. Throws ArgumentError without axes, because all
+/// axes of a complex tensor would include that of its parts.
+Variable fftshift(const Variable& x, const std::vector<int>& axes);
+Variable ifftshift(const Variable& x, const std::vector<int>& axes);
 
 /// Options of stft() and istft(), with PyTorch's defaults.
 struct StftOptions {
@@ -86,8 +87,9 @@ struct StftOptions {
 /// ShapeError, DTypeError, and ArgumentError for options that do not fit.
 Variable stft(const Variable& x, const StftOptions& options, const Variable& window = {});
 /// The inverse by overlapping frames: their transforms, multiplied by the window, are added and divided by the sum of
-/// squared windows (Griffin, Lim, 1984). `length`: samples of the result, 0: all that the frames cover. Throws
-/// ArgumentError if a sample of the result is covered by no window; for this check, a GPU is waited for.
+/// squared windows (Griffin, Lim, 1984). Without `onesided`, the second half of the frequencies is ignored. `length`:
+/// samples of the result, 0: all that the frames cover. Throws ArgumentError if a sample of the result is covered by no
+/// window; for this check, a GPU is waited for.
 Variable istft(const Variable& z, const StftOptions& options, const Variable& window = {}, std::int64_t length = 0);
 
 }  // namespace binade

@@ -35,8 +35,8 @@ class SampledAxis {
     const Variable u = options_.align_corners ? (coordinate + 1) * ((n - 1) / 2) : ((coordinate + 1) * n - 1) * 0.5;
     switch (options_.mode) {
       case GridSampleMode::kNearest: {
-        const Variable i = round(padded(u.detach()));
-        return joined({i}, {i - i + 1});  // NaN for NaN
+        const Variable inside = padded(u);
+        return joined({round(inside.detach())}, {inside * 0 + 1});  // NaN for NaN; the slope is 0
       }
       case GridSampleMode::kBicubic: return cubic(u);
       default: break;
@@ -46,11 +46,12 @@ class SampledAxis {
   }
 
  private:
-  /// Moves positions outside of the image into it, as the padding says.
+  /// Moves positions outside of the image into it, as the padding says. Like beyond the edge, the slope is 0 at it.
   Variable padded(const Variable& u) const {
     if (options_.padding == GridSamplePadding::kZeros) return u;
     const auto last = static_cast<double>(extent_ - 1);
-    return clamp(options_.padding == GridSamplePadding::kReflection ? reflected(u) : u, 0, last);
+    const Variable at = options_.padding == GridSamplePadding::kReflection ? reflected(u) : u;
+    return where(logical_and(at > 0, at < last), at, clamp(at.detach(), 0, last));
   }
   /// Reflects positions at the centers (align_corners) or the outer edges of the outermost pixels.
   Variable reflected(const Variable& u) const {

@@ -72,6 +72,10 @@ Variable interpolate(const Variable& x, const InterpolateOptions& o) {
                     name_of(x.dtype()));
   check<ArgumentError>(rank == 4 || (o.mode != UpsampleMode::kBicubic && !o.antialias),
                        "{}: kBicubic and antialias are for images (N, H, W, C), got {}", where(kName), x.shape());
+  const bool interpolates = o.mode == UpsampleMode::kBilinear || o.mode == UpsampleMode::kBicubic;
+  check<ArgumentError>(interpolates || !(o.align_corners || o.antialias),
+                       "{}: align_corners and antialias are options of linear and cubic interpolation only",
+                       where(kName));
   const Target t(x, o);
   if (rank == 4) return resized(x, o, t, 0, 1);
   if (rank == 3) {

@@ -80,7 +80,9 @@ Variable vander(const Variable& x, std::int64_t n = -1, bool increasing = true);
 Variable matrix_power(const Variable& a, std::int64_t n);
 Variable matrix_exp(const Variable& a);
 
-/// The p-norms (p >= 0) of the differences of all pairs of rows i < j: x (n, d) -> (n (n - 1) / 2).
+/// The p-norms (p >= 0) of the differences of all pairs of rows i < j: x (n, d) -> (n (n - 1) / 2). The differences
+/// take memory for n^2 d / 2 numbers. The pairs are listed on the host, so a step that calls it for a GPU is not
+/// captured in a graph.
 Variable pdist(const Variable& x, double p = 2);
 /// Scales the slices along `axis` whose p-norm is above `most` to that norm.
 Variable renorm(const Variable& x, double p, int axis, double most);
@@ -148,7 +150,8 @@ struct QrResult {
   Variable q{}, r{};
 };
 /// The first n columns of the product of k reflections I - tau_i v_i v_i^T, where v_i is column i of a (…, m, n) below
-/// the diagonal, with 1 on it and 0 above; tau (…, k), k <= n <= m: LAPACK's orgqr.
+/// the diagonal, with 1 on it and 0 above; tau (…, k), k <= n <= m: LAPACK's orgqr. For its gradient, all k
+/// intermediate products (…, m, n) are kept.
 Variable householder_product(const Variable& a, const Variable& tau);
 QrResult qr(const Variable& a, QrMode mode = QrMode::kReduced);
 

@@ -109,11 +109,23 @@ Variable slice_scatter(const Variable& x, const Variable& source, int axis, std:
 }
 
 Variable diagonal_scatter(const Variable& x, const Variable& source, std::int64_t offset, int first, int second) {
-  const Tensor places = arange(std::int64_t{0}, x.value().numel(), std::int64_t{1}, DType::i64, x.device());
-  const Tensor on_diagonal = diagonal(places.reshape(x.shape()), offset, first, second).value().contiguous_copy();
-  check_piece("diagonal_scatter", x, source, on_diagonal.shape());
-  const Variable y = index_copy(flat(x), 0, on_diagonal.reshape(Shape{on_diagonal.numel()}), flat(source));
-  return reshape(y, dims_of(x.shape()));
+  constexpr const char* kName = "diagonal_scatter";
+  const int a = ops::checked_axis(kName, first, rank_of(x)), b = ops::checked_axis(kName, second, rank_of(x));
+  check<ArgumentError>(a != b, "{}: wanted two different axes, got {} twice", where(kName), a);
+  const std::int64_t height = x.dim(a), width = x.dim(b);
+  check<ShapeError>(height <= ops::kMaxExtent && width <= ops::kMaxExtent, "{}: wanted extents of at most {}, got {}",
+                    where(kName), ops::kMaxExtent, x.shape());
+  check<ArgumentError>(offset >= -ops::kMaxExtent && offset <= ops::kMaxExtent,
+                       "{}: wanted an offset of at most {} on either side, got {}", where(kName), ops::kMaxExtent,
+                       offset);
+  const std::int64_t row = std::max<std::int64_t>(0, -offset), column = std::max<std::int64_t>(0, offset);
+  const std::int64_t count = std::max<std::int64_t>(0, std::min(height - row, width - column));
+  const Variable planes = flatten(movedim(x, {a, b}, {-2, -1}), -2, -1);  // (…, height width)
+  check_piece(kName, x, source, planes.shape().with_dim(-1, count));
+  const std::int64_t begin = row * width + column, step = width + 1;
+  const Tensor positions = arange(begin, begin + count * step, step, DType::i64, x.device());
+  const Variable y = index_copy(planes, rank_of(planes) - 1, positions, source);
+  return movedim(unflatten(y, -1, {height, width}), {-2, -1}, {a, b});
 }
 
 Variable masked_scatter(const Variable& x, const Variable& mask, const Variable& source) {
@@ -147,10 +159,12 @@ Variable combinations(const Variable& x, std::int64_t count, bool replacement) {
   check<ArgumentError>(count >= 1 && count <= 1024, "{}: wanted 1 to 1,024 elements of a choice, got {}", where(kName),
                        count);
   const std::int64_t n = x.dim(0);
-  double choices = 1;  // binomial coefficient, exact as long as it is of use
-  for (std::int64_t i = 0; i < count && choices <= static_cast<double>(kMost); ++i)
+  // A binomial coefficient, exact as long as it is of use. Without replacement, those of `count` and n - count are
+  // equal; the factors of the smaller one are at least 1, so that the product does not exceed the result on the way.
+  const std::int64_t factors = replacement ? count : std::min(count, n - count);
+  double choices = (replacement ? n > 0 : n >= count) ? 1 : 0;
+  for (std::int64_t i = 0; i < factors && choices <= static_cast<double>(kMost); ++i)
     choices = choices * static_cast<double>(replacement ? n + i : n - i) / static_cast<double>(i + 1);
-  if (replacement ? n == 0 : n < count) choices = 0;
   check<ShapeError>(choices * static_cast<double>(count) <= static_cast<double>(kMost),
                     "{}: wanted at most 2^31 elements in all choices, got {} of {}", where(kName), count, x.shape());
   const auto rows = static_cast<std::int64_t>(std::llround(choices));

@@ -37,7 +37,8 @@ inline Variable pad_sequence(std::initializer_list<Variable> sequences, double v
 }
 
 /// Returns x with `source`, of the shape and dtype of the piece, in the place of select(x, axis, i), of
-/// slice(x, axis, begin, end, step), or of diagonal(x, offset, first, second).
+/// slice(x, axis, begin, end, step), or of diagonal(x, offset, first, second). Throw ShapeError for a range outside of
+/// the axis, and for a source of another shape.
 Variable select_scatter(const Variable& x, const Variable& source, int axis, std::int64_t i);
 Variable slice_scatter(const Variable& x, const Variable& source, int axis, std::int64_t begin, std::int64_t end,
                        std::int64_t step = 1);
@@ -53,7 +54,8 @@ inline Variable cartesian_prod(std::initializer_list<Variable> vectors) {
   return cartesian_prod(std::span(vectors.begin(), vectors.size()));
 }
 /// All choices of `count` elements of the vector x, in the order of their positions, in rows; with `replacement`, an
-/// element may be chosen again. At most 2^31 elements.
+/// element may be chosen again. At most 2^31 elements. The positions are listed on the host, so a step that calls it
+/// for a GPU is not captured in a graph.
 Variable combinations(const Variable& x, std::int64_t count = 2, bool replacement = false);
 
 }  // namespace binade

@@ -34,6 +34,14 @@ void check_rank(const char* name, const Variable& x, int rank) {
   check<ShapeError>(fits, "{}: wanted x of rank {} with extents of at most 2^30, got {}", where(name), rank, x.shape());
 }
 
+/// Checks x and the options of one pooled axis in the name of the function that was called.
+void check_pooled(const char* name, const Variable& x, int axis, const char* dimension, std::int64_t kernel,
+                  std::int64_t stride, std::int64_t padding) {
+  check<DTypeError>(is_floating(x.dtype()), "{}: wanted x of a floating dtype, got {}", where(name),
+                    name_of(x.dtype()));
+  ops::pooled_extent(OpInfo{.name = name}, dimension, x.dim(axis), kernel, stride == 0 ? kernel : stride, padding);
+}
+
 /// The extents of x that are pooled: all but the first and the last.
 std::vector<std::int64_t> inner_extents(const Variable& x) {
   const auto dims = x.shape().dims();
@@ -77,7 +85,11 @@ void check_stride(const char* name, std::int64_t stride, std::int64_t kernel, st
 }  // namespace
 
 MaxPoolResult max_pool2d_with_indices(const Variable& x, const PoolOptions& o) {
+  constexpr const char* kName = "max_pool2d_with_indices";
   const Extent2 stride = o.resolved_stride();
+  check_rank(kName, x, 4);
+  check_pooled(kName, x, 1, "height", o.kernel.y, stride.y, o.padding.y);
+  check_pooled(kName, x, 2, "width", o.kernel.x, stride.x, o.padding.x);
   std::vector<Variable> y = apply<ops::MaxPool2dIndices>({.kernel = o.kernel, .stride = stride, .padding = o.padding},
                                                          {x});
   if (y[0].value().numel() == 0) return {y[0], cast(y[1], DType::i64)};
@@ -91,6 +103,7 @@ MaxPoolResult max_pool2d_with_indices(const Variable& x, const PoolOptions& o) {
 
 MaxPoolResult max_pool1d_with_indices(const Variable& x, const Pool1dOptions& o) {
   check_rank("max_pool1d_with_indices", x, 3);
+  check_pooled("max_pool1d_with_indices", x, 1, "length", o.kernel, o.stride, o.padding);
   const auto [values, indices] = max_pool2d_with_indices(
       reshape(x, {x.dim(0), 1, x.dim(1), x.dim(2)}),
       {.kernel = {1, o.kernel}, .stride = {1, o.stride == 0 ? o.kernel : o.stride}, .padding = {0, o.padding}});
@@ -99,8 +112,12 @@ MaxPoolResult max_pool1d_with_indices(const Variable& x, const Pool1dOptions& o)
 }
 
 MaxPoolResult max_pool3d_with_indices(const Variable& x, const Pool3dOptions& o) {
-  check_rank("max_pool3d_with_indices", x, 5);
+  constexpr const char* kName = "max_pool3d_with_indices";
+  check_rank(kName, x, 5);
   const Extent3 stride = o.stride == Extent3(0) ? o.kernel : o.stride;
+  check_pooled(kName, x, 1, "depth", o.kernel.z, stride.z, o.padding.z);
+  check_pooled(kName, x, 2, "height", o.kernel.y, stride.y, o.padding.y);
+  check_pooled(kName, x, 3, "width", o.kernel.x, stride.x, o.padding.x);
   const std::int64_t n = x.dim(0), depth = x.dim(1), channels = x.dim(4), pixels = x.dim(2) * x.dim(3);
   const auto planes = max_pool2d_with_indices(
       reshape(x, {n * depth, x.dim(2), x.dim(3), channels}),

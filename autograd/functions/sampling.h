@@ -36,8 +36,9 @@ struct GridSampleOptions {
 /// Returns values at the positions of a grid: x (N, H, W, C) and grid (N, OH, OW, 2) -> (N, OH, OW, C), x (N, D, H, W,
 /// C) and grid (N, OD, OH, OW, 3) -> (N, OD, OH, OW, C). The last axis of the grid has (x, y) or (x, y, z) in [-1, 1],
 /// where x belongs to W. Positions and weights are computed in f32 (f64 for f64), results have the dtype of x. Both
-/// inputs have gradients; that of the grid is 0 for kNearest. A NaN in the grid gives NaN. kBicubic (a = -0.75) is for
-/// images only. Throws ShapeError, DTypeError, ArgumentError.
+/// inputs have gradients; that of the grid is 0 for kNearest, and with kBorder and kReflection at and beyond the
+/// centers of the outermost pixels. A NaN in the grid gives NaN. kBicubic (a = -0.75) is for images only. Throws
+/// ShapeError, DTypeError, ArgumentError.
 Variable grid_sample(const Variable& x, const Variable& grid, const GridSampleOptions& options = {});
 
 /// Returns the grid for grid_sample() that an affine map of positions gives: theta (N, 2, 3) and size {H, W} -> (N, H,

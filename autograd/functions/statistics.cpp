@@ -1,5 +1,6 @@
 #include "binade/autograd/functions/statistics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -34,51 +35,80 @@ Variable numbers_in(const Variable& x, const Axes& axes, bool keepdim) {
   return sum(logical_not(isnan(x.detach())), axes, keepdim);
 }
 
+/// Returns the axis counted from the front; a scalar is like one element along an axis.
+int axis_of(const char* name, const Variable& x, int axis) {
+  return ops::checked_axis(name, axis, std::max(1, rank_of(x)));
+}
+
 int checked_row(const char* name, const Variable& x, int axis) {
   const int at = ops::checked_axis(name, axis, rank_of(x));
   check<ShapeError>(x.dim(at) > 0, "{}: wanted elements along axis {}, got {}", where(name), axis, x.shape());
   return at;
 }
 
-Variable quantile_of(const char* name, const Variable& any, double q, std::optional<int> given_axis,
-                     const QuantileOptions& options, bool leave_out_nan) {
-  check<ArgumentError>(q >= 0 && q <= 1, "{}: wanted q in [0, 1], got {}", where(name), q);
-  const Variable x = wide(given_axis ? any : flat(any));
-  const int axis = checked_row(name, x, given_axis.value_or(0));
-  const auto shown = [&](const Variable& y) -> Variable {
-    if (!options.keepdim) return squeeze(y, axis);
-    if (given_axis) return y;
-    return reshape(y, std::vector<std::int64_t>(static_cast<std::size_t>(rank_of(any)), 1));
-  };
-  const Variable sorted = sort(x, axis).values;  // NaN comes last
-  const Variable numbers = numbers_in(x, axis, true);
-  // Where no NaN is left out, the rank is that of all elements, and the result is NaN if there is a NaN.
-  const Variable count = leave_out_nan ? numbers
-                                       : Variable(full_like(numbers.value(), static_cast<double>(x.dim(axis))));
-  Variable rank = clamp(cast(count, DType::f64) - 1.0, 0, HUGE_VAL) * q;
-  if (options.between == Quantile::kNearest) rank = round(rank);
-  const Variable below = floor(rank);
-  const auto at = [&](const Variable& r) { return gather(sorted, axis, cast(r, DType::i64)); };
-  const auto between = [&]() -> Variable {
-    if (options.between == Quantile::kLower || options.between == Quantile::kNearest) return at(below);
-    if (options.between == Quantile::kHigher) return at(ceil(rank));
+/// The sorted elements of x along an axis, of which quantiles are read.
+class Ranked {
+ public:
+  Ranked(const char* name, const Variable& any, std::optional<int> axis, const QuantileOptions& options,
+         bool leave_out_nan)
+      : name_(name), options_(options), given_axis_(axis), given_rank_(rank_of(any)) {
+    const Variable x = wide(axis && given_rank_ > 0 ? any : flat(any));
+    axis_ = axis && given_rank_ == 0 ? axis_of(name, any, *axis) : checked_row(name, x, axis.value_or(0));
+    sorted_ = sort(x, axis_).values;  // NaN comes last
+    const Variable numbers = numbers_in(x, axis_, true);
+    // Where no NaN is left out, the rank is that of all elements, and the result is NaN if there is a NaN.
+    const Variable count = leave_out_nan ? numbers
+                                         : Variable(full_like(numbers.value(), static_cast<double>(x.dim(axis_))));
+    valid_ = leave_out_nan ? numbers > 0 : numbers == count;
+    last_ = clamp(cast(count, DType::f64) - 1.0, 0, HUGE_VAL);
+  }
+
+  Variable quantile(double q) const {
+    check<ArgumentError>(q >= 0 && q <= 1, "{}: wanted q in [0, 1], got {}", where(name_), q);
+    const Variable y = between(options_.between == Quantile::kNearest ? round(last_ * q) : last_ * q);
+    return shown(where(valid_, y, scalar_like(y, kNan)));
+  }
+
+ private:
+  Variable at(const Variable& rank) const { return gather(sorted_, axis_, cast(rank, DType::i64)); }
+  Variable between(const Variable& rank) const {
+    const Variable below = floor(rank);
+    if (options_.between == Quantile::kLower || options_.between == Quantile::kNearest) return at(below);
+    if (options_.between == Quantile::kHigher) return at(ceil(rank));
     const Variable a = at(below), b = at(ceil(rank));
-    const Variable weight = options.between == Quantile::kMidpoint
+    const Variable weight = options_.between == Quantile::kMidpoint
                                 ? where(rank == below, scalar_like(rank, 0), scalar_like(rank, 0.5))
                                 : rank - below;
     return where(logical_and(a == b, isinf(a)), a, lerp(a, b, cast(weight, a.dtype())));  // inf - inf is NaN
-  };
-  const Variable y = between();
-  const Variable valid = leave_out_nan ? numbers > 0 : numbers == count;
-  return shown(where(valid, y, scalar_like(y, kNan)));
-}
+  }
+  Variable shown(const Variable& y) const {
+    if (!given_axis_ || given_rank_ == 0)
+      return reshape(y, std::vector<std::int64_t>(static_cast<std::size_t>(options_.keepdim ? given_rank_ : 0), 1));
+    return options_.keepdim ? y : squeeze(y, axis_);
+  }
+
+  const char* name_;
+  QuantileOptions options_;
+  std::optional<int> given_axis_;
+  int given_rank_, axis_ = 0;
+  Variable sorted_{}, valid_{};
+  Variable last_{};  // rank of the largest element, f64
+};
 
 Variable quantiles_of(const char* name, const Variable& x, const std::vector<double>& q, std::optional<int> axis,
                       const QuantileOptions& options, bool leave_out_nan) {
   check<ArgumentError>(!q.empty(), "{}: wanted at least one q, got none", where(name));
+  const Ranked ranked(name, x, axis, options, leave_out_nan);
   std::vector<Variable> all;
-  for (const double one : q) all.push_back(quantile_of(name, x, one, axis, options, leave_out_nan));
+  for (const double one : q) all.push_back(ranked.quantile(one));
   return stack(all);
+}
+
+/// Returns what f gives for a scalar x as a vector of one element.
+IndexedResult of_scalar(const char* name, const Variable& x, int axis,
+                        IndexedResult (*f)(const Variable& x, int axis, bool keepdim)) {
+  static_cast<void>(axis_of(name, x, axis));
+  return f(flat(x), 0, false);
 }
 
 /// Makes products compute in f32 whatever the precision policy.
@@ -96,6 +126,7 @@ Variable nanmean(const Variable& x, Axes axes, bool keepdim) {
 }
 
 IndexedResult nanmedian(const Variable& x, int axis, bool keepdim) {
+  if (rank_of(x) == 0) return of_scalar("nanmedian", x, axis, &nanmedian);
   const int at = checked_row("nanmedian", x, axis);
   const Variable order = argsort(x, at);
   const Variable middle = clamp(floor_divide(numbers_in(x, at, true) - 1, Tensor::scalar(2, DType::i64, x.device())), 0,
@@ -108,10 +139,10 @@ IndexedResult nanmedian(const Variable& x, int axis, bool keepdim) {
 Variable nanmedian(const Variable& x) { return nanmedian(flat(x), 0).values; }
 
 Variable quantile(const Variable& x, double q, std::optional<int> axis, const QuantileOptions& options) {
-  return quantile_of("quantile", x, q, axis, options, false);
+  return Ranked("quantile", x, axis, options, false).quantile(q);
 }
 Variable nanquantile(const Variable& x, double q, std::optional<int> axis, const QuantileOptions& options) {
-  return quantile_of("nanquantile", x, q, axis, options, true);
+  return Ranked("nanquantile", x, axis, options, true).quantile(q);
 }
 Variable quantile(const Variable& x, const std::vector<double>& q, std::optional<int> axis,
                   const QuantileOptions& options) {
@@ -123,6 +154,7 @@ Variable nanquantile(const Variable& x, const std::vector<double>& q, std::optio
 }
 
 IndexedResult mode(const Variable& x, int axis, bool keepdim) {
+  if (rank_of(x) == 0) return of_scalar("mode", x, axis, &mode);
   const int at = checked_row("mode", x, axis);
   const Variable rows = movedim(x, {at}, {-1});
   const Variable order = argsort(rows.detach(), -1), sorted = gather(rows.detach(), -1, order);
@@ -192,7 +224,8 @@ HistogramResult histogram(const Variable& x, const Variable& edges, const Histog
   check<DTypeError>(is_floating(x.dtype()), "{}: wanted a floating dtype, got {}", where(kName), name_of(x.dtype()));
   check<ShapeError>(rank_of(edges) == 1 && edges.dim(0) >= 2, "{}: wanted 2 or more edges (n), got {}", where(kName),
                     edges.shape());
-  const Variable values = flat(x), limits = cast(edges, x.dtype());
+  const DType dtype = accumulate_dtype(x.dtype());
+  const Variable values = cast(flat(x), dtype), limits = cast(edges, dtype);
   const std::int64_t bins = limits.dim(0) - 1;
   const auto whole = [&](std::int64_t value) -> Variable {
     return Tensor::scalar(static_cast<double>(value), DType::i64, x.device());
@@ -200,12 +233,10 @@ HistogramResult histogram(const Variable& x, const Variable& edges, const Histog
   Variable bin = bucketize(values, limits, true) - 1;
   bin = where(values == narrow(limits, 0, bins, 1), whole(bins - 1), bin);
   bin = where(logical_and(bin >= 0, bin < bins), bin, whole(bins));  // a further bin for what is left out
-  const DType dtype = accumulate_dtype(x.dtype());
   Variable counts = bincount(bin, options.weights.defined() ? flat(options.weights) : Variable(), bins + 1);
   counts = cast(narrow(counts, 0, 0, bins), dtype);
   if (options.density) {
-    const Variable wide_limits = cast(limits, dtype);
-    counts = counts / sum(counts) / (narrow(wide_limits, 0, 1, bins) - narrow(wide_limits, 0, 0, bins));
+    counts = counts / sum(counts) / (narrow(limits, 0, 1, bins) - narrow(limits, 0, 0, bins));
   }
   return {counts, limits};
 }
@@ -227,7 +258,7 @@ HistogramResult histogram(const Variable& x, std::int64_t bins, const HistogramO
     low -= 0.5;
     high += 0.5;
   }
-  return histogram(x, Variable(linspace(low, high, bins + 1, x.dtype(), x.device())), options);
+  return histogram(x, Variable(linspace(low, high, bins + 1, accumulate_dtype(x.dtype()), x.device())), options);
 }
 
 }  // namespace binade

@@ -58,9 +58,9 @@ Variable stft(const Variable& x, const StftOptions& o, const Variable& window) {
   Variable y = wide(kName, rank == 1 ? unsqueeze(x, 0) : x);
   const Frames f(kName, o, window, y.dtype(), y.device());
   const std::int64_t half = f.size / 2, samples = y.dim(1);
-  check<ShapeError>(!o.center || o.pad_mode == PadMode::kConstant || samples > half,
-                    "{}: wanted signals of more than n_fft / 2 = {} samples to pad, got {}", where(kName), half,
-                    x.shape());
+  const std::int64_t least = o.pad_mode == PadMode::kReflect ? half + 1 : o.pad_mode == PadMode::kConstant ? 0 : 1;
+  check<ShapeError>(!o.center || samples >= least, "{}: wanted signals of at least {} samples to pad, got {}",
+                    where(kName), least, x.shape());
   if (o.center) y = pad(y, {half, half}, o.pad_mode);
   check<ShapeError>(y.dim(1) >= f.size, "{}: wanted signals of at least n_fft = {} samples, got {}", where(kName),
                     f.size, x.shape());
@@ -85,8 +85,9 @@ Variable istft(const Variable& z, const StftOptions& o, const Variable& window, 
   check<ArgumentError>(length >= 0 && length <= ops::kMaxExtent && count <= ops::kMaxExtent,
                        "{}: wanted a length from 0 to 2^30 and at most 2^30 frames, got {} and {}", where(kName),
                        length, count);
-  const Variable lines = permute(spectra, {0, 2, 1, 3});
-  const Variable frames = o.onesided ? irfft(lines, f.size, -1, f.norm) : real(ifft(lines, 0, -1, f.norm));
+  // Of all frequencies, the second half is the conjugate of the first in the spectrum of a real signal.
+  const Variable lines = narrow(permute(spectra, {0, 2, 1, 3}), 2, 0, f.size / 2 + 1);
+  const Variable frames = irfft(lines, f.size, -1, f.norm);
   const std::int64_t samples = f.size + f.hop * (count - 1), begin = o.center ? f.size / 2 : 0;
   const std::int64_t all = samples - begin - (o.center ? f.size / 2 : 0);
   const std::int64_t wanted = length > 0 ? length : all, kept = std::min(wanted, samples - begin);

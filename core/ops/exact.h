@@ -121,7 +121,7 @@ struct Gcd {
     return wrapped(a);
   }
 };
-/// The least common multiple, at least 0; 0 if a or b is.
+/// The least common multiple, at least 0 unless it wraps around; 0 if a or b is.
 struct Lcm {
   static constexpr bool refuses_bool = true;
   BINADE_HD static Whole of(Whole a, Whole b) {

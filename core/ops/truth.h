@@ -136,7 +136,7 @@ struct Gcd : OnBits<Gcd> {
   static constexpr OpInfo info = detail::bits_info(OpInfo{.name = "gcd"});
   using Exact = exact::Gcd;
 };
-/// The least common multiple, at least 0, wrapped around.
+/// The least common multiple: at least 0, unless it does not fit and wraps around.
 struct Lcm : OnBits<Lcm> {
   static constexpr OpInfo info = detail::bits_info(OpInfo{.name = "lcm"});
   using Exact = exact::Lcm;

@@ -69,7 +69,7 @@ struct Dimension {
   void add_filtered(TapList& list, std::int64_t o) const {
     const bool is_cubic = mode == UpsampleMode::kBicubic;
     const double scale = std::max(1.0, step), support = (is_cubic ? 2 : 1) * scale;
-    const double center = align_corners ? position(o) + 0.5 : (static_cast<double>(o) + 0.5) * step;
+    const double center = (static_cast<double>(o) + 0.5) * step;  // with align_corners too, as in PyTorch
     const std::int64_t first = inside(center - support + 0.5), last = inside(center + support - 0.5);
     const auto weight_of = [&](std::int64_t i) {
       const double x = (static_cast<double>(i) - center + 0.5) / scale;

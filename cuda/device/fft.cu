@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
@@ -6,20 +7,26 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Fourier transforms: lines are copied to a contiguous buffer, transformed by cuFFT, and scaled and stored. Without
+/// Fourier transforms: lines are copied to a contiguous buffer, transformed by cuFFT, scaled and stored. Without
 /// cuFFT, transform_directly() takes n^2 operations for a line.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 
-/// The lines of a tensor (outer, count, inner) of elements with `parts` numbers, and those of the buffer, with `length`
-/// elements each.
+/// Numbers in each of the two buffers: lines are transformed in pieces of about this size, so that the workspace does
+/// not grow with the tensor. It is enough for every multiprocessor.
+constexpr std::int64_t kPiece = std::int64_t{1} << 22;
+
+/// The lines of a tensor (outer, count, inner) of elements with `parts` numbers from line `first` on, and those of the
+/// buffer, with `length` elements each.
 struct FftLines {
   std::int64_t count, inner, length;
   int parts;
+  std::int64_t first = 0;
 
-  __device__ std::int64_t element(std::int64_t line, std::int64_t position) const {
+  __device__ std::int64_t element(std::int64_t buffered, std::int64_t position) const {
+    const std::int64_t line = first + buffered;
     return ((line / inner * count + position) * inner + line % inner) * parts;
   }
 };
@@ -86,15 +93,20 @@ __global__ void transform_directly(LibraryFft f) {
 
 template <class C>
 void run(const FftArgs& a) {
-  const std::int64_t lines = a.outer * a.inner;
-  const FftLines x{a.x_count, a.inner, fft_inputs(a.kind, a.n), a.kind == FftKind::kFromReal ? 1 : 2};
-  const FftLines y{a.y_count, a.inner, fft_outputs(a.kind, a.n), a.kind == FftKind::kToReal ? 1 : 2};
-  const Buffer<C> from(lines * x.length * x.parts), to(lines * y.length * y.parts);
-  launch(read_lines<C>, grid_for(ceil_div(lines * x.length, kThreads)), kThreads, 0, a, x, lines, from.data());
-  const LibraryFft f{a.kind, a.inverse, std::is_same_v<C, double>, a.n, lines, from.data(), to.data()};
-  if (!library_fft(f)) launch(transform_directly<C>, grid_for(ceil_div(lines * y.length, kThreads)), kThreads, 0, f);
-  launch(write_lines<C>, grid_for(ceil_div(lines * y.count, kThreads)), kThreads, 0, a, y, lines,
-         static_cast<const C*>(to.data()));
+  const std::int64_t all = a.outer * a.inner;
+  FftLines x{a.x_count, a.inner, fft_inputs(a.kind, a.n), a.kind == FftKind::kFromReal ? 1 : 2};
+  FftLines y{a.y_count, a.inner, fft_outputs(a.kind, a.n), a.kind == FftKind::kToReal ? 1 : 2};
+  const std::int64_t most = std::clamp<std::int64_t>(kPiece / (2 * a.n), 1, all);
+  const Buffer<C> from(most * x.length * x.parts), to(most * y.length * y.parts);
+  for (std::int64_t first = 0; first < all; first += most) {
+    const std::int64_t lines = std::min(most, all - first);
+    x.first = y.first = first;
+    launch(read_lines<C>, grid_for(ceil_div(lines * x.length, kThreads)), kThreads, 0, a, x, lines, from.data());
+    const LibraryFft f{a.kind, a.inverse, std::is_same_v<C, double>, a.n, lines, from.data(), to.data()};
+    if (!library_fft(f)) launch(transform_directly<C>, grid_for(ceil_div(lines * y.length, kThreads)), kThreads, 0, f);
+    launch(write_lines<C>, grid_for(ceil_div(lines * y.count, kThreads)), kThreads, 0, a, y, lines,
+           static_cast<const C*>(to.data()));
+  }
 }
 
 }  // namespace

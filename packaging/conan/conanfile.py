@@ -59,7 +59,7 @@ class BinadeConan(ConanFile):
         meson.build()
 
     def package(self):
-        Meson(self).install()
+        Meson(self).install(cli_args=["--no-rebuild"])
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):

@@ -178,6 +178,42 @@ TEST(FrozenPlayers, IncludeModelsWithoutAnOptimizer) {
   EXPECT_EQ(backwards.of("maker.out").weights, 3 * 2);
 }
 
+/// Pre-flight computes what a step computes, and leaves no gradient behind.
+TEST(FrozenPlayers, AreFrozenInPreflight) {
+  Game game;
+  Backwards backwards;
+  const ObserverScope watching(backwards);
+  game.trainer.preflight(toy::random({8, 4}, 1),
+                         Phases(phase(game.critic_optimizer, [&](const Tensor& x) { return game.critic_loss(x); }),
+                                phase(game.maker_optimizer, [&](const Tensor& x) { return game.maker_loss(x); })));
+  EXPECT_EQ(backwards.of("critic.out"), (Backwards::Count{.calls = 3, .inputs = 3, .weights = 2 * 2}));
+  EXPECT_EQ(backwards.of("maker.out"), (Backwards::Count{.calls = 1, .inputs = 1, .weights = 2}));
+  for (nn::Module* model : {static_cast<nn::Module*>(&game.critic), static_cast<nn::Module*>(&game.maker)})
+    for (const auto& [name, parameter] : nn::named_parameters(*model))
+      EXPECT_FALSE(parameter->grad().defined()) << name;
+}
+
+/// A loss that leads to spared leaves only has no backward at all.
+TEST(SparedLeaves, OfAWholeGraphAreNotVisited) {
+  Runtime runtime({.seed = 5});
+  nn::Linear layer({.in = 4, .out = 1});
+  std::vector<std::shared_ptr<Variable::State>> leaves;
+  for (const auto& [name, parameter] : nn::named_parameters(layer)) leaves.push_back(parameter->state());
+  int calls = 0;
+  struct Count final : TapeObserver {
+    explicit Count(int& count) : calls(count) {}
+    void after_backward(const OpCall&, std::span<const Tensor>, std::span<const Tensor>, const Observation&) override {
+      ++calls;
+    }
+    int& calls;
+  } observer(calls);
+  const Variable loss = mean(layer(toy::random({8, 4}, 1)));
+  const ObserverScope watching(observer);
+  const SparedLeaves sparing(leaves);
+  backward(loss);
+  EXPECT_EQ(calls, 0);
+}
+
 /// After a failed step, all players are trained as before.
 TEST(FrozenPlayers, AreFreeAgainAfterAnError) {
   Game game;

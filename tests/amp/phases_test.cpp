@@ -127,6 +127,24 @@ TEST(Phases, AreReportedSeparatelyAndAsASum) {
   EXPECT_EQ(result.phases[0].lr, 1e-2);
 }
 
+/// Also if the step has one phase only, and in a run that goes on from a checkpoint.
+TEST(Phases, SayOnceThatTheirStepsAreNotCaptured) {
+  const auto notes = [](Game& game) {
+    int count = 0;
+    for (std::uint32_t k = 0; k < 3; ++k) {
+      const StepResult result = game.trainer.step(
+          batch(k), Phases(phase(game.critic_optimizer, [&](const Batch& b) { return game.critic_loss(b); })));
+      EXPECT_TRUE(result.committed);
+      count += static_cast<int>(std::ranges::count(result.notes, "steps are not captured: they have phases"));
+    }
+    return count;
+  };
+  Game first({.record = true}), second({.record = true});
+  EXPECT_EQ(notes(first), 1);
+  second.trainer.load_state(first.trainer.state());
+  EXPECT_EQ(notes(second), 1);
+}
+
 TEST(Phases, ResumeToTheSameBits) {
   for (const char* policy : {"fp32", "fp16", "bf16", "pure-bf16"}) {
     const TrainerOptions options{.precision = Policy::by_name(policy), .ema = optim::EmaOptions{.decay = 0.9}};
@@ -378,6 +396,17 @@ TEST(SeveralOptimizers, ReportTheRatesOfTheirGroups) {
     EXPECT_EQ(
         rates_of(trainer.step(toy::batch(1), loss(net))),
         (Rates{{"lr/in.*,none.*", 0.125}, {"lr/*.bias+in.*,none.*", 0.125}, {"lr/head", 1}, {"lr/*.bias+head", 1}}));
+  }
+  {  // Names that contain what joins names.
+    Net net(4, 2);
+    optim::Sgd grouped(net, {.lr = 0.5,
+                             .groups = {{.match = "in.weight", .lr_factor = 0.5, .name = "rest"},
+                                        {.match = "*.bias", .lr_factor = 0.25, .name = "a"},
+                                        {.match = "in.bias", .lr_factor = 2, .name = "b"},
+                                        {.match = "out.weight", .lr_factor = 4, .name = "a+b"}}});
+    Trainer trainer(runtime, net, grouped);
+    EXPECT_EQ(rates_of(trainer.step(toy::batch(1), loss(net))),
+              (Rates{{"lr/rest #2", 0.25}, {"lr/a+b", 1}, {"lr/a+b #2", 2}, {"lr/a", 0.125}}));
   }
   {
     Net net(4, 2);

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "binade/autograd/derivative.h"
 #include "binade/autograd/functions/attention.h"
@@ -262,6 +265,36 @@ TEST_F(Grad, SecondDerivativesOfProductsAreRight) {
     expect_second([](const Variables& v) { return cumprod(v[0], -1) * logcumsumexp(v[0], 0); }, {x});
   }
   expect_second([](const Variables& v) { return logcumsumexp(v[0] * 30.0, 1); }, {test::noise({2, 7}, 53)});
+}
+
+/// What happened before the inputs were computed is not visited: here it is freed already.
+TEST_F(Grad, StopsAtInputsThatAreResults) {
+  const Variable a = noise({3}, 61), x = a * 2.0, y = sum(square(x));
+  grad(sum(x), a);
+  const Variable g = grad(y, x);
+  for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(g.value().at(i), 2 * x.value().at(i)) << i;
+}
+
+/// Terms of -inf, also at the beginning, change no derivative of the other terms and have none themselves.
+TEST_F(Grad, DerivativesOfLogcumsumexpAreFiniteBesideMinusInfinity) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto from = [](const std::vector<double>& values) {
+    return Tensor::from(values, Shape{static_cast<std::int64_t>(values.size())});
+  };
+  const auto gradient = [](const Variable& x, const Tensor& w, bool create_graph) {
+    return grad(logcumsumexp(x, 0), x, {.grad_outputs = {w}, .create_graph = create_graph});
+  };
+  const Variable x(from({-inf, -inf, 0.5, -inf, 2}), true), finite(from({0.5, 2}), true);
+  const Tensor w = from({3, -1, 0.25, 0.5, 2}), finite_w = from({0.75, 2});
+  const Variable g = gradient(x, w, true), finite_g = gradient(finite, finite_w, true);
+  const Tensor plain = gradient(x, w, false).value();
+  const Tensor second = grad(sum(g * g), x, {}).value(), finite_second = grad(sum(finite_g * finite_g), finite).value();
+  for (const auto& [at, of_finite] : std::vector<std::pair<int, int>>{{0, -1}, {1, -1}, {2, 0}, {3, -1}, {4, 1}}) {
+    const bool has = of_finite >= 0;
+    EXPECT_NEAR(plain.at(at), has ? finite_g.value().at(of_finite) : 0, 1e-14) << at;
+    EXPECT_NEAR(g.value().at(at), has ? finite_g.value().at(of_finite) : 0, 1e-14) << at;
+    EXPECT_NEAR(second.at(at), has ? finite_second.at(of_finite) : 0, 1e-14) << at;
+  }
 }
 
 TEST_F(Grad, SecondDerivativesOfDigammaAreRight) {

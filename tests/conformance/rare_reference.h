@@ -157,10 +157,17 @@ struct Reference<ops::Sinc> {
 template <int kOrder>
 Real bessel_integral(Real x) {
   if (!std::isfinite(x)) return kOrder == 0 ? std::fabs(x) : x;
-  constexpr Real kPi = 3.14159265358979323846264338327950288L;
-  constexpr int kParts = 400;
+  constexpr int kParts = 150;
+  static const std::vector<Real> cosines = [] {
+    std::vector<Real> all;
+    for (int i = 0; i < kParts; ++i) all.push_back(std::cos(3.14159265358979323846264338327950288L * i / kParts));
+    return all;
+  }();
   Real y = (std::exp(x) + (kOrder == 0 ? 1 : -1) * std::exp(-x)) / 2;
-  for (int i = 1; i < kParts; ++i) y += std::exp(x * std::cos(kPi * i / kParts)) * std::cos(kOrder * kPi * i / kParts);
+  for (int i = 1; i < kParts; ++i) {
+    const Real c = cosines[static_cast<std::size_t>(i)];
+    y += std::exp(x * c) * (kOrder == 0 ? 1 : c);
+  }
   return y / kParts;
 }
 template <>
@@ -171,18 +178,26 @@ template <>
 struct Reference<ops::I1> {
   static Real value(ops::NoParams, Real x) { return bessel_integral<1>(x); }
 };
-/// Shifts x above 200, where two terms of Euler and Maclaurin's series are sufficient. n >= 2.
+/// Of n = 2 and 3. Shifts x above 60, where three terms of Euler and Maclaurin's series are sufficient; reflects
+/// negative x by the derivatives of the cotangent.
 template <>
 struct Reference<ops::Polygamma> {
   static Real value(const ops::Polygamma::Params& p, Real x) {
-    const Real s = static_cast<Real>(p.n) + 1;
-    const Real factor = (static_cast<int>(p.n) % 2 == 0 ? -1 : 1) * std::tgamma(s);
+    constexpr Real kPi = 3.14159265358979323846264338327950288L;
+    const Real s = static_cast<Real>(p.n) + 1, factor = p.n == 2 ? -2 : 6;
     if (x <= 0 && x == std::floor(x)) return factor * std::numeric_limits<Real>::infinity();
+    if (x < 0) {
+      const Real sine = std::sin(kPi * (x - std::rint(x))), square = 1 / (sine * sine);
+      const Real cotangent = std::cos(kPi * (x - std::rint(x))) / sine;
+      if (p.n == 2) return value(p, 1 - x) - 2 * kPi * kPi * kPi * cotangent * square;
+      return 2 * kPi * kPi * kPi * kPi * square * (square + 2 * cotangent * cotangent) - value(p, 1 - x);
+    }
     if (x > 1e15L) return factor * std::pow(x, 1 - s) / (s - 1);
     Real y = 0;
-    for (; x < 200; ++x) y += std::pow(x, -s);
-    return factor *
-           (y + std::pow(x, -s) * (x / (s - 1) + 0.5L + s / (12 * x) - s * (s + 1) * (s + 2) / (720 * x * x * x)));
+    for (; x < 60; ++x) y += std::pow(x, -s);
+    const Real r = 1 / (x * x), first = s / x, third = first * (s + 1) * (s + 2) * r,
+               fifth = third * (s + 3) * (s + 4) * r;
+    return factor * (y + std::pow(x, -s) * (x / (s - 1) + 0.5L + first / 12 - third / 720 + fifth / 30240));
   }
 };
 template <>

@@ -116,6 +116,28 @@ const TapSizes kTaps[] = {
     {"no_batch", 0, 3, 2, 4, 2},   {"no_columns", 1, 3, 2, 2, 0}, {"many_columns", 1, 7, 3, 2, 131},
     {"one_row", 1, 1, 40, 3, 2},   {"odd", 3, 5, 4, 3, 7},        {"large", 2, 60, 200, 4, 9}};
 
+/// Keys' cubic kernel at distance x.
+double keys(double x, double a) {
+  if (x <= 1) return (a + 2) * std::pow(x, 3) - (a + 3) * x * x + 1;
+  return x < 2 ? a * std::pow(x, 3) - 5 * a * x * x + 8 * a * x - 4 * a : 0;
+}
+
+/// Weight of input position i in output position o of `out`, with the filter of antialias.
+double filtered_weight_of(UpsampleMode mode, bool corners, std::int64_t i, std::int64_t o, std::int64_t in,
+                          std::int64_t out) {
+  double step = static_cast<double>(in) / static_cast<double>(out);
+  if (corners) step = out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+  double total = 0, own = 0;
+  for (std::int64_t j = 0; j < in; ++j) {
+    const double x = std::abs(static_cast<double>(j) + 0.5 - (static_cast<double>(o) + 0.5) * step) /
+                     std::max(1.0, step);
+    const double weight = mode == UpsampleMode::kBicubic ? keys(x, -0.5) : std::max(0.0, 1 - x);
+    total += weight;
+    if (j == i) own = weight;
+  }
+  return own / total;
+}
+
 /// Weight of input position i in output position o of `out`, along one dimension of `in` positions.
 double weight_of(UpsampleMode mode, bool corners, std::int64_t i, std::int64_t o, std::int64_t in, std::int64_t out) {
   const double scale = static_cast<double>(in) / static_cast<double>(out), at = static_cast<double>(o);
@@ -131,12 +153,8 @@ double weight_of(UpsampleMode mode, bool corners, std::int64_t i, std::int64_t o
   const double low = std::floor(u);
   double weight = 0;
   for (int k = -1; k <= 2; ++k) {
-    const double x = std::abs(u - (low + k)), a = -0.75;
-    double w = std::max(0.0, 1 - x);
-    if (mode == UpsampleMode::kBicubic)
-      w = x <= 1  ? (a + 2) * std::pow(x, 3) - (a + 3) * x * x + 1
-          : x < 2 ? a * std::pow(x, 3) - 5 * a * x * x + 8 * a * x - 4 * a
-                  : 0;
+    const double x = std::abs(u - (low + k));
+    const double w = mode == UpsampleMode::kBicubic ? keys(x, -0.75) : std::max(0.0, 1 - x);
     if (std::clamp<std::int64_t>(static_cast<std::int64_t>(low) + k, 0, in - 1) == i) weight += w;
   }
   return weight;
@@ -163,35 +181,39 @@ const std::vector<ResizeSizes>& sizes() {
   return all;
 }
 
-Case resize_case(const ResizeSizes& s, UpsampleMode mode, bool corners, const char* suffix) {
+Case resize_case(const ResizeSizes& s, UpsampleMode mode, bool corners, const char* suffix, bool antialias = false) {
   return {.info = mode == UpsampleMode::kBicubic ? &ops::UpsampleBicubic::info : &ops::Upsample::info,
           .name = std::string(s.name) + suffix,
           .inputs = {random(s.x, 1)},
           .run =
-              [s, mode, corners](const std::vector<Variable>& x) {
-                return interpolate(x[0], {.size = {s.height, s.width}, .mode = mode, .align_corners = corners});
+              [s, mode, corners, antialias](const std::vector<Variable>& x) {
+                return interpolate(
+                    x[0],
+                    {.size = {s.height, s.width}, .mode = mode, .align_corners = corners, .antialias = antialias});
               },
           .reference =
-              [s, mode, corners](const std::vector<Array>& in) {
+              [s, mode, corners, antialias](const std::vector<Array>& in) {
                 const Shape& x = in[0].shape;
+                const auto weight_along = antialias ? filtered_weight_of : weight_of;
                 Expected y;
                 for (std::int64_t b = 0; b < x[0]; ++b)
                   for (std::int64_t p = 0; p < s.height; ++p)
                     for (std::int64_t q = 0; q < s.width; ++q)
                       for (std::int64_t c = 0; c < x[3]; ++c) {
-                        double sum = 0, magnitude = 0;
+                        double sum = 0, magnitude = 0, taps = 8;
                         for (std::int64_t i = 0; i < x[1]; ++i)
                           for (std::int64_t j = 0; j < x[2]; ++j) {
-                            const double weight = weight_of(mode, corners, i, p, x[1], s.height) *
-                                                  weight_of(mode, corners, j, q, x[2], s.width);
+                            const double weight = weight_along(mode, corners, i, p, x[1], s.height) *
+                                                  weight_along(mode, corners, j, q, x[2], s.width);
                             if (weight == 0) continue;
                             const double v = weight * in[0][((b * x[1] + i) * x[2] + j) * x[3] + c];
                             sum += v;
                             magnitude += std::abs(v);
+                            ++taps;
                           }
                         y.values.push_back(sum);
                         y.magnitude.push_back(magnitude);
-                        y.terms.push_back(24);
+                        y.terms.push_back(std::max(24.0, taps));
                       }
                 return y;
               },
@@ -306,6 +328,9 @@ std::vector<Case> resize_cases() {
     cases.push_back(resize_case(s, UpsampleMode::kBilinear, true, "_corners"));
     cases.push_back(resize_case(s, UpsampleMode::kNearestExact, false, "_exact"));
     cases.push_back(resize_case(s, UpsampleMode::kArea, false, "_area"));
+    cases.push_back(resize_case(s, UpsampleMode::kBilinear, false, "_antialias", true));
+    cases.push_back(resize_case(s, UpsampleMode::kBilinear, true, "_antialias_corners", true));
+    cases.push_back(resize_case(s, UpsampleMode::kBicubic, true, "_antialias_corners", true));
   }
   return cases;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "binade/autograd/functions.h"
+#include "binade/autograd/grad.h"
 #include "binade/autograd/gradcheck.h"
 #include "binade/core/error.h"
 #include "binade/core/make.h"
@@ -94,7 +95,7 @@ std::vector<Composed> functions() {
        },
        {{2, 4, 4, 2}},
        false},
-      {"complex_mul", [](const Inputs& in) { return complex_mul(in[0], in[1]); }, {{3, 2}, {2, 3, 2}}},
+      {"complex_mul", [](const Inputs& in) { return complex_mul(in[0], in[1]); }, {{2, 3, 2}, {2, 3, 2}}},
       {"fftshift", [](const Inputs& in) { return fftshift(in[0], {1}); }, {{2, 5, 2}}},
       {"interpolate_1d",
        [](const Inputs& in) { return interpolate(in[0], {.size = {7}, .mode = UpsampleMode::kLinear}); },
@@ -181,8 +182,8 @@ TEST(Signals, AgreeWithDoublePrecisionInEveryDtype) {
       const Tensor want = c.run(exact).value().to(Device::cpu()), got = c.run(rounded).value();
       EXPECT_EQ(got.dtype(), c.keeps_dtype ? dtype : DType::f32);
       ASSERT_EQ(got.shape(), want.shape());
-      // A few roundings of numbers up to 8: results, and in 16 bits the positions times 0.75, which move values.
-      const bool moved = c.name.starts_with("grid_sample") && is_half(dtype);
+      // A few roundings of numbers up to 8. Rounded positions of a grid also move values, by up to 4 for each pixel.
+      const bool moved = c.name.starts_with("grid_sample");
       const double rounding = std::ldexp(moved ? 8.0 : 0.5,
                                          -range_of(c.keeps_dtype ? dtype : DType::f32).mantissa_bits);
       const std::vector<double> values = got.to_vector<double>();
@@ -375,6 +376,51 @@ TEST(Signals, GumbelSoftmaxDrawsWithTheProbabilitiesOfTheLogits) {
   EXPECT_EQ(values_of(argmax(hard, 1)), values_of(argmax(soft, 1)));
 }
 
+/// More lines than a GPU transforms at once (cuda/device/fft.cu), against the definition.
+TEST(Signals, ManyLinesAreTransformedInPieces) {
+  const std::int64_t lines = (std::int64_t{1} << 19) + 3;
+  const Tensor x = random(Shape{lines, 4}, 1);
+  const std::vector<double> y = values_of(rfft(on_device(x)));
+  const double* from = x.data<double>();
+  double most = 0;
+  for (std::int64_t line = 0; line < lines; ++line) {
+    const double *v = from + 4 * line, *got = y.data() + 6 * line;
+    const double wanted[] = {v[0] + v[1] + v[2] + v[3], 0, v[0] - v[2], v[3] - v[1], v[0] - v[1] + v[2] - v[3], 0};
+    for (int i = 0; i < 6; ++i) most = std::max(most, std::abs(got[i] - wanted[i]));
+  }
+  EXPECT_LT(most, 1e-13);
+}
+
+/// Beyond and at the centers of the outermost pixels, the image is constant.
+TEST(Signals, GridSampleHasNoSlopeAtTheEdge) {
+  const Variable image(on_device(Tensor::from(std::vector<double>{10, 20, 30}, {1, 1, 3, 1})));
+  for (const GridSamplePadding padding : {GridSamplePadding::kBorder, GridSamplePadding::kReflection}) {
+    const Variable at(on_device(Tensor::from(std::vector<double>{-1, 0, -0.5, 0, 0, 0, 1, 0}, {1, 1, 4, 2})), true);
+    backward(sum(grid_sample(image, at, grid(GridSampleMode::kBilinear, padding, true))));
+    EXPECT_EQ(at.grad().to_vector<double>(), (std::vector<double>{0, 0, 10, 0, 10, 0, 0, 0}));
+  }
+  const Variable at(on_device(Tensor::from(std::vector<double>{0.25, 0}, {1, 1, 1, 2})), true);
+  backward(sum(grid_sample(image, at, grid(GridSampleMode::kNearest, GridSamplePadding::kZeros, true))));
+  EXPECT_EQ(at.grad().to_vector<double>(), (std::vector<double>{0, 0}));
+}
+
+/// At 0 neither has a derivative. PyTorch's gradients there are 0; elsewhere, derivatives of derivatives are exact.
+TEST(Signals, MagnitudeAndAngleOfZeroHaveFiniteGradients) {
+  const auto slopes = [](const std::function<Variable(const Variable&)>& f, bool twice) {
+    const Variable z(on_device(Tensor::from(std::vector<double>{0, 0, 0, 1, -2, 0}, {3, 2})), true);
+    const Variable once = binade::grad(sum(f(z)), z, {.create_graph = true});
+    return values_of(twice ? binade::grad(sum(once), z) : once);
+  };
+  EXPECT_EQ(slopes(complex_abs, false), (std::vector<double>{0, 0, 0, 1, -1, 0}));
+  EXPECT_EQ(slopes(complex_abs, true), (std::vector<double>{0, 0, 1, 0, 0, 0.5}));
+  EXPECT_EQ(slopes(complex_angle, false), (std::vector<double>{0, 0, -1, 0, 0, -0.5}));
+  const std::vector<double> second = slopes(complex_angle, true);
+  EXPECT_EQ(std::vector<double>(second.begin() + 2, second.end()), (std::vector<double>{1, 1, -0.25, -0.25}));
+  const Variable z(on_device(Tensor::zeros({2}, DType::f64)), true);
+  backward(complex_angle(z));
+  EXPECT_EQ(z.grad().to_vector<double>(), (std::vector<double>{0, 0}));
+}
+
 TEST(Signals, UpsampleEnlargesSequencesAndVolumes) {
   nn::Upsample layer({.factor = 3, .mode = UpsampleMode::kLinear});
   EXPECT_EQ(layer(on_device(random(Shape{2, 4, 3}, 1))).shape(), (Shape{2, 12, 3}));
@@ -392,12 +438,14 @@ TEST(Signals, ErrorsSayWhatIsWrong) {
   says([&] { irfft(on_device(random(Shape{1, 2}, 1))); }, "irfft: wanted positions along axis -1");
   says([&] { rfft(cast(line, DType::i64)); }, "rfft: wanted x of a floating dtype, got i64");
   says([&] { fft(x, 0, 3); }, "fft: ");
+  says([&] { hfft(line); }, "hfft: wanted complex numbers");
+  says([&] { fftshift(x, {}); }, "fftshift: wanted one or more axes of");
   says([&] { fft2(on_device(random(Shape{4, 2}, 1))); }, "fft2: ");
   says([&] { fftn(x, {4, 4}, {0}); }, "fftn: wanted a size for each axis, got 2 sizes and 1 axes");
   says([&] { fftn(x, {}, {0, 0}); }, "fftn: wanted different axes");
   says([&] { complex(line, x); }, "complex: wanted real and imaginary parts of one shape");
   says([&] { stft(line, {}); }, "stft: wanted n_fft from 1 to 2^30, got 0");
-  says([&] { stft(line, {.n_fft = 40}); }, "stft: wanted signals of more than n_fft / 2 = 20 samples");
+  says([&] { stft(line, {.n_fft = 40}); }, "stft: wanted signals of at least 21 samples");
   says([&] { stft(line, {.n_fft = 4}, line); }, "stft: wanted a window of win_length = 4 values");
   says(
       [&] {
@@ -409,10 +457,14 @@ TEST(Signals, ErrorsSayWhatIsWrong) {
   says([&] { fftfreq(0); }, "fftfreq: wanted 1 or more samples");
   says([&] { interpolate(x, {}); }, "interpolate: wanted either size or scale_factor");
   says([&] { interpolate(x, {.size = {1, 2, 3}}); }, "interpolate: wanted 1 or 2 numbers");
-  says([&] { interpolate(x, {.size = {3}, .align_corners = true}); }, "align_corners and antialias are options of");
+  says([&] { interpolate(x, {.size = {3}, .align_corners = true}); },
+       "interpolate: align_corners and antialias are options of");
+  says([&] { max_pool2d_with_indices(x, {.kernel = 7}); }, "max_pool2d_with_indices: wanted height + 2 padding >= ");
+  says([&] { max_pool1d_with_indices(x); }, "max_pool1d_with_indices: wanted x of rank 3");
+  says([&] { max_pool3d_with_indices(x); }, "max_pool3d_with_indices: wanted x of rank 5");
   says([&] { interpolate(line, {.size = {3}}); }, "interpolate: wanted sequences (N, L, C)");
   says([&] { interpolate(x, {.scale_factor = {0.01}}); }, "interpolate: wanted a scale_factor that gives 1 to 2^30");
-  says([&] { grid_sample(x, x); }, "grid_sample: ");
+  says([&] { grid_sample(x, line); }, "grid_sample: wanted images (N, H, W, C)");
   says([&] { affine_grid(x, {2, 3}); }, "affine_grid: wanted theta (N, 2, 3)");
   says([&] { lp_pool2d(x, 0); }, "lp_pool2d: wanted p > 0, got 0");
   says([&] { gumbel_softmax(x, 0); }, "gumbel_softmax: wanted a finite tau > 0, got 0");

@@ -160,6 +160,36 @@ TEST(RecordedSteps, OfTwoOptimizersCommitBothOrNone) {
   expect_equal(trace(two, true, steps), trace(two, false, steps));
 }
 
+/// A step with phases may leave an optimizer out, and give gradients to some of the other one's parameters only. The
+/// captured steps after it must update all of them, with random numbers of their own.
+TEST(RecordedSteps, AfterAStepWithPhasesHaveTheBitsOfEagerSteps) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  const auto steps = [](Training& run, std::vector<StepResult>& results) {
+    const auto squares = [&](const io::ImageBatch& b) {
+      const Variable h = run.net.first(Variable(b.images));
+      return mean(cast(h * h, DType::f32));
+    };
+    int calls = 0;
+    const auto loss = [&](const io::ImageBatch& b) {
+      ++calls;
+      return loss_of(run.net, b);
+    };
+    for (std::uint32_t k = 0; k < 40; ++k)
+      results.push_back(k == 12 || k == 13 || k == 25
+                            ? run.trainer->step(batch(k), Phases(phase(*run.optimizer, squares)))
+                            : run.trainer->step(batch(k), loss));
+    EXPECT_EQ(run.optimizer->updates(), 40);
+    EXPECT_EQ(run.second->updates(), 37);
+    if (run.trainer->options().record) {
+      EXPECT_LT(calls, 35) << "most steps are captured";
+    }
+  };
+  for (const Policy& policy : {Policy::fp32(), Policy::pure_bf16()}) {
+    const Setting two{"two", {.precision = policy}, "two"};
+    expect_equal(trace(two, true, steps), trace(two, false, steps));
+  }
+}
+
 TEST(RecordedSteps, DoNotCaptureUserOptimizersAndHooks) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const auto notes_of = [](Training& run) {

@@ -58,7 +58,7 @@ def spectra(case):
     x = draw("stft.x", (2, 23), digits=3)
     # n_fft, hop, win_length, center, pad mode, normalized, onesided
     configs = {"plain": (8, 2, 8, True, "reflect", False, True), "short": (8, 3, 5, True, "constant", True, True), "odd": (7, 2, 7, False, "reflect", False, True),
-               "both": (6, 3, 6, True, "replicate", False, False)}
+               "both": (6, 3, 6, True, "replicate", False, False), "both_odd": (7, 2, 7, True, "reflect", True, False)}
     for kind, (n, hop, length, center, mode, normalized, onesided) in configs.items():
         params = {"n_fft": n, "hop": hop, "win": length, "center": center, "mode": mode, "normalized": normalized, "onesided": onesided}
         window = np.asarray(np.round(torch.hann_window(length, dtype=torch.float64).numpy() + 0.1, 4), dtype=np.float32)
@@ -76,7 +76,7 @@ def spectra(case):
 
 def windows(case):
     wide = {"dtype": torch.float64}
-    for n in (1, 2, 7, 8):
+    for n in (1, 3, 7, 8):
         for periodic in (True, False):
             for op, f in {"hann": torch.hann_window, "hamming": torch.hamming_window, "blackman": torch.blackman_window, "bartlett": torch.bartlett_window,
                           "kaiser": torch.kaiser_window}.items():
@@ -121,12 +121,16 @@ def sampling(case):
         for padding in ("zeros", "border", "reflection"):
             for corners in (False, True):
                 params = {"mode": mode, "padding": padding, "corners": corners}
-                fixed = ("grid",) if mode == "nearest" else ()
                 case(f"grid_sample.{mode}.{padding}.{corners}", "grid_sample", {"x": image, "grid": grid},
-                     lambda x, grid: last(F.grid_sample(first(x), grid, mode, padding, corners)), params, fixed)
+                     lambda x, grid: last(F.grid_sample(first(x), grid, mode, padding, corners)), params)
+                # Every position is that of a pixel, exactly in f32 too, so that slopes at the edges are compared.
+                extents = (3, 5) if corners else (2, 4)
+                identity = F.affine_grid(torch.eye(2, 3)[None], (1, 1, *extents), corners).numpy()
+                case(f"grid_sample.identity.{mode}.{padding}.{corners}", "grid_sample", {"x": draw("grid.identity", (1, *extents, 2)), "grid": identity},
+                     lambda x, grid: last(F.grid_sample(first(x), grid, mode, padding, corners)), params)
                 if mode != "bicubic" and padding != "border":
                     case(f"grid_sample.3d.{mode}.{padding}.{corners}", "grid_sample", {"x": volume, "grid": deep},
-                         lambda x, grid: last(F.grid_sample(first(x), grid, mode, padding, corners)), params, fixed)
+                         lambda x, grid: last(F.grid_sample(first(x), grid, mode, padding, corners)), params)
     for corners in (False, True):
         case(f"affine_grid.{corners}", "affine_grid", {"theta": draw("affine", (2, 2, 3))},
              lambda theta: F.affine_grid(theta, (2, 1, 3, 4), corners), {"size": "3,4", "corners": corners})

@@ -242,9 +242,7 @@ std::map<std::string, Function> modules() {
       {"Transformer",
        [](const Case&, In in) -> Outputs {
          nn::Transformer model(
-             {.encoder_layers = 1,
-              .decoder_layers = 2,
-              .layer = {.dim = 8, .heads = 2, .hidden = 6, .activation = Activation::kGelu, .norm_first = true}});
+             {.encoder_layers = 1, .decoder_layers = 1, .layer = {.dim = 8, .heads = 2, .hidden = 6}});
          prepare(model, in);
          return {{"y", model(in["x"], in["target"])}};
        }},

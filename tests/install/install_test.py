@@ -69,7 +69,7 @@ class Install(unittest.TestCase):
         # Another minor version may have renamed functions (docs/compatibility.md).
         for wanted, found in ((f"{major}.{minor}", True), (f"{self.version};EXACT", True), (f"{major}.{minor}.{int(patch) + 1}", False),
                               (f"{major}.{int(minor) + 1}", False), (f"{int(major) + 1}", False), (f"{self.version}...9", True),
-                              (f"{major}.{minor}...<{self.version}", False)):
+                              (f"0...<{self.version}", False)):
             build = f"{self.folder.name}/version"
             shutil.rmtree(build, ignore_errors=True)
             command = ("cmake", "-S", OUTSIDE, "-B", build, f"-DCMAKE_PREFIX_PATH={os.path.dirname(self.include_folder)}",
@@ -78,7 +78,7 @@ class Install(unittest.TestCase):
                 if found:
                     run(*command)
                 else:
-                    self.assertRaisesRegex(AssertionError, "compatible with requested version", run, *command)
+                    self.assertRaisesRegex(AssertionError, r"compatible\s+with requested version", run, *command)
 
     def test_a_compiler_line_with_pkg_config(self):
         compile_with_pkg_config(self.folder.name, self.pc_folder, self.library_folder)

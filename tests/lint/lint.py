@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-LIBRARY = ("core", "autograd", "nn", "optim", "io", "cuda", "amp", "run", "doctor")
+LIBRARY = ("core", "autograd", "nn", "optim", "io", "cuda", "mpi", "amp", "run", "doctor")
 ABOVE = ("tests", "examples", "bench")
 EVERY_FLOOR = {"core", "autograd", "nn", "optim", "io", "amp", "run"}
 
@@ -17,6 +17,7 @@ FLOORS = {
     "autograd": {"core"},
     "io": {"core"},
     "cuda": {"core"},
+    "mpi": {"core"},
     "nn": {"autograd", "core"},
     "optim": {"autograd", "core"},
     "amp": {"nn", "optim", "io", "autograd", "core"},
@@ -29,13 +30,14 @@ FLOORS = {
 
 # The subfolders ("rooms") of a folder; "" is the folder itself. A room may include itself and the rooms before it.
 ROOMS = {
-    "amp": ("", "watch", "warnings", "incident", "preflight", "step"),
+    "amp": ("", "watch", "warnings", "incident", "preflight", "ranks", "step"),
     "io": ("", "files", "text", "terminal", "checkpoint", "data", "records", "exchange"),
 }
 
 # Third-party headers: (include, regular expression of the files that may have it, in words).
 THIRD_PARTY = (
     (r"cuda|cublas|cudnn|cufft|curand|nccl|cub/|thrust/|driver_types", r"(tests/)?cuda/", "cuda/"),
+    (r"mpi\.h", r"mpi/engine\.cpp", "mpi/engine.cpp"),
     (r"hdf5\.h|H5", r"(tests/)?io/", "io/"),
     (r"Eigen/|unsupported/Eigen", r"tests/|core/kernels/eigen/.*\.cpp", "the .cpp files of core/kernels/eigen/ and tests/"),
     (r"kissfft/", r"core/kernels/cpu/fft\.cpp", "core/kernels/cpu/fft.cpp"),

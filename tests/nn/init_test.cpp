@@ -82,7 +82,7 @@ TEST(Init, OrthogonalRowsOrColumns) {
       for (std::size_t b = 0; b < count; ++b) {
         double product = 0;
         for (std::size_t i = 0; i < length; ++i) product += at(a, i) * at(b, i);
-        EXPECT_NEAR(product, a == b ? 4 : 0, 1e-5) << shape << a << b;
+        EXPECT_NEAR(product, a == b ? 4 : 0, 1e-5) << shape.to_string() << a << b;
       }
   }
   Parameter p(Tensor::full({2, 3}, 7));

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "tests/onnx/node.h"
 
@@ -48,6 +51,27 @@ TEST(OnnxNodes, EveryOperatorOfTheTableIsRecorded) {
                                       "RandomUniform", "GRU",         "Scatter",      "RandomUniformLike"};
   for (const auto& [name, function] : table())
     EXPECT_TRUE(operators.contains(name) || without.contains(name)) << name << " has no recorded case";
+}
+
+/// docs/onnx-nodes.md has rows "| operator | cases | said | passed | …".
+TEST(OnnxNodes, ThePageCountsWhatTheTableHas) {
+  const char* root = std::getenv("BINADE_SOURCE_DIR");
+  ASSERT_NE(root, nullptr) << "run this test with `./dev test onnx`";
+  std::ifstream page(std::string(root) + "/docs/onnx-nodes.md");
+  std::set<std::string> said, rows;
+  for (std::string line; std::getline(page, line);) {
+    std::istringstream words(line);
+    std::string bar, name;
+    int cases = 0, sayable = 0, passed = 0;
+    if (!(words >> bar >> name >> bar >> cases >> bar >> sayable >> bar >> passed)) continue;
+    rows.insert(name);
+    EXPECT_EQ(sayable, passed) << name;
+    if (passed > 0) said.insert(name);
+  }
+  ASSERT_GT(said.size(), 150U) << "run ./dev onnx-nodes";
+  for (const std::string& name : said) EXPECT_TRUE(table().contains(name)) << name << ": run ./dev onnx-nodes";
+  for (const auto& [name, function] : table())
+    EXPECT_TRUE(rows.contains(name) || name == "Scatter") << name << " has no row: run ./dev onnx-nodes";
 }
 
 TEST(OnnxNodes, ANodeThatCannotBeSaidNamesWhatIsMissing) {

@@ -1,4 +1,7 @@
-"""dev_train_test.py DEV: what `./dev train` prints about the run folder and the way to go on, with programs that only print."""
+"""dev_train_test.py DEV: what `./dev train` prints about the run folder and the way to go on, with programs that only print.
+
+terminal_test.py shows that the programs themselves print these lines at the end of a run.
+"""
 import os
 import re
 import subprocess

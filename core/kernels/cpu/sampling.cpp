@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "binade/core/kernels/cpu/kernels.h"
@@ -19,33 +20,64 @@ void with_types(DType elements, F&& f) {
   dispatch_float(elements, "sampling", std::forward<F>(f));
 }
 
+/// Weights as numbers of type C: those of the tensor if it has this type, otherwise a converted copy.
 template <class C>
-std::vector<C> widened(In x, std::int64_t count) {
-  std::vector<C> values(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; i += kWidened)
-    widen_any(x.at(i), 1, values.data() + i, std::min(kWidened, count - i));
-  return values;
-}
-
-/// The taps sorted by row of the table, and for one row by point and tap: those of row r of all batches are
-/// taps[begin[r]] … taps[begin[r + 1] - 1].
-struct SortedTaps {
-  std::vector<std::int64_t> begin, taps;
-
-  explicit SortedTaps(const TapSums& s)
-      : begin(static_cast<std::size_t>(s.batches * s.rows) + 2, 0),
-        taps(static_cast<std::size_t>(s.batches * s.points * s.taps)) {
-    std::int64_t* next = begin.data() + 1;
-    const std::int64_t each = s.points * s.taps;
-    const auto row_of = [&](std::int64_t i) {
-      return s.index[i] < 0 || s.index[i] >= s.rows ? -1 : i / each * s.rows + s.index[i];
-    };
-    for (std::int64_t i = 0; i < s.batches * each; ++i)
-      if (const std::int64_t row = row_of(i); row >= 0) ++next[row + 1];
-    for (std::int64_t row = 0; row < s.batches * s.rows; ++row) next[row + 1] += next[row];
-    for (std::int64_t i = 0; i < s.batches * each; ++i)
-      if (const std::int64_t row = row_of(i); row >= 0) taps[static_cast<std::size_t>(next[row]++)] = i;
+class Weights {
+ public:
+  Weights(In x, std::int64_t count) {
+    if (x.dtype == kDTypeOf<C>) {
+      values_ = static_cast<const C*>(x.data);
+      return;
+    }
+    copy_.resize(static_cast<std::size_t>(count));
+    parallel_for(count, kTask, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; i += kWidened)
+        widen_any(x.at(i), 1, copy_.data() + i, std::min(kWidened, end - i));
+    });
+    values_ = copy_.data();
   }
+  C operator[](std::int64_t i) const { return values_[i]; }
+
+ private:
+  std::vector<C> copy_{};
+  const C* values_ = nullptr;
+};
+
+/// The taps of each batch sorted by row of the table, and for one row by point and tap: those of row r of batch b are
+/// taps_of(b, r).
+class SortedTaps {
+ public:
+  explicit SortedTaps(const TapSums& s)
+      : rows_(s.rows),
+        each_(s.points * s.taps),
+        begin_(static_cast<std::size_t>(s.batches * (s.rows + 2)), 0),
+        taps_(static_cast<std::size_t>(s.batches * each_)) {
+    parallel_for(s.batches, grain(each_ + s.rows), [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t batch = first; batch < end; ++batch) sort(s, batch);
+    });
+  }
+
+  std::span<const std::int64_t> taps_of(std::int64_t batch, std::int64_t row) const {
+    const std::int64_t* begin = begin_.data() + batch * (rows_ + 2) + row;
+    return {taps_.data() + batch * each_ + begin[0], static_cast<std::size_t>(begin[1] - begin[0])};
+  }
+
+ private:
+  /// Counts the taps of each row, adds the counts up, and puts each tap behind those of its row: `next` ends as the
+  /// begins of the rows, shifted by one.
+  void sort(const TapSums& s, std::int64_t batch) {
+    std::int64_t* next = begin_.data() + batch * (rows_ + 2) + 1;
+    const std::int64_t* index = s.index + batch * each_;
+    const auto inside = [&](std::int64_t i) { return index[i] >= 0 && index[i] < rows_; };
+    for (std::int64_t i = 0; i < each_; ++i)
+      if (inside(i)) ++next[index[i] + 1];
+    for (std::int64_t row = 0; row < rows_; ++row) next[row + 1] += next[row];
+    for (std::int64_t i = 0; i < each_; ++i)
+      if (inside(i)) taps_[static_cast<std::size_t>(batch * each_ + next[index[i]]++)] = batch * each_ + i;
+  }
+
+  std::int64_t rows_, each_;
+  std::vector<std::int64_t> begin_, taps_;
 };
 
 /// Stores one row of weighted sums. each(add) calls add(row of `from`, weight) for every term, in order.
@@ -72,7 +104,7 @@ void run_weighted_gather(const WeightedGatherArgs& a) {
   with_types(a.table.dtype, [&]<class T>(TypeTag<T>) {
     dispatch_float(a.points.dtype, "sampling", [&]<class U>(TypeTag<U>) {
       using C = Compute<T>;
-      const std::vector<C> weight = widened<C>(a.weight, points * s.taps);
+      const Weights<C> weight(a.weight, points * s.taps);
       parallel_for(points, grain(s.taps * s.cols), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t p = begin; p < end; ++p) {
           const std::int64_t* index = s.index + p * s.taps;
@@ -80,8 +112,7 @@ void run_weighted_gather(const WeightedGatherArgs& a) {
           sum_row(static_cast<const T*>(a.table.data), static_cast<U*>(a.points.data) + p * s.cols, s.cols,
                   [&](auto&& add) {
                     for (std::int64_t t = 0; t < s.taps; ++t)
-                      if (index[t] >= 0 && index[t] < s.rows)
-                        add(first + index[t], weight[static_cast<std::size_t>(p * s.taps + t)]);
+                      if (index[t] >= 0 && index[t] < s.rows) add(first + index[t], weight[p * s.taps + t]);
                   });
         }
       });
@@ -96,16 +127,13 @@ void run_weighted_scatter(const WeightedScatterArgs& a) {
   with_types(a.points.dtype, [&]<class T>(TypeTag<T>) {
     dispatch_float(a.table.dtype, "sampling", [&]<class U>(TypeTag<U>) {
       using C = Compute<T>;
-      const std::vector<C> weight = widened<C>(a.weight, s.batches * s.points * s.taps);
+      const Weights<C> weight(a.weight, s.batches * s.points * s.taps);
       parallel_for(s.batches * s.rows, grain(4 * s.cols), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row)
           sum_row(static_cast<const T*>(a.points.data), static_cast<U*>(a.table.data) + row * s.cols, s.cols,
                   [&](auto&& add) {
-                    const auto at = static_cast<std::size_t>(row);
-                    for (std::int64_t i = sorted.begin[at]; i < sorted.begin[at + 1]; ++i) {
-                      const std::int64_t tap = sorted.taps[static_cast<std::size_t>(i)];
-                      add(tap / s.taps, weight[static_cast<std::size_t>(tap)]);
-                    }
+                    for (const std::int64_t tap : sorted.taps_of(row / s.rows, row % s.rows))
+                      add(tap / s.taps, weight[tap]);
                   });
       });
     });

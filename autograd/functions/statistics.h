@@ -41,7 +41,8 @@ Variable quantile(const Variable& x, const std::vector<double>& q, std::optional
 Variable nanquantile(const Variable& x, const std::vector<double>& q, std::optional<int> axis = {},
                      const QuantileOptions& options = {});
 
-/// The most frequent element along `axis`, of several the smallest, and its last position. NaNs count as one value.
+/// The most frequent element along `axis`, of several the smallest, and its last position. NaN equals nothing: it
+/// is the result of a row of NaN only.
 IndexedResult mode(const Variable& x, int axis = -1, bool keepdim = false);
 
 /// The smallest and the largest element: min() and max().

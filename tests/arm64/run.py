@@ -96,7 +96,7 @@ def main():
     golden = {"BINADE_SOURCE_DIR": SOURCE, "BINADE_GOLDEN_DIR": SOURCE + "/tests/golden/data"}
     failed = 0
     for test in tests:
-        command = ("qemu-aarch64", "-L", sysroot, f"{build}/tests/{test}", "--gtest_brief=1")
+        command = ("qemu-aarch64", "-L", sysroot, f"{build}/tests/{test}", "--gtest_brief=1", "--gtest_filter=-*DeathTest*")
         print("+", " ".join(command), flush=True)
         failed += subprocess.run(command, check=False, env={**os.environ, **golden}).returncode != 0
     print(f"64-bit Arm: {len(tests) - failed} of {len(tests)} test programs passed under QEMU")

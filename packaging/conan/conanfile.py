@@ -31,7 +31,7 @@ class BinadeConan(ConanFile):
 
     def export_sources(self):
         for pattern in ("meson.build", "meson_options.txt", "binade.h", "LICENSE", "core/*", "autograd/*", "nn/*", "optim/*", "io/*", "cuda/*",
-                        "amp/*", "run/*", "doctor/*", "examples/*", "packaging/*"):
+                        "mpi/*", "amp/*", "run/*", "doctor/*", "examples/*", "packaging/*"):
             copy(self, pattern, ROOT, self.export_sources_folder, excludes=("*/__pycache__/*", "packaging/conan/*"))
 
     def layout(self):
@@ -44,7 +44,7 @@ class BinadeConan(ConanFile):
 
     def system_requirements(self):
         Apt(self).install(["meson", "ninja-build", "pkg-config", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev",
-                           "nlohmann-json3-dev", "libcli11-dev", "libssl-dev"], update=True, check=True)
+                           "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev"], update=True, check=True)
 
     def generate(self):
         toolchain = MesonToolchain(self)

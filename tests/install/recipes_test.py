@@ -12,7 +12,7 @@ import unittest
 SOURCE = sys.argv[1]
 # Debian's package: vcpkg's port
 PORTS = {"libfmt-dev": "fmt", "libeigen3-dev": "eigen3", "libhdf5-dev": "hdf5", "libpng-dev": "libpng", "zlib1g-dev": "zlib",
-         "nlohmann-json3-dev": "nlohmann-json", "libcli11-dev": "cli11", "libssl-dev": "openssl"}
+         "nlohmann-json3-dev": "nlohmann-json", "libcli11-dev": "cli11", "libssl-dev": "openssl", "libkissfft-dev": "kissfft"}
 # vcpkg's functions, which record their calls.
 STUBS = "".join(f"function({name})\n  file(APPEND ${{CALLS}} \"{name} ${{ARGN}}\\n\")\nendfunction()\n" for name in (
     "vcpkg_configure_meson", "vcpkg_install_meson", "vcpkg_fixup_pkgconfig", "vcpkg_copy_tools", "vcpkg_install_copyright"))
@@ -28,7 +28,7 @@ class Recipes(unittest.TestCase):
     def setUpClass(cls):
         meson = text_of("meson.build")
         cls.version = re.search(r"version: '([^']+)'", meson)[1]
-        cls.needed = set(re.findall(r"^    \['[\w-]+', '([\w-]+)'\]", meson, re.MULTILINE))
+        cls.needed = set(re.findall(r"^    \['[\w-]+', '([\w-]+)'\]", meson, re.MULTILINE)) | set(re.findall(r"package ([\w-]+-dev)", meson))
 
     def test_meson_build_lists_the_libraries(self):
         self.assertEqual(self.needed, set(PORTS), "a library was added or removed: correct PORTS and the recipes")

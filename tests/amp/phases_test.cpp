@@ -139,9 +139,14 @@ TEST(Phases, SayOnceThatTheirStepsAreNotCaptured) {
     }
     return count;
   };
-  Game first({.record = true}), second({.record = true});
-  EXPECT_EQ(notes(first), 1);
-  second.trainer.load_state(first.trainer.state());
+  StateDict state;
+  {
+    Game first({.record = true});
+    EXPECT_EQ(notes(first), 1);
+    state = first.trainer.state();
+  }
+  Game second({.record = true});
+  second.trainer.load_state(state);
   EXPECT_EQ(notes(second), 1);
 }
 

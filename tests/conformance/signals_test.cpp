@@ -16,6 +16,7 @@
 #include "binade/core/precision.h"
 #include "binade/core/step_context.h"
 #include "binade/nn/activation.h"
+#include "binade/nn/image_layers.h"
 #include "binade/nn/pooling.h"
 #include "tests/conformance/case.h"
 #include "tests/core/op_check.h"
@@ -373,6 +374,17 @@ TEST(Signals, GumbelSoftmaxDrawsWithTheProbabilitiesOfTheLogits) {
   EXPECT_EQ(leaf.grad().to_vector<double>(), wanted);
   for (const double v : values_of(hard)) EXPECT_TRUE(v == 0 || v == 1) << v;
   EXPECT_EQ(values_of(argmax(hard, 1)), values_of(argmax(soft, 1)));
+}
+
+TEST(Signals, ModulesCallTheirFunctions) {
+  const Variable sequence = on_device(random(Shape{2, 6, 4}, 1)), image = on_device(random(Shape{1, 4, 6, 4}, 2)),
+                 volume = on_device(random(Shape{1, 4, 2, 6, 2}, 3));
+  EXPECT_EQ(values_of(nn::LpPool1d({.p = 3, .pool = {.kernel = 3}})(sequence)),
+            values_of(lp_pool1d(sequence, 3, {.kernel = 3})));
+  EXPECT_EQ(values_of(nn::LpPool2d({.pool = {.kernel = {2, 3}}})(image)),
+            values_of(lp_pool2d(image, 2, {.kernel = {2, 3}})));
+  EXPECT_EQ(values_of(nn::LpPool3d()(volume)), values_of(lp_pool3d(volume, 2)));
+  EXPECT_EQ(values_of(nn::ChannelShuffle()(image)), values_of(channel_shuffle(image, 2)));
 }
 
 TEST(Signals, UpsampleEnlargesSequencesAndVolumes) {

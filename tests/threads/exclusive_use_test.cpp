@@ -109,13 +109,13 @@ TEST(ExclusiveUse, ATrainerRefusesAStepDuringAnEvaluation) {
 
 /// Threads without any order between them: each call is made or refused, and the refused ones leave no trace.
 TEST(ExclusiveUse, StepsAndSavesOfTwoThreadsAreMadeOrRefused) {
-  constexpr int kCalls = 40;
+  constexpr int kSteps = 40;
   std::atomic<int> committed = 0;
   Runtime runtime({.seed = 3, .threads = 2});
   SmallTraining training(runtime, "bf16");
   test::Crowd crowd(3);
   crowd.run([&](int thread) {
-    for (int k = 0; k < kCalls; ++k) {
+    for (int k = 0; committed < kSteps; ++k) {
       try {
         if (thread == 2) {
           const StateDict state = training.trainer.state();
@@ -128,12 +128,12 @@ TEST(ExclusiveUse, StepsAndSavesOfTwoThreadsAreMadeOrRefused) {
         ++committed;
       } catch (const ArgumentError& error) {
         EXPECT_NE(std::string(error.what()).find("was called while another thread is inside of"), std::string::npos);
+        std::this_thread::yield();  // the other thread may need the core to end its call
       }
     }
   });
   EXPECT_EQ(training.trainer.steps(), committed);
   EXPECT_EQ(training.trainer.state().integer("optim/updates"), committed);
-  EXPECT_GT(committed, 0);
 }
 
 TEST(ExclusiveUse, ATrainingRunRefusesASecondThread) {

@@ -200,9 +200,10 @@ class TrainingRun::Journal {
     folder_.check_not_moved();
     const bool stops = leader_.stop_requested();
     if (stops) record([&] { trainer_.synchronize(); });
-    if (trainer_.steps() >= options_.steps && finish()) {
+    const bool all_made = trainer_.steps() >= options_.steps;
+    if (all_made && finish()) {
       end_ = RunEnd::kDone;
-    } else if (stops && !mid_step_) {
+    } else if ((stops || (all_made && leader_.stop_requested())) && !mid_step_) {  // a signal interrupts an evaluation
       if (saved_step_ != trainer_.steps())
         save_now({.patience = std::min(options_.save_patience, kPatienceAfterSignal), .supersedes = true});
       records_.finish();

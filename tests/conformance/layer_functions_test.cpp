@@ -194,6 +194,19 @@ TEST(LayerFunctions, PassNanOnLikeDoublePrecision) {
   }
 }
 
+/// A rearranged f32 filter beside f64 is read as f64, and so is its gradient, which the cast rounds to f32.
+TEST(LayerFunctions, GradientsOfFiltersBesideDoublesAreRoundedOnce) {
+  const auto gradient = [](const Shape& filters, const Shape& data, auto convolution) {
+    const nn::Parameter w(random(filters, 1, -0.5, 0.5).to(DType::f32).to(tested_device()));
+    const Variable y = convolution(Variable(random(data, 2).to(tested_device())), w);
+    EXPECT_EQ(y.dtype(), DType::f64);
+    backward(y, Tensor::full(y.shape(), 1, DType::f64, tested_device()));
+    return w.grad().to_vector<float>();
+  };
+  EXPECT_EQ(gradient({4, 3, 2}, {2, 40, 2}, [](auto& x, auto& w) { return conv1d(x, w); }),
+            gradient({4, 1, 3, 2}, {2, 1, 40, 2}, [](auto& x, auto& w) { return conv2d(x, w); }));
+}
+
 /// The gradients of filters of sequences and volumes under a 16-bit policy are those of the same filters of images:
 /// f32, also beyond the range of f16.
 TEST(LayerFunctions, GradientsOfFiltersAreF32UnderAPolicy) {

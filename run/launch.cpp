@@ -77,8 +77,9 @@ std::vector<std::string> mpirun_command(const std::string& mpirun, const std::st
   if (major >= 5) {
     command.insert(command.end(), {"--map-by", ":OVERSUBSCRIBE"});
   } else {
-    // After SIGTERM, mpirun would kill ranks within 1 s, in the middle of a save.
-    command.insert(command.end(), {"--oversubscribe", "--mca", "odls_base_sigkill_timeout", "60"});
+    // After SIGTERM, mpirun would kill ranks within 1 s, in the middle of a save. It waits twice this time, and passes
+    // SIGTERM on after the first one.
+    command.insert(command.end(), {"--oversubscribe", "--mca", "odls_base_sigkill_timeout", "10"});
   }
   return command;
 }

@@ -58,7 +58,8 @@ class Ranks(ProgramTest):
             _, err = process.communicate(timeout=120)
         finally:
             process.kill()
-        self.assertEqual(process.returncode, 10, err)
+        self.assertIn(process.returncode, (1, 10), err)  # 1: that of mpirun, which got the signal
+        self.assertIn("the state is committed", (folder / "events.jsonl").read_text())
         steps = max(m["step"] for m in metrics(folder))
         self.assertTrue(checkpoints(folder)[-1].name.endswith(f"{steps}.h5"), (steps, checkpoints(folder)))
         self.train(folder, "--steps", steps + 2, "--resume", "--ranks", 2)

@@ -1,6 +1,7 @@
 #include "binade/autograd/derivatives/formulas.h"
 
 #include "binade/autograd/derivatives/constant_slope.h"
+#include "binade/autograd/functions/math.h"
 #include "binade/autograd/grad.h"
 
 namespace binade::derivatives {
@@ -13,6 +14,10 @@ Variable wide(const Variable& x) {
 Variable wide_beside(const Variable& t, const Variable& x) {
   const DType dtype = accumulate_dtype(x.dtype());
   return is_floating(t.dtype()) ? cast(t, dtype) : Variable(t.value().to(dtype));
+}
+
+Variable quotient(const Variable& x, std::int64_t divisor) {
+  return cast(floor(cast(x, DType::f64) / static_cast<double>(divisor)), DType::i64);
 }
 
 std::vector<std::int64_t> dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }

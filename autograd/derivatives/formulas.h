@@ -18,6 +18,10 @@ Variable wide(const Variable& x);
 /// Returns t in the dtype in which sums of x are computed. Integer tensors are converted too.
 Variable wide_beside(const Variable& t, const Variable& x);
 
+/// Returns x / divisor, rounded down, of whole numbers in [0, 2^53), as i64. Unlike floor_divide(), it never reads the
+/// divisor on the host, so that a captured step may contain it.
+Variable quotient(const Variable& x, std::int64_t divisor);
+
 std::vector<std::int64_t> dims_of(const Shape& shape);
 /// Returns x with the extents of `shape`, which has as many elements.
 Variable shaped(const Variable& x, const Shape& shape);

@@ -19,12 +19,12 @@ Variable chosen_positions(const RecordedCall& call) {
   const Tensor& in_window = call.saved(0);
   const Shape& y = in_window.shape();
   const Device device = in_window.device();
-  const Variable place = in_window.to(DType::i64), width = detail::whole_beside(place, p.kernel.x);
+  const Variable place = in_window.to(DType::i64), in_row = quotient(place, p.kernel.x);
   const auto from_zero = [&](std::int64_t count, const Shape& shape) {
     return Variable(arange(std::int64_t{0}, count, std::int64_t{1}, DType::i64, device).reshape(shape));
   };
-  const Variable row = from_zero(y[1], {1, y[1], 1, 1}) * p.stride.y - p.padding.y + floor_divide(place, width);
-  const Variable col = from_zero(y[2], {1, 1, y[2], 1}) * p.stride.x - p.padding.x + remainder(place, width);
+  const Variable row = from_zero(y[1], {1, y[1], 1, 1}) * p.stride.y - p.padding.y + in_row;
+  const Variable col = from_zero(y[2], {1, 1, y[2], 1}) * p.stride.x - p.padding.x + (place - in_row * p.kernel.x);
   const Variable pixel = (from_zero(y[0], {y[0], 1, 1, 1}) * x[1] + row) * x[2] + col;
   return reshape(pixel * x[3] + from_zero(y[3], {1, 1, 1, y[3]}), {y.numel()});
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "binade/autograd/apply.h"
+#include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/index.h"
@@ -16,16 +17,13 @@
 namespace binade {
 namespace {
 
+using derivatives::quotient;
+
 /// Returns the first rows or columns of `count` windows, as i64 (count, 1, …) with `rank` axes.
 Variable window_starts(std::int64_t count, std::int64_t stride, std::int64_t padding, int rank, Device device) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), 1);
   dims[0] = count;
   return reshape((cumsum(Tensor::full(Shape{count}, 1, DType::i64, device), 0) - 1) * stride - padding, dims);
-}
-
-/// Returns x / divisor, rounded down, of whole numbers.
-Variable quotient(const Variable& x, std::int64_t divisor) {
-  return floor_divide(x, Tensor::full(Shape{}, static_cast<double>(divisor), DType::i64, x.device()));
 }
 
 void check_rank(const char* name, const Variable& x, int rank) {

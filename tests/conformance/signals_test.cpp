@@ -293,7 +293,8 @@ TEST(Signals, InversesReturnTheSignal) {
 TEST(Signals, AFewKnownValues) {
   const auto list = [](const Variable& x) { return values_of(x); };
   using V = std::vector<double>;
-  EXPECT_EQ(list(rfft(on_device(Tensor::from({1.f, 0.f, -1.f, 0.f})))), (V{0, 0, 2, 0, 0, 0}));
+  const V spectrum = list(rfft(on_device(Tensor::from({1.f, 0.f, -1.f, 0.f})))), wanted{0, 0, 2, 0, 0, 0};
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(spectrum.at(i), wanted[i], 1e-6) << i;
   EXPECT_EQ(list(fftfreq(5)), list(Tensor::from({0.f, 0.2f, 0.4f, -0.4f, -0.2f})));
   EXPECT_EQ(list(rfftfreq(4, 0.5)), (V{0, 0.5, 1}));
   EXPECT_EQ(list(hann_window(4)), (V{0, 0.5, 1, 0.5}));
@@ -350,7 +351,7 @@ TEST(Signals, RandomSlopesOfRrelu) {
   EXPECT_EQ(values_of(rrelu(x, 0.25, 0.5, true)), values);
   nn::Rrelu layer({.lower = 0.25, .upper = 0.75});
   layer.train(false);
-  EXPECT_EQ(layer(x).value().at(0), -1);
+  EXPECT_EQ(layer(x).value().to(Device::cpu()).at(0), -1);
   layer.train(true);
   EXPECT_NE(layer(x).value().to(Device::cpu()).at(0), layer(x).value().to(Device::cpu()).at(1));
 }

@@ -198,7 +198,8 @@ TEST(LayerFunctions, PassNanOnLikeDoublePrecision) {
 TEST(LayerFunctions, GradientsOfFiltersBesideDoublesAreRoundedOnce) {
   const auto gradient = [](const Shape& filters, const Shape& data, auto convolution) {
     const nn::Parameter w(random(filters, 1, -0.5, 0.5).to(DType::f32).to(tested_device()));
-    const Variable y = convolution(Variable(random(data, 2).to(tested_device())), w);
+    const Variable x(random(data, 2).to(tested_device()));
+    const Variable y = convolution(x, w);
     EXPECT_EQ(y.dtype(), DType::f64);
     backward(y, Tensor::full(y.shape(), 1, DType::f64, tested_device()));
     return w.grad().to_vector<float>();

@@ -22,6 +22,7 @@
 #include "binade/autograd/functions/differences.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/embedding.h"
+#include "binade/autograd/functions/fft.h"
 #include "binade/autograd/functions/images.h"
 #include "binade/autograd/functions/index.h"
 #include "binade/autograd/functions/losses.h"

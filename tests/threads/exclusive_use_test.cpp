@@ -181,19 +181,19 @@ TEST(ExclusiveUse, ATrainingRunRecordsEachStepBesideAThreadThatReadsItsTrainer) 
       }
       return;
     }
-    for (int k = 0; k < 100; ++k) {
+    while (recorded < 50) {
       try {
         recorded += run.step(batch, [&](const Tensor& x) { return loss_of(training, x); }).committed ? 1 : 0;
       } catch (const ArgumentError& error) {
         EXPECT_NE(std::string(error.what()).find("step was called while another thread is inside of next_lr"),
                   std::string::npos)
             << error.what();
+        std::this_thread::yield();  // the other thread may need the core to end its call
       }
     }
     done = true;
   });
   EXPECT_EQ(training.trainer.steps(), recorded);
-  EXPECT_GT(recorded, 0);
 }
 
 /// The run claims its trainer before its first step, and until the step is recorded.

@@ -4,6 +4,7 @@
     libbinadeX.Y.Z   the shared library; its name has the version, because that is the SONAME (docs/compatibility.md)
     libbinade-dev    headers, pkg-config file, CMake package files
     binade-tools     binade-doctor and the example programs binade-gpt and binade-unet
+    binade-mpi       the MPI engine of runs over several processes, if it was built (docs/ranks.md)
 
 dpkg-shlibdeps computes the packages on which libraries and programs depend. The CUDA module is left out: it needs NVIDIA's
 cuBLASLt and cuDNN, of which Debian has no packages. Two runs for the same commit and the same build give the same bytes.
@@ -24,6 +25,7 @@ SUMMARY = "deep-learning framework for mixed precision"
 ABOUT = {
     "library": ("shared library", " This package has the shared library."),
     "dev": ("development files", " This package has the headers, and the files by which pkg-config and CMake find the\n library."),
+    "mpi": ("MPI engine", " This package has the engine that connects several processes of a run by MPI.\n Binade opens it only if a launcher such as mpirun has started several."),
     "tools": ("programs", " This package has binade-doctor, which inspects and verifies checkpoints and run\n folders, and two example programs that train a transformer and a U-Net."),
 }
 DESCRIPTION = """\
@@ -94,6 +96,8 @@ class Packages:
         libdir = f"lib/{self.triplet}"
         file = f"libbinade.so.{self.version}"
         self.objects = {self.library: [self.move(self.library, f"{self.libdir}/{file}", f"{libdir}/{file}")]}
+        if os.path.exists(f"{self.libdir}/libbinade_mpi.so"):
+            self.objects["binade-mpi"] = [self.move("binade-mpi", f"{self.libdir}/libbinade_mpi.so", f"{libdir}/libbinade_mpi.so")]
         for name in ("libbinade.so", "pkgconfig", "cmake"):
             self.move("libbinade-dev", f"{self.libdir}/{name}", f"{libdir}/{name}")
         for name in ("binade.h", "binade"):
@@ -162,9 +166,13 @@ class Packages:
         self.control(self.library, "library", self.shared_libraries(self.library), "Section: libs\nMulti-Arch: same\n")
         self.control("libbinade-dev", "dev", f"{self.library} (= {self.debian_version}), libfmt-dev", "Section: libdevel\nMulti-Arch: same\n")
         self.control("binade-tools", "tools", self.shared_libraries("binade-tools"), "Section: science\n")
+        packages = [self.library, "libbinade-dev", "binade-tools"]
+        if "binade-mpi" in self.objects:
+            self.control("binade-mpi", "mpi", f"{self.library} (= {self.debian_version}), {self.shared_libraries('binade-mpi')}", "Section: libs\n")
+            packages.append("binade-mpi")
         os.makedirs(folder, exist_ok=True)
         env = {**os.environ, "SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct") or os.environ.get("SOURCE_DATE_EPOCH", "0")}
-        for package in (self.library, "libbinade-dev", "binade-tools"):
+        for package in packages:
             for path, _, _ in os.walk(self.root(package)):
                 os.chmod(path, 0o755)
             deb = f"{folder}/{package}_{self.debian_version}_{self.architecture}.deb"

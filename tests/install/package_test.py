@@ -50,10 +50,10 @@ class Package(unittest.TestCase):
 
     def test_dependencies(self):
         """Each package depends on those that its files need: what ldd says, by the packages that own the libraries."""
-        library, dev, tools = self.debs
+        library, dev, *others = self.debs  # binade-tools, and binade-mpi if there is an MPI
         version = self.field(library, "Version")
         name = self.field(library, "Package")
-        for deb in (library, tools):
+        for deb in (library, *others):
             root = f"{self.folder.name}/{self.field(deb, 'Package')}"
             run("dpkg-deb", "--extract", deb, root)
             depends = self.field(deb, "Depends")

@@ -66,6 +66,7 @@ AbortCause judge_gradients(const optim::GradientScan& scan) {
 std::string describe(const Attempt& attempt, const optim::ParameterList& parameters) {
   std::string where;
   if (attempt.bad_micro_batch >= 0) where += fmt::format(" in micro-batch {}", attempt.bad_micro_batch);
+  if (attempt.bad_rank >= 0) where += fmt::format(" of rank {}", attempt.bad_rank);
   if (!attempt.phase().empty()) where += fmt::format(" in the phase of {}", attempt.phase());
   switch (attempt.cause) {
     case AbortCause::kNone: return "";
@@ -86,7 +87,8 @@ std::string describe(const Attempt& attempt, const optim::ParameterList& paramet
     case AbortCause::kSpike:
       return fmt::format("the loss is {}, far above recent losses (gradient norm {}, learning rate {})", attempt.loss,
                          attempt.grad_norm, attempt.lr);
-    case AbortCause::kBadData: return attempt.refused;
+    case AbortCause::kBadData:
+      return attempt.bad_rank < 0 ? attempt.refused : fmt::format("rank {}: {}", attempt.bad_rank, attempt.refused);
     case AbortCause::kCorruption:
       return fmt::format("micro-batch {} was computed twice, with different {}, first in {} ({})",
                          attempt.mismatch->micro_batch, attempt.mismatch->other_ops ? "ops" : "bits",

@@ -46,6 +46,7 @@ struct Attempt {
   double loss_scale = 1;
   int micro_batches = 1;     ///< number of micro-batches that are not left out
   int bad_micro_batch = -1;  ///< first micro-batch with a non-finite loss, buffer or gradient; -1: none, or unknown
+  int bad_rank = -1;  ///< rank that computed bad_micro_batch; -1: unknown, or there is one rank
   /// Mean over micro-batches, unscaled. In a step of several phases the sum of their losses or, if the attempt is
   /// aborted, the loss of the phase to blame.
   double loss = 0;

@@ -105,7 +105,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
         if (is_parameter(x) || is_frozen_parameter(x)) {
           tensor = low_copy_of(x, *precision.read);
         } else {
-          wide = x.dtype() == DType::f32 && is_weight(x);
+          wide = x.dtype() == DType::f32 && is_half(*precision.read) && is_weight(x);
           x = apply_one<ops::Cast>({*precision.read}, {x});
           tensor = x.value();
         }

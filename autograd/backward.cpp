@@ -7,6 +7,7 @@
 #include "binade/autograd/inference_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/observer.h"
+#include "binade/autograd/spared_leaves.h"
 #include "binade/autograd/trace.h"
 #include "binade/autograd/variable.h"
 #include "binade/core/error.h"
@@ -114,7 +115,7 @@ class GradientClaims : NonCopyable {
   void claim_all(std::span<const std::shared_ptr<Node>> nodes) {
     for (const auto& node : nodes)
       for (const Edge& edge : node->edges())
-        if (edge.leaf != nullptr) claim(edge.leaf);
+        if (edge.leaf != nullptr && !Wanted::is_spared(edge.leaf.get())) claim(edge.leaf);
   }
 
  private:
@@ -126,18 +127,16 @@ class GradientClaims : NonCopyable {
 class NodeSink final : public GradSink {
  public:
   /// `taken`: the output gradients that the op reads. `last`: true if the node is released after its backward.
-  NodeSink(const Node& node, Pending& pending, const Pending::Taken& taken, bool last)
+  NodeSink(const Node& node, const Wanted& wanted, Pending& pending, const Pending::Taken& taken, bool last)
       : node_(node),
+        wanted_(wanted),
         pending_(pending),
         taken_(taken),
         last_(last),
         temporaries_(node.edges().size()),
         gradients_seen_(node.edges().size()) {}
 
-  bool needs(int i) const override {
-    const Edge& edge = edge_at(i);
-    return edge.node != nullptr || edge.leaf != nullptr;
-  }
+  bool needs(int i) const override { return wanted_.needs(edge_at(i)); }
 
   Tensor destination(int i) override { return shown_to_observers(i, make_destination(i)); }
 
@@ -151,7 +150,7 @@ class NodeSink final : public GradSink {
   Tensor destination_over(int i, int saved) override {
     const Tensor& kept = node_.context().saved(saved, node_.info().name);
     const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
-    const bool free = last_ && edge_at(i).leaf == nullptr && kept.defined() && kept.sole_owner();
+    const bool free = last_ && needs(i) && edge_at(i).leaf == nullptr && kept.defined() && kept.sole_owner();
     if (!free || !fits(kept, input) || !kept.contiguous()) return destination(i);
     Tensor over = kept;
     over.bump_version();
@@ -163,7 +162,7 @@ class NodeSink final : public GradSink {
   /// same bits.
   ActivationDerivative activation_derivative(int i) const override {
     const Edge& edge = edge_at(i);
-    if (!pending_.may_have_derivative(edge)) return {};
+    if (!wanted_.needs(edge) || !pending_.may_have_derivative(edge)) return {};
     const OpContext& maker = edge.node->context();
     return {maker.activation_derivative.activation,
             maker.saved(maker.activation_derivative.saved, edge.node->info().name)};
@@ -222,6 +221,7 @@ class NodeSink final : public GradSink {
   /// any order, or if the op reads the sum's memory in its backward.
   const Tensor* sum_at(int i) const {
     const Edge& edge = edge_at(i);
+    if (!wanted_.needs(edge)) return nullptr;
     const auto same = [&edge](const Edge& other) {
       return other.node == edge.node && other.output == edge.output && other.leaf == edge.leaf;
     };
@@ -240,7 +240,7 @@ class NodeSink final : public GradSink {
   Tensor make_destination(int i) {
     const Edge& edge = edge_at(i);
     const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
-    if (edge.leaf != nullptr && !edge.leaf->grad_defined) {
+    if (edge.leaf != nullptr && wanted_.needs(edge) && !edge.leaf->grad_defined) {
       edge.leaf->grad_defined = true;
       if (!fits(edge.leaf->grad, input)) edge.leaf->grad = Tensor::empty(input.shape, input.grad_dtype, input.device);
       return edge.leaf->grad;
@@ -252,8 +252,8 @@ class NodeSink final : public GradSink {
 
   void hand_over(int i, Tensor gradient, bool owned) {
     const Edge& edge = edge_at(i);
+    if (!wanted_.needs(edge)) return;
     if (edge.node != nullptr) return pending_.add(edge, std::move(gradient), owned);
-    if (edge.leaf == nullptr) return;
     Variable::State& leaf = *edge.leaf;
     if (leaf.grad_defined) return accumulate(leaf.grad, gradient);
     const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
@@ -270,6 +270,7 @@ class NodeSink final : public GradSink {
   }
 
   const Node& node_;
+  const Wanted& wanted_;
   Pending& pending_;
   const Pending::Taken& taken_;
   bool last_;
@@ -312,6 +313,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   const Tensor seed = cotangent.to(output.dtype());
   GradientClaims claims;
   if (output.is_leaf()) {
+    if (Wanted::is_spared(output.state().get())) return;
     claims.claim(output.state());
     Variable::State& leaf = *output.state();
     if (leaf.grad_defined)
@@ -327,12 +329,13 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   for (const auto& node : nodes) node->check_not_released();
   claims.claim_all(nodes);
   const BackwardNotes notes(nodes);
+  const Wanted wanted(nodes);
   pending.count_readers(nodes);
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {
     Pending::Taken taken = pending.take(node.get());
-    if (std::ranges::any_of(taken.gy, &Tensor::defined)) {
-      NodeSink sink(*node, pending, taken, !options.retain_graph);
+    if (wanted.leads(node.get()) && std::ranges::any_of(taken.gy, &Tensor::defined)) {
+      NodeSink sink(*node, wanted, pending, taken, !options.retain_graph);
       run_backward(*node, taken.gy, sink);
       sink.finish();
     }

@@ -32,7 +32,7 @@ class Paths {
       reached_.insert(key_of(detail::edge_to(y)));
     }
     for (const Variable& x : inputs) targets_.insert(key_of(detail::edge_to(x)));
-    nodes_ = reachable_nodes(roots);
+    nodes_ = nodes_after(first_order(inputs), roots);
     for (const auto& node : nodes_) node->check_not_released();         // a released node has lost its edges
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {  // producers first
       bool leads = false;
@@ -59,6 +59,33 @@ class Paths {
   bool is_target(const Key& key) const { return targets_.contains(key); }
 
  private:
+  /// Returns the lowest order() of the inputs' nodes: a node that is not above it depends on none of them. A leaf may
+  /// be read by any node.
+  static std::optional<std::uint64_t> first_order(const Variables& inputs) {
+    std::optional<std::uint64_t> first;
+    for (const Variable& x : inputs) {
+      const Edge edge = detail::edge_to(x);
+      if (edge.leaf || !edge.node) return std::nullopt;
+      first = std::min(edge.node->order(), first.value_or(edge.node->order()));
+    }
+    return first;
+  }
+  /// Like reachable_nodes(), but does not visit what comes before `first`, which may be a long history of the inputs.
+  static std::vector<std::shared_ptr<Node>> nodes_after(std::optional<std::uint64_t> first,
+                                                        const std::vector<std::shared_ptr<Node>>& roots) {
+    if (!first) return reachable_nodes(roots);
+    std::vector<std::shared_ptr<Node>> nodes;
+    std::unordered_set<const Node*> seen;
+    const auto add = [&](const std::shared_ptr<Node>& node) {
+      if (node && node->order() > *first && seen.insert(node.get()).second) nodes.push_back(node);
+    };
+    for (const std::shared_ptr<Node>& root : roots) add(root);
+    for (std::size_t next = 0; next < nodes.size(); ++next)
+      for (const Edge& edge : nodes[next]->edges()) add(edge.node);
+    std::ranges::sort(nodes, [](const auto& a, const auto& b) { return a->order() > b->order(); });
+    return nodes;
+  }
+
   std::vector<std::shared_ptr<Node>> nodes_;
   std::unordered_set<const Node*> leading_;
   std::set<Key> targets_, reached_;

@@ -1,7 +1,9 @@
 #include "binade/core/code_file.h"
 
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <grp.h>
+#include <link.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,6 +58,18 @@ std::string why_not_executable(const std::string& path) {
   if (!S_ISREG(of_file.st_mode)) return fmt::format("{} is no regular file", path);
   const std::string why = why_writable_by_others(file.string(), of_file);
   return why.empty() ? why_writable_by_others(folder, of_folder) : why;
+}
+
+std::string folder_of_library() {
+  Dl_info info{};
+  link_map* map = nullptr;
+  if (dladdr1(reinterpret_cast<void*>(&folder_of_library), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0)
+    return {};
+  std::error_code error;
+  std::filesystem::path file = map->l_name;
+  if (file.empty())
+    file = std::filesystem::read_symlink("/proc/self/exe", error);  // this code was linked into the program itself
+  return file.is_absolute() ? file.parent_path().string() : "";
 }
 
 }  // namespace binade

@@ -10,4 +10,9 @@ namespace binade {
 /// the owner is its only member.
 std::string why_not_executable(const std::string& path);
 
+/// Returns the folder of the file that contains this code, which is libbinade or a program that it was linked into, as an
+/// absolute path; empty if it cannot be determined. Modules are looked for there. A relative name is not accepted,
+/// because it would be looked up in the working folder, which may contain files of other users.
+std::string folder_of_library();
+
 }  // namespace binade

@@ -8,6 +8,7 @@
 #include "binade/core/kernels/random.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
+#include "binade/core/special_math.h"
 #include "binade/core/step_context.h"
 
 namespace binade {
@@ -25,6 +26,16 @@ Tensor made(std::int64_t count, DType dtype, Device device, F&& value) {
   T* to = t.mutable_data<T>();
   for (std::int64_t i = 0; i < count; ++i) to[i] = value(i);
   return t.to(dtype).to(device);
+}
+
+/// Returns begin, begin + step, …, computed on the device: a captured step cannot copy from the host. begin and step
+/// have at most 53 bits.
+Tensor counted(std::int64_t begin, std::int64_t step, std::int64_t count, Device device) {
+  Tensor steps = Tensor::full(Shape{count}, static_cast<double>(step), DType::i64, device);
+  steps.narrow(0, 1).fill(static_cast<double>(begin));
+  Tensor y = Tensor::empty(steps.shape(), DType::i64, device);
+  kernels(device).cumulate({.count = count, .x = input(steps), .y = output(y)});
+  return y;
 }
 
 Tensor drawn(std::string_view function, RandomArgs args, const Shape& shape, DType dtype, Device device) {
@@ -70,6 +81,11 @@ Tensor arange_of(std::int64_t begin, std::int64_t end, std::int64_t step, DType 
   const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : -static_cast<std::uint64_t>(step);
   const std::uint64_t count = empty ? 0 : (distance - 1) / stride + 1;
   check<ShapeError>(count <= std::uint64_t{1} << 62, "arange: {} to {} by {} has too many elements", begin, end, step);
+  const auto exact = [](std::int64_t number) {
+    return number >= -(std::int64_t{1} << 53) && number <= std::int64_t{1} << 53;
+  };
+  if (device != Device::cpu() && count > 0 && exact(begin) && exact(step))
+    return counted(begin, step, static_cast<std::int64_t>(count), device).to(dtype);
   return made<std::int64_t>(static_cast<std::int64_t>(count), dtype, device, [&](std::int64_t i) {
     return static_cast<std::int64_t>(first + static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
   });
@@ -87,12 +103,73 @@ Tensor linspace(double begin, double end, std::int64_t count, DType dtype, Devic
 
 Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype, Device device) {
   const Shape shape{rows, columns < 0 ? rows : columns};
-  Tensor t = Tensor::zeros(shape, DType::u8);
-  for (std::int64_t i = 0; i < std::min(rows, shape.cols()); ++i)
-    t.mutable_data<std::uint8_t>()[i * shape.cols() + i] = 1;
-  return t.to(dtype).to(device);
+  // The diagonal of rows of n elements is the first column of rows of n + 1. Filled on the device, because a captured
+  // step cannot copy from the host.
+  const std::int64_t n = shape.cols(), diagonal = std::min(rows, n);
+  if (shape.numel() == 0) return Tensor::empty(shape, dtype, device);
+  Tensor wider = Tensor::zeros(Shape{rows, n + 1}, dtype, device);
+  wider.narrow(0, diagonal).channel_slice(0, 1).fill(1);
+  return wider.reshape(Shape{rows * (n + 1)}).narrow(0, rows * n).reshape(shape);
 }
 
+Tensor logspace(double begin, double end, std::int64_t count, double base, DType dtype, Device device) {
+  check<ArgumentError>(finite(base), "logspace: wanted a finite base, got {}", base);
+  const Tensor exponents = linspace(begin, end, count, DType::f64);
+  const double* from = exponents.data<double>();
+  return made<double>(count, dtype, device, [&](std::int64_t i) { return std::pow(base, from[i]); });
+}
+
+Tensor ones(const Shape& shape, DType dtype, Device device) { return Tensor::full(shape, 1, dtype, device); }
+
+namespace {
+
+/// Returns how many elements of a matrix are on and below diagonal k.
+std::int64_t elements_below(std::int64_t rows, std::int64_t columns, std::int64_t k) {
+  const std::int64_t left = rows - std::max<std::int64_t>(0, -k), first = std::max<std::int64_t>(0, k) + 1;
+  if (left <= 0 || columns <= 0) return 0;
+  const std::int64_t growing = std::clamp<std::int64_t>(columns - first, 0, left);  // rows, each longer than the last
+  return growing * first + growing * (growing - 1) / 2 + (left - growing) * columns;
+}
+
+/// Returns the rows and columns of elements (i, j), begin(i) <= j < end(i), of rows from `first` on. There are `count`.
+template <class Begin, class End>
+Tensor indices_of(std::int64_t count, std::int64_t first, Device device, Begin&& begin, End&& end) {
+  Tensor indices = Tensor::empty(Shape{2, count}, DType::i64);
+  std::int64_t* to = indices.mutable_data<std::int64_t>();
+  std::int64_t n = 0;
+  for (std::int64_t i = first; n < count; ++i)
+    for (std::int64_t j = begin(i); j < end(i); ++j, ++n) {
+      to[n] = i;
+      to[count + n] = j;
+    }
+  return indices.to(device);
+}
+
+/// Returns k within the matrix, or directly outside of it.
+std::int64_t checked_diagonal(const char* function, std::int64_t rows, std::int64_t columns, std::int64_t k) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  check<ArgumentError>(rows >= 0 && columns >= 0 && rows <= kMost && columns <= kMost,
+                       "{}: wanted 0 to 2^30 rows and columns, got {} and {}", function, rows, columns);
+  return std::clamp(k, -rows - 1, columns + 1);
+}
+
+}  // namespace
+
+Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t k, Device device) {
+  const std::int64_t at = checked_diagonal("tril_indices", rows, columns, k);
+  return indices_of(
+      elements_below(rows, columns, at), std::max<std::int64_t>(0, -at), device,
+      [](std::int64_t) { return std::int64_t{0}; }, [&](std::int64_t i) { return std::min(i + at + 1, columns); });
+}
+
+Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t k, Device device) {
+  const std::int64_t at = checked_diagonal("triu_indices", rows, columns, k);
+  return indices_of(
+      rows * columns - elements_below(rows, columns, at - 1), 0, device,
+      [&](std::int64_t i) { return std::max<std::int64_t>(0, i + at); }, [&](std::int64_t) { return columns; });
+}
+
+Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
 Tensor zeros_like(const Tensor& x) { return Tensor::zeros(x.shape(), x.dtype(), x.device()); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 Tensor full_like(const Tensor& x, double value) { return Tensor::full(x.shape(), value, x.dtype(), x.device()); }
@@ -130,6 +207,10 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dt
                shape, dtype, device);
 }
 
+Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high) {
+  return randint(low, high, x.shape(), x.dtype(), x.device());
+}
+
 Tensor randperm(std::int64_t n, Device device) {
   check<ArgumentError>(n >= 0, "randperm: wanted 0 or more numbers, got {}", n);
   refuse_capture(device);
@@ -149,6 +230,55 @@ Tensor bernoulli(const Tensor& p) {
   const Tensor dense = p.contiguous_copy();
   return drawn("bernoulli", {.distribution = Distribution::kBernoulli, .p = input(dense)}, p.shape(), p.dtype(),
                p.device());
+}
+
+namespace {
+
+/// Draws Poisson numbers, one after the other, from one stream.
+class PoissonNumbers {
+ public:
+  explicit PoissonNumbers(const RandomStream& stream) : stream_(stream) {}
+  double next(double rate) { return rate < 10 ? by_multiplication(rate) : by_rejection(rate); }
+
+ private:
+  double uniform() { return uniform53(stream_, used_++); }
+  double by_multiplication(double rate) {
+    const double limit = std::exp(-rate);
+    double k = -1;
+    for (double product = 1; product > limit || k < 0; ++k) product *= uniform();
+    return k;
+  }
+  // Hormann's algorithm PTRS.
+  double by_rejection(double rate) {
+    const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b, scale = 1.1239 + 1.1328 / (b - 3.4),
+                 inner = 0.9277 - 3.6224 / (b - 2), log_rate = std::log(rate);
+    for (;;) {
+      const double u = uniform() - 0.5, v = uniform(), rest = 0.5 - std::fabs(u);
+      const double k = std::floor((2 * a / rest + b) * u + rate + 0.43);
+      if (rest >= 0.07 && v <= inner) return k;
+      if (k < 0 || (rest < 0.013 && v > rest)) continue;
+      if (std::log(v * scale / (a / (rest * rest) + b)) <= k * log_rate - rate - math::lgamma(k + 1)) return k;
+    }
+  }
+
+  RandomStream stream_;
+  std::uint64_t used_ = 0;
+};
+
+}  // namespace
+
+Tensor poisson(const Tensor& rates) {
+  check<DTypeError>(is_floating(rates.dtype()), "poisson: wanted floating rates, got {}", name_of(rates.dtype()));
+  refuse_capture(rates.device());
+  const std::vector<double> all = rates.to_vector<double>();
+  PoissonNumbers numbers(next_stream());
+  Tensor drawn_numbers = Tensor::empty(rates.shape(), DType::f64);
+  double* to = drawn_numbers.mutable_data<double>();
+  for (const double rate : all) {
+    check<ArgumentError>(rate >= 0 && rate <= 0x1p53, "poisson: wanted rates from 0 to 2^53, got {}", rate);
+    *to++ = numbers.next(rate);
+  }
+  return drawn_numbers.to(rates.dtype()).to(rates.device());
 }
 
 Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement) {

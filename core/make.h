@@ -32,7 +32,18 @@ Tensor linspace(double begin, double end, std::int64_t count, DType dtype = DTyp
 /// Returns ones on the diagonal of a matrix of zeros; `columns` < 0: as many as rows.
 Tensor eye(std::int64_t rows, std::int64_t columns = -1, DType dtype = DType::f32, Device device = Device::cpu());
 
-/// Return a tensor with x's shape, dtype and device.
+/// Returns `base` to the powers from `begin` to `end`, both included, at equal distances of the exponents.
+Tensor logspace(double begin, double end, std::int64_t count, double base = 10, DType dtype = DType::f32,
+                Device device = Device::cpu());
+/// Returns a tensor of ones.
+Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
+/// Return the rows and columns (2, n; i64) of the elements on and below (tril) or above (triu) diagonal k, in row-major
+/// order: what tril() and triu() keep.
+Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t k = 0, Device device = Device::cpu());
+Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t k = 0, Device device = Device::cpu());
+
+/// Return a tensor with x's shape, dtype and device. That of empty_like() is not initialized.
+Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
@@ -50,14 +61,45 @@ Tensor normal(double mean, double deviation, const Shape& shape, DType dtype = D
 /// Uniform whole numbers in [low, high), of any dtype that holds them. Throws ArgumentError unless low < high.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64,
                Device device = Device::cpu());
+/// The same in the shape, dtype and device of x.
+Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high);
 /// A random order of 0 … n - 1 (i64). Drawn on the host, so a step that calls it for a GPU is not captured in a graph.
 Tensor randperm(std::int64_t n, Device device = Device::cpu());
 /// 1 with probability p[i], else 0, in the shape and dtype of p (floating). Probabilities below 0 count as 0, above 1
 /// as 1, NaN as 0.
 Tensor bernoulli(const Tensor& p);
+/// Draws from the Poisson distribution with each of the rates (floating, finite, from 0 to 2^53), in their shape and
+/// dtype. Drawn on the host, by multiplication of uniform numbers for rates below 10, else by transformed rejection
+/// (Hormann, "The transformed rejection method for generating Poisson random variables", 1993).
+Tensor poisson(const Tensor& rates);
 /// Draws `count` positions (i64) from each row of weights, (n) or (rows, n), with probabilities in proportion to the
 /// weights. Without replacement no position is drawn twice. Drawn on the host. Throws ArgumentError for weights that
 /// are negative, not finite or all 0, and if a row has fewer than `count` positive weights to draw without replacement.
 Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement = false);
+
+/// Windows of n values for the spectra of signals, computed in f64 and rounded once. A periodic window is the symmetric
+/// one of n + 1 values without the last, so that shifted copies of it add up evenly. One value is 1. With N = n - 1 (n
+/// if periodic) and c = cos(2 pi k / N):
+///
+///   hann      0.5 - 0.5 c
+///   hamming   alpha - beta c
+///   blackman  0.42 - 0.5 c + 0.08 cos(4 pi k / N)
+///   bartlett  1 - |2 k / N - 1|
+///   kaiser    I0(beta sqrt(1 - (2 k / N - 1)^2)) / I0(beta), I0: modified Bessel function of the first kind
+///
+/// Throw ArgumentError unless n >= 0 and, for kaiser, beta is in [0, 700].
+Tensor hann_window(std::int64_t n, bool periodic = true, DType dtype = DType::f32, Device device = Device::cpu());
+Tensor hamming_window(std::int64_t n, bool periodic = true, double alpha = 0.54, double beta = 0.46,
+                      DType dtype = DType::f32, Device device = Device::cpu());
+Tensor blackman_window(std::int64_t n, bool periodic = true, DType dtype = DType::f32, Device device = Device::cpu());
+Tensor bartlett_window(std::int64_t n, bool periodic = true, DType dtype = DType::f32, Device device = Device::cpu());
+Tensor kaiser_window(std::int64_t n, bool periodic = true, double beta = 12, DType dtype = DType::f32,
+                     Device device = Device::cpu());
+
+/// Return the frequencies of the results of fft() or rfft() of n samples that are `spacing` apart: k / (n spacing), k =
+/// 0, 1, …; in fftfreq() from (n + 1) / 2 on k - n instead of k. Throw ArgumentError unless n >= 1 and the spacing is
+/// finite and not 0.
+Tensor fftfreq(std::int64_t n, double spacing = 1, DType dtype = DType::f32, Device device = Device::cpu());
+Tensor rfftfreq(std::int64_t n, double spacing = 1, DType dtype = DType::f32, Device device = Device::cpu());
 
 }  // namespace binade

@@ -73,4 +73,60 @@ BINADE_HD double trigamma(double x) {
   return y + sign * (1 / x + s / 2 + series / x);
 }
 
+/// Returns the Hurwitz zeta function, the sum of (q + k)^-s over k >= 0, for whole s >= 2; inf at q = 0, -1, … A
+/// negative q is replaced by three positive ones, because the sum over all whole k has period 1 in q. Euler-Maclaurin
+/// from w >= s + 12 on (Abramowitz and Stegun 23.1.30); there, each term is less than 1/20 of the one before.
+BINADE_HD double hurwitz_zeta(double s, double q) {
+  if (q <= 0 && q == std::floor(q)) return std::numeric_limits<double>::infinity();
+  const auto of_positive = [s](double w) {
+    if (w > 1e15) return std::pow(w, 1 - s) / (s - 1);
+    double y = 0;
+    for (; w < s + 12; w += 1) y += std::pow(w, -s);
+    constexpr double kTerms[] = {1.0 / 12,          -1.0 / 720,
+                                 1.0 / 30240,       -1.0 / 1209600,
+                                 1.0 / 47900160,    -691.0 / 1307674368000,
+                                 1.0 / 74724249600, -3617.0 / 10670622842880000};  // B_2j / (2j)!
+    double term = s / w, series = 0;
+    for (int j = 0; j < 8; ++j) {
+      series += kTerms[j] * term;
+      term *= (s + 2 * j + 1) / w * ((s + 2 * j + 2) / w);
+    }
+    return y + std::pow(w, -s) * (w / (s - 1) + 0.5 + series);
+  };
+  if (!(q < 0)) return of_positive(q);
+  if (q > -0.5) return std::pow(q, -s) + of_positive(q + 1);
+  const double part = q - std::floor(q), sign = std::fmod(s, 2) == 0 ? 1 : -1;
+  return of_positive(part) + sign * (of_positive(1 - part) - of_positive(1 - q));
+}
+
+/// Returns derivative n >= 0 of digamma; infinite at 0 and, for n >= 1, at the negative integers; 0 at inf for n >= 1.
+BINADE_HD double polygamma(double n, double x) {
+  if (n == 0) return digamma(x);
+  if (n == 1) return trigamma(x);
+  return (std::fmod(n, 2) == 0 ? -1 : 1) * std::tgamma(n + 1) * hurwitz_zeta(n + 1, x);
+}
+
+/// Returns the modified Bessel function of the first kind of order 0 or 1: for |x| <= 20 by its power series, whose
+/// terms have one sign, else by the asymptotic series (Abramowitz and Stegun 9.6.10, 9.7.1). Overflows for |x| >
+/// 713.98.
+BINADE_HD double bessel_i(int order, double x) {
+  const double a = std::fabs(x), sign = order == 1 && x < 0 ? -1 : 1;
+  if (a - a != 0) return sign * a;  // an infinity or NaN
+  double term = 1, y = 1;
+  if (a <= 20) {
+    const double s = a * a / 4;
+    for (int k = 1; k < 60; ++k) {
+      term *= s / (k * (k + order));
+      y += term;
+    }
+    return order == 1 ? x / 2 * y : y;
+  }
+  for (int k = 1; k < 30; ++k) {
+    term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * a * k);
+    y += term;
+  }
+  const double half = std::exp(a / 2);  // exp(a) overflows before the result does
+  return sign * half * (y / std::sqrt(2 * kPi * a)) * half;
+}
+
 }  // namespace binade::math

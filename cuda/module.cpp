@@ -1,7 +1,6 @@
 #include "binade/cuda/module.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,7 +9,6 @@
 #include "binade/core/code_file.h"
 #include "binade/core/error.h"
 #include "cuda/abi.h"
-#include "cuda/module_place.h"
 
 namespace binade::cuda {
 namespace {
@@ -19,26 +17,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "libbinade_cuda.so";
 
-/// Returns the folder of the file that contains this code; empty if it cannot be determined. A relative name is not
-/// accepted, because it would be looked up in the working folder, which may contain files of other users.
-fs::path own_folder() {
-  Dl_info info{};
-  link_map* map = nullptr;
-  if (dladdr1(reinterpret_cast<void*>(&module), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return {};
-  std::error_code error;
-  fs::path file = map->l_name;
-  if (file.empty()) file = fs::read_symlink("/proc/self/exe", error);  // this code was linked into the program itself
-  return file.is_absolute() ? file.parent_path() : fs::path();
-}
-
-/// Returns the paths at which the module is searched: beside the file that contains this code, and where the build
-/// wrote it.
+/// Returns the paths at which the module is searched: beside the file that contains this code, and in the folder cuda/
+/// there, where the build writes it. No absolute path is compiled in: an installed library must not open a file of the
+/// machine or user that built it.
 std::vector<fs::path> places() {
-  const fs::path folder = own_folder();
-  std::vector<fs::path> places;
-  if (!folder.empty()) places.push_back(folder / kFileName);
-  places.emplace_back(kBuiltModule);
-  return places;
+  const fs::path folder = folder_of_library();
+  if (folder.empty()) return {};
+  return {folder / kFileName, folder / "cuda" / kFileName};
 }
 
 /// Opens `path` into `found`, or stores in it the reason why that failed.
@@ -86,7 +71,7 @@ Module find() {
     found.why_none = "no NVIDIA driver (libcuda.so.1) was found";
     return found;
   }
-  std::string tried;
+  std::string tried = folder_of_library().empty() ? "libbinade's folder, which is unknown" : "";
   for (const fs::path& place : places()) {
     std::error_code ignored;
     if (fs::exists(place, ignored)) {

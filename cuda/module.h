@@ -15,8 +15,8 @@ struct Module {
 };
 
 /// Looks for the driver (libcuda.so.1) first, and opens nothing else without one. Then it opens libbinade_cuda.so
-/// beside the file that contains this code (libbinade); if there is none, at the path in the build tree where the build
-/// wrote it (kBuiltModule). If the environment variable BINADE_CUDA_MODULE names a file, that file is opened instead,
+/// beside the file that contains this code (libbinade); if there is none, in the folder cuda/ there, where the build
+/// writes it. If the environment variable BINADE_CUDA_MODULE names a file, that file is opened instead,
 /// without a check for a driver. A file that other users could replace is refused (core/code_file.h).
 const Module& module();
 

@@ -186,6 +186,18 @@ struct Glu : OptionsModule<AxisOptions> {
   Variable forward(const Variable& x) override { return glu(x, options().axis); }
 };
 
+/// Options of Rrelu.
+struct RreluOptions {
+  double lower = 1.0 / 8, upper = 1.0 / 3;  ///< range of the slopes
+};
+/// Applies x for x >= 0, else slope x: with a random slope for each element in training, and with the mean of the range
+/// in evaluation. See rrelu().
+struct Rrelu : OptionsModule<RreluOptions> {
+  using OptionsModule::OptionsModule;
+  std::string kind() const override { return "Rrelu"; }
+  Variable forward(const Variable& x) override { return rrelu(x, options().lower, options().upper, training()); }
+};
+
 /// Options of Prelu.
 struct PreluOptions {
   std::int64_t channels = 1;  ///< number of slopes: one for all elements, or one per channel

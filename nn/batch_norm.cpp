@@ -4,6 +4,7 @@
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/ops/batch_norm.h"
+#include "binade/nn/statistics_log.h"
 
 namespace binade::nn {
 
@@ -38,7 +39,9 @@ Variable BatchNorm::forward(const Variable& x, const Variable& residual, const o
   const ChannelNormOptions options{.eps = options_.eps, .relu = options_.relu, .residual = residual, .into = into};
   if (!training()) return batch_norm_with(x, running_mean.value(), running_var.value(), weight, bias, options);
   const BatchNormResult n = batch_norm(x, weight, bias, options);
-  if (!step_context().recomputing) move_statistics(n.mean.value(), n.var.value(), x.shape().rows());
+  if (step_context().recomputing) return n.y;
+  StatisticsLog::note(*this, n.mean.value(), n.var.value(), x.shape().rows());
+  move_statistics(n.mean.value(), n.var.value(), x.shape().rows());
   return n.y;
 }
 

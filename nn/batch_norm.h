@@ -5,6 +5,8 @@
 
 namespace binade::nn {
 
+class StatisticsLog;
+
 /// Options of BatchNorm1d, BatchNorm2d and BatchNorm3d.
 struct BatchNormOptions {
   std::int64_t channels = 0;
@@ -42,6 +44,7 @@ class BatchNorm : public WeightedModule {
   BatchNorm(const char* kind, const char* layout, int least_rank, int most_rank, const BatchNormOptions& options);
 
  private:
+  friend class StatisticsLog;
   Variable forward(const Variable& x, const Variable& residual, const ops::OutputView& into);
   void move_statistics(const Tensor& mean, const Tensor& var, std::int64_t count);
 

@@ -23,7 +23,7 @@ class Convolution : public WeightedModule {
     check<ArgumentError>(o.in > 0 && o.out > 0 && o.groups > 0 && o.in % o.groups == 0 && o.out % o.groups == 0,
                          "{}: wanted in and out > 0 in equal groups, got {} and {} in {} groups", kind, o.in, o.out,
                          o.groups);
-    check<ArgumentError>(std::ranges::min(kernel) > 0, "{}: wanted a kernel of 1 or more, got {}", kind, o.kernel);
+    check<ArgumentError>(std::min(kernel) > 0, "{}: wanted a kernel of 1 or more, got {}", kind, o.kernel);
     std::vector<std::int64_t> extents(kernel);
     extents.insert(extents.begin(), first);
     extents.push_back(last / o.groups);

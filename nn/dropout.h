@@ -7,7 +7,7 @@
 
 namespace binade::nn {
 
-/// Options of Dropout, Dropout2d and AlphaDropout.
+/// Options of all dropout layers.
 struct DropoutOptions {
   double p = 0.5;  ///< probability of an element, or of a channel, to be dropped
 };
@@ -33,7 +33,15 @@ struct Dropout : DropoutModule<dropout> {
   std::string kind() const override { return "Dropout"; }
 };
 
-/// In training, drops whole channels of x (N, …, C), such as images (N, H, W, C): see dropout2d().
+/// In training, drop whole channels of x (N, …, C): sequences, images or volumes; see dropout2d().
+struct Dropout1d : DropoutModule<dropout2d> {
+  explicit Dropout1d(const DropoutOptions& options = {}) : DropoutModule("Dropout1d", options) {}
+  std::string kind() const override { return "Dropout1d"; }
+};
+struct Dropout3d : DropoutModule<dropout2d> {
+  explicit Dropout3d(const DropoutOptions& options = {}) : DropoutModule("Dropout3d", options) {}
+  std::string kind() const override { return "Dropout3d"; }
+};
 struct Dropout2d : DropoutModule<dropout2d> {
   explicit Dropout2d(const DropoutOptions& options = {}) : DropoutModule("Dropout2d", options) {}
   std::string kind() const override { return "Dropout2d"; }
@@ -43,6 +51,11 @@ struct Dropout2d : DropoutModule<dropout2d> {
 struct AlphaDropout : DropoutModule<alpha_dropout> {
   explicit AlphaDropout(const DropoutOptions& options = {}) : DropoutModule("AlphaDropout", options) {}
   std::string kind() const override { return "AlphaDropout"; }
+};
+/// The same for whole channels of x (N, …, C): see feature_alpha_dropout().
+struct FeatureAlphaDropout : DropoutModule<feature_alpha_dropout> {
+  explicit FeatureAlphaDropout(const DropoutOptions& options = {}) : DropoutModule("FeatureAlphaDropout", options) {}
+  std::string kind() const override { return "FeatureAlphaDropout"; }
 };
 
 }  // namespace binade::nn

@@ -63,4 +63,21 @@ struct CosineSimilarity : OptionsModule<CosineSimilarityOptions> {
   }
 };
 
+/// Options of PairwiseDistance.
+struct PairwiseDistanceOptions {
+  double p = 2;       ///< of the norm
+  double eps = 1e-6;  ///< added to each difference
+  bool keepdim = false;
+};
+
+/// The p-norm of a - b + eps over the last axis: `distance(a, b)`; see pairwise_distance().
+struct PairwiseDistance : OptionsModule<PairwiseDistanceOptions> {
+  using OptionsModule::OptionsModule;
+  std::string kind() const override { return "PairwiseDistance"; }
+  Variable operator()(const Variable& a, const Variable& b) {
+    const ModuleScope scope(*this);
+    return pairwise_distance(a, b, options().p, options().eps, options().keepdim);
+  }
+};
+
 }  // namespace binade::nn

@@ -75,6 +75,17 @@ struct PixelUnshuffle : OptionsModule<PixelShuffleOptions> {
   Variable forward(const Variable& x) override { return pixel_unshuffle(x, options().factor); }
 };
 
+/// Options of ChannelShuffle.
+struct ChannelShuffleOptions {
+  std::int64_t groups = 2;
+};
+/// Mixes the channels of different groups: see channel_shuffle().
+struct ChannelShuffle : OptionsModule<ChannelShuffleOptions> {
+  using OptionsModule::OptionsModule;
+  std::string kind() const override { return "ChannelShuffle"; }
+  Variable forward(const Variable& x) override { return channel_shuffle(x, options().groups); }
+};
+
 /// Options of LocalResponseNorm.
 struct LocalResponseNormOptions {
   std::int64_t size = 5;  ///< number of neighboring channels

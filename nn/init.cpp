@@ -1,10 +1,16 @@
 #include "binade/nn/init.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/linalg.h"
+#include "binade/autograd/functions/shape.h"
 #include "binade/core/error.h"
+#include "binade/core/make.h"
 #include "binade/core/parallel.h"
 #include "binade/core/runtime.h"
+#include "binade/core/special_math.h"
 
 namespace binade::nn::init {
 namespace {
@@ -62,6 +68,35 @@ void normal(Parameter& p, double std, double mean) {
 
 void uniform(Parameter& p, double low, double high) {
   fill(p, [=](const RandomStream& stream, std::uint64_t i) { return low + (high - low) * stream.uniform(i); });
+}
+
+void trunc_normal(Parameter& p, double std, double mean, double low, double high) {
+  check<ArgumentError>(std > 0 && low < high, "init: wanted std > 0 and low < high, got {}, {} and {}", std, low, high);
+  const auto below = [&](double x) { return std::erfc((mean - x) / std / std::sqrt(2.0)) / 2; };  // probability
+  const double first = below(low), last = below(high);
+  check<ArgumentError>(first < last, "init: N({}, {}^2) has no values between {} and {}", mean, std, low, high);
+  fill(p, [=](const RandomStream& stream, std::uint64_t i) {
+    const double share = first + (last - first) * (static_cast<double>(stream.word(i)) + 0.5) * 0x1p-32;
+    return std::clamp(mean + std * std::sqrt(2.0) * math::erfinv(2 * share - 1), low, high);
+  });
+}
+
+void orthogonal(Parameter& p, double factor) {
+  fans(p.shape());
+  normal(p);
+  if (skipped || p.value().numel() == 0) return;
+  const NoGradGuard guard;
+  const Tensor drawn = p.value().on_host();
+  const Variable matrix = drawn.reshape(Shape{p.dim(0), drawn.numel() / p.dim(0)});
+  const bool wide = matrix.dim(0) < matrix.dim(1);
+  const Variable q = qr(wide ? transpose(matrix) : matrix).q;  // of r with a positive diagonal: uniformly distributed
+  const Variable rows = (wide ? transpose(q) : q) * factor;
+  p.mutable_value().copy_from(rows.value().contiguous_copy().reshape(p.shape()).to(p.device()));
+}
+
+void identity(Parameter& p) {
+  check<ShapeError>(p.shape().rank() == 2, "init: wanted a weight (out, in), got {}", p.shape());
+  p.mutable_value().copy_from(eye(p.dim(0), p.dim(1), p.dtype(), p.device()));
 }
 
 void xavier_normal(Parameter& p, double factor) { normal(p, xavier_std(p, factor)); }

@@ -26,6 +26,15 @@ void normal(Parameter& p, double std = 1, double mean = 0);
 /// Sets the values to draws from U[low, high).
 void uniform(Parameter& p, double low = 0, double high = 1);
 
+/// Sets the values to draws from N(mean, std^2) between `low` and `high`, by the inverse of the distribution function.
+/// Throws ArgumentError unless std > 0, low < high, and the interval has a probability above 0 in double precision.
+void trunc_normal(Parameter& p, double std = 1, double mean = 0, double low = -2, double high = 2);
+/// Sets a weight (out, …, in), seen as a matrix of `out` rows, to gain times random orthonormal rows or, if there are
+/// more rows than columns, columns (Saxe et al., 2014). Computed on the host.
+void orthogonal(Parameter& p, double gain = 1);
+/// Sets a weight (out, in) to ones on the diagonal and zeros elsewhere: eye_ in PyTorch.
+void identity(Parameter& p);
+
 /// Normal or uniform values with mean 0 and variance gain^2 2 / (fan_in + fan_out). Source: Glorot, Bengio, 2010.
 void xavier_normal(Parameter& p, double gain = 1);
 void xavier_uniform(Parameter& p, double gain = 1);

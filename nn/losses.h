@@ -34,6 +34,7 @@ using binade::poisson_nll;
 using binade::smooth_l1;
 using binade::soft_margin;
 using binade::triplet_margin;
+using binade::triplet_margin_with_distance;
 using binade::tversky;
 
 }  // namespace binade::nn

@@ -214,4 +214,29 @@ Variable TransformerDecoder::operator()(const Variable& x, const Variable& memor
   return norm ? (*norm)(y) : y;
 }
 
+namespace {
+
+/// Options of the decoder of a Transformer.
+TransformerLayerOptions decoder_layer(const EncoderDecoderOptions& o) {
+  TransformerLayerOptions layer = o.layer;
+  layer.attention.causal = o.causal;
+  return layer;
+}
+
+}  // namespace
+
+Transformer::Transformer(const EncoderDecoderOptions& o)
+    : encoder({.layers = o.encoder_layers, .layer = o.layer, .norm = true}),
+      decoder({.layers = o.decoder_layers, .layer = decoder_layer(o), .norm = true}) {}
+
+void Transformer::visit(Visitor& v) {
+  v("encoder", encoder);
+  v("decoder", decoder);
+}
+
+Variable Transformer::operator()(const Variable& source, const Variable& target, const TransformerMasks& masks) {
+  const ModuleScope scope(*this);
+  return decoder(target, encoder(source, masks.source), masks.decoder);
+}
+
 }  // namespace binade::nn

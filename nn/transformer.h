@@ -123,4 +123,33 @@ class TransformerDecoder : public Module {
   std::optional<LayerNorm> norm;
 };
 
+/// Options of Transformer. The layers of encoder and decoder have the same options.
+struct EncoderDecoderOptions {
+  std::int64_t encoder_layers = 6, decoder_layers = 6;
+  TransformerLayerOptions layer{};
+  /// True: the decoder's self-attention is causal, which a mask makes it in PyTorch.
+  bool causal = true;
+};
+
+/// The masks of a Transformer.
+struct TransformerMasks {
+  AttentionMasks source{};            ///< of the encoder
+  TransformerDecoderMasks decoder{};  ///< of the decoder
+};
+
+/// Encoder and decoder (Vaswani et al., 2017), each with a layer norm after its last layer, as in PyTorch: source
+/// (B, S, dim) and target (B, T, dim) -> (B, T, dim). To generate a text, call `encoder` once and `decoder` with
+/// caches.
+class Transformer : public Module {
+ public:
+  explicit Transformer(const EncoderDecoderOptions& options);
+  void visit(Visitor& v) override;
+  std::string kind() const override { return "Transformer"; }
+  using Module::operator();
+  Variable operator()(const Variable& source, const Variable& target, const TransformerMasks& masks = {});
+
+  TransformerEncoder encoder;
+  TransformerDecoder decoder;
+};
+
 }  // namespace binade::nn

@@ -208,4 +208,11 @@ void FlatParameters::store_weights_in(DType dtype) {
   if (now != dtype) place_values(dtype);
 }
 
+void append_blocks(std::vector<FlatBlock>& blocks, std::span<const FlatBlock> more, std::size_t first_slice) {
+  for (FlatBlock block : more) {
+    block.slice += static_cast<std::int32_t>(first_slice);
+    blocks.push_back(block);
+  }
+}
+
 }  // namespace binade::optim

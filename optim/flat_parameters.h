@@ -117,4 +117,7 @@ class FlatParameters {
   Tensor weights_low_;  // values that are stored in 16 bits, without masters; undefined if there are none
 };
 
+/// Appends the blocks of another storage, whose slices get numbers from `first_slice` on.
+void append_blocks(std::vector<FlatBlock>& blocks, std::span<const FlatBlock> more, std::size_t first_slice);
+
 }  // namespace binade::optim

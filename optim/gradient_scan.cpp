@@ -18,13 +18,24 @@ double GradientScan::norm() const {
 }
 
 GradientScan scan_gradients(FlatParameters& parameters) {
+  FlatParameters* const all[] = {&parameters};
+  return scan_gradients(all);
+}
+
+GradientScan scan_gradients(std::span<FlatParameters* const> all) {
   GradientScan scan;
-  scan.words.assign(parameters.size(), 0);
-  const std::vector<const float*> gradients = parameters.gradients();
-  std::vector<BlockScan> results(parameters.blocks().size());
-  kernels(parameters.device()).scan({parameters.blocks(), gradients, results});
+  std::vector<const float*> gradients;
+  std::vector<FlatBlock> blocks;
+  for (FlatParameters* parameters : all) {
+    append_blocks(blocks, parameters->blocks(), gradients.size());
+    const std::vector<const float*> more = parameters->gradients();
+    gradients.insert(gradients.end(), more.begin(), more.end());
+  }
+  scan.words.assign(gradients.size(), 0);
+  std::vector<BlockScan> results(blocks.size());
+  kernels(all.front()->device()).scan({blocks, gradients, results});
   for (std::size_t b = 0; b < results.size(); ++b) {
-    std::uint32_t& word = scan.words[static_cast<std::size_t>(parameters.blocks()[b].slice)];
+    std::uint32_t& word = scan.words[static_cast<std::size_t>(blocks[b].slice)];
     word = std::max(word, results[b].largest);
   }
   scan.sum_squares = sum_of_blocks(results);

@@ -25,6 +25,9 @@ struct GradientScan {
 /// of two, so that no square overflows (not even that of 1e30). The sums of the blocks are added in double in a fixed
 /// order (sum_of_blocks), so that the bits depend on the gradients alone.
 GradientScan scan_gradients(FlatParameters& parameters);
+/// Reads the gradients of several optimizers as one: `words` has those of all parameters, in this order. The sum of the
+/// squares has the bits that a single optimizer of all these parameters would give. `all` must not be empty.
+GradientScan scan_gradients(std::span<FlatParameters* const> all);
 
 /// Returns the float whose bits are `word`, as double.
 double magnitude_of(std::uint32_t word);

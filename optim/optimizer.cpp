@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <utility>
 
 #include "binade/autograd/inference_mode.h"
@@ -164,6 +165,7 @@ void Optimizer::run(Pass& pass, bool write) {
 
 void Optimizer::step(const StepInput& input) {
   if (!input.commit) return;
+  const ExclusiveUse::Call call(use_, "step");
   refuse_step(parameters_);
   check_step(input);
   write(prepared(input));
@@ -197,9 +199,11 @@ void Optimizer::check_step(const StepInput& input) {
 void Optimizer::step_together(std::span<Optimizer* const> optimizers, std::span<const StepInput> inputs) {
   check<ArgumentError>(optimizers.size() == inputs.size(), "optimizers: wanted an input for each of {}, got {}",
                        optimizers.size(), inputs.size());
+  std::deque<ExclusiveUse::Call> calls;
   std::vector<std::pair<Optimizer*, Pass>> passes;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].commit) continue;
+    calls.emplace_back(optimizers[i]->use_, "step_together");
     refuse_step(optimizers[i]->parameters_);
     passes.emplace_back(optimizers[i], optimizers[i]->prepared(inputs[i]));
   }
@@ -331,6 +335,7 @@ void Optimizer::check_state(const StateDict& state) const {
 }
 
 void Optimizer::load_state(const StateDict& state) {
+  const ExclusiveUse::Call call(use_, "load_state");
   check_state(state);
   updates_ = read_count(state, "updates");
   updates_per_parameter_ = state.integers("parameter_updates");

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "binade/core/exclusive_use.h"
 #include "binade/core/state_dict.h"
 #include "binade/optim/flat_parameters.h"
 #include "binade/optim/gradient_scan.h"
@@ -52,6 +53,9 @@ struct UpdateTarget {
 /// Updates parameters from their gradients. One kernel writes masters, moments and 16-bit copies; it computes in f32.
 /// Moments are f32 unless the options say otherwise. A parameter without a gradient keeps its value, and its number of
 /// updates does not change.
+///
+/// step(), step_together() and load_state() throw an ArgumentError, which names both calls, while another thread is
+/// inside of one of them for the same optimizer.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -167,6 +171,7 @@ class Optimizer {
   void write(Pass pass);
   void count_update(std::vector<Magnitudes> magnitudes);
 
+  ExclusiveUse use_{"optimizer"};
   std::string kind_;
   UpdateRule rule_;
   double lr_;

@@ -1,5 +1,6 @@
 #include "binade/optim/parameter_groups.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -135,6 +136,29 @@ ParameterGroups::ParameterGroups(std::string kind, double lr, std::vector<Parame
       one.lr_factor = group.lr ? (lr_ > 0 ? *group.lr / lr_ : 0) : group.lr_factor.value_or(1);
       one.schedule = group.schedule ? std::optional(g) : std::nullopt;
     }
+}
+
+std::string ParameterGroups::label_of(std::size_t index) const {
+  const auto name_of_group = [&](std::size_t g) {
+    const ParameterGroup& group = groups_[g];
+    std::string own = group.name.empty() ? fmt::format("{}", fmt::join(group.match.globs(), ",")) : group.name;
+    const auto has_same_name = [&](const ParameterGroup& other) {
+      return &other != &group && (group.name.empty() ? other.match.globs() == group.match.globs() && other.name.empty()
+                                                     : other.name == group.name);
+    };
+    if (own.empty() || std::ranges::any_of(groups_, has_same_name))
+      own += fmt::format("{}group {}", own.empty() ? "" : " ", g + 1);
+    return own;
+  };
+  // Names may contain what joins or numbers them: "rest", "a+b", "a group 2".
+  std::set<std::string> labels;
+  for (std::size_t one = 0;; ++one) {
+    std::string label = one == 0 ? "rest" : "";
+    for (const std::size_t g : classes_[one].groups) label += (label.empty() ? "" : "+") + name_of_group(g);
+    const std::string plain = label;
+    for (int copy = 2; !labels.insert(label).second; ++copy) label = fmt::format("{} #{}", plain, copy);
+    if (one == index) return label;
+  }
 }
 
 std::string ParameterGroups::name_of(std::size_t index) const {

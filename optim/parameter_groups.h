@@ -69,6 +69,8 @@ struct ParameterGroup {
   std::optional<bool> nesterov{};
   std::optional<double> beta1{}, beta2{}, eps{};
   std::optional<double> alpha{}, rho{};
+
+  std::string name{};  ///< names the group's learning rate in metrics: "head"; default: its patterns, or "group N"
 };
 
 /// Finds the groups of each parameter of an optimizer. Parameters with the same groups form a *class*, with an index;
@@ -86,6 +88,9 @@ class ParameterGroups {
   std::size_t parameters_of(std::size_t index) const { return classes_[index].parameters; }
   /// Returns the groups of a class as text: "group 'head.*'"; empty for class 0.
   std::string name_of(std::size_t index) const;
+  /// Returns the name of a class in metrics, different from those of the others: those of its groups, "head+*.bias";
+  /// "rest" for class 0.
+  std::string label_of(std::size_t index) const;
   /// Returns the learning rate of a class in the update `input`. REQUIRES: input.step > 0.
   double lr(std::size_t index, const StepInput& input) const;
   /// Returns the highest of the rates of all parameters in the update `input`.

@@ -20,7 +20,7 @@ constexpr int kNoMemory = 50;
 constexpr int kInternalError = 70;
 
 int fail(const std::string& text, int code) {
-  io::say(text);
+  io::say_error(text);
   return code;
 }
 

@@ -28,7 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kPreempted = 10, kInterrupted = 11, kStorage = 24, kMemory = 50, kDevice = 51, kInternal = 70;
+constexpr int kPreempted = 10, kInterrupted = 11, kStorage = 24, kMemory = 50, kDevice = 51, kRank = 52, kInternal = 70;
+constexpr int kSignal = 128;  // a launcher adds this to the number of the signal that killed one of its processes
 
 /// Progress of a run, read from its folder.
 struct Progress {
@@ -85,14 +86,15 @@ Progress progress_of(const std::string& folder) {
 struct ChildExit {
   int status = 0;  // as waitpid() sets it
 
-  bool by_signal() const { return WIFSIGNALED(status); }
+  bool by_signal() const { return WIFSIGNALED(status) || WEXITSTATUS(status) > kSignal; }
+  int signal() const { return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - kSignal; }
   int code() const { return by_signal() ? kInternal : WEXITSTATUS(status); }
   bool allows_restart() const {
-    constexpr std::array kRestarted = {kPreempted, kInterrupted, kStorage, kMemory, kDevice, kInternal};
+    constexpr std::array kRestarted = {kPreempted, kInterrupted, kStorage, kMemory, kDevice, kRank, kInternal};
     return by_signal() || std::ranges::find(kRestarted, code()) != kRestarted.end();
   }
   std::string text() const {
-    return by_signal() ? fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
+    return by_signal() ? fmt::format("killed by signal {} ({})", signal(), ::strsignal(signal()))
                        : fmt::format("ended with exit code {}", code());
   }
 };

@@ -15,6 +15,7 @@
 #include "binade/amp/step/memory_forecast.h"
 #include "binade/amp/text.h"
 #include "binade/amp/warnings/forecast.h"
+#include "binade/core/communicator.h"
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/state_counts.h"
 #include "binade/core/version.h"
@@ -24,6 +25,7 @@
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/signals.h"
 #include "binade/run/library_plans.h"
+#include "binade/run/rank_run.h"
 #include "binade/run/run_records.h"
 #include "binade/run/save_times.h"
 
@@ -100,13 +102,15 @@ class TrainingRun::Journal {
         folder_(std::move(folder)),
         records_(folder_, options, trainer.scaler().options().mode != LossScaleMode::kOff),
         disk_(*options.disk),
+        leader_(trainer.ranks()),
         store_(folder_.checkpoints(), {.keep = options.keep, .ops = &disk_}) {
-    trainer_.set_recovery([this](std::int64_t newest, std::int64_t after) -> std::optional<RecoveryPoint> {
+    const FindRecoveryPoint find = [this](std::int64_t newest, std::int64_t after) -> std::optional<RecoveryPoint> {
       std::optional<io::LoadedCheckpoint> found = store_.load_for_rollback(newest, after);
       if (!found) return std::nullopt;
       return RecoveryPoint{found->step, found->file, std::move(found->state)};
-    });
-    trainer_.set_pauses([this](std::int64_t step) { return needs_state_after(step); });
+    };
+    trainer_.set_recovery(shared_recovery(trainer_.ranks(), find));
+    trainer_.set_pauses(shared_pauses(trainer_.ranks(), [this](std::int64_t step) { return needs_state_after(step); }));
     trainer_.set_repro_sink([this](std::int64_t step, std::int64_t attempt, StateDict bundle) {
       records_.repro_bundle(step, attempt, std::move(bundle));
     });
@@ -124,6 +128,7 @@ class TrainingRun::Journal {
 
   void open() {
     started_at_ = trainer_.steps();
+    if (!loaded_) leader_.begun();
     if (!resumed_) records_.log_event("begun", started_at_, fmt::format("begun, to make {} steps", options_.steps));
     if (resumed_)
       for (const std::string& change : options_.changes.empty() ? trainer_.changes() : options_.changes)
@@ -147,6 +152,8 @@ class TrainingRun::Journal {
     io::LoadedCheckpoint checkpoint = store_.load_newest();
     if (options_.check_constants) options_.check_constants(checkpoint.state);
     trainer_.load_state(checkpoint.state);
+    leader_.loaded(checkpoint.state);
+    loaded_ = true;
     compare_environment(checkpoint.state);
     if (const std::string problem = plans_.restore(checkpoint.state); !problem.empty())
       records_.event("environment", trainer_.steps(), problem);
@@ -191,10 +198,12 @@ class TrainingRun::Journal {
   bool goes_on() {
     if (end_) return false;
     folder_.check_not_moved();
-    if (io::StopSignals::stop_requested()) record([&] { trainer_.synchronize(); });
-    if (trainer_.steps() >= options_.steps && finish()) {
+    const bool stops = leader_.stop_requested();
+    if (stops) record([&] { trainer_.synchronize(); });
+    const bool all_made = trainer_.steps() >= options_.steps;
+    if (all_made && finish()) {
       end_ = RunEnd::kDone;
-    } else if (io::StopSignals::stop_requested() && !mid_step_) {
+    } else if ((stops || (all_made && leader_.stop_requested())) && !mid_step_) {  // a signal interrupts an evaluation
       if (saved_step_ != trainer_.steps())
         save_now({.patience = std::min(options_.save_patience, kPatienceAfterSignal), .supersedes = true});
       records_.finish();
@@ -204,6 +213,7 @@ class TrainingRun::Journal {
                                  io::StopSignals::signal_received(), trainer_.steps()));
       end_ = RunEnd::kPreempted;
     }
+    leader_.goes_on(end_);
     if (end_) signals_.reset();
     return !end_;
   }
@@ -347,7 +357,11 @@ class TrainingRun::Journal {
                          options_.score, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
     const auto bad = std::ranges::find_if(evaluation.numbers, [](const auto& n) { return !std::isfinite(n.second); });
     if (bad != evaluation.numbers.end()) report_bad_evaluation(*bad);
-    if (score_) trainer_.observe(score_->higher_is_better ? -score_->value : score_->value);
+    if (score_) {
+      const double loss = score_->higher_is_better ? -score_->value : score_->value;
+      leader_.observed(loss);
+      trainer_.observe(loss);
+    }
     return true;
   }
 
@@ -471,6 +485,7 @@ class TrainingRun::Journal {
   RunRecords records_;  // outlives the store, whose writer calls into it
   LibraryPlans plans_;  // outlives the store, whose writer calls into it
   FaultyDisk disk_;
+  RunLeader leader_;
   io::CheckpointStore store_;
   std::optional<io::JsonLines> fault_log_;  // drills.jsonl
   Clock::time_point last_step_end_;         // end of the last step
@@ -482,7 +497,7 @@ class TrainingRun::Journal {
   std::int64_t saved_step_ = -1;            // step that save_now() saved or load() loaded; -1 after an evaluation
   std::optional<io::Score> score_;          // score of the evaluation at step evaluated_step_
   std::optional<RunEnd> end_;
-  bool opened_ = false, resumed_ = false;
+  bool opened_ = false, resumed_ = false, loaded_ = false;
   bool mid_step_ = false;  // a batch was skipped, and its step has not been committed yet
 };
 
@@ -495,15 +510,25 @@ TrainingRun::TrainingRun(Trainer& trainer, RunOptions options)
 
 TrainingRun::~TrainingRun() = default;
 
+bool TrainingRun::follows(bool& loaded) {
+  check<ArgumentError>(!journal_ && !follower_, "training run: it is open already; begin or resume once");
+  if (trainer_.ranks().rank() == 0) return false;
+  follower_ = std::make_unique<RunFollower>(trainer_);
+  loaded = follower_->open();
+  return true;
+}
+
 void TrainingRun::begin() {
-  check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
+  const Claim claim(*this, "begin");
+  if (bool loaded = false; follows(loaded)) return;
   auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder, *options_.disk));
   journal->open();
   journal_ = std::move(journal);
 }
 
 void TrainingRun::resume() {
-  check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
+  const Claim claim(*this, "resume");
+  if (bool loaded = false; follows(loaded)) return;
   auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
   journal->load();
   journal->open();
@@ -511,7 +536,8 @@ void TrainingRun::resume() {
 }
 
 bool TrainingRun::resume_if_possible() {
-  check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
+  const Claim claim(*this, "resume_if_possible");
+  if (bool loaded = false; follows(loaded)) return loaded;
   if (!io::RunFolder::holds_a_run(options_.folder, *options_.disk)) {
     begin();
     return false;
@@ -525,20 +551,25 @@ bool TrainingRun::resume_if_possible() {
 }
 
 bool TrainingRun::goes_on() {
-  if (!journal_) begin();
-  return journal_->goes_on();
+  const Claim claim(*this, "goes_on");
+  if (!journal_ && !follower_) begin();
+  return follower_ ? follower_->goes_on() : journal_->goes_on();
 }
 
 StepResult TrainingRun::record(const std::function<void()>& step) {
-  if (!journal_) begin();
-  return journal_->record(step);
+  if (!journal_ && !follower_) begin();
+  return follower_ ? follower_->record(step) : journal_->record(step);
 }
 
 void TrainingRun::report(const std::optional<MemoryForecast>& forecast) {
-  if (!journal_) begin();
-  if (forecast) journal_->report(*forecast);
+  if (!journal_ && !follower_) begin();
+  if (forecast) journal_->report(*forecast);  // there is none over several ranks
 }
 
-RunEnd TrainingRun::end() const { return journal_ ? journal_->end() : RunEnd::kDone; }
+RunEnd TrainingRun::end() const {
+  const ExclusiveUse::Call call(use_, "end");
+  if (follower_) return follower_->end();
+  return journal_ ? journal_->end() : RunEnd::kDone;
+}
 
 }  // namespace binade::amp

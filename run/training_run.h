@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binade/amp/step/trainer.h"
+#include "binade/core/exclusive_use.h"
 #include "binade/core/state_dict.h"
 #include "binade/io/data/png.h"
 #include "binade/io/files/file_ops.h"
@@ -69,6 +70,8 @@ struct RunOptions {
   std::function<void(const StateDict&)> check_constants{};
 };
 
+class RunFollower;
+
 /// The end of a run. kDone: all steps are committed; kPreempted: a signal stopped the run.
 enum class RunEnd { kDone, kPreempted };
 
@@ -82,6 +85,10 @@ enum class RunEnd { kDone, kPreempted };
 /// saved, and a resumed run continues to the same bits. The run writes metrics.jsonl, timing.jsonl, headroom.jsonl,
 /// samples/ and TensorBoard events, evaluates the model, and saves checkpoints as planned and at the end, both before
 /// and after the last evaluation. A loop that ends in another way saves nothing more.
+///
+/// Over several ranks (TrainerOptions::ranks), every rank makes a TrainingRun with the same options. Rank 0 alone has
+/// the run folder: it evaluates, saves, and tells the others which state to load and when the run ends. A signal to any
+/// rank stops all after the same step.
 ///
 /// step() throws the trainer's NumericError if a step cannot be committed. Before that, the run records the attempts at
 /// the step and, unless the state itself is bad, saves the state before the step. Functions of the run also throw the
@@ -108,11 +115,14 @@ class TrainingRun {
   template <class Loader>
   auto batches(Loader& loader) {
     trainer_.attach(loader);
-    return detail::BatchRange<Loader>(loader, trainer_.options().accumulate, [this] { return goes_on(); });
+    return detail::BatchRange<Loader>(
+        loader, trainer_.options().accumulate, [this] { return goes_on(); },
+        [this] { return trainer_.share_of_step(); });
   }
   /// Calls Trainer::step() and records the result.
   template <class Batch, class Closure>
   StepResult step(const Batch& batch, Closure&& closure) {
+    const Claim claim(*this, "step");
     forecast(batch, closure);
     return record([&] { trainer_.step(batch, std::forward<Closure>(closure)); });
   }
@@ -120,6 +130,7 @@ class TrainingRun {
   /// step() calls forecast() if the program has not done so.
   template <class Batch, class Closure>
   void forecast(const Batch& batch, Closure&& closure) {
+    const Claim claim(*this, "forecast");
     if (std::exchange(memory_forecast_due_, false)) report(trainer_.forecast_memory(batch, closure));
   }
   /// Returns true if the run has another step to do, for loops without batches(). Before it returns false, it evaluates
@@ -131,14 +142,24 @@ class TrainingRun {
 
  private:
   class Journal;
+  /// True on ranks that write nothing. Waits for rank 0 to open the run, and sets `loaded`.
+  bool follows(bool& loaded);
+  /// A call of the run, which claims the run and its trainer: another thread's call of the trainer between two calls by
+  /// the run would refuse the second one, and a committed step would not be recorded.
+  struct Claim {
+    Claim(const TrainingRun& run, const char* name) : of_run(run.use_, name), of_trainer(run.trainer_.use(), name) {}
+    ExclusiveUse::Call of_run, of_trainer;
+  };
   /// Runs `step` and writes its results to the logs. Begins the run if necessary.
   StepResult record(const std::function<void()>& step);
   /// Logs the forecast, and prints it on the terminal. Begins the run if necessary.
   void report(const std::optional<MemoryForecast>& forecast);
 
+  mutable ExclusiveUse use_{"training run"};
   Trainer& trainer_;
   RunOptions options_;
-  std::unique_ptr<Journal> journal_;  // from begin() or resume() on
+  std::unique_ptr<Journal> journal_;       // from begin() or resume() on
+  std::unique_ptr<RunFollower> follower_;  // the same, on ranks other than 0
   bool memory_forecast_due_;
 };
 

@@ -50,6 +50,19 @@ std::string advise_on_rounding(const Diagnosis& d, const FirstBad& bad) {
       location_of(bad), gaps_of(bad.dtype), d.promote.empty() ? "" : " (" + promotion(d) + ")");
 }
 
+/// An op or the closure has no result for its operands, and said so.
+std::string advise_on_refusal(const Diagnosis& d, const FirstBad& bad) {
+  const std::string by_op = bad.refusal_advice.empty() ? ""
+                                                       : fmt::format("; {} advises: {}", bad.op, bad.refusal_advice);
+  if (bad.op.empty()) return "the closure refused the batch: see that it gets what it wants" + by_op;
+  if (d.confidence == Confidence::kProven)
+    return fmt::format("{} has no result for a sample of the batch: check its labels, indices and values{}",
+                       location_of(bad), by_op);
+  return fmt::format(
+      "{} has no result for its operands, whichever sample is left out: check what they are computed from{}",
+      location_of(bad), by_op);
+}
+
 }  // namespace
 
 std::string advise(const Diagnosis& d) {
@@ -104,9 +117,7 @@ std::string advise(const Diagnosis& d) {
     case CauseClass::kRoundedConstant: return advise_on_rounding(d, bad);
     case CauseClass::kOptimizerUnderflow: return "raise the optimizer's eps";
     case CauseClass::kBadInput:
-      if (bad.value == "out of range")
-        return fmt::format("{} has no result for an element of the batch: check the labels and indices of this sample",
-                           location_of(bad));
+      if (!bad.refusal.empty()) return advise_on_refusal(d, bad);
       return "the batch holds a NaN or an infinity: check this sample, or leave it out";
     case CauseClass::kCorruptedState:
       if (d.confidence != Confidence::kProven)

@@ -243,7 +243,7 @@ class CauseSearch {
     const Attempt again = run({}, &search);
     d_.reproducible = same_outcome(failed_, again);
     if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
-    d_.first_bad = search.found();
+    d_.first_bad = search.found(again.commits() ? failed_.refused : again.refused);
     return {CauseClass::kBadInput, leaving_out_helps() ? Confidence::kProven : Confidence::kLikely};
   }
 

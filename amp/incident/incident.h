@@ -38,7 +38,9 @@ struct FirstBad {
   std::string tensor{};          ///< the bad tensor: "output", "gradient of x", "input", path of a parameter or buffer
   std::string parameter{};       ///< path of the parameter, if the bad tensor is a parameter or its gradient
   std::string dtype{};
-  std::string value{};                      ///< "inf", "-inf", "nan"
+  std::string value{};                      ///< "inf", "-inf", "nan"; "refused" if the op threw a DataError
+  std::string refusal{};                    ///< what the op said then: "wanted targets from 0 to 2, got 99 at (3)"
+  std::string refusal_advice{};             ///< what the op advised: "use pinv()"; may be empty
   std::vector<std::int64_t> shape{};        ///< extents of the bad tensor
   std::vector<std::int64_t> index{};        ///< index of the bad element, one number per dimension
   std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, if exactly one is affected

@@ -19,6 +19,25 @@ void RefusalSearch::before_forward(const OpCall& call, std::span<const Variable>
 void RefusalSearch::after_forward(const OpCall&, std::span<const Tensor>, Tensors& outputs, const Observation&) {
   for (const Tensor& output : outputs)
     if (output.defined() && is_floating(output.dtype())) static_cast<void>(observe(output));
+  found_.module.clear();
+  found_.op.clear();
+  found_.info = nullptr;
+  found_.tape_index = -1;
+  found_.call_stack = {};
+}
+
+FirstBad RefusalSearch::found(const std::string& error) const {
+  FirstBad bad = found_;
+  std::string_view text = error;
+  if (!bad.op.empty() && text.starts_with(bad.op)) {  // "inverse [encoder]: wanted ...; use pinv()"
+    if (const std::size_t colon = text.find(": "); colon != text.npos) text.remove_prefix(colon + 2);
+    if (const std::size_t semicolon = text.rfind("; "); semicolon != text.npos) {
+      bad.refusal_advice = text.substr(semicolon + 2);
+      text = text.substr(0, semicolon);
+    }
+  }
+  bad.refusal = text;
+  return bad;
 }
 
 }  // namespace binade::amp

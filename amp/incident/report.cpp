@@ -24,6 +24,7 @@ std::string first_bad_json(const FirstBad& bad) {
       .add_raw("index", bracketed(bad.index))
       .add_raw("operand_max", io::json_array(bad.operand_max, [](double x) { return io::json_number(x); }))
       .add("step", bad.step);
+  if (!bad.refusal.empty()) json.add("refusal", bad.refusal);
   if (bad.sample) json.add("sample", *bad.sample);
   if (bad.sample_id) json.add("sample_id", *bad.sample_id);
   if (!bad.parameter.empty()) json.add("parameter", bad.parameter);
@@ -73,7 +74,8 @@ std::string location_of(const Diagnosis& diagnosis) {
   const FirstBad& bad = *diagnosis.first_bad;
   std::string text = bad.op.empty() ? "no op" : fmt::format("'{}'", bad.op);
   if (!bad.module.empty()) text += fmt::format(" in {}", bad.module);
-  text += fmt::format(" ({}): {} is {}", bad.direction, bad.tensor, bad.value);
+  text += bad.refusal.empty() ? fmt::format(" ({}): {} is {}", bad.direction, bad.tensor, bad.value)
+                              : fmt::format(" ({}): {}", bad.direction, bad.refusal);
   if (!bad.index.empty()) text += fmt::format(" at {}", bracketed(bad.index));
   if (bad.sample) text += fmt::format(", sample {}", *bad.sample);
   if (bad.sample_id) text += fmt::format(" (number {} of the data set)", *bad.sample_id);

@@ -53,6 +53,7 @@ Outcome run(const PreflightStep& step, const std::function<Variable()>& closure,
     const Variable loss = closure();
     outcome.loss = loss.item();
     if (std::isfinite(outcome.loss) && loss.requires_grad()) {
+      const SparedLeaves sparing(step.spared);
       binade::backward(loss, scale);
       outcome.scan = optim::scan_gradients(step.optimizer.parameters());
       outcome.backward = true;

@@ -5,6 +5,7 @@
 #include "binade/amp/loss_scaler.h"
 #include "binade/amp/policy.h"
 #include "binade/amp/preflight/finding.h"
+#include "binade/autograd/spared_leaves.h"
 #include "binade/core/step_context.h"
 #include "binade/nn/module.h"
 #include "binade/optim/optimizer.h"
@@ -20,6 +21,7 @@ struct PreflightStep {
   double lr = 0;         ///< highest learning rate of the schedule
   double ema_decay = 0;  ///< decay of the averaged weights; 0: there are none
   StepContext at{};      ///< seed and number of the step, which determine its random numbers
+  LeafSet spared{};      ///< parameters of which the step computes no gradients, because it does not train them
 };
 
 /// Finds the numerical risks of training steps before the first one. Runs forward and backward of `closure`, which

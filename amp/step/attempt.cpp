@@ -2,12 +2,21 @@
 
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "binade/amp/incident/fault_injection.h"
+#include "binade/amp/ranks/agree.h"
+#include "binade/amp/ranks/ballot.h"
+#include "binade/amp/ranks/bytes.h"
+#include "binade/amp/ranks/gradient_tree.h"
+#include "binade/amp/ranks/statistics.h"
+#include "binade/amp/step/common_state.h"
 #include "binade/amp/step/transaction.h"
 #include "binade/autograd/node.h"
+#include "binade/autograd/spared_leaves.h"
 #include "binade/core/backend.h"
 #include "binade/core/kernels/table.h"
 #include "binade/optim/clip.h"
@@ -31,34 +40,40 @@ struct StepScopes {
   GradGuard grad;
 };
 
+/// Gives every rank the scan of rank `from`: what it found in the gradients of a bad micro-batch.
+void share_scan(Communicator& ranks, int from, optim::GradientScan& scan, std::string_view what) {
+  if (ranks.alone()) return;
+  ByteWriter out;
+  out.put(scan.words).put(scan.largest).put(scan.sum_squares).put(static_cast<std::uint64_t>(scan.gradients));
+  const Bytes bytes = ranks.broadcast(out.bytes(), from, what);
+  ByteReader in(bytes);
+  scan.words = in.get<std::vector<std::uint32_t>>();
+  scan.largest = in.get<std::uint32_t>();
+  scan.sum_squares = in.get<double>();
+  scan.gradients = in.get<std::uint64_t>();
+}
+
 }  // namespace
 
-/// A phase in progress, and the positions that the phases of an attempt share.
-struct AttemptRunner::Phase {
-  int number = 0;
-  double lr_factor = 1;                      // of injected faults
-  std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
-  std::vector<optim::GradientScan> scans{};  // of these optimizers
-  std::int64_t first_op = 0;                 // tape index of the phase's first op
-  std::int64_t next_op = 0;                  // after the largest tape index so far
-  std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
-  const Registration::Watch* watch = nullptr;
-};
-
-/// Scans the gradients of the phase's optimizers. Returns their scans as one, with a word for each parameter of all
-/// optimizers.
+/// Scans the gradients of the phase's optimizers as one, and sets the words and the number of gradients of each.
+/// Returns the scan with a word for each parameter of all optimizers.
 optim::GradientScan AttemptRunner::scan_gradients(Phase& phase) const {
+  std::vector<optim::FlatParameters*> scanned;
+  for (const std::size_t i : phase.optimizers) scanned.push_back(&transaction_.optimizers()[i]->parameters());
+  optim::GradientScan all = optim::scan_gradients(scanned);
+  std::span<const std::uint32_t> words = all.words;
+  std::vector<std::uint32_t> placed(transaction_.parameters().size(), 0);
   phase.scans.clear();
-  optim::GradientScan all;
-  all.words.assign(transaction_.parameters().size(), 0);
-  for (const std::size_t i : phase.optimizers) {
-    const optim::GradientScan& one = phase.scans.emplace_back(
-        optim::scan_gradients(transaction_.optimizers()[i]->parameters()));
-    std::ranges::copy(one.words, all.words.begin() + static_cast<std::ptrdiff_t>(transaction_.first_parameter(i)));
-    all.largest = std::max(all.largest, one.largest);
-    all.sum_squares += one.sum_squares;
-    all.gradients += one.gradients;
+  for (std::size_t k = 0; k < scanned.size(); ++k) {
+    const auto own = words.first(scanned[k]->size());
+    words = words.subspan(own.size());
+    optim::GradientScan& one = phase.scans.emplace_back();
+    one.words.assign(own.begin(), own.end());
+    for (std::size_t i = 0; i < own.size(); ++i) one.gradients += scanned[k]->has_gradient(i) ? 1 : 0;
+    std::ranges::copy(own,
+                      placed.begin() + static_cast<std::ptrdiff_t>(transaction_.first_parameter(phase.optimizers[k])));
   }
+  all.words = std::move(placed);
   return all;
 }
 
@@ -91,7 +106,8 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
     }
     if (feed.phases.size() > 1 && attempt.commits()) attempt.scan.words = std::move(phase.words);
     if (attempt.commits()) judge_step(attempt, plan);
-    if (attempt.commits() && plan.is_whole(feed)) check_overrides();
+    if (attempt.commits() && plan.is_whole(feed) && !overrides_checked_)
+      agree(ranks(), fmt::format("the check of overrides in step {}", plan.step), [&] { check_overrides(); });
     if (attempt.commits() && registered) registration_.passed(*registered, plan.step);
   } catch (...) {
     transaction_.roll_back();
@@ -100,14 +116,43 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
   return attempt;
 }
 
+/// Returns the parameters that a phase of these optimizers does not train.
+const LeafSet& AttemptRunner::spared_in(const std::vector<std::size_t>& optimizers) {
+  const auto found = spared_.find(optimizers);
+  return found != spared_.end() ? found->second
+                                : spared_.emplace(optimizers, untrained_by(transaction_, optimizers)).first->second;
+}
+
 /// Runs forward and backward of a phase, and judges it.
 void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase) {
   phase.optimizers = transaction_.indices_of(feed.phases[static_cast<std::size_t>(phase.number)]);
   attempt.lr = transaction_.lr_of(plan.step, phase.optimizers.front()) * phase.lr_factor;
   attempt.lr_cut = transaction_.remediation().lr_factor(plan.step) * phase.lr_factor;
+  phase.spared = &spared_in(phase.optimizers);
   PhaseAttempt& result = attempt.phases.emplace_back();
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
+  const auto micro_batches = static_cast<int>(feed.origins.size());
+  if (const int leaves = transaction_.leaves_of(micro_batches); leaves > 1)
+    run_leaves(attempt, plan, feed, phase, leaves);
+  else
+    run_in_order(attempt, plan, feed, phase);
+  phase.first_op = phase.next_op;
+  attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
+  result.loss = attempt.loss;
+  result.grad_norm = attempt.grad_norm;
+  phase.words.resize(attempt.scan.words.size());
+  std::ranges::transform(phase.words, attempt.scan.words, phase.words.begin(), std::ranges::max);
+  if (attempt.commits() && phase.watch != nullptr)
+    agree(ranks(), fmt::format("the check of the model in step {}", plan.step), [&] {
+      registration_.check_phase(*phase.watch, phase.optimizers, phase.scans,
+                                [&] { feed.loss(phase.number, feed.first, {}); });
+    });
+  if (attempt.commits()) judge_updates(attempt, phase);
+}
+
+/// Runs the micro-batches of a phase one after the other, each of which adds to the gradients.
+void AttemptRunner::run_in_order(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase) {
   double sum = 0;
   int done = 0;
   for (const int micro_batch : plan.micro_batches) {
@@ -118,19 +163,92 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
     if (plan.micro_batches.size() > 1) attempt.bad_micro_batch = micro_batch;
     break;
   }
-  phase.first_op = phase.next_op;
   // If a micro-batch has a non-finite loss, reports that loss instead of the mean over micro-batches.
   if (attempt.cause != AbortCause::kLoss && attempt.cause != AbortCause::kBadData) attempt.loss = sum / done;
-  attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
-  result.loss = attempt.loss;
-  result.grad_norm = attempt.grad_norm;
-  phase.words.resize(attempt.scan.words.size());
-  std::ranges::transform(phase.words, attempt.scan.words, phase.words.begin(), std::ranges::max);
-  if (attempt.commits() && phase.watch != nullptr)
-    registration_.check_phase(*phase.watch, phase.optimizers, phase.scans, [&] {
-      feed.loss(phase.number, plan.micro_batches.front(), plan.left_out_of(plan.micro_batches.front()));
-    });
-  if (attempt.commits()) judge_updates(attempt, phase);
+}
+
+Communicator& AttemptRunner::ranks() const { return transaction_.ranks(); }
+
+/// Runs those of the micro-batches that the plan has, each of which adds to the gradients, up to the first bad one.
+void AttemptRunner::run_leaf(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
+                             LeafRange micro_batches, Ballot& ballot) {
+  for (const int micro_batch : plan.micro_batches) {
+    if (!micro_batches.contains(micro_batch)) continue;
+    check<ArgumentError>(feed.holds(micro_batch),
+                         "trainer: rank {} of {} computes micro-batch {} of the step, which it was not given; pass all "
+                         "micro-batches, or take them from trainer.batches(loader)",
+                         ranks().rank(), ranks().size(), micro_batch);
+    const AbortCause cause = try_micro_batch(attempt, plan, feed, phase, micro_batch);
+    ballot.losses.push_back({micro_batch, attempt.loss});
+    if (cause == AbortCause::kNone) continue;
+    ballot.bad_micro_batch = micro_batch;
+    ballot.cause = cause;
+    ballot.refused = attempt.refused;
+    ballot.bad_buffer = attempt.bad_buffer;
+    return;
+  }
+}
+
+/// Runs this rank's leaves of a phase, and adds their gradients to those of the other leaves. All ranks leave it with
+/// the same verdict and, if there is nothing bad, with the same gradients, statistics and loss. No exception leaves it
+/// on one rank alone.
+void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
+                               int leaves) {
+  const LeafRange own = share_of(leaves, ranks().rank(), ranks().size());
+  Ballot ballot{.common = common_state(transaction_, attempt, plan, feed, phase.number)};
+  const nn::StatisticsLog log;
+  std::vector<optim::FlatParameters*> parameters;
+  for (const std::size_t i : phase.optimizers) parameters.push_back(&transaction_.optimizers()[i]->parameters());
+  GradientTree tree(std::move(parameters), leaves);
+  std::exception_ptr error;
+  try {
+    for (int leaf = own.begin; leaf < own.end; ++leaf) {
+      const LeafRange run = micro_batches_of(static_cast<int>(feed.origins.size()), leaves, {leaf, leaf + 1});
+      run_leaf(attempt, plan, feed, phase, run, ballot);
+      if (ballot.bad_micro_batch >= 0) break;
+      tree.add(leaf);
+    }
+    ballot.next_op = phase.next_op;
+    ballot.present = tree.present();
+    if (!ranks().alone()) ballot.statistics = encode_statistics(transaction_.model(), log);
+  } catch (const std::exception& caught) {
+    error = std::current_exception();
+    ballot.error = *caught.what() == 0 ? "an exception" : caught.what();
+  } catch (...) {
+    error = std::current_exception();
+    ballot.error = "an exception that is no std::exception";
+  }
+  const std::string what = fmt::format("the ballot of step {}", plan.step);
+  const std::vector<Bytes> encoded = ranks().gather(ballot.encoded(), what);
+  if (error) std::rethrow_exception(error);
+  std::vector<Ballot> ballots;
+  for (const Bytes& bytes : encoded) ballots.push_back(Ballot::decoded(bytes));
+
+  const Vote vote = verdict_of(ballots);
+  attempt.cause = vote.cause;
+  attempt.loss = vote.loss;
+  attempt.refused = vote.refused;
+  attempt.bad_buffer = vote.bad_buffer;
+  phase.next_op = vote.next_op;
+  if (!attempt.commits()) {
+    if (plan.micro_batches.size() > 1) attempt.bad_micro_batch = vote.bad_micro_batch;
+    if (!ranks().alone()) attempt.bad_rank = vote.bad_rank;
+    share_scan(ranks(), vote.bad_rank, attempt.scan, what);
+    return;
+  }
+  std::vector<std::vector<std::vector<std::uint8_t>>> present;
+  std::vector<std::span<const std::byte>> statistics;
+  for (Ballot& one : ballots) {
+    present.push_back(std::move(one.present));
+    statistics.emplace_back(one.statistics);
+  }
+  tree.finish(ranks(), present, fmt::format("the gradients of step {}", plan.step));
+  attempt.scan = scan_gradients(phase);
+  attempt.cause = judge_gradients(attempt.scan);
+  if (ranks().alone()) return;
+  replay_statistics(transaction_.model(), statistics);
+  if (attempt.commits()) attempt.bad_buffer = first_bad_buffer(transaction_.model());
+  if (!attempt.bad_buffer.empty()) attempt.cause = AbortCause::kStatistics;
 }
 
 /// Judges the step as a whole, after its phases. Adds up their losses and gradients.
@@ -161,11 +279,12 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   Backend& backend = backend_of(transaction_.device());
   const KernelTable& table = kernels(transaction_.device());
   const StepScopes scopes(step.policy, transaction_.shadows());
+  const LeafSet& spared = spared_in(transaction_.indices_of({}));
   table.begin_step({step.addresses});
   transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
-        i, 0, [&] { return step.loss(i); },
+        i, 0, spared, [&] { return step.loss(i); },
         [&](const Variable& result) {
           check<DTypeError>(result.dtype() == DType::f32, "trainer: a captured step requires a loss in f32, got {}",
                             name_of(result.dtype()));
@@ -178,10 +297,11 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
 }
 
 /// Runs forward for one micro-batch, whose ops get tape indices from `first_op` on, and backward with the initial
-/// gradient `seed_of(loss)`. If that is an undefined tensor, omits backward.
+/// gradient `seed_of(loss)`, without the gradients of the leaves `spared`. If the initial gradient is an undefined
+/// tensor, omits backward.
 template <class LossOf, class SeedOf>
-Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, const LossOf& loss_of,
-                                      const SeedOf& seed_of) {
+Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, const LeafSet& spared,
+                                      const LossOf& loss_of, const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
   step_context().tape_index = first_op;
   Variable loss = loss_of();
@@ -190,7 +310,10 @@ Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, co
                        "trainer: the closure must return a loss of one element, got {}; average it over the batch",
                        loss.value().shape());
   note_names(loss);
-  if (const Tensor seed = seed_of(loss); seed.defined()) backward(loss, seed);
+  const Tensor seed = seed_of(loss);
+  if (!seed.defined()) return loss;
+  const SparedLeaves scope(spared);
+  backward(loss, seed);
   return loss;
 }
 
@@ -214,7 +337,7 @@ AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& p
   AbortCause cause = AbortCause::kNone;
   const std::vector<std::int64_t> without = plan.left_out_of(micro_batch);
   const Variable loss = differentiate(
-      micro_batch, phase.first_op, [&] { return feed.loss(phase.number, micro_batch, without); },
+      micro_batch, phase.first_op, *phase.spared, [&] { return feed.loss(phase.number, micro_batch, without); },
       [&](const Variable& result) {
         if (judges_first) cause = judge_forward(attempt, result);
         return cause == AbortCause::kNone
@@ -242,13 +365,30 @@ AbortCause AttemptRunner::judge_forward(Attempt& attempt, const Variable& loss) 
   return attempt.bad_buffer.empty() ? AbortCause::kNone : AbortCause::kStatistics;
 }
 
-optim::StepInput AttemptRunner::update_of(const Attempt& attempt) const {
-  return {.inverse_scale = attempt.inverse_scale(),
-          .clip_factor = attempt.clip_factor,
-          .clip_value = options_.clip_value,
-          .lr = attempt.lr,
-          .step = attempt.step,
-          .lr_cut = attempt.lr_cut};
+/// `lr_factor`: of injected faults.
+OptimizerUpdate AttemptRunner::update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const {
+  return {optimizer,
+          {.inverse_scale = attempt.inverse_scale(),
+           .clip_factor = attempt.clip_factor,
+           .clip_value = options_.clip_value,
+           .lr = transaction_.lr_of(attempt.step, optimizer) * lr_factor,
+           .step = attempt.step,
+           .lr_cut = attempt.lr_cut}};
+}
+
+std::vector<OptimizerUpdate> AttemptRunner::updates_of(const Attempt& attempt) const {
+  std::vector<OptimizerUpdate> updates;
+  for (std::size_t i = 0; i < transaction_.optimizers().size(); ++i) updates.push_back(update_of(attempt, i, 1));
+  return updates;
+}
+
+std::string AttemptRunner::take_capture_note(const StepFeed& feed) {
+  const bool has_phases = feed.phases.size() > 1 || !feed.phases.front().empty();
+  const bool is_alone = transaction_.ranks().alone();
+  const bool has_reason = options_.record && (has_phases || !is_alone || !transaction_.can_be_captured());
+  if (!has_reason || std::exchange(capture_noted_, true)) return "";
+  const char* of_trainer = is_alone ? "a model follows another one" : "they have several ranks";
+  return fmt::format("steps are not captured: {}", has_phases ? "they have phases" : of_trainer);
 }
 
 void AttemptRunner::set_clip_factor(Attempt& attempt) const {
@@ -262,13 +402,12 @@ void AttemptRunner::judge_updates(Attempt& attempt, const Phase& phase) const {
     optim::Optimizer& optimizer = *transaction_.optimizers()[phase.optimizers[i]];
     if (options_.clip_adaptive > 0)
       optim::clip_adaptive(optimizer.parameters(), {.limit = options_.clip_adaptive}, attempt.inverse_scale());
-    optim::StepInput input = update_of(attempt);
-    input.lr = transaction_.lr_of(attempt.step, phase.optimizers[i]) * phase.lr_factor;
-    attempt.phases.back().updates.push_back({phase.optimizers[i], input});
-    attempt.proof = optimizer.prove_finite(input, phase.scans[i]);
+    const OptimizerUpdate& update = attempt.phases.back().updates.emplace_back(
+        update_of(attempt, phase.optimizers[i], phase.lr_factor));
+    attempt.proof = optimizer.prove_finite(update.input, phase.scans[i]);
     if (attempt.proof.finite) continue;
     attempt.cause = AbortCause::kUpdate;
-    attempt.lr = input.lr;
+    attempt.lr = update.input.lr;
     return;
   }
 }

@@ -1,14 +1,18 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "binade/amp/ranks/ballot.h"
+#include "binade/amp/step/metrics.h"
 #include "binade/amp/step/plan.h"
 #include "binade/amp/step/registration.h"
 #include "binade/autograd/observer.h"
 #include "binade/core/kernels/step.h"
+#include "binade/core/rank_tree.h"
 
 namespace binade::amp {
 
@@ -31,35 +35,62 @@ class AttemptRunner {
  public:
   /// The arguments must outlive the runner.
   AttemptRunner(Transaction& transaction, FaultInjection& faults, const TrainerOptions& options)
-      : transaction_(transaction), faults_(faults), options_(options), registration_(transaction) {}
+      : transaction_(transaction),
+        faults_(faults),
+        options_(options),
+        registration_(transaction),
+        rates_(transaction) {}
 
   /// Runs the step under `plan` and computes the verdict on the host. Keeps what it wrote for a
   /// commit. Each observer may be null. If the closure throws a DataError, the attempt is aborted; after any other
   /// error, rolls back and rethrows.
   Attempt run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr,
               TapeObserver* second_observer = nullptr);
+  Communicator& ranks() const;
   /// Runs the step and rolls it back.
   Attempt rehearse(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
   /// Queues forward, backward, verdict and commit on the device, without synchronizing.
   void launch(const DeviceAttempt& step);
 
-  /// Returns the input of the update of a captured step, which has one optimizer.
-  optim::StepInput update_of(const Attempt& attempt) const;
+  /// Returns the updates of a captured step, one for each optimizer.
+  std::vector<OptimizerUpdate> updates_of(const Attempt& attempt) const;
   Registration& registration() { return registration_; }
+  const LearningRates& rates() const { return rates_; }
+  /// Returns why steps of this kind are never captured although they should be; empty from the second time on, or if
+  /// there is no reason.
+  std::string take_capture_note(const StepFeed& feed);
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
  private:
-  struct Phase;
+  /// A phase in progress, and the positions that the phases of an attempt share.
+  struct Phase {
+    int number = 0;
+    double lr_factor = 1;                      // of injected faults
+    std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
+    std::vector<optim::GradientScan> scans{};  // of these optimizers
+    const LeafSet* spared = nullptr;           // the parameters that the phase does not train
+    std::int64_t first_op = 0;                 // tape index of the phase's first op
+    std::int64_t next_op = 0;                  // after the largest tape index so far
+    std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
+    const Registration::Watch* watch = nullptr;
+  };
   template <class LossOf, class SeedOf>
-  Variable differentiate(int micro_batch, std::int64_t first_op, const LossOf& loss_of, const SeedOf& seed_of);
+  Variable differentiate(int micro_batch, std::int64_t first_op, const LeafSet& spared, const LossOf& loss_of,
+                         const SeedOf& seed_of);
+  const LeafSet& spared_in(const std::vector<std::size_t>& optimizers);
   void run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
+  void run_in_order(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
+  void run_leaves(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase, int leaves);
+  void run_leaf(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase, LeafRange micro_batches,
+                Ballot& ballot);
   AbortCause run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                              int micro_batch);
   AbortCause try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                              int micro_batch);
   optim::GradientScan scan_gradients(Phase& phase) const;
   AbortCause judge_forward(Attempt& attempt, const Variable& loss) const;
+  OptimizerUpdate update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const;
   void judge_updates(Attempt& attempt, const Phase& phase) const;
   void judge_step(Attempt& attempt, const AttemptPlan& plan) const;
   void note_names(const Variable& loss);
@@ -69,9 +100,12 @@ class AttemptRunner {
   FaultInjection& faults_;
   const TrainerOptions& options_;
   Registration registration_;
-  std::vector<std::string> names_;  // what overrides may match, until they are checked
-  std::set<std::string> noted_;     // the same
+  LearningRates rates_;
+  std::map<std::vector<std::size_t>, LeafSet> spared_;  // results of spared_in()
+  std::vector<std::string> names_;                      // what overrides may match, until they are checked
+  std::set<std::string> noted_;                         // the same
   bool overrides_checked_ = false;
+  bool capture_noted_ = false;
 };
 
 }  // namespace binade::amp

@@ -5,7 +5,10 @@
 namespace binade::amp {
 
 EvaluationScope::EvaluationScope(Transaction& transaction)
-    : context_(step_context()), policy_(transaction.policy()), lending_(backend_of(transaction.device())) {
+    : call_(transaction.call("evaluate")),
+      context_(step_context()),
+      policy_(transaction.policy()),
+      lending_(backend_of(transaction.device())) {
   nn::Module& model = transaction.model();
   modes_.emplace_back(&model, model.training());
   for (const auto& [path, module] : nn::named_modules(model)) modes_.emplace_back(module, module->training());

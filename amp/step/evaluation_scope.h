@@ -7,6 +7,7 @@
 #include "binade/amp/policy.h"
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
+#include "binade/core/exclusive_use.h"
 #include "binade/core/step_context.h"
 #include "binade/optim/averaged_weights.h"
 
@@ -18,7 +19,8 @@ namespace binade::amp {
 
 class Transaction;
 
-/// Sets evaluation mode and averaged weights, disables gradients, and restores everything at the end of its life.
+/// Sets evaluation mode and averaged weights, disables gradients, and restores everything at the end of its life. Until
+/// then other threads may not use the trainer.
 class EvaluationScope {
  public:
   explicit EvaluationScope(Transaction& transaction);
@@ -27,6 +29,7 @@ class EvaluationScope {
   EvaluationScope& operator=(const EvaluationScope&) = delete;
 
  private:
+  ExclusiveUse::Call call_;
   std::vector<std::pair<nn::Module*, bool>> modes_;  // parents before their children
   StepContext context_;
   InferenceMode inference_;

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <utility>
 
+#include "binade/amp/step/transaction.h"
 #include "binade/optim/gradient_scan.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 namespace {
@@ -51,8 +55,43 @@ constexpr Metric kMetrics[] = {
 
 }  // namespace
 
+LearningRates::LearningRates(const Transaction& transaction) : transaction_(transaction) {
+  const auto& optimizers = transaction.optimizers();
+  if (optimizers.size() == 1 && optimizers.front()->groups().classes() == 1) return;
+  std::set<std::string> all;
+  for (std::size_t o = 0; o < optimizers.size(); ++o) {
+    const optim::ParameterGroups& groups = optimizers[o]->groups();
+    const std::string optimizer = transaction.names_of(std::span(&o, 1));
+    std::vector<std::string>& names = names_.emplace_back();
+    for (std::size_t i = 0; i < groups.classes(); ++i) {
+      std::string name = "lr";
+      if (!optimizer.empty()) name += "/" + optimizer;
+      if (groups.classes() > 1) name += "/" + groups.label_of(i);
+      const std::string plain = name;  // a slash in a name may make two of them equal
+      for (int copy = 2; !all.insert(name).second; ++copy) name = fmt::format("{} #{}", plain, copy);
+      names.push_back(std::move(name));
+    }
+  }
+}
+
+std::vector<StepMetric> LearningRates::of(std::span<const PhaseAttempt> phases) const {
+  if (names_.empty()) return {};
+  std::vector<const OptimizerUpdate*> last(names_.size(), nullptr);  // of the phases, by optimizer
+  std::vector<std::size_t> order;
+  for (const PhaseAttempt& phase : phases)
+    for (const OptimizerUpdate& update : phase.updates)
+      if (std::exchange(last[update.optimizer], &update) == nullptr) order.push_back(update.optimizer);
+  std::vector<StepMetric> rates;
+  for (const std::size_t o : order) {
+    const optim::ParameterGroups& groups = transaction_.optimizers()[o]->groups();
+    for (std::size_t i = 0; i < groups.classes(); ++i)
+      if (groups.parameters_of(i) > 0) rates.push_back({names_[o][i], names_[o][i], groups.lr(i, last[o]->input)});
+  }
+  return rates;
+}
+
 std::vector<StepMetric> metrics_of(const MetricSource& source) {
-  std::vector<StepMetric> metrics;
+  std::vector<StepMetric> metrics = source.rates;
   for (const Metric& metric : kMetrics)
     if (const std::optional<double> value = metric.value(source))
       metrics.push_back({metric.tag, metric.member, *value});

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,10 @@
 #include "binade/core/state_dict.h"
 #include "binade/optim/ema_options.h"
 #include "binade/optim/schedule.h"
+
+namespace binade {
+class Communicator;
+}
 
 namespace binade::amp {
 
@@ -43,10 +48,17 @@ struct TrainerOptions {
   double clip_value = 0;                         ///< if > 0: upper bound of the magnitude of each gradient element
   double clip_adaptive = 0;  ///< if > 0: upper bound of gradient norm / weight norm for each unit (optim/clip.h)
   std::optional<optim::EmaOptions> ema{};  ///< averages of the weights; default: none
-  std::int64_t accumulate = 1;             ///< micro-batches per step of batches()
-  std::int64_t steps = 0;                  ///< number of committed updates after which batches() ends; 0: never
-  bool state_hash = false;                 ///< computes the state hash before and after each step
-  bool telemetry = true;                   ///< records magnitudes in every step; turn off only to measure its cost
+  std::int64_t accumulate = 1;             ///< micro-batches per step of batches(), of all ranks together
+  /// The ranks that make the steps together (docs/ranks.md); null: this process alone. Each rank computes a part of the
+  /// micro-batches of a step. All ranks then have the same weights, to the bit.
+  std::shared_ptr<Communicator> ranks{};
+  /// Number of parts, runs of micro-batches, whose gradients are added in a binary tree (core/rank_tree.h); at most the
+  /// number of micro-batches. It decides the bits of a step, and the number of ranks does not. 0: that of the loaded
+  /// state, else 1 without other ranks, which adds the gradients one after the other, or `accumulate`.
+  std::int64_t leaves = 0;
+  std::int64_t steps = 0;   ///< number of committed updates after which batches() ends; 0: never
+  bool state_hash = false;  ///< computes the state hash before and after each step
+  bool telemetry = true;    ///< records magnitudes in every step; turn off only to measure its cost
   /// If > 0: in every step whose number is a multiple of it, the first micro-batch is computed twice, and the bits of
   /// every op's results are compared, to find silent corruption by the hardware (docs/silent-corruption.md). A step
   /// whose bits differ is not committed, but computed again.

@@ -1,6 +1,7 @@
 #include "binade/amp/step/phase_preflight.h"
 
 #include "binade/amp/preflight/preflight.h"
+#include "binade/amp/step/registration.h"
 #include "binade/amp/step/transaction.h"
 
 namespace binade::amp {
@@ -19,8 +20,9 @@ PreflightReport preflight_phases(const Transaction& transaction, const StepFeed&
            .loss_scale = scale,
            .lr = transaction.highest_lr(i),
            .ema_decay = averages != nullptr ? averages->options().decay : 0,
-           .at = {.seed = transaction.seed(), .step = static_cast<std::uint64_t>(transaction.next_step())}},
-          [&] { return feed.loss(static_cast<int>(phase), 0, {}); }));
+           .at = {.seed = transaction.seed(), .step = static_cast<std::uint64_t>(transaction.next_step())},
+           .spared = untrained_by(transaction, std::span(&i, 1))},
+          [&] { return feed.loss(static_cast<int>(phase), feed.first, {}); }));
     }
   return report;
 }

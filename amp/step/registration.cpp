@@ -57,10 +57,12 @@ class Children final : public nn::Visitor {
   std::vector<nn::Module*> modules_;
 };
 
-/// Returns the parameters of models that are listed without an optimizer, and are therefore frozen
-/// (docs/several-models.md).
-std::set<const void*> frozen_parameters(const Transaction& transaction) {
-  std::set<const void*> frozen;
+std::string in_module(const std::string& path) { return path.empty() ? "" : fmt::format(" in {}", path); }
+
+}  // namespace
+
+std::vector<std::shared_ptr<Variable::State>> frozen_parameters(const Transaction& transaction) {
+  std::vector<std::shared_ptr<Variable::State>> frozen;
   if (!transaction.has_named_models()) return frozen;
   std::set<const void*> held;
   for (const optim::FlatParameters::Slice* slice : transaction.parameters()) held.insert(slice->variable.state().get());
@@ -69,14 +71,20 @@ std::set<const void*> frozen_parameters(const Transaction& transaction) {
     const auto parameters = nn::named_parameters(*model);
     const auto is_held = [&](const auto& named) { return held.contains(named.second->state().get()); };
     if (std::ranges::any_of(parameters, is_held)) continue;
-    for (const auto& [name, parameter] : parameters) frozen.insert(parameter->state().get());
+    for (const auto& [name, parameter] : parameters) frozen.push_back(parameter->state());
   }
   return frozen;
 }
 
-std::string in_module(const std::string& path) { return path.empty() ? "" : fmt::format(" in {}", path); }
-
-}  // namespace
+LeafSet untrained_by(const Transaction& transaction, std::span<const std::size_t> optimizers) {
+  LeafSet untrained;
+  for (const auto& parameter : frozen_parameters(transaction)) untrained.insert(parameter.get());
+  for (std::size_t i = 0; i < transaction.optimizers().size(); ++i)
+    if (std::ranges::find(optimizers, i) == optimizers.end())
+      for (const optim::FlatParameters::Slice& slice : transaction.optimizers()[i]->parameters().slices())
+        untrained.insert(slice.variable.state().get());
+  return untrained;
+}
 
 void check_optimizers(nn::Module& model, const std::vector<optim::Optimizer*>& optimizers) {
   std::set<const void*> named;
@@ -126,7 +134,8 @@ void Registration::check_phase(const Watch& watch, const std::vector<std::size_t
 void Registration::check_parameters(const std::function<void()>& again) const {
   const std::vector<UnheldGradients> backwards = take_unheld_gradients();
   if (backwards.empty()) return;
-  const std::set<const void*> frozen = frozen_parameters(transaction_);
+  std::set<const void*> frozen;
+  for (const auto& parameter : frozen_parameters(transaction_)) frozen.insert(parameter.get());
   std::map<const void*, std::string> paths;
   for (const auto& [path, parameter] : nn::named_parameters(transaction_.model()))
     paths.emplace(parameter->state().get(), path);

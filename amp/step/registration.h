@@ -4,11 +4,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "binade/amp/warnings/warning.h"
 #include "binade/autograd/gradient_owner.h"
+#include "binade/autograd/spared_leaves.h"
 #include "binade/nn/module.h"
 #include "binade/nn/module_use.h"
 #include "binade/optim/gradient_scan.h"
@@ -20,6 +22,13 @@ class Transaction;
 
 /// Throws ArgumentError if an optimizer holds a parameter that no visit() of the model names.
 void check_optimizers(nn::Module& model, const std::vector<optim::Optimizer*>& optimizers);
+
+/// Returns the parameters of the models that a trainer lists without an optimizer: they are frozen
+/// (docs/several-models.md).
+std::vector<std::shared_ptr<Variable::State>> frozen_parameters(const Transaction& transaction);
+/// Returns the parameters that a phase of these optimizers does not train: those of the other optimizers, and the
+/// frozen ones.
+LeafSet untrained_by(const Transaction& transaction, std::span<const std::size_t> optimizers);
 
 /// Checks in the first two steps of a trainer that visit() names all that a step uses, and that an optimizer holds all
 /// parameters that it computes gradients for (docs/decisions/0059). Later steps are not watched and cost nothing.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "binade/amp/incident/damage.h"
+#include "binade/amp/ranks/shared_diagnosis.h"
 #include "binade/amp/step/repro_bundle.h"
 #include "binade/amp/step/transaction.h"
 #include "binade/core/gpus.h"
@@ -95,6 +96,10 @@ std::string Remedies::write_repro_bundle(const Attempt& attempt, const OngoingSt
   if (!ongoing.feed.contents)
     return "the type of the batch has no state(), so this attempt cannot be run again elsewhere; give it state() and "
            "from_state(), as io::TextBatch has";
+  if (!ongoing.feed.holds_all())
+    return "each rank holds a part of the step's micro-batches, so that none can save all; resume the run without "
+           "other "
+           "ranks to get a repro bundle";
   repro_sink_(attempt.step, number, make_repro_bundle(transaction_.state(), attempt, ongoing, number));
   return "";
 }
@@ -143,9 +148,7 @@ bool Remedies::earlier_weights_help(OngoingStep& ongoing) {
 Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
   const AttemptPlan& plan = ongoing.plan;
   const std::int64_t samples = plan.samples_per_micro_batch;
-  const Experiments experiments{
-      .run = [&](const Variant& variant,
-                 TapeObserver* observer) { return replay(attempt, variant, ongoing, observer); },
+  Experiments experiments{
       .batch = plan.left_out.empty() ? samples : 0,
       .stride = samples,
       .rows = ongoing.removable_samples(),
@@ -159,7 +162,14 @@ Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
           },
       .bad_gradient = [&] { return find_bad_gradient(attempt, transaction_.parameters()); },
       .bad_buffer = [&](const FirstBad& input) { return find_bad_buffer(transaction_.model(), input); }};
-  Diagnosis diagnosis = diagnose(attempt, experiments);
+  // The rank that computed the bad micro-batch diagnoses; without a bad micro-batch, all ranks have the same evidence.
+  Diagnosis diagnosis = share_diagnosis(
+      runner_.ranks(), std::max(attempt.bad_rank, 0),
+      [&](const Variant& variant, TapeObserver* observer) { return replay(attempt, variant, ongoing, observer); },
+      [&](const Replay& over_ranks) {
+        experiments.run = over_ranks;
+        return diagnose(attempt, experiments);
+      });
   for (std::int64_t& sample : diagnosis.samples) sample = plan.original(sample);
   if (diagnosis.first_bad && diagnosis.first_bad->sample && samples > 0) {
     FirstBad& bad = *diagnosis.first_bad;

@@ -26,12 +26,31 @@ namespace binade::amp {
 template <class Batch>
 struct MicroBatches {
   std::vector<Batch> batches{};
+  /// Over several ranks, `batches` may be a part of the step's micro-batches, those from number `first` on. `origins`
+  /// has then one entry for each micro-batch of the whole step; otherwise it is empty.
+  int first = 0;
+  std::vector<io::BatchOrigin> origins{};
+};
+
+/// Micro-batches [begin, end) of a step.
+struct MicroBatchRange {
+  int begin = 0, end = 0;
+  int size() const { return end - begin; }
+  bool contains(int i) const { return begin <= i && i < end; }
 };
 
 namespace detail {
 
+/// True if the loader can leave out batches that other ranks compute, as io::Loader can.
+template <class Loader>
+concept CanSkip = requires(Loader& loader, typename Loader::Share share) {
+  loader.share(share);
+  { loader.skip() } -> std::same_as<io::BatchOrigin>;
+  static_cast<const io::BatchOrigin&>(loader.next().origin);
+};
+
 /// The range that Trainer::batches() returns: the data of steps with `accumulate` micro-batches each, while `goes_on()`
-/// is true.
+/// is true. Over several ranks it makes those micro-batches that this rank computes, if the loader can skip() others.
 template <class Loader>
 class BatchRange {
  public:
@@ -41,11 +60,8 @@ class BatchRange {
    public:
     explicit Iterator(BatchRange& range) : range_(range) {}
     const MicroBatches<Batch>& operator*() {
-      if (!read_) {
-        range_.current_.batches.clear();
-        for (std::int64_t i = 0; i < range_.accumulate_; ++i) range_.current_.batches.push_back(range_.loader_.next());
-        read_ = true;
-      }
+      if (!read_) range_.read();
+      read_ = true;
       return range_.current_;
     }
     Iterator& operator++() {
@@ -59,15 +75,40 @@ class BatchRange {
     bool read_ = false;
   };
 
-  BatchRange(Loader& loader, std::int64_t accumulate, std::function<bool()> goes_on)
-      : loader_(loader), accumulate_(accumulate), goes_on_(std::move(goes_on)) {}
+  /// `share()` returns the micro-batches of the next step that this rank computes.
+  BatchRange(Loader& loader, std::int64_t accumulate, std::function<bool()> goes_on,
+             std::function<MicroBatchRange()> share)
+      : loader_(loader), accumulate_(accumulate), goes_on_(std::move(goes_on)), share_(std::move(share)) {}
   Iterator begin() { return Iterator(*this); }
   End end() { return {}; }
 
  private:
+  void read() {
+    current_ = {};
+    const auto count = static_cast<int>(accumulate_);
+    const MicroBatchRange share = share_();
+    if constexpr (CanSkip<Loader>) {
+      if (share.size() < count) {
+        loader_.share({.period = count, .first = share.begin, .end = share.end});
+        current_.first = share.begin;
+        for (int i = 0; i < count; ++i) {
+          if (!share.contains(i)) {
+            current_.origins.push_back(loader_.skip());
+            continue;
+          }
+          current_.batches.push_back(loader_.next());
+          current_.origins.push_back(current_.batches.back().origin);
+        }
+        return;
+      }
+    }
+    for (int i = 0; i < count; ++i) current_.batches.push_back(loader_.next());
+  }
+
   Loader& loader_;
   std::int64_t accumulate_;
   std::function<bool()> goes_on_;
+  std::function<MicroBatchRange()> share_;
   MicroBatches<Batch> current_;
 };
 
@@ -76,7 +117,9 @@ class BatchRange {
 /// Copies of the micro-batches of a step, type-erased.
 struct KeptBatches {
   std::shared_ptr<const void> batches{};
-  const std::type_info* type = nullptr;  ///< type of one micro-batch
+  int first = 0;                                                  ///< as in MicroBatches
+  std::shared_ptr<const std::vector<io::BatchOrigin>> origins{};  ///< the same
+  const std::type_info* type = nullptr;                           ///< type of one micro-batch
 };
 
 /// The closure and the micro-batches of one step, type-erased. Both must outlive the feed, unless it is a copy().
@@ -85,7 +128,11 @@ struct StepFeed {
   std::vector<std::vector<optim::Optimizer*>> phases;
   /// Computes the loss of a micro-batch in one phase, without some of its samples.
   std::function<Variable(int phase, int micro_batch, std::span<const std::int64_t> without)> loss;
-  std::vector<const io::BatchOrigin*> origins;         ///< origin of each micro-batch; null if its type has none
+  std::vector<const io::BatchOrigin*> origins;  ///< origin of each micro-batch; null if its type has none
+  int first = 0;                                ///< first micro-batch that this rank holds; other ranks hold others
+  int count = 0;                                ///< number of micro-batches that this rank holds
+  bool holds(int micro_batch) const { return first <= micro_batch && micro_batch < first + count; }
+  bool holds_all() const { return count == static_cast<int>(origins.size()); }
   bool can_lose_samples = false;                       ///< true if the batch type has without(rows) and an origin
   std::function<StateDict(int micro_batch)> contents;  ///< state() of a micro-batch; empty if the type has no state()
   /// Computes the loss of a micro-batch with these contents; empty if the type has no from_state()
@@ -98,7 +145,8 @@ struct StepFeed {
   /// Returns a feed of this closure and micro-batches that an earlier feed kept; std::nullopt if their types differ.
   /// The closure must outlive that feed. Empty if there is no `keep`.
   std::function<std::optional<StepFeed>(const KeptBatches& kept)> with;
-  std::shared_ptr<const void> owned;  ///< the copies, if copy() or with() made this feed
+  std::shared_ptr<const void> owned;          ///< the copies, if copy() or with() made this feed
+  std::shared_ptr<const void> owned_origins;  ///< the same
 };
 
 namespace detail {
@@ -146,8 +194,15 @@ std::string name_of(const Closure& closure) {
     return typeid(Closure).name();
 }
 
+/// The micro-batches of a rank among those of the whole step: MicroBatches::first and its origins. By default a rank
+/// holds all.
+struct HeldPart {
+  int first = 0;
+  std::span<const io::BatchOrigin> origins{};
+};
+
 template <class Batch, class Closure>
-StepFeed make_feed(std::span<const Batch> batches, Closure& closure);
+StepFeed make_feed(std::span<const Batch> batches, Closure& closure, const HeldPart& part);
 
 template <class Batch>
 const io::BatchOrigin* origin_of(const Batch& batch) {
@@ -161,34 +216,43 @@ const io::BatchOrigin* origin_of(const Batch& batch) {
 
 /// Fails to compile, with a text that says what is missing, if the types do not fit (amp/step/batch_type.h).
 template <class Batch, class Closure>
-StepFeed feed_of(std::span<const Batch> batches, Closure& closure) {
+StepFeed feed_of(std::span<const Batch> batches, Closure& closure, const detail::HeldPart& part = {}) {
   if constexpr (detail::kFitsStep<Batch, std::remove_cvref_t<Closure>>)
-    return detail::make_feed(batches, closure);
+    return detail::make_feed(batches, closure, part);
   else
     return {};
 }
+template <class Batch, class Closure>
+StepFeed feed_of(const MicroBatches<Batch>& batches, Closure& closure) {
+  return feed_of(std::span<const Batch>(batches.batches), closure, {batches.first, batches.origins});
+}
 
 template <class Batch, class Closure>
-StepFeed detail::make_feed(std::span<const Batch> batches, Closure& closure) {
+StepFeed detail::make_feed(std::span<const Batch> batches, Closure& closure, const HeldPart& part) {
   StepFeed feed;
+  const int first = part.first;
+  feed.first = first;
+  feed.count = static_cast<int>(batches.size());
   constexpr bool kHasPhases = detail::kHasPhases<std::remove_cvref_t<Closure>>;
   if constexpr (kHasPhases)
     feed.phases = closure.optimizers();
   else
     feed.phases.resize(1);
-  feed.loss = [batches, &closure](int phase, int i, std::span<const std::int64_t> without) {
+  feed.loss = [batches, first, &closure](int phase, int i, std::span<const std::int64_t> without) {
     const auto loss_of = [&](const auto& batch) -> Variable {
       if constexpr (kHasPhases)
         return closure.loss(phase, batch);
       else
         return closure(batch);
     };
-    return detail::loss_without(batches[static_cast<std::size_t>(i)], without, loss_of);
+    return detail::loss_without(batches[static_cast<std::size_t>(i - first)], without, loss_of);
   };
-  for (const Batch& batch : batches) feed.origins.push_back(detail::origin_of(batch));
+  for (const io::BatchOrigin& origin : part.origins) feed.origins.push_back(&origin);
+  if (part.origins.empty())
+    for (const Batch& batch : batches) feed.origins.push_back(detail::origin_of(batch));
   feed.can_lose_samples = detail::CanLoseSamples<Batch>;
   if constexpr (requires(const Batch& b) { b.state(); })
-    feed.contents = [batches](int i) { return batches[static_cast<std::size_t>(i)].state(); };
+    feed.contents = [batches, first](int i) { return batches[static_cast<std::size_t>(i - first)].state(); };
   if constexpr (!kHasPhases && requires(const StateDict& s) {
                   { Batch::from_state(s).to(Device{}) } -> std::same_as<Batch>;
                 }) {
@@ -198,24 +262,31 @@ StepFeed detail::make_feed(std::span<const Batch> batches, Closure& closure) {
     feed.closure = detail::name_of(closure);
   }
   if constexpr (std::copy_constructible<Batch>) {
-    feed.keep = [batches] {
-      return KeptBatches{std::make_shared<const std::vector<Batch>>(batches.begin(), batches.end()), &typeid(Batch)};
+    feed.keep = [batches, part] {
+      return KeptBatches{.batches = std::make_shared<const std::vector<Batch>>(batches.begin(), batches.end()),
+                         .first = part.first,
+                         .origins = std::make_shared<const std::vector<io::BatchOrigin>>(part.origins.begin(),
+                                                                                         part.origins.end()),
+                         .type = &typeid(Batch)};
     };
     feed.with = [&closure](const KeptBatches& kept) -> std::optional<StepFeed> {
       if (*kept.type != typeid(Batch)) return std::nullopt;
-      StepFeed other = feed_of(std::span(*static_cast<const std::vector<Batch>*>(kept.batches.get())), closure);
+      StepFeed other = feed_of(std::span(*static_cast<const std::vector<Batch>*>(kept.batches.get())), closure,
+                               {kept.first, *kept.origins});
       other.owned = kept.batches;
+      other.owned_origins = kept.origins;
       return other;
     };
   }
   if constexpr (std::copy_constructible<Batch> && std::copy_constructible<std::decay_t<Closure>>)
-    feed.copy = [batches, &closure] {
-      const auto copies = std::make_shared<detail::Copies<Batch, std::decay_t<Closure>>>(
-          std::vector<Batch>(batches.begin(), batches.end()), closure);
-      StepFeed owning = feed_of(std::span<const Batch>(copies->batches), copies->closure);
-      owning.owned = copies;
-      return owning;
-    };
+    if (part.origins.empty())
+      feed.copy = [batches, &closure] {
+        const auto copies = std::make_shared<detail::Copies<Batch, std::decay_t<Closure>>>(
+            std::vector<Batch>(batches.begin(), batches.end()), closure);
+        StepFeed owning = feed_of(std::span<const Batch>(copies->batches), copies->closure);
+        owning.owned = copies;
+        return owning;
+      };
   return feed;
 }
 

@@ -60,9 +60,9 @@ struct StepGraphs::Exchange {
     std::size_t telemetry_bytes = 0;
   };
 
-  Exchange(Backend& b, Stream s, std::size_t parameters) : backend(b), stream(s) {
+  Exchange(Backend& b, Stream s, std::size_t parameters, std::size_t optimizers) : backend(b), stream(s) {
     Layout in, out;
-    numbers = in.add<StepNumbers>(1);
+    numbers = in.add<StepNumbers>(1 + optimizers);
     slices = in.add<UpdateSlice>(parameters);
     limits = in.add<double>(parameters);
     outcome = out.add<StepOutcome>(1);
@@ -141,6 +141,8 @@ struct StepGraphs::Specialization {
   Telemetry telemetry;                       // observed the capture
   std::unique_ptr<CapturedGraph> recording;  // null before the capture
   std::int64_t graph_step = 0;               // number of the step that was captured
+  std::vector<std::int64_t> updates;         // before the capture, of each optimizer
+  std::vector<bool> gradients;               // per parameter: the captured step has a gradient
 };
 
 struct StepGraphs::InFlight {
@@ -181,9 +183,11 @@ StepGraphs::Specialization& StepGraphs::specialization_of(const GraphStep& step)
 /// If the step can be captured, prepares the graph's inputs and returns true.
 bool StepGraphs::prepare(Specialization& graph, const GraphStep& step) {
   const Device device = transaction_.device();
-  if (!graph.unsupported && kernels(device).decide && !transaction_.optimizers().front()->device_can_decide())
+  const auto& optimizers = transaction_.optimizers();
+  const auto other = std::ranges::find_if_not(optimizers, &optim::Optimizer::device_can_decide);
+  if (!graph.unsupported && kernels(device).decide && other != optimizers.end())
     mark_unsupported(graph, fmt::format("a device cannot decide about the updates of {}, a rule outside of Binade",
-                                        transaction_.optimizers().front()->kind()));
+                                        (*other)->kind()));
   if (!graph.unsupported && kernels(device).decide && live_hooks() > 0)
     mark_unsupported(graph,
                      "there are hooks (Module::register_forward_hook, Variable::register_hook), which run on the "
@@ -197,7 +201,8 @@ bool StepGraphs::prepare(Specialization& graph, const GraphStep& step) {
     return false;
   }
   if (!exchange_)
-    exchange_ = std::make_unique<Exchange>(backend_of(device), Stream{device}, parameters_of(transaction_));
+    exchange_ = std::make_unique<Exchange>(backend_of(device), Stream{device}, parameters_of(transaction_),
+                                           optimizers.size());
   if (graph.batch.empty())
     for (const StateDict& micro_batch : step.batch) {
       StateDict& inputs = graph.batch.emplace_back();
@@ -240,18 +245,27 @@ void StepGraphs::drop_smaller(const Specialization& graph, const MemoryTrace& tr
   }
 }
 
-/// Sends the numbers of the step (step number, loss scale, learning rate, bounds) to the device.
+/// Sends the numbers of the step (step number, loss scale, learning rate, bounds) and those of each optimizer to the
+/// device.
 void StepGraphs::write_numbers(const Specialization& graph, const GraphStep& step, const optim::DeviceUpdate& update) {
   Exchange& e = *exchange_;
   const Exchange::Pinned& pinned = e.next();
   const auto ahead = static_cast<std::int64_t>(in_flight_.size());
-  const optim::Ema* averages = transaction_.averages().front();
-  *e.at<StepNumbers>(pinned.in, e.numbers) = {.step_offset = graph.recording ? step.number - graph.graph_step : 0,
-                                              .inverse_scale = step.input.inverse_scale,
-                                              .clip_norm = step.clip_norm,
-                                              .loss_bound = step.loss_bound,
-                                              .seed = static_cast<float>(step.loss_scale),
-                                              .average_weight = averages != nullptr ? averages->next_weight(ahead) : 0};
+  StepNumbers* numbers = e.at<StepNumbers>(pinned.in, e.numbers);
+  StepNumbers common{.step_offset = graph.recording ? step.number - graph.graph_step : 0,
+                     .inverse_scale = step.inputs.front().inverse_scale,
+                     .clip_norm = step.clip_norm,
+                     .loss_bound = step.loss_bound,
+                     .seed = static_cast<float>(step.loss_scale)};
+  *numbers++ = common;
+  // An optimizer that a step with phases left out, or updated twice, has made another number of updates than of steps.
+  const std::vector<std::int64_t> updates = transaction_.device_updates().counts();
+  const std::vector<optim::Ema*> averages = transaction_.averages();
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    common.step_offset = graph.recording ? updates[i] + ahead - graph.updates[i] : 0;
+    common.average_weight = averages[i] != nullptr ? averages[i]->next_weight(ahead) : 0;
+    *numbers++ = common;
+  }
   std::ranges::copy(update.slices, e.at<UpdateSlice>(pinned.in, e.slices));
   std::ranges::copy(update.gradient_limits, e.at<double>(pinned.in, e.limits));
   e.backend.copy_later(e.device_in.mutable_raw(), pinned.in, e.in_bytes, CopyKind::kHostToDevice, e.stream);
@@ -292,7 +306,7 @@ void StepGraphs::capture(Specialization& graph, const GraphStep& step, const Tel
     transaction_.roll_back();  // discards the step's gradients and uncommitted buffers
   };
   try {
-    write_numbers(graph, uncommitted(step), transaction_.device_updates().next(step.input));
+    write_numbers(graph, uncommitted(step), transaction_.device_updates().next(step.inputs));
     const MemoryTrace trace = [&] {
       const ArenaLoan lent(backend);
       return backend.trace(whole);
@@ -303,6 +317,8 @@ void StepGraphs::capture(Specialization& graph, const GraphStep& step, const Tel
     backend.trim();  // frees the memory of eager steps
     graph.recording = backend.capture(whole, trace);
     graph.graph_step = step.number;
+    graph.updates = transaction_.device_updates().counts();
+    graph.gradients = transaction_.device_updates().had_gradients();
   } catch (...) {
     transaction_.roll_back();
     exchange_->halted.fill(0);
@@ -367,13 +383,15 @@ DeviceOutcome StepGraphs::collect(Telemetry& observed) {
 }
 
 bool StepGraphs::submit(const GraphStep& step) {
-  if (!exchange_ || in_flight_.size() >= kMaxInFlight || !transaction_.device_updates().possible()) return false;
+  if (!exchange_ || gradients_differ_ || in_flight_.size() >= kMaxInFlight || !transaction_.device_updates().possible())
+    return false;
   const std::string key = key_of(step, transaction_.model().training());
   const auto found = std::ranges::find_if(specializations_, [&](const auto& graph) { return graph->key == key; });
   if (found == specializations_.end() || !(*found)->validated || exchange_->backend.bytes_lent() > 0) return false;
+  if ((*found)->gradients != transaction_.device_updates().had_gradients()) return false;
   std::vector<const optim::DeviceUpdate*> before;
   for (const InFlight& one : in_flight_) before.push_back(&one.update);
-  std::optional<optim::DeviceUpdate> update = transaction_.device_updates().next_after(before, step.input);
+  std::optional<optim::DeviceUpdate> update = transaction_.device_updates().next_after(before, step.inputs);
   if (!update) return false;
   std::rotate(specializations_.begin(), found, std::next(found));
   Specialization& graph = *specializations_.front();
@@ -386,7 +404,9 @@ std::optional<DeviceOutcome> StepGraphs::run(const GraphStep& step, Telemetry& o
   discard_in_flight();
   to_compare_.reset();
   Specialization& graph = specialization_of(step);
-  if (!prepare(graph, step)) return std::nullopt;
+  const bool gradients_differ = std::exchange(gradients_differ_, false);
+  if (!prepare(graph, step) || gradients_differ) return std::nullopt;
+  if (graph.recording && graph.gradients != transaction_.device_updates().had_gradients()) return std::nullopt;
   if (step.compare && !graph.recording) return std::nullopt;
   if (!clear_arena()) return std::nullopt;
   write_batch(graph, step);
@@ -404,7 +424,7 @@ std::optional<DeviceOutcome> StepGraphs::run(const GraphStep& step, Telemetry& o
       return std::nullopt;
     }
   }
-  optim::DeviceUpdate update = transaction_.device_updates().next(step.input);
+  optim::DeviceUpdate update = transaction_.device_updates().next(step.inputs);
   if (graph.validated && !step.compare) {
     replay(graph, step, std::move(update));
     return collect(observed);

@@ -30,9 +30,10 @@ struct GraphStep {
   std::function<Variable(int micro_batch, const StateDict& batch)> loss{};
   Policy policy{};
   double loss_scale = 1;
-  optim::StepInput input{};  ///< arguments of the update; clip_factor is not used, because the device computes it
-  double clip_norm = 0;      ///< largest norm of the gradients; 0: no clipping
-  double loss_bound = 0;     ///< the device does not commit a step with a larger loss (SpikeGuard::bound)
+  /// Arguments of the update, one per optimizer. clip_factor is not used, because the device computes it.
+  std::vector<optim::StepInput> inputs{};
+  double clip_norm = 0;   ///< largest norm of the gradients; 0: no clipping
+  double loss_bound = 0;  ///< the device does not commit a step with a larger loss (SpikeGuard::bound)
   bool telemetry = true;
   Telemetry::Probes probes{};
   /// True: runs without a commit; the caller then runs it eagerly and calls compare_with_eager()
@@ -81,6 +82,11 @@ class StepGraphs {
   /// Waits for the oldest step in flight and returns its result. If it was not committed, discards the later ones.
   DeviceOutcome collect(Telemetry& observed);
 
+  /// Call it after the commit of a step of another kind, such as one with phases, which may have updated only some of
+  /// the parameters: the next step runs eagerly, because an update reads from the last one which parameters have
+  /// gradients.
+  void other_step_committed() { gradients_differ_ = true; }
+
   /// Compares the last run() with the result of the same step run eagerly. Validates the graph, or drops it.
   void compare_with_eager(double loss, const optim::GradientScan& scan);
   /// Drops all graphs. Call it after a change of weights or settings that were captured.
@@ -116,6 +122,7 @@ class StepGraphs {
   std::vector<InFlight> in_flight_;                               // oldest first
   std::vector<std::unique_ptr<Specialization>> specializations_;  // most recently used first
   std::optional<DeviceOutcome> to_compare_;                       // result of run() for compare_with_eager()
+  bool gradients_differ_ = false;                                 // other_step_committed() was called
   bool arena_was_in_use_ = false;                                 // clear_arena() found it in use in the last step
   std::vector<std::string> notes_;
 };

@@ -18,6 +18,9 @@ StepTransaction::StepTransaction(std::vector<nn::Module*> models, std::vector<op
 }
 
 bool StepTransaction::run_step(const std::function<bool()>& step) {
+  const ExclusiveUse::Call call(*use_, "run");
+  check<ArgumentError>(!in_step_, "step transaction: run was called inside of a step of the same transaction");
+  const ScopedValue in_step(in_step_, true);
   for (std::size_t i = 0; i < optimizers_.size(); ++i) logs_[i].save(*optimizers_[i]);
   nn::Shadows shadows;
   bool commits = false;

@@ -2,9 +2,11 @@
 
 #include <concepts>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "binade/amp/step/undo_log.h"
+#include "binade/core/exclusive_use.h"
 #include "binade/nn/module.h"
 #include "binade/optim/optimizer.h"
 
@@ -30,7 +32,8 @@ class StepTransaction {
   StepTransaction(std::vector<nn::Module*> models, std::vector<optim::Optimizer*> optimizers);
 
   /// Calls `step`, which returns true to commit or nothing to commit always. If it returns false or throws, undoes its
-  /// changes, discards the gradients, and returns false or rethrows. Returns true if the step was committed.
+  /// changes, discards the gradients, and returns false or rethrows. Returns true if the step was committed. Throws
+  /// ArgumentError if another step of the transaction is in progress, on this or another thread.
   template <std::invocable F>
   bool run(F&& step) {
     if constexpr (std::convertible_to<std::invoke_result_t<F>, bool>)
@@ -46,6 +49,9 @@ class StepTransaction {
   bool run_step(const std::function<bool()>& step);
   void roll_back();
 
+  std::unique_ptr<ExclusiveUse> use_ = std::make_unique<ExclusiveUse>(
+      "step transaction");  // a transaction can be moved
+  bool in_step_ = false;
   std::vector<nn::Module*> models_;
   std::vector<optim::Optimizer*> optimizers_;
   std::vector<UndoLog> logs_;  // one per optimizer

@@ -4,12 +4,14 @@
 
 #include "binade/amp/incident/diagnosis.h"
 #include "binade/amp/incident/fault_injection.h"
+#include "binade/amp/ranks/shared_telemetry.h"
 #include "binade/amp/state_hash.h"
 #include "binade/amp/step/callback.h"
 #include "binade/amp/step/evaluation_scope.h"
 #include "binade/amp/step/memory_forecast.h"
 #include "binade/amp/step/metrics.h"
 #include "binade/amp/step/phase_preflight.h"
+#include "binade/amp/step/rehearsals.h"
 #include "binade/amp/step/remedies.h"
 #include "binade/amp/step/repro_bundle.h"
 #include "binade/amp/step/spike_review.h"
@@ -18,6 +20,8 @@
 #include "binade/amp/step/verification.h"
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/backend.h"
+#include "binade/core/communicator.h"
+#include "binade/core/rank_tree.h"
 #include "binade/core/state_copy.h"
 
 namespace binade::amp {
@@ -57,7 +61,7 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
       review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
       telemetry_(std::make_unique<Telemetry>()) {
   *faults_ = FaultInjection(options_.inject, transaction_->model());
-  if (options_.record && transaction_->can_be_captured())
+  if (options_.record && transaction_->can_be_captured() && ranks().alone())
     graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
 }
 Trainer::~Trainer() = default;
@@ -65,6 +69,7 @@ Trainer::~Trainer() = default;
 // ---- one step -----------------------------------------------------------------------------------
 
 StepResult Trainer::run_step(const StepFeed& feed) {
+  const ExclusiveUse::Call call = transaction_->call("step");
   InferenceMode::refuse("Trainer::step", "end it before the step");
   check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch, got 0");
   if (std::optional<StepResult> submitted = submit(feed)) return *std::move(submitted);
@@ -119,8 +124,9 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
   OngoingStep ongoing = ongoing_step(feed);
   ongoing.spike = spike;
   ongoing.plan.any_loss = spike == SpikeVerdict::kAccepted || !feed.keep;
-  if (transaction_->counters().steps == 0 && transaction_->scaler().options().measure) measure_scale(ongoing);
-  ongoing.raised = confirm_warnings(ongoing);
+  if (transaction_->counters().steps == 0 && transaction_->scaler().options().measure)
+    measure_scale(*transaction_, *runner_, ongoing, *telemetry_);
+  ongoing.raised = confirm_warnings(*transaction_, *runner_, ongoing);
   for (std::size_t attempts = 1;; ++attempts) {
     StepResult result;
     result.step = transaction_->next_step();
@@ -134,6 +140,9 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
     if (attempt.commits()) {
       if (graphs_ && result.attempt == 1) graphs_->compare_with_eager(attempt.loss, attempt.scan);
       commit(attempt, ongoing, result, {});
+      if (graphs_ && !ongoing.feed.loss_of) graphs_->other_step_committed();
+      if (std::string note = runner_->take_capture_note(ongoing.feed); !note.empty())
+        result.notes.push_back(std::move(note));
       measure_cost();
     } else {
       transaction_->roll_back();
@@ -153,6 +162,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
     conclude(result);
     if (next == Next::kReturn) return with_earlier(std::move(result), attempts);
     if (next == Next::kStop) {
+      ranks().end_together();
       const std::string text = fmt::format("step {}: {}; {}", result.step, result.incident->what,
                                            result.incident->remedy.what);
       if (attempt.cause == AbortCause::kBadData) throw DataError(text);
@@ -188,7 +198,7 @@ Attempt Trainer::run_attempt(OngoingStep& ongoing) {
     plan.first = false;
     attempt = run();
   }
-  telemetry_->synchronize();
+  complete_telemetry(ranks(), *telemetry_, attempt);
   ongoing.is_suspect = attempt.mismatch.has_value();
   if (twice) transaction_->count_verification(ongoing.is_suspect);
   return attempt;
@@ -255,7 +265,10 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                            .promotes = options_.on_nan == OnNan::kRemedy};
   result.warnings = transaction_->find_warnings(step);
   for (Warning& warning : runner_->registration().take_warnings()) result.warnings.push_back(std::move(warning));
-  result.metrics = metrics_of({.step = step, .result = result, .warnings = transaction_->warnings()});
+  result.metrics = metrics_of({.step = step,
+                               .result = result,
+                               .rates = runner_->rates().of(attempt.phases),
+                               .warnings = transaction_->warnings()});
   for (Callback* callback : transaction_->callbacks()) callback->after_commit(result);
 }
 
@@ -279,9 +292,6 @@ void Trainer::conclude(StepResult& result) {
   if (!result.committed) transaction_->discard_gradients();
   if (graphs_)
     for (std::string& note : graphs_->take_notes()) result.notes.push_back(std::move(note));
-  else if (options_.record && result.step == 1 && result.committed)
-    result.notes.emplace_back(
-        "steps are not captured: they have several optimizers, or a model that follows another one");
   result.skipped_total = transaction_->counters().total.skipped;
   result.verified_total = transaction_->counters().total.verified;
   result.corrupted_total = transaction_->counters().total.corrupted;
@@ -298,37 +308,9 @@ StepResult Trainer::with_earlier(StepResult last, std::size_t attempts) const {
 }
 
 std::vector<StepResult> Trainer::finished() {
+  const ExclusiveUse::Call call = transaction_->call("finished");
   const std::deque<StepResult> ended = std::exchange(finished_, {});
   return {ended.begin(), ended.end()};
-}
-
-/// Determines the initial loss scale from the headroom of a backward that is not committed.
-void Trainer::measure_scale(const OngoingStep& ongoing) {
-  AttemptPlan plan = ongoing.plan;
-  const double floor = transaction_->scaler().options().floor;
-  for (plan.loss_scale = transaction_->scaler().scale();; plan.loss_scale = std::max(plan.loss_scale * 0x1p-8, floor)) {
-    telemetry_->begin();
-    const Attempt attempt = runner_->rehearse(plan, ongoing.feed, telemetry_.get());
-    telemetry_->synchronize();
-    if (attempt.cause == AbortCause::kBadData) return;
-    const double headroom = telemetry_->least(Direction::kBackward).binades;
-    if (!std::isfinite(headroom) && plan.loss_scale > floor) continue;
-    transaction_->begin_with_scale(plan.loss_scale, headroom);
-    return;
-  }
-}
-
-/// Returns the telemetry of an extra run at a higher loss scale, if a warning needs one in this step.
-std::optional<Telemetry> Trainer::confirm_warnings(const OngoingStep& ongoing) {
-  const std::optional<double> factor = transaction_->warnings().confirmation_factor(ongoing.plan.step);
-  if (!factor) return std::nullopt;
-  AttemptPlan plan = ongoing.plan;
-  plan.loss_scale = transaction_->scaler().scale() * *factor;
-  Telemetry observed;
-  observed.begin({.zeros = true});
-  const Attempt raised = runner_->rehearse(plan, ongoing.feed, &observed);
-  observed.synchronize();
-  return raised.scan.finite() ? std::optional(std::move(observed)) : std::nullopt;
 }
 
 // ---- captured steps -----------------------------------------------------------------------------
@@ -336,21 +318,11 @@ std::optional<Telemetry> Trainer::confirm_warnings(const OngoingStep& ongoing) {
 /// True if the next attempt is the first of its step and needs no promotion, injected fault or state hash.
 bool Trainer::can_run_as_graph(const StepFeed& feed) const {
   const Transaction::Counters& count = transaction_->counters();
-  return graphs_ && !review_->waits() && feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 &&
-         !faults_->planted() && !options_.state_hash && options_.clip_adaptive == 0 &&
+  return graphs_ && !review_->waits() && transaction_->leaves_of(static_cast<int>(feed.origins.size())) == 1 &&
+         feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 && !faults_->planted() &&
+         !options_.state_hash && options_.clip_adaptive == 0 &&
          std::ranges::none_of(transaction_->remediation().promotions(),
                               [](const RemediationPolicy::Promotion& p) { return p.active; });
-}
-
-/// Returns the settings of the first attempt at the step that comes `ahead` steps after the next one.
-Attempt Trainer::attempt_at(const StepFeed& feed, std::int64_t ahead) const {
-  Attempt attempt;
-  attempt.step = transaction_->next_step() + ahead;
-  attempt.loss_scale = transaction_->scaler().scale();
-  attempt.micro_batches = static_cast<int>(feed.origins.size());
-  attempt.lr = transaction_->lr_of(attempt.step);
-  attempt.lr_cut = transaction_->remediation().lr_factor(attempt.step);
-  return attempt;
 }
 
 GraphStep Trainer::graph_step(const StepFeed& feed, const Attempt& attempt) const {
@@ -360,12 +332,12 @@ GraphStep Trainer::graph_step(const StepFeed& feed, const Attempt& attempt) cons
                  .loss = feed.loss_of,
                  .policy = options_.precision,
                  .loss_scale = attempt.loss_scale,
-                 .input = runner_->update_of(attempt),
                  .clip_norm = options_.clip_norm,
                  .loss_bound = options_.on_nan == OnNan::kRemedy ? transaction_->spikes().bound(ahead)
                                                                  : std::numeric_limits<double>::infinity(),
                  .telemetry = options_.telemetry,
                  .probes = transaction_->warnings().probes(attempt.step)};
+  for (const OptimizerUpdate& update : runner_->updates_of(attempt)) step.inputs.push_back(update.input);
   for (int i = 0; i < attempt.micro_batches; ++i) step.batch.push_back(feed.contents(i));
   return step;
 }
@@ -377,7 +349,7 @@ std::optional<StepResult> Trainer::run_as_graph(const StepFeed& feed) {
   const bool compare = compares_with_eager(number);
   const bool is_eager = transaction_->warnings().reads_tensors(number) || verifies(number);
   if (!can_run_as_graph(feed) || (is_eager && !compare)) return std::nullopt;
-  const Attempt attempt = attempt_at(feed, 0);
+  const Attempt attempt = attempt_ahead(*transaction_, feed, 0);
   GraphStep step = graph_step(feed, attempt);
   if (compare) {
     step.compare = true;
@@ -401,8 +373,7 @@ StepResult Trainer::complete(const StepFeed& feed, Attempt attempt, const Device
   attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
   runner_->set_clip_factor(attempt);
   attempt.proof = {.finite = true, .by_bound = true};
-  attempt.phases = {
-      {.loss = attempt.loss, .grad_norm = attempt.grad_norm, .updates = {{0, runner_->update_of(attempt)}}}};
+  attempt.phases = {{.loss = attempt.loss, .grad_norm = attempt.grad_norm, .updates = runner_->updates_of(attempt)}};
   StepResult result;
   result.step = attempt.step;
   result.attempt = transaction_->begin_attempt();
@@ -422,7 +393,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
   while (in_flight() >= options_.ahead)
     if (std::optional<StepResult> back = collect_oldest()) return back;
   const std::int64_t ahead = in_flight();
-  const Attempt attempt = attempt_at(feed, ahead);
+  const Attempt attempt = attempt_ahead(*transaction_, feed, ahead);
   const Warnings& warnings = transaction_->warnings();
   if (!can_run_as_graph(feed) || compares_with_eager(attempt.step) || verifies(attempt.step) ||
       warnings.reads_tensors(attempt.step) || warnings.has_due_promotion(attempt.step) ||
@@ -430,6 +401,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
     return std::nullopt;
   if (ahead == 0) cost_.start = std::chrono::steady_clock::now();
   in_flight_.push_back(std::make_unique<Submitted>(Submitted{feed.copy(), attempt}));
+  ++transaction_->published().in_flight;
   transaction_->hide_gradients();  // the step in flight overwrites those of the step before
   StepResult result;
   result.step = attempt.step;
@@ -448,16 +420,23 @@ std::optional<StepResult> Trainer::collect_oldest() {
   if (outcome.commits()) {
     const std::unique_ptr<Submitted> oldest = std::move(in_flight_.front());
     in_flight_.pop_front();
+    --transaction_->published().in_flight;
     complete(oldest->feed, oldest->attempt, outcome);
     return std::nullopt;
   }
   transaction_->roll_back();
   GraphUse graph_use = GraphUse::kNever;
+  transaction_->published().in_flight = 0;
   for (const std::unique_ptr<Submitted>& one : std::exchange(in_flight_, {})) {
     StepResult result = take_batch(one->feed, std::exchange(graph_use, GraphUse::kIfPossible));
     if (result.rolled_back()) return result;
   }
   return std::nullopt;
+}
+
+void Trainer::synchronize() {
+  const ExclusiveUse::Call call = transaction_->call("synchronize");
+  collect_all();
 }
 
 std::optional<StepResult> Trainer::collect_all() {
@@ -467,6 +446,7 @@ std::optional<StepResult> Trainer::collect_all() {
 }
 
 bool Trainer::has_committed(std::int64_t steps) {
+  const ExclusiveUse::Call call = transaction_->call("has_committed");
   if (transaction_->counters().steps + in_flight() < steps) return false;
   synchronize();
   return transaction_->counters().steps >= steps;
@@ -474,29 +454,40 @@ bool Trainer::has_committed(std::int64_t steps) {
 
 // ---- other --------------------------------------------------------------------------------------
 
+MicroBatchRange Trainer::share_of_step() const {
+  const auto micro_batches = static_cast<int>(options_.accumulate);
+  const int leaves = transaction_->leaves_of(micro_batches);
+  const LeafRange own = micro_batches_of(micro_batches, leaves, share_of(leaves, ranks().rank(), ranks().size()));
+  return {own.begin, own.end};
+}
+
 OngoingStep Trainer::ongoing_step(const StepFeed& feed) const {
   return {feed, {.step = transaction_->next_step(), .policy = transaction_->policy()}};
 }
 
 PreflightReport Trainer::run_preflight(const StepFeed& feed) {
+  const ExclusiveUse::Call call = transaction_->call("preflight");
   synchronize();
   return preflight_phases(*transaction_, feed);
 }
 
 std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
+  const ExclusiveUse::Call call = transaction_->call("forecast_memory");
   synchronize();
   // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
-  if (feed.origins.empty() || faults_->planted()) return std::nullopt;
+  if (feed.origins.empty() || faults_->planted() || !ranks().alone()) return std::nullopt;
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
   return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1);
 }
 
 std::shared_ptr<const void> Trainer::evaluation_scope() {
+  const ExclusiveUse::Call call = transaction_->call("evaluate");
   synchronize();
   return std::make_shared<EvaluationScope>(*transaction_);
 }
 
 Incident Trainer::investigate_evaluation(const std::string& what, const std::function<void()>& again) {
+  const ExclusiveUse::Call call = transaction_->call("investigate_evaluation");
   FirstBadSearch search(0);
   {
     const std::shared_ptr<const void> scope = evaluation_scope();
@@ -506,30 +497,13 @@ Incident Trainer::investigate_evaluation(const std::string& what, const std::fun
   return diagnose_evaluation(steps(), what, search, transaction_->model(), ema() != nullptr);
 }
 
-std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
-  check_repro_bundle(bundle);
-  const std::vector<std::string> changes = transaction_->changes_since(bundle);
-  check<CheckpointError>(changes.empty(),
-                         "replay: the run that wrote the repro bundle had other settings: {}; use those",
-                         changes.empty() ? "" : changes.front());
+ReproReplay Trainer::run_replay(const StateDict& bundle,
+                                const std::function<StepFeed(const std::vector<StateDict>& batches)>& make_feed) {
+  const ExclusiveUse::Call call = transaction_->call("replay");
+  check_settings(*transaction_, bundle);
   load_state(bundle);
-  return micro_batches_of(bundle);
-}
-
-ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
-  const StepContextScope context(transaction_->seed(), transaction_->next_step());
-  for (Callback* callback : transaction_->callbacks()) callback->before_step(transaction_->next_step());
-  OngoingStep ongoing = ongoing_step(feed);
-  read_plan(bundle, ongoing);
-  const Attempt attempt = runner_->rehearse(ongoing.plan, feed);
-  ongoing.plan.first = false;
-  ReproReplay replay{.same_bits = same_bits(attempt, bundle)};
-  replay.incident = {.step = attempt.step,
-                     .attempt = attempt_number_of(bundle),
-                     .what = describe(attempt, transaction_->parameters())};
-  if (!attempt.commits()) replay.incident.diagnosis = remedies_->investigate(attempt, ongoing);
-  replay.incident.remedy = {.action = RemedyAction::kNone, .what = "nothing: this is a replay"};
-  return replay;
+  const StepFeed feed = make_feed(micro_batches_of(bundle));
+  return replay_attempt(*transaction_, *runner_, *remedies_, bundle, ongoing_step(feed));
 }
 
 // ---- state --------------------------------------------------------------------------------------
@@ -537,20 +511,24 @@ ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
 void Trainer::attach_data(std::function<StateDict()> state, std::function<void(const StateDict&)> load_state,
                           std::function<void(const io::BatchOrigin&)> commit,
                           std::function<void(std::int64_t)> quarantine) {
+  const ExclusiveUse::Call call = transaction_->call("attach");
   transaction_->attach({std::move(state), std::move(load_state), std::move(commit), std::move(quarantine)});
 }
 
 StateDict Trainer::state() {
+  const ExclusiveUse::Call call = transaction_->call("state");
   synchronize();
   return cloned(transaction_->state());
 }
 
 std::string Trainer::state_hash() {
+  const ExclusiveUse::Call call = transaction_->call("state_hash");
   synchronize();
   return amp::state_hash(transaction_->state());
 }
 
 void Trainer::load_state(const StateDict& state) {
+  const ExclusiveUse::Call call = transaction_->call("load_state");
   synchronize();
   transaction_->load(state);
   review_->forget();
@@ -558,43 +536,64 @@ void Trainer::load_state(const StateDict& state) {
 }
 
 void Trainer::add_callback(Callback& callback) {
+  const ExclusiveUse::Call call = transaction_->call("add_callback");
   synchronize();
   transaction_->add_callback(callback);
 }
 
 void Trainer::observe(double loss) {
+  const ExclusiveUse::Call call = transaction_->call("observe");
   synchronize();
   transaction_->observe(loss);
 }
 
 void Trainer::promote(const std::string& target) {
+  const ExclusiveUse::Call call = transaction_->call("promote");
   synchronize();
   transaction_->promote(target);
 }
 
 void Trainer::set_telemetry(bool on) {
+  const ExclusiveUse::Call call = transaction_->call("set_telemetry");
   synchronize();
   options_.telemetry = on;
 }
 
 void Trainer::set_verify_every(std::int64_t steps) {
+  const ExclusiveUse::Call call = transaction_->call("set_verify_every");
   synchronize();
   TrainerOptions changed = options_;
   changed.verify_every = steps;
-  options_ = checked(std::move(changed));
+  options_.verify_every = checked(std::move(changed)).verify_every;
 }
 
-void Trainer::set_repro_sink(ReproSink sink) { remedies_->set_repro_sink(std::move(sink)); }
-void Trainer::set_recovery(FindRecoveryPoint find) { remedies_->set_recovery(std::move(find)); }
-
-std::int64_t Trainer::steps() const { return transaction_->counters().steps; }
-std::int64_t Trainer::skipped() const { return transaction_->counters().total.skipped; }
-double Trainer::next_lr() const { return transaction_->lr_of(transaction_->next_step()); }
+void Trainer::set_repro_sink(ReproSink sink) {
+  transaction_->used_by("set_repro_sink"), remedies_->set_repro_sink(std::move(sink));
+}
+void Trainer::set_recovery(FindRecoveryPoint find) {
+  transaction_->used_by("set_recovery"), remedies_->set_recovery(std::move(find));
+}
+void Trainer::keep_headroom_every(std::int64_t steps) {
+  transaction_->used_by("keep_headroom_every"), headroom_every_ = steps;
+}
+void Trainer::set_pauses(std::function<bool(std::int64_t step)> pauses_after) {
+  transaction_->used_by("set_pauses"), pauses_after_ = std::move(pauses_after);
+}
+ExclusiveUse& Trainer::use() const { return transaction_->use(); }
 Device Trainer::device() const { return transaction_->device(); }
-const RemediationPolicy& Trainer::remediation() const { return transaction_->remediation(); }
-const LossScaler& Trainer::scaler() const { return transaction_->scaler(); }
-const optim::Schedule& Trainer::schedule() const { return transaction_->schedule(); }
-optim::Ema* Trainer::ema() { return transaction_->averages().front(); }
-const std::vector<std::string>& Trainer::changes() const { return transaction_->changes(); }
+std::int64_t Trainer::in_flight() const { return transaction_->published().in_flight; }
+std::int64_t Trainer::steps() const { return transaction_->published().steps; }
+std::int64_t Trainer::skipped() const { return transaction_->published().skipped; }
+const RemediationPolicy& Trainer::remediation() const { return transaction_->used_by("remediation")->remediation(); }
+const LossScaler& Trainer::scaler() const { return transaction_->used_by("scaler")->scaler(); }
+const optim::Schedule& Trainer::schedule() const { return transaction_->used_by("schedule")->schedule(); }
+optim::Ema* Trainer::ema() { return transaction_->used_by("ema")->averages().front(); }
+const std::vector<std::string>& Trainer::changes() const { return transaction_->used_by("changes")->changes(); }
+const Telemetry& Trainer::telemetry() const { return transaction_->used_by("telemetry"), *telemetry_; }
+FaultInjection& Trainer::faults() { return transaction_->used_by("faults"), *faults_; }
+double Trainer::next_lr() const {
+  const Transaction::Used used = transaction_->used_by("next_lr");
+  return used->lr_of(used->next_step());
+}
 
 }  // namespace binade::amp

@@ -17,6 +17,7 @@
 #include "binade/amp/step/step_result.h"
 
 namespace binade {
+class ExclusiveUse;
 struct BlockExtremes;
 namespace nn {
 class Module;
@@ -38,6 +39,7 @@ class RemediationPolicy;
 class SpikeReview;
 class StepGraphs;
 class Telemetry;
+class TrainingRun;
 class Transaction;
 struct Attempt;
 struct DeviceOutcome;
@@ -57,6 +59,11 @@ enum class SpikeVerdict : std::uint8_t;
 /// left out, now and later; averages mended; a bad micro-batch left out; the batch skipped; a rollback to an earlier
 /// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is
 /// applied only if a replay with it was finite, or if no replay can tell.
+///
+/// A trainer serves one thread at a time. A call of any of its functions while another thread is inside of one throws
+/// an ArgumentError that names both and changes nothing (docs/threads.md). Any thread may call steps(), skipped(),
+/// in_flight() and device() at any time; and options() and policy(), except beside set_telemetry() and
+/// set_verify_every().
 class Trainer {
  public:
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
@@ -66,7 +73,7 @@ class Trainer {
   /// rest.
   Trainer(Runtime& runtime, nn::Module& model, std::vector<NamedOptimizer> optimizers, TrainerOptions options = {});
   /// For several models and optimizers, such as a generator and its discriminator. A step may then have phases
-  /// (amp::Phases): all of its updates are committed, or none. Steps of several optimizers are not captured.
+  /// (amp::Phases): all of its updates are committed, or none. Steps with phases are not captured.
   Trainer(Runtime& runtime, std::vector<NamedModel> models, std::vector<NamedOptimizer> optimizers,
           TrainerOptions options = {});
   ~Trainer();
@@ -92,8 +99,9 @@ class Trainer {
   template <class Loader>
   auto batches(Loader& loader) {
     attach(loader);
-    return detail::BatchRange<Loader>(loader, options_.accumulate,
-                                      [this] { return options_.steps == 0 || !has_committed(options_.steps); });
+    return detail::BatchRange<Loader>(
+        loader, options_.accumulate, [this] { return options_.steps == 0 || !has_committed(options_.steps); },
+        [this] { return share_of_step(); });
   }
 
   /// Runs one step. Returns when the step is committed or, with an incident, when its batch was skipped or the run
@@ -112,8 +120,11 @@ class Trainer {
   /// Runs one step over several micro-batches of equal weight.
   template <class Batch, class Closure>
   StepResult step(const MicroBatches<Batch>& batches, Closure&& closure) {
-    return run_step(feed_of(std::span(batches.batches), closure));
+    return run_step(feed_of(batches, closure));
   }
+  /// Returns the micro-batches of a step of batches() that this rank computes.
+  MicroBatchRange share_of_step() const;
+  Communicator& ranks() const { return *options_.ranks; }  ///< of TrainerOptions::ranks
 
   /// Lists the numerical risks of the next step, with inputs that make it fail (amp/preflight/preflight.h). Takes about
   /// as long as a step. Does not change the run.
@@ -123,14 +134,14 @@ class Trainer {
   }
 
   /// Estimates the memory of a step over such a batch from smaller steps that are not committed. Returns std::nullopt
-  /// if samples cannot be left out of the batch. Does not change the run.
+  /// if samples cannot be left out of the batch, or over several ranks. Does not change the run.
   template <class Batch, class Closure>
   std::optional<MemoryForecast> forecast_memory(const Batch& batch, Closure&& closure) {
     return run_forecast(feed_of(std::span(&batch, 1), closure));
   }
   template <class Batch, class Closure>
   std::optional<MemoryForecast> forecast_memory(const MicroBatches<Batch>& batches, Closure&& closure) {
-    return run_forecast(feed_of(std::span(batches.batches), closure));
+    return run_forecast(feed_of(batches, closure));
   }
 
   /// Returns the attempts that ended since the last call, in order and with empty `earlier`; at most the latest 10,000.
@@ -138,9 +149,9 @@ class Trainer {
 
   /// Waits for the steps in flight, and runs those again that were not committed. Throws the errors that step() throws.
   /// All functions that read or change the state of the run call this first.
-  void synchronize() { collect_all(); }
+  void synchronize();
   [[deprecated("use synchronize()")]] void settle() { synchronize(); }
-  std::int64_t in_flight() const { return static_cast<std::int64_t>(in_flight_.size()); }
+  std::int64_t in_flight() const;
   [[deprecated("use in_flight()")]] std::int64_t under_way() const { return in_flight(); }
   /// True if at least `steps` updates are committed. Synchronizes only if that depends on steps in flight.
   bool has_committed(std::int64_t steps);
@@ -162,11 +173,11 @@ class Trainer {
   /// Passes a validation loss to a plateau schedule.
   void observe(double loss);
   /// Sets StepResult::headroom in every `steps`-th step, if it is known; 0: never.
-  void keep_headroom_every(std::int64_t steps) { headroom_every_ = steps; }
+  void keep_headroom_every(std::int64_t steps);
 
   /// Sets the steps after which the program needs the state before the next step begins, as after step options.steps: a
   /// call of step() then commits no second batch, which an absurd loss made wait.
-  void set_pauses(std::function<bool(std::int64_t step)> pauses_after) { pauses_after_ = std::move(pauses_after); }
+  void set_pauses(std::function<bool(std::int64_t step)> pauses_after);
 
   std::int64_t steps() const;    ///< number of committed steps, without those in flight
   std::int64_t skipped() const;  ///< number of aborted attempts
@@ -188,8 +199,10 @@ class Trainer {
   template <class Batch, class Closure>
   ReproReplay replay(const StateDict& bundle, Closure&& closure) {
     std::vector<Batch> batches;
-    for (const StateDict& one : begin_replay(bundle)) batches.push_back(Batch::from_state(one));
-    return run_replay(bundle, feed_of(std::span<const Batch>(batches), closure));
+    return run_replay(bundle, [&](const std::vector<StateDict>& contents) {
+      for (const StateDict& one : contents) batches.push_back(Batch::from_state(one));
+      return feed_of(std::span<const Batch>(batches), closure);
+    });
   }
   /// Sets the function that finds checkpoints for rollbacks; without it, the trainer never rolls back. TrainingRun sets
   /// it.
@@ -197,8 +210,8 @@ class Trainer {
   const LossScaler& scaler() const;
   const optim::Schedule& schedule() const;  ///< of the first optimizer
   optim::Ema* ema();                        ///< averaged weights of the first optimizer; null if there are none
-  const Telemetry& telemetry() const { return *telemetry_; }  ///< telemetry of the last attempt
-  FaultInjection& faults() { return *faults_; }
+  const Telemetry& telemetry() const;       ///< telemetry of the last attempt
+  FaultInjection& faults();
   [[deprecated("use faults()")]] FaultInjection& drill() { return faults(); }
   void set_telemetry(bool on);
   void set_verify_every(std::int64_t steps);  ///< replaces TrainerOptions::verify_every
@@ -216,8 +229,10 @@ class Trainer {
   std::string state_hash();
 
  private:
+  friend class TrainingRun;
   Trainer(Runtime& runtime, const Participants& participants, TrainerOptions options);
-  struct Submitted;  ///< a step in flight
+  ExclusiveUse& use() const;  ///< which each call claims
+  struct Submitted;           ///< a step in flight
   /// Cost of the last committed attempt, and the start of the current one.
   struct Cost {
     double seconds = 0;
@@ -241,13 +256,10 @@ class Trainer {
   void measure_cost();
   void conclude(StepResult& result);
   StepResult with_earlier(StepResult last, std::size_t attempts) const;
-  void measure_scale(const OngoingStep& ongoing);
-  std::optional<Telemetry> confirm_warnings(const OngoingStep& ongoing);
 
   // ---- captured steps
   bool verifies(std::int64_t step) const { return options_.verify_every > 0 && step % options_.verify_every == 0; }
   bool can_run_as_graph(const StepFeed& feed) const;
-  Attempt attempt_at(const StepFeed& feed, std::int64_t ahead) const;
   GraphStep graph_step(const StepFeed& feed, const Attempt& attempt) const;
   std::optional<StepResult> run_as_graph(const StepFeed& feed);
   StepResult complete(const StepFeed& feed, Attempt attempt, const DeviceOutcome& outcome);
@@ -260,8 +272,8 @@ class Trainer {
   PreflightReport run_preflight(const StepFeed& feed);
   std::optional<MemoryForecast> run_forecast(const StepFeed& feed);
   std::shared_ptr<const void> evaluation_scope();
-  std::vector<StateDict> begin_replay(const StateDict& bundle);
-  ReproReplay run_replay(const StateDict& bundle, const StepFeed& feed);
+  ReproReplay run_replay(const StateDict& bundle,
+                         const std::function<StepFeed(const std::vector<StateDict>& batches)>& make_feed);
 
   TrainerOptions options_;
   std::unique_ptr<FaultInjection> faults_;

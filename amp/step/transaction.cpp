@@ -6,8 +6,10 @@
 #include "binade/amp/step/callback.h"
 #include "binade/amp/step/model_group.h"
 #include "binade/amp/step/registration.h"
+#include "binade/amp/step/state_sections.h"
 #include "binade/amp/verdict.h"
 #include "binade/core/kernels/table.h"
+#include "binade/core/program_flags.h"
 #include "binade/core/state_copy.h"
 #include "binade/core/state_counts.h"
 #include "binade/io/checkpoint/sections.h"
@@ -21,12 +23,12 @@ namespace {
 const io::CheckpointSection kSections[] = {"amp",   "callbacks", "data", "model", "norm",
                                            "optim", "progress",  "rng",  "sched"};
 
-constexpr double kMinHeadroom = 1;  // an op stays promoted if it has fewer binades of headroom in its original dtype
-
 LossScaleOptions loss_scale_of(const TrainerOptions& options) {
   if (options.loss_scale) return *options.loss_scale;
   return options.precision.dynamic_loss_scale ? LossScaleOptions::dynamic() : LossScaleOptions::off();
 }
+
+constexpr double kMinHeadroom = 1;  // an op stays promoted if it has fewer binades of headroom in its original dtype
 
 /// Returns a member that stores the state of `value` in the section `name` of a checkpoint.
 template <class T>
@@ -42,69 +44,11 @@ Member in_section(const std::string& name, T& value) {
           .load = [name, &value](const StateDict& state) { value.load_state(state.section(name)); }};
 }
 
-/// Returns "fp16 with head=f32". Throws CheckpointError if `policy` is damaged.
-std::string description_of(const std::string& policy) {
-  try {
-    const PrecisionPolicy p = PrecisionPolicy::from_string(policy);
-    std::string text = p.name;
-    for (const PrecisionPolicy::Override& o : p.overrides)
-      text += fmt::format("{}{}={}", &o == &p.overrides.front() ? " with " : ", ", o.glob, name_of(o.dtype));
-    return text;
-  } catch (const ArgumentError& error) {
-    throw CheckpointError(fmt::format("trainer: the checkpoint's precision is damaged: {}", error.what()));
-  }
-}
-
-/// True for the amax histories of fp8 products (nn/linear.h). Only runs in fp8 have them.
-bool is_fp8_history(const std::string& entry) { return entry.starts_with("norm/") && entry.ends_with("fp8_amax"); }
-
-/// Converts `value` to the dtype of `parameter`.
-Tensor stored_as(const Tensor& value, const Variable& parameter, const std::string& name) {
-  const DType dtype = parameter.dtype();
-  if (value.dtype() == dtype || !is_floating(value.dtype())) return value;
-  Tensor stored = value.to(dtype);
-  check<CheckpointError>(
-      all_finite(stored),
-      "trainer: the checkpoint's {} holds numbers beyond the range of {}, in which this run stores its "
-      "weights; use a precision that keeps them in f32",
-      name, name_of(dtype));
-  return stored;
-}
-
-/// Returns `state` with its data section replaced by `data`.
-StateDict with_data(const StateDict& state, const StateDict& data) {
-  StateDict result;
-  for (const auto& [name, value] : state.values())
-    if (!name.starts_with("data/")) result.put(name, value);
-  result.merge("data", data);
-  return result;
-}
-
-/// Returns `cursor` with the quarantine of `newer`.
-StateDict with_quarantine(const StateDict& cursor, const StateDict& newer) {
-  StateDict result;
-  for (const auto& [name, value] : cursor.values())
-    result.put(name, name == "quarantine" && newer.contains(name) ? newer.values().at(name) : value);
-  return result;
-}
-
 Transaction::Totals totals_of(const StateDict& state) {
   Transaction::Totals total;
   for (const Transaction::Totals::Entry& entry : Transaction::Totals::kEntries)
     if (entry.required || state.contains(entry.name)) total.*entry.value = read_count(state, entry.name);
   return total;
-}
-
-/// Returns the sections "model" and "norm" as nn::load_state_dict() takes them.
-StateDict model_state(const StateDict& state) {
-  StateDict model = state.section("model");
-  const StateDict norm = state.section("norm");
-  for (const auto& [name, value] : norm.values()) model.put(name, value);
-  return model;
-}
-
-std::string section_of_schedule(const std::string& optimizer) {
-  return optimizer.empty() ? "sched" : "sched/" + optimizer;
 }
 
 }  // namespace
@@ -116,6 +60,7 @@ Transaction::Transaction(Runtime& runtime, const Participants& participants, con
       options_(options),
       scaler_(loss_scale_of(options)),
       remediation_(options.remediation) {
+  leaves_ = options.leaves > 0 ? options.leaves : ranks().alone() ? 1 : options.accumulate;
   nn::assign_paths(model_);
   nn::use_fp8(model_, options.precision.fp8_linear);
   add_optimizers(participants);
@@ -266,13 +211,24 @@ void Transaction::add_members() {
     state.put("rng/step", counters_.steps);
     state.put("progress/step", counters_.steps);
     for (const Totals::Entry& entry : Totals::kEntries) state.put(entry.name, counters_.total.*entry.value);
+    if (leaves_ != 1) state.put("amp/leaves", leaves_);
   };
   const auto counters_of = [](const StateDict& state) {
     return Counters{.total = totals_of(state), .steps = read_count(state, "rng/step")};
   };
-  counters.check = counters_of;
-  counters.load = [this, counters_of](const StateDict& state) { counters_ = counters_of(state); };
-  counters.commit = [this](const Commit& step) { counters_ = {.total = counters_.total, .steps = step.step}; };
+  counters.check = [this, counters_of](const StateDict& state) {
+    counters_of(state);
+    leaves_with(state);
+  };
+  counters.load = [this, counters_of](const StateDict& state) {
+    set_counters(counters_of(state));
+    leaves_ = leaves_with(state);
+    last_grad_norm_ = 0;
+  };
+  counters.commit = [this](const Commit& step) {
+    set_counters({.total = counters_.total, .steps = step.step});
+    last_grad_norm_ = step.grad_norm;
+  };
   members_.push_back(std::move(counters));
 
   Member callbacks;
@@ -299,6 +255,24 @@ void Transaction::add_members() {
     if (step.origin != nullptr && data_.commit) data_.commit(*step.origin);
   };
   members_.push_back(std::move(data));
+}
+
+int Transaction::leaves_of(int micro_batches) const {
+  const auto leaves = static_cast<int>(std::min<std::int64_t>(leaves_, micro_batches));
+  check<ArgumentError>(leaves >= ranks().size(),
+                       "trainer: {} ranks share the micro-batches of a step, which has {} in {} leaves; use at most {} "
+                       "ranks, or {} or a multiple of it",
+                       ranks().size(), micro_batches, leaves, leaves,
+                       flag_or("accumulate", fmt::format("{}", ranks().size()),
+                               fmt::format("TrainerOptions::accumulate = {}", ranks().size())));
+  return leaves;
+}
+
+/// Returns the number of leaves with which the run goes on from a saved state.
+std::int64_t Transaction::leaves_with(const StateDict& saved) const {
+  if (options_.leaves > 0) return options_.leaves;
+  const std::int64_t leaves = saved.contains("amp/leaves") ? read_count(saved, "amp/leaves", 1) : 1;
+  return leaves >= ranks().size() ? leaves : options_.accumulate;
 }
 
 double Transaction::lr_of(std::int64_t step, std::size_t optimizer) const {
@@ -345,10 +319,7 @@ void Transaction::commit(const Commit& step) {
   try {
     warnings_.before_commit(step.step, model_);
     sample_updates(step.step, step.updates);
-    if (step.written.empty())
-      make_updates(step.updates);
-    else
-      device_updates().committed(step.written);
+    step.written.empty() ? make_updates(step.updates) : device_updates().committed(step.written);
   } catch (...) {
     roll_back();
     throw;
@@ -379,11 +350,15 @@ void Transaction::launch_commit(const StepAddresses& addresses) {
     if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
     copies.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
-  optim::Ema* averages = states_.front().averages.get();
-  if (averages != nullptr) statistics.push_back(averages->values());
+  for (const optim::Ema* one : averages())
+    if (one != nullptr) statistics.push_back(one->values());
   device_updates().launch(addresses, statistics);
   kernels(device()).commit({addresses, copies});
-  if (averages != nullptr) averages->launch(addresses);
+  StepAddresses own = addresses;
+  for (const OptimizerState& state : states_) {
+    ++own.numbers;
+    if (state.averages) state.averages->launch(own);
+  }
 }
 
 void Transaction::roll_back() {
@@ -460,6 +435,7 @@ void Transaction::roll_back_to(const RecoveryPoint& point, bool state_to_blame, 
   const RemediationPolicy remedies = remediation_;
   load(with_data(point.state, state_to_blame ? with_quarantine(point.state.section("data"), data) : data));
   counters_.total = total;
+  set_counters(counters_);
   remediation_ = remedies;
   remediation_.rolled_back(from, counters_.steps, !state_to_blame);
 }
@@ -576,6 +552,8 @@ std::vector<std::string> Transaction::changes_since(const StateDict& saved) cons
     if (then != now) changes.push_back(fmt::format("{} {} -> {}", what, then, now));
   };
   differ("precision", description_of(saved.text("amp/policy")), description_of(options_.precision.to_string()));
+  differ("leaves", fmt::format("{}", saved.contains("amp/leaves") ? read_count(saved, "amp/leaves", 1) : 1),
+         fmt::format("{}", leaves_with(saved)));
   if (saved.contains("amp/scaler/mode"))
     differ("loss scale", saved.text("amp/scaler/mode"), to_string(scaler_.options()));
   for (std::size_t i = 0; i < states_.size(); ++i) {

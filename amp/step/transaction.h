@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +17,8 @@
 #include "binade/amp/verdict.h"
 #include "binade/amp/warnings/spike_guard.h"
 #include "binade/amp/warnings/warnings.h"
+#include "binade/core/communicator.h"
+#include "binade/core/exclusive_use.h"
 #include "binade/core/kernels/step.h"
 #include "binade/core/runtime.h"
 #include "binade/core/state_dict.h"
@@ -77,9 +80,30 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
+  /// Claims the transaction for a call of a function of the trainer. Throws ArgumentError if another thread has claimed
+  /// it (ExclusiveUse).
+  ExclusiveUse::Call call(const char* name) const { return {use_, name}; }
+  ExclusiveUse& use() const { return use_; }
+  /// The transaction during such a call.
+  class Used {
+   public:
+    Used(const Transaction& transaction, const char* name) : call_(transaction.call(name)), transaction_(transaction) {}
+    const Transaction* operator->() const { return &transaction_; }
+
+   private:
+    ExclusiveUse::Call call_;
+    const Transaction& transaction_;
+  };
+  Used used_by(const char* name) const { return {*this, name}; }
+
   Device device() const { return runtime_.device(); }
   std::uint64_t seed() const { return runtime_.seed(); }
-  const nn::Shadows& shadows() const { return shadows_; }  ///< of the buffers that the step writes
+  Communicator& ranks() const { return *options_.ranks; }
+  /// Returns the number of leaves of a step with this number of micro-batches (TrainerOptions::leaves). Throws
+  /// ArgumentError if there are more ranks than leaves.
+  int leaves_of(int micro_batches) const;
+  double last_grad_norm() const { return last_grad_norm_; }  ///< of the last committed step; 0 after load()
+  const nn::Shadows& shadows() const { return shadows_; }    ///< of the buffers that the step writes
   bool has_named_models() const { return group_ != nullptr; }
   nn::Module& model() const { return model_; }  ///< if there are several models, they are its submodules
   const std::vector<optim::Optimizer*>& optimizers() const { return optimizers_; }
@@ -91,10 +115,11 @@ class Transaction {
   std::vector<std::size_t> indices_of(std::span<optim::Optimizer* const> optimizers) const;
   /// Returns the names of these optimizers: "encoder, decoder".
   std::string names_of(std::span<const std::size_t> optimizers) const;
-  /// True if the device can commit a step without the host. Requires that there is one optimizer, and no model that
-  /// follows another one.
-  bool can_be_captured() const { return states_.size() == 1 && !states_.front().follower; }
-  optim::DeviceUpdates device_updates() const { return optim::DeviceUpdates(*optimizers_.front()); }
+  /// True if the device can commit a step without the host: no model follows another one.
+  bool can_be_captured() const {
+    return std::ranges::all_of(states_, [](const OptimizerState& one) { return !one.follower; });
+  }
+  optim::DeviceUpdates device_updates() const { return optim::DeviceUpdates(optimizers_); }
   /// Returns the averages of all optimizers' weights; a null pointer for an optimizer without averages.
   std::vector<optim::Ema*> averages() const;
   const LossScaler& scaler() const { return scaler_; }
@@ -133,6 +158,12 @@ class Transaction {
     std::int64_t skips = 0;      ///< number of batches skipped in the current step
   };
   const Counters& counters() const { return counters_; }
+  /// Numbers that any thread may read at any time: those of counters(), and the number of steps in flight, which the
+  /// trainer sets.
+  struct Published {
+    std::atomic<std::int64_t> steps = 0, skipped = 0, in_flight = 0;
+  };
+  Published& published() { return published_; }
   std::int64_t next_step() const { return counters_.steps + 1; }
 
   // ---- a step
@@ -152,7 +183,8 @@ class Transaction {
   void commit(const Commit& step);
   /// Returns the early warnings of the committed step.
   std::vector<Warning> find_warnings(const CommittedStep& step);
-  /// Queues verdict, update and commit on the device, as part of a captured step.
+  /// Queues verdict, update and commit on the device, as part of a captured step. `addresses.numbers` has an element
+  /// for the step, and then one for each optimizer, with its number of updates and the weight of its averages.
   void launch_commit(const StepAddresses& addresses);
   /// Discards gradients and uncommitted buffers, and undoes the updates of earlier phases.
   void roll_back();
@@ -162,7 +194,10 @@ class Transaction {
   void hide_gradients();
   /// Discards the gradients of all parameters, also of those that no optimizer updates.
   void discard_gradients();
-  void count_aborted() { ++counters_.total.skipped; }
+  void count_aborted() {
+    ++counters_.total.skipped;
+    set_counters(counters_);
+  }
 
   // ---- remedies
 
@@ -221,14 +256,21 @@ class Transaction {
     bool has_update = false;  // an update of the current step
   };
 
+  void set_counters(const Counters& now) {
+    counters_ = now;
+    published_.steps = now.steps;
+    published_.skipped = now.total.skipped;
+  }
   void add_optimizers(const Participants& participants);
   void add_members();
   void add_optimizer_members(std::size_t optimizer);
   void sample_updates(std::int64_t step, std::span<const OptimizerUpdate> updates);
   void make_updates(std::span<const OptimizerUpdate> updates);
   StateDict converted(const StateDict& saved) const;
+  std::int64_t leaves_with(const StateDict& saved) const;
   StateDict cursor() const { return data_.state ? data_.state() : waiting_cursor_; }
 
+  mutable ExclusiveUse use_{"trainer"};
   Runtime& runtime_;
   std::unique_ptr<nn::Module> group_;  // null if there is one model
   nn::Module& model_;
@@ -243,6 +285,9 @@ class Transaction {
   Warnings warnings_;
   SpikeGuard spikes_;
   Counters counters_;
+  std::int64_t leaves_ = 1;
+  double last_grad_norm_ = 0;
+  Published published_;
   std::vector<Callback*> callbacks_;
   DataHooks data_;
   StateDict waiting_cursor_;  // the data cursor, if it was loaded before a loader was attached

@@ -1,8 +1,36 @@
 #include "binade/amp/step/verification.h"
 
+#include "binade/amp/ranks/bytes.h"
 #include "binade/amp/watch/op_checksums.h"
 
 namespace binade::amp {
+
+namespace {
+
+/// Gives every rank what the ranks that computed the micro-batch twice have found.
+std::optional<ChecksumMismatch> shared(Communicator& ranks, const std::optional<ChecksumMismatch>& own) {
+  if (ranks.alone()) return own;
+  ByteWriter out;
+  const ChecksumMismatch m = own.value_or(ChecksumMismatch{});
+  out.put(own.has_value()).put(m.module).put(m.op).put(m.direction).put(m.micro_batch).put(m.tape_index);
+  out.put(m.other_ops);
+  const std::vector<Bytes> all = ranks.gather(out.bytes(), "a verification");
+  for (const Bytes& bytes : all) {
+    ByteReader in(bytes);
+    if (!in.get<bool>()) continue;
+    if (own) return own;
+    ChecksumMismatch found{.module = in.get<std::string>()};
+    found.op = in.get<std::string>();
+    found.direction = in.get<Direction>();
+    found.micro_batch = in.get<std::int64_t>();
+    found.tape_index = in.get<std::int64_t>();
+    found.other_ops = in.get<bool>();
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 Attempt run_twice(AttemptRunner& runner, Device device, const AttemptPlan& plan, const StepFeed& feed,
                   TapeObserver* observer) {
@@ -18,7 +46,7 @@ Attempt run_twice(AttemptRunner& runner, Device device, const AttemptPlan& plan,
   OpChecksums now(device, micro_batch, &before);
   Attempt attempt = runner.run(plan, feed, &now, observer);
   attempt.verified = true;
-  attempt.mismatch = now.first_difference(before);
+  attempt.mismatch = shared(runner.ranks(), now.first_difference(before));
   if (attempt.mismatch) attempt.cause = AbortCause::kCorruption;
   return attempt;
 }

@@ -42,6 +42,29 @@ bool probes_on_device(std::span<const Tensor> tensors) {
   return std::ranges::any_of(tensors, [](const Tensor& t) { return t.defined() && kernels(t.device()).zero_probe; });
 }
 
+/// Adds the measurements of later micro-batches to those of earlier ones, as record() and the probes do it.
+void merge(Telemetry::OpRecord& all, const Telemetry::OpRecord& later) {
+  if (later.op == nullptr) return;
+  if (all.op == nullptr) {
+    all = later;
+    return;
+  }
+  all.module = later.module;
+  all.op = later.op;
+  all.info = later.info;
+  if (later.amax.low != 0) all.half_dtype = later.half_dtype;
+  all.amax.merge(later.amax);
+  all.sampled += later.sampled;
+  all.zeros += later.zeros;
+  all.is_attention_scores = all.is_attention_scores || later.is_attention_scores;
+  all.masked = all.masked || later.masked;
+  if (later.singularity) {
+    if (!all.singularity) all.singularity.emplace();
+    all.singularity->merge(*later.singularity);
+  }
+  if (later.entropy) all.entropy = std::min(*later.entropy, all.entropy.value_or(1));
+}
+
 }  // namespace
 
 double headroom_of(const Observation& amax, DType half) {
@@ -266,6 +289,25 @@ void Telemetry::ignore_infinities(std::int64_t before, const void* operand) {
 void Telemetry::after_backward(const OpCall& call, std::span<const Tensor>, std::span<const Tensor> gx,
                                const Observation& amax) {
   record(call, gx, amax);
+}
+
+void Telemetry::replace(Direction direction, std::span<const std::vector<OpRecord>> parts) {
+  Tape& tape = direction == Direction::kForward ? forward_ : backward_;
+  std::size_t length = 0;
+  for (const std::vector<OpRecord>& part : parts) length = std::max(length, part.size());
+  tape.records.resize(std::max(tape.records.size(), length));
+  for (std::size_t i = 0; i < length; ++i) {
+    const OpRecord own = i < tape.length ? tape.records[i] : OpRecord{};
+    OpRecord all;
+    for (const std::vector<OpRecord>& part : parts)
+      if (i < part.size()) merge(all, part[i]);
+    if (own.op != nullptr && all.op != nullptr && std::string_view(own.op) == all.op) {
+      all.op = own.op;
+      all.info = own.info;
+    }
+    tape.records[i] = std::move(all);
+  }
+  tape.length = length;
 }
 
 Headroom Telemetry::least(Direction direction) const {

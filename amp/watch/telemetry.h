@@ -81,6 +81,9 @@ class Telemetry final : public TapeObserver {
   [[deprecated("use records()")]] std::span<const OpRecord> slots(Direction direction) const {
     return records(direction);
   }
+  /// Replaces the records of one direction by those that several telemetries made of the same step, each of other
+  /// micro-batches, in their order. Ops that this telemetry has observed too keep their description.
+  void replace(Direction direction, std::span<const std::vector<OpRecord>> parts);
   /// Returns the smallest headroom of all ops.
   Headroom least(Direction direction) const;
   /// Returns the headroom of every module with an observed op, in order of first execution.

@@ -1,9 +1,12 @@
 #include "binade/core/ops/attention.h"
 
+#include <cmath>
 #include <limits>
 
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
 
 namespace binade::derivatives {
 namespace {
@@ -44,9 +47,24 @@ Variable added_to_logits(const Extents& e, const Tensor& mask, bool causal, DTyp
   return added + Tensor::from(hidden, {1, 1, e.queries, e.keys}).to(dtype).to(device);
 }
 
+/// Returns the factors of the probabilities, (B, H, T, S): 0 for those that dropout removed in forward, 1 / (1 - p) for
+/// the others.
+Variable dropout_factors(const RecordedCall& call, const Extents& e, DType dtype, Device device) {
+  const float p = call.params<ops::Attention>().dropout;
+  Tensor factors = Tensor::empty({e.batch, e.heads, e.queries, e.keys}, dtype, device);
+  const Tensor ones = Tensor::full(factors.shape(), 1, dtype, device);
+  if (factors.numel() > 0)
+    kernels(device).dropout({.x = input(ones),
+                             .y = output(factors),
+                             .count = factors.numel(),
+                             .stream = call.context().rng,
+                             .drop = static_cast<std::uint32_t>(std::ceil(static_cast<double>(p) * 0x1p24)),
+                             .scale = 1 / (1 - static_cast<double>(p))});
+  return factors;
+}
+
 Variables attention_gradients(const RecordedCall& call) {
   const auto& p = call.params<ops::Attention>();
-  if (p.dropout > 0) call.refuse("compute it without dropout, or composed (nn::MultiHeadAttention has .composed)");
   if (call.needs(3)) call.refuse("its mask has no gradient; pass mask.detach()");
   const bool packed = call.described(1).shape.rank() == 0, masked = call.described(3).shape.rank() > 0;
   const Variable first = call.input(0, 2);
@@ -68,14 +86,19 @@ Variables attention_gradients(const RecordedCall& call) {
   const Variable sees = 1 - clamp(Variable(call.saved(1).reshape({e.batch, e.heads, e.queries, 1})) + kHidden, 0, 1);
   const Variable logits = e.ungrouped(wide_matmul(e.grouped(q), k, {.transpose_b = true})) * args.scale + added;
   const Variable probabilities = softmax(logits) * sees;
-  const Variable gp = e.ungrouped(wide_matmul(gy, v, {.transpose_b = true}));
+  Variable gp = e.ungrouped(wide_matmul(gy, v, {.transpose_b = true})), kept = probabilities;
+  if (p.dropout > 0) {
+    const Variable factors = dropout_factors(call, e, sums, first.device());
+    gp = gp * factors;
+    kept = kept * factors;
+  }
   const Variable gl = e.grouped(probabilities * (gp - sum(gp * probabilities, {-1}, true)) * args.scale);
 
   const bool joined = first.value().rank() == 3;
   const Variable gq = e.tokens_first(e.ungrouped(wide_matmul(gl, k)), e.queries, e.heads, joined);
   const Variable gk = e.tokens_first(wide_matmul(gl, e.grouped(q), {.transpose_a = true}), e.keys, e.key_heads, joined);
-  const Variable gv = e.tokens_first(wide_matmul(e.grouped(probabilities), gy, {.transpose_a = true}), e.keys,
-                                     e.key_heads, joined);
+  const Variable gv = e.tokens_first(wide_matmul(e.grouped(kept), gy, {.transpose_a = true}), e.keys, e.key_heads,
+                                     joined);
   if (packed) return {concat({gq, gk, gv}), {}, {}, {}};
   return {gq, gk, gv, {}};
 }

@@ -1,6 +1,8 @@
 #include "binade/autograd/derivatives/formulas.h"
 
 #include "binade/autograd/derivatives/constant_slope.h"
+#include "binade/autograd/functions/math.h"
+#include "binade/autograd/grad.h"
 
 namespace binade::derivatives {
 
@@ -14,6 +16,10 @@ Variable wide_beside(const Variable& t, const Variable& x) {
   return is_floating(t.dtype()) ? cast(t, dtype) : Variable(t.value().to(dtype));
 }
 
+Variable quotient(const Variable& x, std::int64_t divisor) {
+  return cast(floor(cast(x, DType::f64) / static_cast<double>(divisor)), DType::i64);
+}
+
 std::vector<std::int64_t> dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
 Variable shaped(const Variable& x, const Shape& shape) { return x.shape() == shape ? x : reshape(x, dims_of(shape)); }
@@ -25,6 +31,12 @@ Variable sum_to(const Variable& g, const Shape& shape) {
   for (int d = 0; d < g.value().rank(); ++d)
     if (d < added || (shape.dim(d - added) == 1 && g.dim(d) != 1)) axes.push_back(d);
   return shaped(axes.empty() ? g : sum(g, axes), shape);
+}
+
+Variables by_composition(const Variables& inputs, const std::function<Variable(const Variables&)>& f,
+                         const Variable& gy) {
+  const Variable y = f(inputs);
+  return grad(Variables{y}, inputs, {.grad_outputs = {shaped(gy, y.shape())}, .create_graph = true});
 }
 
 Variable gelu_derivative(const Variable& any) {

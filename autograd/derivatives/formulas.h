@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "binade/autograd/derivative.h"
@@ -17,6 +18,10 @@ Variable wide(const Variable& x);
 /// Returns t in the dtype in which sums of x are computed. Integer tensors are converted too.
 Variable wide_beside(const Variable& t, const Variable& x);
 
+/// Returns x / divisor, rounded down, of whole numbers in [0, 2^53), as i64. Unlike floor_divide(), it never reads the
+/// divisor on the host, so that a captured step may contain it.
+Variable quotient(const Variable& x, std::int64_t divisor);
+
 std::vector<std::int64_t> dims_of(const Shape& shape);
 /// Returns x with the extents of `shape`, which has as many elements.
 Variable shaped(const Variable& x, const Shape& shape);
@@ -27,6 +32,11 @@ Variable sum_to(const Variable& g, const Shape& shape);
 /// Returns the matmul of a and b in the dtype of its sums, f32 or f64: a gradient of a parameter, or one that is summed
 /// further. It reads a and b as a matmul does.
 Variable wide_matmul(const Variable& a, const Variable& b, const ops::Matmul::Params& p = {});
+
+/// Returns the gradients of f(inputs), given that of its result, as recorded functions. For an op whose result
+/// functions of variables compute too, with derivatives of their own.
+Variables by_composition(const Variables& inputs, const std::function<Variable(const Variables&)>& f,
+                         const Variable& gy);
 
 /// Returns the derivatives of gelu and gelu_tanh at x.
 Variable gelu_derivative(const Variable& x);

@@ -1,8 +1,12 @@
 #include "binade/autograd/functions/index.h"
 
+#include <limits>
+
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/autograd/derivatives/transposed.h"
+#include "binade/autograd/functions/comparison.h"
+#include "binade/autograd/functions/math.h"
 #include "binade/core/ops/cumulate.h"
 #include "binade/core/ops/index.h"
 #include "binade/core/ops/rearrange.h"
@@ -10,9 +14,35 @@
 namespace binade::derivatives {
 namespace {
 
+/// Combines the elements up to each position of `axis` in log2(extent) steps: after each step an element has those of
+/// twice as many positions.
+template <class Combine>
+Variable scan_of(const Variable& any, int axis, Combine combine) {
+  Variable x = wide(any);
+  const std::int64_t count = x.dim(axis);
+  for (std::int64_t shift = 1; shift < count; shift *= 2)
+    x = concat({narrow(x, axis, 0, shift),
+                combine(narrow(x, axis, shift, count - shift), narrow(x, axis, 0, count - shift))},
+               axis);
+  return x;
+}
+
 Variables cumulate_gradient(const RecordedCall& call) {
-  if (call.params<ops::Cumulate>().how == Cumulation::kSum) return transposed<ops::Cumulate>(call);
-  call.refuse("use the logarithm and cumsum, whose derivative can be differentiated again");
+  const auto& p = call.params<ops::Cumulate>();
+  if (p.how == Cumulation::kSum) return transposed<ops::Cumulate>(call);
+  if (call.described(0).shape.numel() == 0) return Variables(1);
+  if (call.described(0).shape.rank() == 0) return {call.gy()};
+  const auto f = [&](const Variables& x) {
+    return scan_of(x[0], p.axis, [&](const Variable& a, const Variable& b) {
+      return p.how == Cumulation::kProduct ? a * b : logaddexp(a, b);
+    });
+  };
+  Variable gy = wide(call.gy());
+  if (p.how == Cumulation::kLogSumExp) {  // as in the op's backward, a result of -inf has no gradient
+    const Variable is_empty = Variable(call.saved(1)) == -std::numeric_limits<double>::infinity();
+    gy = where(is_empty, Variable(Tensor::zeros(Shape{}, gy.dtype(), gy.value().device())), gy);
+  }
+  return by_composition({call.input(0, 0)}, f, gy);
 }
 
 /// Each contribution gets gy at its position, multiplied by a factor that the op's backward computes for gy = 1. The

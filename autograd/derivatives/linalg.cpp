@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "binade/autograd/apply.h"
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
@@ -80,9 +84,120 @@ Variables inverse_gradient(const RecordedCall& call) {
   return {ops::formulas::inverse<A>(call.output(0, 0), wide(call.gy()))};
 }
 
+/// Matrices whose pivots, or singular values, differ by more than this factor are treated as singular.
+constexpr double kRegular = 0x1p-10;
+
+/// True if no matrix of a batch has a pivot near 0. `lu`: the factors of lu_factors().
+bool have_large_pivots(const Tensor& lu) {
+  const std::int64_t n = lu.dim(-1);
+  const std::vector<double> factors = lu.to_vector<double>();
+  for (std::size_t matrix = 0; matrix < factors.size(); matrix += static_cast<std::size_t>(n * n)) {
+    double largest = 0, smallest = std::numeric_limits<double>::infinity();
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double pivot = std::abs(factors[matrix + static_cast<std::size_t>(i * (n + 1))]);
+      if (std::isnan(pivot)) return true;  // the gradient is NaN in any case
+      largest = std::max(largest, pivot);
+      smallest = std::min(smallest, pivot);
+    }
+    if (!(smallest > kRegular * largest)) return false;
+  }
+  return true;
+}
+
+/// Returns the cofactors of matrices (…, k, k) as determinants of their minors, exactly, for small k.
+Variable cofactors_by_minors(const Variable& a) {
+  const std::int64_t k = a.dim(-1);
+  std::vector<std::int64_t> shape = dims_of(a.shape());
+  if (k == 1) return Tensor::full(a.shape(), 1, a.dtype(), a.value().device());
+  std::vector<std::int64_t> elements;  // of the minors, one after the other
+  std::vector<double> signs;
+  for (std::int64_t i = 0; i < k; ++i)
+    for (std::int64_t j = 0; j < k; ++j) {
+      signs.push_back((i + j) % 2 == 0 ? 1 : -1);
+      for (std::int64_t row = 0; row < k; ++row)
+        for (std::int64_t col = 0; col < k; ++col)
+          if (row != i && col != j) elements.push_back(row * k + col);
+    }
+  shape.resize(shape.size() - 2);
+  const auto with = [&](std::initializer_list<std::int64_t> extents) {
+    std::vector<std::int64_t> all = shape;
+    all.insert(all.end(), extents);
+    return all;
+  };
+  const Tensor index = Tensor::from(elements, Shape{std::ssize(elements)}).to(a.value().device());
+  const Variable minors = reshape(index_select(reshape(a, with({k * k})), -1, index), with({k, k, k - 1, k - 1}));
+  return apply_one<ops::Det>({}, {minors}) * Tensor::from(signs, {k, k}).to(a.dtype()).to(a.value().device());
+}
+
+/// Constants u and v (…, n, k) so that a + u v^T is regular: the singular vectors of the singular values near 0, v
+/// times the largest one. k is the largest number of such values of a matrix; the columns of the others are 0.
+struct Border {
+  Tensor u, v;
+};
+Border border_of(const Tensor& a) {
+  const NoGradGuard no_grad;
+  const std::int64_t n = a.dim(-1);
+  const std::vector<Variable> svd = apply<ops::Svd>({}, {Variable(a)});
+  const auto s = svd[0].value().to_vector<double>(), u = svd[1].value().to_vector<double>(),
+             vh = svd[2].value().to_vector<double>();
+  const auto size = static_cast<std::size_t>(n), count = s.size() / size;
+  const auto is_small = [&](std::size_t i) { return s[i] <= kRegular * s[i / size * size]; };
+  std::size_t k = 0;
+  for (std::size_t b = 0; b < count; ++b) {
+    std::size_t small = 0;
+    for (std::size_t i = 0; i < size; ++i) small += is_small(b * size + i) ? 1 : 0;
+    k = std::max(k, small);
+  }
+  std::vector<double> left(count * size * k), right(left.size());
+  for (std::size_t b = 0; b < count; ++b) {
+    const double largest = s[b * size] > 0 ? s[b * size] : 1;
+    std::size_t column = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      if (!is_small(b * size + i)) continue;
+      for (std::size_t row = 0; row < size; ++row) {
+        left[(b * size + row) * k + column] = u[(b * size + row) * size + i];
+        right[(b * size + row) * k + column] = vh[(b * size + i) * size + row] * largest;
+      }
+      ++column;
+    }
+  }
+  std::vector<std::int64_t> shape = dims_of(a.shape());
+  shape.back() = static_cast<std::int64_t>(k);
+  const auto stored = [&](const std::vector<double>& values) {
+    return Tensor::from(values, Shape(shape)).to(a.dtype()).to(a.device());
+  };
+  return {stored(left), stored(right)};
+}
+
+/// Returns the cofactors of matrices of which some are singular, or nearly so. With m = a + u v^T and the small matrix
+/// k = 1 - v^T m^-1 u, det(a) = det(m) det(k) for all a, and m is regular: the derivative of this identity, and those
+/// of its derivative, have no division by a number near 0.
+Variable cofactors(const RecordedCall& call, const Variable& a) {
+  constexpr std::int64_t kMost = 64;  // the minors of a k x k matrix have k^4 elements
+  const Border border = border_of(a.value());
+  const Variable u = border.u, v = border.v;
+  const std::int64_t small = u.dim(-1);
+  if (small > kMost)
+    call.refuse(
+        fmt::format("its matrix has {} singular values near 0, and at most {} are supported; add a small "
+                    "multiple of the identity",
+                    small, kMost));
+  const auto det = [](const Variable& x) { return A::column(A::column(apply_one<ops::Det>({}, {x}))); };
+  // Small pivots alone do not make a matrix nearly singular.
+  if (small == 0) return transpose(apply_one<ops::Inverse>({}, {a})) * det(a);
+  if (small == a.dim(-1)) return cofactors_by_minors(a);
+  const Variable m = a + A::matmul(u, v, false, true), inverse = apply_one<ops::Inverse>({}, {m});
+  const Variable left = A::matmul(inverse, v, true), right = A::matmul(inverse, u);
+  const Variable k = A::eye(small, a) - A::matmul(v, right, true);
+  return det(m) *
+         (transpose(inverse) * det(k) + A::matmul(A::matmul(left, cofactors_by_minors(k)), right, false, true));
+}
+
 Variables det_gradient(const RecordedCall& call) {
-  const Variable inverse = apply_one<ops::Inverse>({}, {wide(call.input(0, 0))});
-  return {transpose(inverse) * A::column(A::column(wide(call.gy()) * call.output(0, 1)))};
+  const Variable a = wide(call.input(0, 0)), gy = A::column(A::column(wide(call.gy())));
+  if (!have_large_pivots(call.saved(2))) return {gy * cofactors(call, a)};
+  const Variable inverse = apply_one<ops::Inverse>({}, {a});
+  return {transpose(inverse) * (gy * A::column(A::column(call.output(0, 1))))};
 }
 
 Variables qr_gradient(const RecordedCall& call) {

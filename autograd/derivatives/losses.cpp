@@ -113,6 +113,18 @@ Variables cross_entropy_gradient(const RecordedCall& call) {
   return {(each ? shaped(gy, r.shape()) : gy) * (softmax(counted) * r + k), {}};
 }
 
+/// loss = 1 - n / d with n = 2 sum(x t) + smooth and d = sum(x) + sum(t) + smooth.
+Variables dice_gradients(const RecordedCall& call) {
+  const double smooth = call.params<ops::Dice>().smooth;
+  const Variable x = wide(call.input(0, 0)), t = wide(call.input(1, 1));
+  const Variable d = sum(x) + sum(t) + smooth, share = (sum(x * t) * 2 + smooth) / d;
+  const Variable factor = wide(call.gy()) / d;
+  Variables g(2);
+  if (call.needs(0)) g[0] = factor * (share - t * 2);
+  if (call.needs(1)) g[1] = factor * (share - x * 2);
+  return g;
+}
+
 constexpr Entry kEntries[] = {
     {&ops::Mse::info, mse_gradients},
     {&ops::L1::info, l1_gradients},
@@ -123,8 +135,7 @@ constexpr Entry kEntries[] = {
     {&ops::CrossEntropy::info, cross_entropy_gradient},
     {&ops::Ctc::info, nullptr,
      "there is no formula with functions of variables; leave the penalty on its gradient out"},
-    {&ops::Dice::info, nullptr,
-     "compute 1 - (2 sum(x t) + smooth) / (sum(x) + sum(t) + smooth) with functions of variables"},
+    {&ops::Dice::info, dice_gradients},
 };
 
 }  // namespace

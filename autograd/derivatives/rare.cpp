@@ -34,6 +34,25 @@ Variables constant_slope(Call call) {
 }
 Variables no_slope(Call) { return Variables(1); }
 
+/// Returns x, with 1 in the place of 0: a divisor of quotients that are not taken at 0.
+Variable other_than_zero(const Variable& v) { return where(v == 0, Tensor::scalar(1, v.dtype(), v.device()), v); }
+/// As in ops::Sinc: the quotient cancels near 0, where it also has no derivatives. Each formula gets a constant where
+/// it is not taken, so that its derivatives there are 0.
+Variables sinc_gradient(Call c) {
+  const Variable v = x(c), near = abs(v) < 0.25;
+  const Variable far = where(near, Tensor::scalar(1, v.dtype(), v.device()), v);
+  const Variable rest = far - round(far.detach() * 0.5) * 2.0;  // exact, and cos(pi rest) is cos(pi far)
+  const Variable quotient = (cos(rest * math::kPi) - sinc(far)) / far;
+  const Variable u = only_where(near, v) * math::kPi, t = square(u);
+  Variable series = t * (-1.0 / 93405312000) + 1.0 / 518918400;
+  for (const double next : {1.0 / 3991680, 1.0 / 45360, 1.0 / 840, 1.0 / 30, 1.0 / 3}) series = next - t * series;
+  return {gy(c) * where(near, u * series * -math::kPi, quotient)};
+}
+Variables i1_gradient(Call c) {
+  const Variable half = Tensor::scalar(0.5, x(c).dtype(), x(c).device());
+  return {gy(c) * (i0(x(c)) - where(x(c) == 0, half, i1(x(c)) / other_than_zero(x(c))))};
+}
+
 Variables elu_gradient(Call c) {
   return {where(x(c) > 0, gy(c), gy(c) * exp(not_above_zero(x(c))) * c.params<ops::Elu>().alpha)};
 }
@@ -60,9 +79,9 @@ Variables softplus_beta_gradient(Call c) {
 
 Variables atan2_gradients(Call call) {
   const Operands in = Operands::of<ops::Atan2>(call);
-  const Variable square_sum = square(in.a) + square(in.b);
-  return {sum_to(gy(call) * in.b / square_sum, call.described(0).shape),
-          sum_to(-gy(call) * in.a / square_sum, call.described(1).shape)};
+  const Variable radius = other_than_zero(hypot(in.a, in.b));  // the gradient at the origin is 0
+  return {sum_to(gy(call) * (in.b / radius) / radius, call.described(0).shape),
+          sum_to(-gy(call) * (in.a / radius) / radius, call.described(1).shape)};
 }
 Variables tensor_pow_gradients(Call call) {
   const Operands in = Operands::of<ops::TensorPow>(call);
@@ -83,9 +102,9 @@ Variables remainder_gradients(Call call) {
 }
 Variables hypot_gradients(Call call) {
   const Operands in = Operands::of<ops::Hypot>(call);
-  const Variable radius = hypot(in.a, in.b);
-  return {sum_to(only_where(in.a != 0, gy(call) * (in.a / radius)), call.described(0).shape),
-          sum_to(only_where(in.b != 0, gy(call) * (in.b / radius)), call.described(1).shape)};
+  const Variable radius = hypot(in.a, in.b), divisor = other_than_zero(radius);
+  const auto share = [&](const Variable& leg) { return only_where(radius != 0, gy(call) * (leg / divisor)); };
+  return {sum_to(share(in.a), call.described(0).shape), sum_to(share(in.b), call.described(1).shape)};
 }
 Variables copysign_gradients(Call call) {
   if (!call.needs(0)) return Variables(2);
@@ -95,8 +114,10 @@ Variables copysign_gradients(Call call) {
 }
 Variables logaddexp_gradients(Call call) {
   const Operands in = Operands::of<ops::LogAddExp>(call);
-  return {sum_to(gy(call) * sigmoid(in.a - in.b), call.described(0).shape),
-          sum_to(gy(call) * sigmoid(in.b - in.a), call.described(1).shape)};
+  const Variable same_infinity = logical_and(in.a == in.b, isinf(in.a));  // their difference is NaN
+  const Variable difference = only_where(logical_not(same_infinity), in.a - in.b);
+  return {sum_to(gy(call) * sigmoid(difference), call.described(0).shape),
+          sum_to(gy(call) * sigmoid(-difference), call.described(1).shape)};
 }
 Variables xlogy_gradients(Call call) {
   const Operands in = Operands::of<ops::Xlogy>(call);
@@ -141,7 +162,14 @@ constexpr Entry kEntries[] = {
     {&ops::Erfinv::info,
      [](Call c) -> Variables { return {gy(c) * exp(square(y(c))) * 0.88622692545275801365}; }},  // sqrt(pi) / 2
     {&ops::Lgamma::info, [](Call c) -> Variables { return {gy(c) * digamma(x(c))}; }},
-    {&ops::Digamma::info, nullptr, "there is no function for the derivative of trigamma"},
+    {&ops::Digamma::info, [](Call c) -> Variables { return {gy(c) * polygamma(1, x(c))}; }},
+    {&ops::Erfc::info,
+     [](Call c) -> Variables { return {gy(c) * exp(-square(x(c))) * -1.12837916709551257390}; }},  // 2 / sqrt(pi)
+    {&ops::Sinc::info, sinc_gradient},
+    {&ops::I0::info, [](Call c) -> Variables { return {gy(c) * i1(x(c))}; }},
+    {&ops::I1::info, i1_gradient},
+    {&ops::Polygamma::info,
+     [](Call c) -> Variables { return {gy(c) * polygamma(static_cast<int>(c.params<ops::Polygamma>().n) + 1, x(c))}; }},
     {&ops::Sign::info, no_slope},
     {&ops::Floor::info, no_slope},
     {&ops::Ceil::info, no_slope},

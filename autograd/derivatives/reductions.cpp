@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "binade/autograd/derivatives/formulas.h"
 #include "binade/autograd/derivatives/table.h"
 #include "binade/autograd/derivatives/transposed.h"
@@ -52,6 +54,35 @@ Variables norm_gradient(const RecordedCall& call) {
   return {wide(shaped(call.gy(), kept)) * apply_one<ops::NormSlope>({p.p}, {wide(call.input(0, 0)), y})};
 }
 
+/// Returns the product of x over `axes`, all if empty, as (rows, 1): products of halves, so that a 0 has a gradient.
+Variable product_of_halves(const Variable& any, const std::vector<int>& axes) {
+  const int rank = any.value().rank();
+  std::vector<int> kept, order;
+  std::int64_t rows = 1;
+  for (int axis = 0; axis < rank; ++axis) {
+    const bool reduced = axes.empty() ||
+                         std::ranges::any_of(axes, [&](int a) { return (a < 0 ? a + rank : a) == axis; });
+    (reduced ? order : kept).push_back(axis);
+    if (!reduced) rows *= any.dim(axis);
+  }
+  order.insert(order.begin(), kept.begin(), kept.end());
+  Variable x = wide(any);
+  if (rank > 1) x = permute(x, order);
+  x = reshape(x, {rows, x.value().numel() / rows});
+  while (x.dim(1) > 1) {
+    const std::int64_t half = x.dim(1) / 2, rest = x.dim(1) % 2;
+    const Variable y = narrow(x, 1, 0, half) * narrow(x, 1, half, half);
+    x = rest == 0 ? y : concat({y, narrow(x, 1, 2 * half, 1)}, 1);
+  }
+  return x;
+}
+
+Variables prod_gradient(const RecordedCall& call) {
+  if (call.described(0).shape.numel() == 0) return Variables(1);
+  const auto f = [&](const Variables& x) { return product_of_halves(x[0], call.params<ops::Prod>().axes); };
+  return by_composition({call.input(0, 0)}, f, wide(call.gy()));
+}
+
 constexpr Entry kEntries[] = {
     {&ops::Sum::info, [](const RecordedCall& c) { return transposed<ops::Sum>(c); }},
     {&ops::Mean::info, [](const RecordedCall& c) { return transposed<ops::Mean>(c); }},
@@ -59,7 +90,7 @@ constexpr Entry kEntries[] = {
     {&ops::Min::info, extremum_gradient<ops::Min>},
     {&ops::MaxAlong::info, along_gradient<ops::MaxAlong>},
     {&ops::MinAlong::info, along_gradient<ops::MinAlong>},
-    {&ops::Prod::info, nullptr, "for positive x use exp(sum(log(x)))"},
+    {&ops::Prod::info, prod_gradient},
     {&ops::Norm::info, norm_gradient},
     {&ops::Softmax::info, softmax_gradient},
     {&ops::LogSoftmax::info, log_softmax_gradient},

@@ -8,11 +8,11 @@ namespace {
 const Entry* find(const OpInfo& op) {
   static const std::unordered_map<const OpInfo*, Entry> table = [] {
     std::unordered_map<const OpInfo*, Entry> entries;
-    for (const auto& family :
-         {derivatives_of_unary_ops(), derivatives_of_binary_ops(), derivatives_of_rare_ops(),
-          derivatives_of_shape_ops(), derivatives_of_reductions(), derivatives_of_products(),
-          derivatives_of_convolutions(), derivatives_of_norms(), derivatives_of_image_ops(), derivatives_of_losses(),
-          derivatives_of_attention(), derivatives_of_index_ops(), derivatives_of_linear_algebra()})
+    for (const auto& family : {derivatives_of_unary_ops(), derivatives_of_binary_ops(), derivatives_of_rare_ops(),
+                               derivatives_of_shape_ops(), derivatives_of_reductions(), derivatives_of_products(),
+                               derivatives_of_convolutions(), derivatives_of_norms(), derivatives_of_image_ops(),
+                               derivatives_of_losses(), derivatives_of_attention(), derivatives_of_index_ops(),
+                               derivatives_of_linear_algebra(), derivatives_of_signal_ops()})
       for (const Entry& entry : family) entries.emplace(entry.op, entry);
     return entries;
   }();

@@ -26,6 +26,7 @@ std::span<const Entry> derivatives_of_losses();
 std::span<const Entry> derivatives_of_attention();
 std::span<const Entry> derivatives_of_index_ops();
 std::span<const Entry> derivatives_of_linear_algebra();
+std::span<const Entry> derivatives_of_signal_ops();
 
 /// Returns the derivative of the op that `node` records: its own or that in the lists above. Throws AutogradError with
 /// op, module path and advice if there is none.

@@ -9,6 +9,9 @@ namespace binade {
 /// modeling with gated convolutional networks", 2017). Throws ShapeError if the extent is odd.
 Variable glu(const Variable& x, int axis = -1);
 
+/// softmax(-x).
+Variable softmin(const Variable& x, int axis = -1);
+
 /// Drops whole channels: for each sample n and channel c of x (N, …, C), sets x[n, …, c] to 0 with probability p and
 /// divides it by 1 - p otherwise (Tompson et al., 2015). The factor is rounded to x's dtype. Throws ShapeError if the
 /// rank is below 2, ArgumentError unless p is in [0, 1).
@@ -19,5 +22,18 @@ Variable dropout2d(const Variable& x, double p);
 /// 2017): y = s (z - a p), s = (1 - p)^(-1/2) (1 + p a^2)^(-1/2), with z = a or x. Throws ArgumentError unless p is in
 /// [0, 1).
 Variable alpha_dropout(const Variable& x, double p);
+/// The same for whole channels of x (N, …, C): sets x[n, …, c] to a, or keeps it, for each sample n and channel c.
+Variable feature_alpha_dropout(const Variable& x, double p);
+
+/// Returns x where x >= 0, else slope x. In training, each slope is a random number, uniform in [lower, upper) (Xu et
+/// al., "Empirical evaluation of rectified activations in convolutional network", 2015); in evaluation, it is their
+/// mean. Throws ArgumentError unless lower <= upper are finite.
+Variable rrelu(const Variable& x, double lower = 1.0 / 8, double upper = 1.0 / 3, bool training = false);
+
+/// Samples from the categorical distributions with logits x along `axis`, in a form that has a gradient: the softmax of
+/// (x + g) / tau with random g of the standard Gumbel distribution (Jang et al., "Categorical reparameterization with
+/// Gumbel-softmax", 2017). With `hard` the value is 1 at the largest element and else 0, and the gradient is that
+/// without `hard`. Computed and stored in f32 (f64 for f64). Throws ArgumentError unless tau > 0 is finite.
+Variable gumbel_softmax(const Variable& x, double tau = 1, bool hard = false, int axis = -1);
 
 }  // namespace binade

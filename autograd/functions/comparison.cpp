@@ -27,6 +27,8 @@ Variable bitwise_left_shift(const Variable& a, const Variable& b) { return apply
 Variable bitwise_right_shift(const Variable& a, const Variable& b) { return apply_one<ops::RightShift>({}, {a, b}); }
 
 Variable bitwise_not(const Variable& x) { return apply_one<ops::BitwiseNot>({}, {x}); }
+Variable gcd(const Variable& a, const Variable& b) { return apply_one<ops::Gcd>({}, {a, b}); }
+Variable lcm(const Variable& a, const Variable& b) { return apply_one<ops::Lcm>({}, {a, b}); }
 Variable operator&(const Variable& a, const Variable& b) { return bitwise_and(a, b); }
 Variable operator|(const Variable& a, const Variable& b) { return bitwise_or(a, b); }
 Variable operator^(const Variable& a, const Variable& b) { return bitwise_xor(a, b); }

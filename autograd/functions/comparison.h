@@ -27,6 +27,11 @@ Variable bitwise_left_shift(const Variable& a, const Variable& b);
 Variable bitwise_right_shift(const Variable& a, const Variable& b);
 Variable bitwise_not(const Variable& x);
 
+/// The greatest common divisor and the least common multiple, at least 0; a multiple that does not fit wraps around and
+/// may be negative. Throw DTypeError unless both are i64, i32 or u8.
+Variable gcd(const Variable& a, const Variable& b);
+Variable lcm(const Variable& a, const Variable& b);
+
 Variable operator&(const Variable& a, const Variable& b);
 Variable operator|(const Variable& a, const Variable& b);
 Variable operator^(const Variable& a, const Variable& b);

@@ -50,7 +50,14 @@ Variable elementwise(std::initializer_list<double> params, std::initializer_list
 }
 
 Variable scalar_beside(const Variable& x, std::int64_t value, DType dtype) {
-  return Tensor::from(std::vector{value}, Shape{}).to(dtype).to(x.device());
+  // A fill, because a captured step cannot copy from the host. It takes a double, which does not hold every i64.
+  const auto filled = [&](std::int64_t whole, DType as) -> Variable {
+    return Tensor::full(Shape{}, static_cast<double>(whole), as, x.device());
+  };
+  constexpr std::int64_t kExact = std::int64_t{1} << 53, kLow = std::int64_t{1} << 32;
+  if (value >= -kExact && value <= kExact) return filled(value, dtype);
+  const std::int64_t high = value >> 32;
+  return cast(filled(high, DType::i64) * filled(kLow, DType::i64) + filled(value - high * kLow, DType::i64), dtype);
 }
 
 Variable whole_beside(const Variable& x, std::int64_t value) {

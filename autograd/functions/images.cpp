@@ -82,6 +82,14 @@ Variable adaptive_pool(const char* name, const Variable& x, Extent2 size, bool a
 
 }  // namespace
 
+Variable channel_shuffle(const Variable& x, std::int64_t groups) {
+  constexpr const char* kName = "channel_shuffle";
+  check<ArgumentError>(groups >= 1, "{}: wanted 1 or more groups, got {}", where(kName), groups);
+  check<ShapeError>(x.value().rank() > 0 && x.dim(-1) % groups == 0,
+                    "{}: wanted x (…, C) with a multiple of {} channels, got {}", where(kName), groups, x.shape());
+  return flatten(swapaxes(unflatten(x, -1, {groups, x.dim(-1) / groups}), -1, -2), -2, -1);
+}
+
 Variable pixel_shuffle(const Variable& x, std::int64_t factor) {
   constexpr const char* kName = "pixel_shuffle";
   check_images(kName, x);

@@ -17,6 +17,10 @@ Variable pixel_shuffle(const Variable& x, std::int64_t factor);
 /// The inverse of pixel_shuffle(): x (N, H r, W r, C) -> (N, H, W, C r r).
 Variable pixel_unshuffle(const Variable& x, std::int64_t factor);
 
+/// Mixes the channels of x (…, C) of different groups: channel c of group g becomes channel g of group c (Zhang et al.,
+/// "ShuffleNet", 2018). Throws ArgumentError unless `groups` is at least 1, ShapeError if it does not divide C.
+Variable channel_shuffle(const Variable& x, std::int64_t groups);
+
 /// Average or maximum over windows that divide an image into size.y x size.x parts of about the same size: part i of m
 /// along an axis of extent n has the positions from floor(i n / m) up to ceil((i + 1) n / m), as in PyTorch. Size 0
 /// keeps the extent, and size 1 pools the whole image. If m divides n, this is avg_pool2d() or max_pool2d(). Otherwise

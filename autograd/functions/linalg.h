@@ -80,12 +80,22 @@ Variable vander(const Variable& x, std::int64_t n = -1, bool increasing = true);
 Variable matrix_power(const Variable& a, std::int64_t n);
 Variable matrix_exp(const Variable& a);
 
+/// The p-norms (p >= 0) of the differences of all pairs of rows i < j: x (n, d) -> (n (n - 1) / 2). The differences
+/// take memory for n^2 d / 2 numbers. The pairs are listed on the host, so a step that calls it for a GPU is not
+/// captured in a graph.
+Variable pdist(const Variable& x, double p = 2);
+/// Scales the slices along `axis` whose p-norm is above `most` to that norm.
+Variable renorm(const Variable& x, double p, int axis, double most);
+
 // ---- triangular factors and solutions ----------------------------------------------------------------------------
 
 /// The factor l of a = l l^T, of which the lower triangle is read; with `upper` the factor l^T.
 Variable cholesky(const Variable& a, bool upper = false);
 /// x of a x = b, given l = cholesky(a), or l = cholesky(a, true) with `upper`. b is (…, n, k).
 Variable cholesky_solve(const Variable& b, const Variable& l, bool upper = false);
+
+/// The inverse of a, given l = cholesky(a), or l = cholesky(a, true) with `upper`.
+Variable cholesky_inverse(const Variable& l, bool upper = false);
 
 /// a = p l u with a permutation matrix p.
 struct LuResult {
@@ -99,6 +109,9 @@ struct LuFactorResult {
 };
 LuFactorResult lu_factor(const Variable& a);
 
+/// x of a x = b, given lu_factor(a). b is (…, n, k).
+Variable lu_solve(const LuFactorResult& factors, const Variable& b);
+
 Variable det(const Variable& a);
 /// The sign (-1, 0 or 1, without gradient) and the logarithm of the magnitude of the determinant, which cannot
 /// overflow. A singular matrix gives 0 and -inf, and no finite gradient.
@@ -106,10 +119,18 @@ struct SlogdetResult {
   Variable sign{}, logabsdet{};
 };
 SlogdetResult slogdet(const Variable& a);
+/// The logarithm of the determinant: NaN if it is negative, -inf if it is 0.
+Variable logdet(const Variable& a);
 
 Variable inverse(const Variable& a);
 /// x of a x = b, for b (…, n, k), or (…, n): a vector, or as many vectors as a has matrices.
 Variable solve(const Variable& a, const Variable& b);
+/// The inverse of a as a map from its axes from `split` on to those before, which have as many elements:
+/// tensordot(tensorinv(a), b) is x of tensordot(a, x) = b.
+Variable tensorinv(const Variable& a, int split = 2);
+/// x of tensordot(a, x) = b over all axes of x: the axes of a are those of b, then those of x. `axes` of a are first
+/// moved to the end.
+Variable tensorsolve(const Variable& a, const Variable& b, const std::vector<int>& axes = {});
 struct TriangularOptions {
   bool upper = true;       ///< false: the lower triangle of a is read
   bool left = true;        ///< false: x a = b
@@ -128,6 +149,10 @@ enum class QrMode {
 struct QrResult {
   Variable q{}, r{};
 };
+/// The first n columns of the product of k reflections I - tau_i v_i v_i^T, where v_i is column i of a (…, m, n) below
+/// the diagonal, with 1 on it and 0 above; tau (…, k), k <= n <= m: LAPACK's orgqr. For its gradient, all k
+/// intermediate products (…, m, n) are kept.
+Variable householder_product(const Variable& a, const Variable& tau);
 QrResult qr(const Variable& a, QrMode mode = QrMode::kReduced);
 
 /// Eigenvalues, ascending, and eigenvectors, in columns, of a symmetric matrix, of which the lower triangle is read.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "binade/autograd/variable.h"
 #include "binade/core/ops/cross_entropy.h"
@@ -123,6 +124,16 @@ struct TripletMarginOptions {
 /// max(0, d(anchor, positive) - d(anchor, negative) + margin) with d = pairwise_distance(). The three have one shape.
 Variable triplet_margin(const Variable& anchor, const Variable& positive, const Variable& negative,
                         const TripletMarginOptions& options = {});
+/// Options of triplet_margin_with_distance().
+struct TripletOptions {
+  double margin = 1;
+  bool swap = false;  ///< true: the distance from positive to negative counts if it is smaller
+  Reduction reduction = Reduction::kMean;
+};
+/// max(0, d(anchor, positive) - d(anchor, negative) + margin) with a distance d of your own.
+Variable triplet_margin_with_distance(const Variable& anchor, const Variable& positive, const Variable& negative,
+                                      const std::function<Variable(const Variable&, const Variable&)>& distance,
+                                      const TripletOptions& options = {});
 /// The p-norm of a - b + eps over the last axis.
 Variable pairwise_distance(const Variable& a, const Variable& b, double p = 2, double eps = 1e-6, bool keepdim = false);
 /// The cosine of the angle between vectors along `axis`: sum(a b) / (max(|a|, eps) max(|b|, eps)). a and b broadcast.

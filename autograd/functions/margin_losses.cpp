@@ -122,9 +122,20 @@ Variable triplet_margin(const Variable& anchor, const Variable& positive, const 
   const LossPath path(kName, {{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
   check_alike(kName, anchor, positive);
   check_alike(kName, anchor, negative);
-  const auto distance = [&](const Variable& a, const Variable& b) {
-    return pairwise_distance(a, b, options.p, options.eps);
-  };
+  return triplet_margin_with_distance(anchor, positive, negative,
+                                      [&](const Variable& a, const Variable& b) {
+                                        return pairwise_distance(a, b, options.p, options.eps);
+                                      },
+                                      {.margin = options.margin, .swap = options.swap, .reduction = options.reduction});
+}
+
+Variable triplet_margin_with_distance(const Variable& anchor, const Variable& positive, const Variable& negative,
+                                      const std::function<Variable(const Variable&, const Variable&)>& distance,
+                                      const TripletOptions& options) {
+  const LossPath path("triplet_margin_with_distance",
+                      {{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
+  check<ArgumentError>(distance != nullptr, "{}: wanted a distance, got an empty function",
+                       where("triplet_margin_with_distance"));
   const Variable near = distance(anchor, positive);
   Variable far = distance(anchor, negative);
   if (options.swap) far = minimum(far, distance(positive, negative));

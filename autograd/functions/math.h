@@ -28,6 +28,12 @@ inline Variable rsqrt(const Variable& x) { return detail::elementwise<ops::Rsqrt
 inline Variable erfinv(const Variable& x) { return detail::elementwise<ops::Erfinv>({}, {x}); }
 inline Variable lgamma(const Variable& x) { return detail::elementwise<ops::Lgamma>({}, {x}); }
 inline Variable digamma(const Variable& x) { return detail::elementwise<ops::Digamma>({}, {x}); }
+inline Variable erfc(const Variable& x) { return detail::elementwise<ops::Erfc>({}, {x}); }
+inline Variable sinc(const Variable& x) { return detail::elementwise<ops::Sinc>({}, {x}); }
+inline Variable i0(const Variable& x) { return detail::elementwise<ops::I0>({}, {x}); }
+inline Variable i1(const Variable& x) { return detail::elementwise<ops::I1>({}, {x}); }
+/// Returns derivative n of digamma(x). Throws ArgumentError unless n is in [0, 150].
+Variable polygamma(int n, const Variable& x);
 inline Variable sign(const Variable& x) { return detail::elementwise<ops::Sign>({}, {x}); }
 inline Variable floor(const Variable& x) { return detail::elementwise<ops::Floor>({}, {x}); }
 inline Variable ceil(const Variable& x) { return detail::elementwise<ops::Ceil>({}, {x}); }

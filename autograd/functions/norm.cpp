@@ -1,10 +1,15 @@
 #include "binade/autograd/functions/norm.h"
 
+#include <limits>
+
 #include "binade/autograd/apply.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/reduce.h"
 #include "binade/core/ops/batch_norm.h"
 #include "binade/core/ops/group_norm.h"
 #include "binade/core/ops/layer_norm.h"
 #include "binade/core/ops/rms_norm.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 
@@ -14,6 +19,14 @@ Variable layer_norm(const Variable& x, const Variable& weight, const Variable& b
 
 Variable rms_norm(const Variable& x, const Variable& weight, double eps) {
   return apply_one<ops::RmsNorm>({.eps = eps}, {x, weight});
+}
+
+Variable normalize(const Variable& x, double p, int axis, double eps) {
+  check<DTypeError>(is_floating(x.dtype()), "{}: wanted a floating dtype, got {}", where("normalize"),
+                    name_of(x.dtype()));
+  check<ArgumentError>(eps >= 0, "{}: wanted eps of at least 0, got {}", where("normalize"), eps);
+  const Variable wide = cast(x, accumulate_dtype(x.dtype()));
+  return cast(wide / clamp(norm(wide, p, axis, true), eps, std::numeric_limits<double>::infinity()), x.dtype());
 }
 
 AddNormResult add_layer_norm(const Variable& x, const Variable& residual, const Variable& weight, const Variable& bias,

@@ -19,6 +19,9 @@ AddNormResult add_layer_norm(const Variable& x, const Variable& residual, const 
                              const Variable& bias = {}, double eps = 1e-5);
 AddNormResult add_rms_norm(const Variable& x, const Variable& residual, const Variable& weight = {}, double eps = 1e-6);
 
+/// x / max(|x|, eps) with the p-norm along `axis`. Computed in f32 (f64 for f64), stored in the dtype of x.
+Variable normalize(const Variable& x, double p = 2, int axis = -1, double eps = 1e-12);
+
 /// Options of group norm and batch norm.
 struct ChannelNormOptions {
   double eps = 1e-5;

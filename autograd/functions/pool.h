@@ -46,6 +46,31 @@ struct Pool3dOptions {
 Variable max_pool3d(const Variable& x, const Pool3dOptions& options = {});
 Variable avg_pool3d(const Variable& x, const Pool3dOptions& options = {});
 
+/// Values and positions: `auto [values, indices] = max_pool2d_with_indices(x)`.
+struct MaxPoolResult {
+  Variable values, indices;
+};
+/// Max pooling, and for each maximum its position (i64) in row-major order in the sequence, image or volume of its
+/// channel, as in PyTorch. Of equal elements, the first is taken. The indices have no gradient.
+MaxPoolResult max_pool1d_with_indices(const Variable& x, const Pool1dOptions& options = {});
+MaxPoolResult max_pool2d_with_indices(const Variable& x, const PoolOptions& options = {});
+MaxPoolResult max_pool3d_with_indices(const Variable& x, const Pool3dOptions& options = {});
+
+/// Puts pooled values back at their positions, and 0 elsewhere: the partial inverse of max pooling with these options.
+/// `size`: extents of the result; 0: (extent - 1) stride - 2 padding + kernel. Of several values for one position, the
+/// last stays. Throw ShapeError, DTypeError, ArgumentError, and DataError for an index outside of the result.
+Variable max_unpool1d(const Variable& x, const Variable& indices, const Pool1dOptions& options = {},
+                      std::int64_t size = 0);
+Variable max_unpool2d(const Variable& x, const Variable& indices, const PoolOptions& options = {}, Extent2 size = 0);
+Variable max_unpool3d(const Variable& x, const Variable& indices, const Pool3dOptions& options = {}, Extent3 size = 0);
+
+/// Power pooling: (sum of |x|^p over each window)^(1 / p); p = infinity takes the largest magnitude. Computed in f32
+/// (f64 for f64), in which |x|^p may overflow; results have the dtype of x. The gradient of a window of zeros is 0.
+/// PyTorch takes x^p without the magnitude, which differs for an odd p. Throw ArgumentError unless p > 0.
+Variable lp_pool1d(const Variable& x, double p, const Pool1dOptions& options = {});
+Variable lp_pool2d(const Variable& x, double p, const PoolOptions& options = {});
+Variable lp_pool3d(const Variable& x, double p, const Pool3dOptions& options = {});
+
 Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t width,
                      UpsampleMode mode = UpsampleMode::kNearest);
 /// Enlarges height and width of images x (N, H, W, C) by `factor`. Formulas are in core/ops/upsample.h.

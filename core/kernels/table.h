@@ -9,6 +9,7 @@
 #include "binade/core/kernels/cumulate.h"
 #include "binade/core/kernels/elementwise.h"
 #include "binade/core/kernels/embedding.h"
+#include "binade/core/kernels/fft.h"
 #include "binade/core/kernels/fp8.h"
 #include "binade/core/kernels/gemm.h"
 #include "binade/core/kernels/index.h"
@@ -24,6 +25,7 @@
 #include "binade/core/kernels/rearrange.h"
 #include "binade/core/kernels/recurrent.h"
 #include "binade/core/kernels/reduce.h"
+#include "binade/core/kernels/sampling.h"
 #include "binade/core/kernels/softmax.h"
 #include "binade/core/kernels/step.h"
 #include "binade/core/kernels/tensor.h"
@@ -89,6 +91,10 @@
   X(max_pool_forward, MaxPool)                   \
   X(max_pool_backward, MaxPool)                  \
   X(resample, Resample)                          \
+  X(weighted_gather, WeightedGatherArgs)         \
+  X(weighted_scatter, WeightedScatterArgs)       \
+  X(weighted_dot, WeightedDotArgs)               \
+  X(fft, FftArgs)                                \
   X(gemm, GemmArgs)                              \
   X(cholesky, CholeskyArgs)                      \
   X(lu, LuArgs)                                  \

@@ -107,6 +107,29 @@ struct ShiftRight {
   BINADE_HD static Whole of(Whole a, Whole b) { return a >> (b < 0 || b > 63 ? 63 : b); }
 };
 
+/// The greatest common divisor, 0 of zeros; |a| of the smallest integer wraps around.
+struct Gcd {
+  static constexpr bool refuses_bool = true;
+  BINADE_HD static Bits magnitude(Whole a) { return a < 0 ? -static_cast<Bits>(a) : static_cast<Bits>(a); }
+  BINADE_HD static Whole of(Whole first, Whole second) {
+    Bits a = magnitude(first), b = magnitude(second);
+    while (b != 0) {
+      const Bits rest = a % b;
+      a = b;
+      b = rest;
+    }
+    return wrapped(a);
+  }
+};
+/// The least common multiple, at least 0 unless it wraps around; 0 if a or b is.
+struct Lcm {
+  static constexpr bool refuses_bool = true;
+  BINADE_HD static Whole of(Whole a, Whole b) {
+    if (a == 0 || b == 0) return 0;
+    return wrapped(Gcd::magnitude(a) / static_cast<Bits>(Gcd::of(a, b)) * Gcd::magnitude(b));
+  }
+};
+
 // Comparisons and truth values: C is Whole or double.
 struct Equal {
   template <class C>
@@ -198,11 +221,11 @@ inline constexpr bool kOfReals = requires(double x) {
 namespace binade::ops {
 
 /// Kernels identify a formula by its position.
-using ExactOps =
-    OpList<exact::Add, exact::Sub, exact::Mul, exact::Neg, exact::Fmod, exact::Remainder, exact::FloorDivide,
-           exact::Maximum, exact::Minimum, exact::Abs, exact::Sign, exact::Relu, exact::Square, exact::Same,
-           exact::BitAnd, exact::BitOr, exact::BitXor, exact::BitNot, exact::ShiftLeft, exact::ShiftRight, exact::Equal,
-           exact::NotEqual, exact::Less, exact::LessEqual, exact::Greater, exact::GreaterEqual, exact::LogicalAnd,
-           exact::LogicalOr, exact::LogicalXor, exact::LogicalNot, exact::IsNan, exact::IsInf, exact::IsFinite>;
+using ExactOps = OpList<
+    exact::Add, exact::Sub, exact::Mul, exact::Neg, exact::Fmod, exact::Remainder, exact::FloorDivide, exact::Maximum,
+    exact::Minimum, exact::Abs, exact::Sign, exact::Relu, exact::Square, exact::Same, exact::BitAnd, exact::BitOr,
+    exact::BitXor, exact::BitNot, exact::ShiftLeft, exact::ShiftRight, exact::Gcd, exact::Lcm, exact::Equal,
+    exact::NotEqual, exact::Less, exact::LessEqual, exact::Greater, exact::GreaterEqual, exact::LogicalAnd,
+    exact::LogicalOr, exact::LogicalXor, exact::LogicalNot, exact::IsNan, exact::IsInf, exact::IsFinite>;
 
 }  // namespace binade::ops

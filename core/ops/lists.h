@@ -27,12 +27,13 @@ using UnaryOps = OpList<struct Relu, struct Gelu, struct GeluTanh, struct Silu, 
                         struct Neg, struct Abs, struct AddScalar, struct MulScalar, struct DivScalar, struct ScalarSub,
                         struct ScalarDiv, struct LeakyRelu, struct Elu, struct Hardswish, struct Mish>;
 using BinaryOps = OpList<struct Add, struct Sub, struct Mul, struct Div, struct Maximum, struct Minimum>;
-using RareUnaryOps = OpList<
-    struct Sin, struct Cos, struct Tan, struct Asin, struct Acos, struct Atan, struct Sinh, struct Cosh, struct Asinh,
-    struct Acosh, struct Atanh, struct Log1p, struct Expm1, struct Log2, struct Log10, struct Exp2, struct Rsqrt,
-    struct Erfinv, struct Lgamma, struct Digamma, struct Sign, struct Floor, struct Ceil, struct Trunc, struct Round,
-    struct Frac, struct NanToNum, struct Selu, struct Celu, struct SoftplusBeta, struct Hardsigmoid, struct Hardtanh,
-    struct Logsigmoid, struct Hardshrink, struct Softshrink, struct Tanhshrink, struct Threshold>;
+using RareUnaryOps =
+    OpList<struct Sin, struct Cos, struct Tan, struct Asin, struct Acos, struct Atan, struct Sinh, struct Cosh,
+           struct Asinh, struct Acosh, struct Atanh, struct Log1p, struct Expm1, struct Log2, struct Log10, struct Exp2,
+           struct Rsqrt, struct Erfinv, struct Lgamma, struct Digamma, struct Erfc, struct Sinc, struct I0, struct I1,
+           struct Polygamma, struct Sign, struct Floor, struct Ceil, struct Trunc, struct Round, struct Frac,
+           struct NanToNum, struct Selu, struct Celu, struct SoftplusBeta, struct Hardsigmoid, struct Hardtanh,
+           struct Logsigmoid, struct Hardshrink, struct Softshrink, struct Tanhshrink, struct Threshold>;
 using RareBinaryOps =
     OpList<struct Atan2, struct TensorPow, struct Fmod, struct Remainder, struct FloorDivide, struct Hypot,
            struct Copysign, struct LogAddExp, struct Xlogy, struct Prelu, struct NormSlope>;

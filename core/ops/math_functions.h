@@ -202,4 +202,73 @@ struct Digamma : Unary<Digamma> {
   BINADE_HD static double gradient(double x, double gy, const Params&) { return gy * math::trigamma(x); }
 };
 
+/// y = 1 - erf(x), accurate where erf(x) is near 1. gx = -gy 2 / sqrt(pi) exp(-x^2).
+struct Erfc : Unary<Erfc> {
+  static constexpr OpInfo info = detail::rare_info(
+      OpInfo{.name = "erfc", .precision = PrecisionClass::kFull, .saturates = true});
+  static constexpr Saves saves = Saves::kInput;
+  BINADE_HD static double value(double x, const Params&) { return std::erfc(x); }
+  BINADE_HD static double gradient(double x, double gy, const Params&) {
+    return -gy * 1.12837916709551257390 * std::exp(-x * x);
+  }
+};
+
+/// y = sin(pi x) / (pi x), 1 at 0; NaN for infinite x. gx = gy (cos(pi x) - y) / x, for |x| < 1/4 by its Taylor series,
+/// which does not cancel.
+struct Sinc : Unary<Sinc> {
+  static constexpr OpInfo info = detail::rare_info(OpInfo{.name = "sinc"});
+  static constexpr Saves saves = Saves::kInput;
+  BINADE_HD static double value(double x, const Params&) { return x == 0 ? 1 : sine_of_turns(x) / (math::kPi * x); }
+  BINADE_HD static double gradient(double x, double gy, const Params& p) {
+    if (!(std::fabs(x) < 0.25)) return gy * ((std::cos(math::kPi * std::fmod(x, 2)) - value(x, p)) / x);
+    const double u = math::kPi * x, t = u * u;
+    const double series = 1.0 / 3 -
+                          t * (1.0 / 30 -
+                               t * (1.0 / 840 -
+                                    t * (1.0 / 45360 - t * (1.0 / 3991680 - t * (1.0 / 518918400 - t / 93405312000)))));
+    return -gy * math::kPi * u * series;
+  }
+
+ private:
+  /// Returns sin(pi x), 0 at whole numbers.
+  BINADE_HD static double sine_of_turns(double x) {
+    const double r = std::fmod(x, 2);  // exact
+    return r == std::trunc(r) ? 0 * r : std::sin(math::kPi * r);
+  }
+};
+
+/// y = the modified Bessel function of the first kind of order 0. gx = gy I1(x). Overflows f32 for |x| > 91.9.
+struct I0 : Unary<I0> {
+  static constexpr OpInfo info = detail::rare_info(OpInfo{
+      .name = "bessel_i0", .precision = PrecisionClass::kFull, .numerics = {.safe_low = -91.8, .safe_high = 91.8}});
+  static constexpr Saves saves = Saves::kInput;
+  BINADE_HD static double value(double x, const Params&) { return math::bessel_i(0, x); }
+  BINADE_HD static double gradient(double x, double gy, const Params&) { return gy * math::bessel_i(1, x); }
+};
+
+/// y = the modified Bessel function of the first kind of order 1. gx = gy (I0(x) - y / x), gy / 2 at 0. Overflows f32
+/// for |x| > 91.9.
+struct I1 : Unary<I1> {
+  static constexpr OpInfo info = detail::rare_info(OpInfo{
+      .name = "bessel_i1", .precision = PrecisionClass::kFull, .numerics = {.safe_low = -91.8, .safe_high = 91.8}});
+  static constexpr Saves saves = Saves::kInput;
+  BINADE_HD static double value(double x, const Params&) { return math::bessel_i(1, x); }
+  BINADE_HD static double gradient(double x, double gy, const Params&) {
+    return gy * (x == 0 ? 0.5 : math::bessel_i(0, x) - math::bessel_i(1, x) / x);
+  }
+};
+
+/// y = derivative n (whole, at least 0) of digamma(x): infinite at 0 and, for n > 0, at the negative integers. gx = gy
+/// polygamma(n + 1, x).
+struct Polygamma : Unary<Polygamma> {
+  struct Params {
+    double n = 1;
+  };
+  static constexpr OpInfo info = detail::rare_info(
+      OpInfo{.name = "polygamma", .precision = PrecisionClass::kFull, .singularities = {{.input = 0, .at = 0}}});
+  static constexpr Saves saves = Saves::kInput;
+  BINADE_HD static double value(double x, const Params& p) { return math::polygamma(p.n, x); }
+  BINADE_HD static double gradient(double x, double gy, const Params& p) { return gy * math::polygamma(p.n + 1, x); }
+};
+
 }  // namespace binade::ops

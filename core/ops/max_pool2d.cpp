@@ -1,5 +1,7 @@
 #include "binade/core/ops/max_pool2d.h"
 
+#include <utility>
+
 #include "binade/core/kernels/table.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/step_context.h"
@@ -21,10 +23,10 @@ std::int64_t pooled_extent(const OpInfo& info, const char* dimension, std::int64
 
 namespace {
 
-MaxPool describe(const Shape& x, DType dtype, const MaxPool2d::Params& p) {
+MaxPool describe(const OpInfo& info, const Shape& x, DType dtype, const MaxPool2d::Params& p) {
   MaxPool a{.dtype = dtype, .images = x[0], .height = x[1], .width = x[2], .channels = x[3]};
-  a.out_height = pooled_extent(MaxPool2d::info, "height", x[1], p.kernel.y, p.stride.y, p.padding.y);
-  a.out_width = pooled_extent(MaxPool2d::info, "width", x[2], p.kernel.x, p.stride.x, p.padding.x);
+  a.out_height = pooled_extent(info, "height", x[1], p.kernel.y, p.stride.y, p.padding.y);
+  a.out_width = pooled_extent(info, "width", x[2], p.kernel.x, p.stride.x, p.padding.x);
   a.kernel_h = p.kernel.y;
   a.kernel_w = p.kernel.x;
   a.stride_h = p.stride.y;
@@ -32,21 +34,21 @@ MaxPool describe(const Shape& x, DType dtype, const MaxPool2d::Params& p) {
   a.padding_h = p.padding.y;
   a.padding_w = p.padding.x;
   check<ShapeError>(p.kernel.y * p.kernel.x < std::int64_t{1} << 31,
-                    "{}: wanted a kernel of less than 2^31 pixels, got {}", where(MaxPool2d::info.name), p.kernel);
+                    "{}: wanted a kernel of less than 2^31 pixels, got {}", where(info.name), p.kernel);
   a.index_dtype = p.kernel.y * p.kernel.x <= 256 ? DType::u8 : DType::i32;
   return a;
 }
 
-}  // namespace
-
-Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape());
-  const Tensor x = in[0].to(ctx.store_dtype);
-  MaxPool a = describe(x.shape(), x.dtype(), p);
+/// Returns the maxima of x and, if `with_index`, their positions in the windows.
+std::pair<Tensor, Tensor> pool(const OpInfo& info, const OpContext& ctx, const Tensor& in, const MaxPool2d::Params& p,
+                               bool with_index) {
+  check<ShapeError>(in.rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in.shape());
+  const Tensor x = in.to(ctx.store_dtype);
+  MaxPool a = describe(info, x.shape(), x.dtype(), p);
   const Shape out{a.images, a.out_height, a.out_width, a.channels};
   Tensor y = Tensor::empty(out, x.dtype(), x.device());
   Tensor index;
-  if (ctx.grad_enabled) {
+  if (with_index) {
     index = Tensor::empty(out, a.index_dtype, x.device());
     a.index = index.mutable_raw();
   }
@@ -55,23 +57,45 @@ Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.y = y.mutable_raw();
   if (y.numel() > 0)
     kernels(x.device()).max_pool_forward(a);  // without channels the kernel could loop over 2^60 pixels
+  return {y, index};
+}
+
+void pool_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx,
+                   const MaxPool2d::Params& p) {
+  if (!gx.needs(0)) return;
+  const Tensor& index = ctx.saved(0, info.name);
+  MaxPool a = describe(info, ctx.inputs[0].shape, gy.dtype(), p);
+  GradientSum g(gx, 0, gy.dtype());
+  a.index = const_cast<void*>(index.raw());
+  a.gy = gy.raw();
+  a.gy_pitch = gy.pitch();
+  a.gx = g.raw();
+  a.gx_pitch = g.tensor().pitch();
+  a.accumulate = g.holds();
+  if (gy.numel() > 0) kernels(gy.device()).max_pool_backward(a);
+  g.finish();
+}
+
+}  // namespace
+
+Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  const auto [y, index] = pool(info, ctx, in[0], p, ctx.grad_enabled);
   ctx.save(index);
   return {y};
 }
 
+Tensors MaxPool2dIndices::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  const auto [y, index] = pool(info, ctx, in[0], p, true);
+  ctx.save(index);
+  ctx.non_differentiable_outputs = 0b10;
+  return {y, index};
+}
+
 void MaxPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
-  if (!gx.needs(0)) return;
-  const Tensor& index = ctx.saved(0, info.name);
-  MaxPool a = describe(ctx.inputs[0].shape, gy[0].dtype(), p);
-  GradientSum g(gx, 0, gy[0].dtype());
-  a.index = const_cast<void*>(index.raw());
-  a.gy = gy[0].raw();
-  a.gy_pitch = gy[0].pitch();
-  a.gx = g.raw();
-  a.gx_pitch = g.tensor().pitch();
-  a.accumulate = g.holds();
-  if (gy[0].numel() > 0) kernels(gy[0].device()).max_pool_backward(a);
-  g.finish();
+  pool_backward(info, ctx, gy[0], gx, p);
+}
+void MaxPool2dIndices::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  if (gy[0].defined()) pool_backward(info, ctx, gy[0], gx, p);
 }
 
 }  // namespace binade::ops

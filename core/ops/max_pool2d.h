@@ -29,6 +29,21 @@ struct MaxPool2d {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
+/// Computes max_pool2d, and for each maximum its position in the window: h kernel.x + w, u8 or i32 (as above). The
+/// positions have no gradient.
+struct MaxPool2dIndices {
+  using Params = MaxPool2d::Params;
+  static constexpr OpInfo info{.name = "max_pool2d_indices",
+                               .inputs = "x",
+                               .numerics = {.ulp_f32 = 0, .ulp_half = 0},
+                               .observed = Observed::kByKernels,
+                               .slices = true,
+                               .range = ranges::within};
+
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
 /// Returns the extent of a pooled dimension. Throws ShapeError with the op's name if it is empty.
 std::int64_t pooled_extent(const OpInfo& info, const char* dimension, std::int64_t extent, std::int64_t kernel,
                            std::int64_t stride, std::int64_t padding);

@@ -34,14 +34,17 @@ BINADE_HD double remainder_of(double a, double b) {
 }
 }  // namespace detail
 
-/// y = the angle of the point (b, a), in [-pi, pi]. ga = gy b / (a^2 + b^2), gb = -gy a / (a^2 + b^2).
+/// y = the angle of the point (b, a), in [-pi, pi]. ga = gy b / (a^2 + b^2), gb = -gy a / (a^2 + b^2), 0 at the origin.
 struct Atan2 : Binary<Atan2> {
   static constexpr OpInfo info = detail::rare_binary_info(
       OpInfo{.name = "atan2", .singularities = {{.input = 0, .at = 0, .derivative_only = true}}});
   static constexpr Reads a_reads = Reads::kBoth, b_reads = Reads::kBoth;
   BINADE_HD static double value(double a, double b, const Params&) { return std::atan2(a, b); }
-  BINADE_HD static double gradient_a(double a, double b, double gy, const Params&) { return gy * b / (a * a + b * b); }
-  BINADE_HD static double gradient_b(double a, double b, double gy, const Params&) { return -gy * a / (a * a + b * b); }
+  BINADE_HD static double gradient_a(double a, double b, double gy, const Params&) { return gy * b / divisor(a, b); }
+  BINADE_HD static double gradient_b(double a, double b, double gy, const Params&) { return -gy * a / divisor(a, b); }
+
+ private:
+  BINADE_HD static double divisor(double a, double b) { return a == 0 && b == 0 ? 1 : a * a + b * b; }
 };
 
 /// y = a^b; NaN for a negative a with a fractional b, and, unlike C's pow, wherever a or b is NaN. ga = gy b a^(b - 1),

@@ -34,7 +34,8 @@ struct Truth {
   static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) {}
 };
 
-/// Base of ops on the bits of i64, i32, u8 and bool, which give the wider dtype of both. Throws DTypeError for others.
+/// Base of ops on whole numbers or their bits: i64, i32, u8 and bool, which give the wider dtype of both. Throws
+/// DTypeError for others.
 template <class Op>
 struct OnBits {
   using Params = NoParams;
@@ -128,6 +129,17 @@ struct LeftShift : OnBits<LeftShift> {
 struct RightShift : OnBits<RightShift> {
   static constexpr OpInfo info = detail::bits_info(OpInfo{.name = "bitwise_right_shift"});
   using Exact = exact::ShiftRight;
+};
+
+/// The greatest common divisor, at least 0; gcd(0, b) = |b|.
+struct Gcd : OnBits<Gcd> {
+  static constexpr OpInfo info = detail::bits_info(OpInfo{.name = "gcd"});
+  using Exact = exact::Gcd;
+};
+/// The least common multiple: at least 0, unless it does not fit and wraps around.
+struct Lcm : OnBits<Lcm> {
+  static constexpr OpInfo info = detail::bits_info(OpInfo{.name = "lcm"});
+  using Exact = exact::Lcm;
 };
 
 }  // namespace binade::ops

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "binade/cuda/device/capture.cuh"
@@ -20,7 +21,9 @@ struct Constants {
 /// What a thread collects during a capture. `failure`: the first error; empty if there is none.
 struct Capture {
   std::vector<Constants> constants;
-  std::vector<void*> freed;  // memory that was freed while capturing; it is released at the end
+  std::vector<std::shared_ptr<const void>> kept;
+  std::vector<void*> freed;                          // memory that was freed while capturing; it is released at the end
+  std::vector<std::shared_ptr<const void>> dropped;  // what graphs kept that were destroyed while capturing
   std::string failure;
 };
 
@@ -31,10 +34,11 @@ constexpr std::size_t kAlignment = 256, kBlock = std::size_t{1} << 20;
 
 }  // namespace
 
-/// A captured graph, and the memory of its constants.
+/// A captured graph, the memory of its constants, and the objects that it needs.
 struct Graph {
   cudaGraphExec_t work = nullptr;
   std::vector<void*> memory;
+  std::vector<std::shared_ptr<const void>> kept;
 };
 
 AllocationInCapture::AllocationInCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -66,6 +70,8 @@ const void* hold_for_graph(const void* values, std::size_t bytes) {
   return on_device;
 }
 
+void keep_for_graph(std::shared_ptr<const void> object) { t_capture->kept.push_back(std::move(object)); }
+
 void begin_capture() {
   Context& device = context();
   require_no_capture("another recording");
@@ -89,6 +95,7 @@ Graph* end_capture(bool wanted) {
   t_capture = nullptr;
   std::unique_ptr<Graph, void (*)(Graph*)> graph(new Graph, [](Graph* g) { destroy(g); });
   for (const Constants& constants : capture->constants) graph->memory.push_back(constants.on_device);
+  graph->kept = std::move(capture->kept);
   for (void* memory : capture->freed) cudaFree(memory);
   const bool failed = error != cudaSuccess || !capture->failure.empty();
   if (!failed && wanted) error = cudaGraphInstantiate(&graph->work, captured, 0);
@@ -114,6 +121,8 @@ void destroy(Graph* graph) noexcept {
   if (graph == nullptr) return;
   if (graph->work != nullptr) cudaGraphExecDestroy(graph->work);
   for (void* memory : graph->memory) free_when_allowed(memory);
+  if (t_capture != nullptr)
+    for (auto& object : graph->kept) t_capture->dropped.push_back(std::move(object));
   delete graph;
 }
 

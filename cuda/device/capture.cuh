@@ -2,6 +2,8 @@
 
 #include <cuda_runtime.h>
 
+#include <memory>
+
 namespace binade::cuda {
 
 /// While an object of this class exists, this thread may allocate device memory although it captures the stream. The
@@ -27,6 +29,10 @@ Graph* end_capture(bool wanted);
 /// Launches a captured graph on the context's stream.
 void run_graph(Graph& graph);
 void destroy(Graph* graph) noexcept;
+
+/// Keeps an object, such as a library's plan whose tables the recorded work reads, until the graph is destroyed or the
+/// capture fails. REQUIRES capturing(). The last reference is never dropped while this thread captures.
+void keep_for_graph(std::shared_ptr<const void> object);
 
 /// Frees device memory; during a capture, when it ends. Returns the error of cudaFree.
 cudaError_t free_when_allowed(void* memory);

@@ -7,6 +7,7 @@
 
 #include "binade/core/kernels/attention.h"
 #include "binade/core/kernels/conv.h"
+#include "binade/core/kernels/fft.h"
 #include "binade/core/kernels/gemm.h"
 #include "binade/cuda/api.h"
 #include "binade/cuda/device/plan_choice.h"
@@ -41,6 +42,18 @@ bool library_has_conv(const ConvWeightArgs& a);
 /// if a new plan would be needed during graph capture.
 bool library_attention(const AttentionForward& f);
 bool library_attention(const AttentionBackward& b);
+
+/// Transforms of `lines` contiguous lines, which need no scale: FftArgs with interior = 2 for kToReal and else 1.
+struct LibraryFft {
+  FftKind kind = FftKind::kComplex;
+  bool inverse = false;
+  bool wide = false;  ///< double instead of float
+  std::int64_t n = 1, lines = 0;
+  const void* from = nullptr;  ///< may be overwritten
+  void* to = nullptr;
+};
+/// Computes transforms by cuFFT. Returns false, and does nothing, if there is no cuFFT.
+bool library_fft(const LibraryFft& f);
 
 /// Returns the plans that libraries have chosen so far: for each library a line with device and version, then a line
 /// for each product, convolution and attention.

@@ -70,6 +70,7 @@ template <class Task>
 int train(Settings& table, typename Task::Setup& s, Purpose purpose, const std::string& to) {
   resolve_settings(table, s.train, [&] { Task::complete(s); });
   const TrainSettings& t = s.train;
+  const std::shared_ptr<Communicator> ranks = open_ranks();
   Runtime runtime(runtime_options(t));
   const amp::Policy policy = choose_policy(s.train);
   const typename Task::Data data = Task::read_data(s);
@@ -84,7 +85,7 @@ int train(Settings& table, typename Task::Setup& s, Purpose purpose, const std::
   if (t.init_from.empty() && !t.loads_checkpoint) Task::start(model, s, data);
   if (purpose == Purpose::kInit) return write_first_weights(model, t, to);
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
-  amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
+  amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy, ranks));
 
   auto loader = Task::loader(s, data);
   const auto loss = [&](const typename Task::Batch& batch) { return Task::loss(s, model, batch); };
@@ -106,7 +107,7 @@ Command add_train(CLI::App& program, const char* name, const char* help, Purpose
   Argument to;
   if (purpose == Purpose::kInit) to = {"file", "safetensors file to write", std::make_shared<std::string>()};
   const auto body = [purpose, to](Settings& table, typename Task::Setup& s) {
-    return run_training(table, s.train, Task::texts.run,
+    return run_training(table, s.train, Task::texts.run, purpose == Purpose::kTrain,
                         [&] { return train<Task>(table, s, purpose, to.value ? *to.value : ""); });
   };
   return add_command<typename Task::Setup>(program, name, help, Task::add_setup, body, to);

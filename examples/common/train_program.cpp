@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <sstream>
+#include <thread>
 
 #include "binade/amp/incident/report.h"
 #include "binade/core/gpus.h"
 #include "binade/core/kernels/dispatch.h"
+#include "binade/core/launcher.h"
+#include "binade/core/rank_tree.h"
 #include "binade/io/checkpoint/file.h"
 #include "binade/io/files/read_file.h"
 #include "binade/io/files/run_folder.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/console.h"
 #include "binade/io/text/json_reader.h"
+#include "binade/run/launch.h"
 #include "examples/common/model_file.h"
 #include "examples/common/optimizers.h"
 
@@ -91,14 +95,35 @@ void resolve_settings(Settings& table, TrainSettings& s, const std::function<voi
   check_unused_settings(table, s);
 }
 
-int run_training(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train) {
+int run_training(Settings& table, TrainSettings& s, const std::string& name, bool may_have_ranks,
+                 const std::function<int()>& train) {
   table.apply_flags();
-  if (!s.supervise) return train();
+  const int launched = launched_ranks();
+  check<ArgumentError>(may_have_ranks || (launched == 1 && s.ranks == 1),
+                       "--ranks: wanted 1, got {}; only `train` runs in several processes",
+                       std::max<std::int64_t>(launched, s.ranks));
+  check<ArgumentError>(launched == 1 || s.ranks == 1 || s.ranks == launched,
+                       "--ranks {}: a launcher has started {} processes; leave the flag out", s.ranks, launched);
+  if (launched > 1) return train();
+  if (!s.supervise) {
+    if (s.ranks > 1) amp::launch_ranks(static_cast<int>(s.ranks));
+    return train();
+  }
   if (s.run.empty()) s.run = io::RunFolder::next_free("runs", name);
   return amp::supervise({.folder = s.run}, [&](int life) {
     if (life > 0 && s.resume.empty()) s.resume = "auto";
-    return train();
+    if (s.ranks == 1) return train();
+    std::vector<std::string> more = {"--run", s.run};
+    if (!s.resume.empty()) more.push_back("--resume=" + s.resume);
+    amp::launch_ranks(static_cast<int>(s.ranks), more);
   });
+}
+
+std::shared_ptr<Communicator> open_ranks() {
+  std::shared_ptr<Communicator> ranks = ranks_from_launcher();
+  if (ranks->rank() > 0) io::mute(fmt::format("rank {}", ranks->rank()));
+  if (!ranks->alone()) io::say(fmt::format("{} ranks, connected by {}", ranks->size(), ranks->engine()));
+  return ranks;
 }
 
 amp::RunOptions run_options(const std::string& program, const std::string& name, const Settings& table,
@@ -118,11 +143,14 @@ amp::RunOptions run_options(const std::string& program, const std::string& name,
           .check_constants = [constants](const StateDict& state) { check_run_constants(state, constants); }};
 }
 
-amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy) {
+amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy,
+                                    std::shared_ptr<Communicator> ranks) {
   amp::TrainerOptions o{.precision = policy,
                         .loss_scale = loss_scale_options(s, policy),
                         .schedule = make_schedule(s),
                         .accumulate = s.accumulate,
+                        .ranks = std::move(ranks),
+                        .leaves = s.leaves,
                         .steps = s.steps,
                         .state_hash = s.state_hash,
                         .verify_every = s.verify_every,
@@ -240,16 +268,31 @@ optim::Schedule make_schedule(const TrainSettings& s) {
                           .steps = s.schedule_steps});
 }
 
+namespace {
+
+/// Returns the share of the machine's cores that a rank uses; 0, all of them, without other ranks.
+int threads_of_rank() {
+  const LocalRank local = local_rank();
+  if (local.ranks == 1) return 0;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, share_of(cores, local.rank, local.ranks).size());
+}
+
+}  // namespace
+
 RuntimeOptions runtime_options(const TrainSettings& s) {
   return {.device = choose_device(s.device),
           .seed = static_cast<std::uint64_t>(s.seed),
-          .threads = static_cast<int>(s.threads),
+          .threads = s.threads > 0 ? static_cast<int>(s.threads) : threads_of_rank(),
           .deterministic = s.deterministic,
           .timed_plans = s.plans == "timed"};
 }
 
 Device choose_device(const std::string& name) {
-  const Device device = Device::parse(name);
+  Device device = Device::parse(name);
+  const LocalRank local = local_rank();
+  if (local.ranks > 1 && device != Device::cpu() && name.find(':') == name.npos)
+    device = Device::parse(fmt::format("cuda:{}", local.rank % gpus::count()));
   if (name == "auto" && device == Device::cpu()) io::say("device cpu: " + gpus::why_none());
   return device;
 }

@@ -22,10 +22,11 @@ amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Poli
 /// Makes the learning-rate schedule of --schedule.
 optim::Schedule make_schedule(const TrainSettings& s);
 
-/// Returns the options of --device, --seed, --threads, --deterministic and --plans.
+/// Returns the options of --device, --seed, --threads (0: this rank's share of the cores), --deterministic and --plans.
 RuntimeOptions runtime_options(const TrainSettings& s);
 
-/// Returns the device of --device. "auto" without a GPU selects the CPU and prints the reason.
+/// Returns the device of --device; several ranks of a machine share its GPUs evenly. "auto" without a GPU selects the
+/// CPU and prints the reason.
 Device choose_device(const std::string& name);
 
 /// Determines the settings of a training: defaults, then the run's config.json (if the run is resumed) or --config,
@@ -34,8 +35,14 @@ Device choose_device(const std::string& name);
 void resolve_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete);
 
 /// Runs `train` in this process or, with --supervise, in a child process that is restarted when it dies
-/// (run/supervisor.h). `name` is the prefix of a new run folder.
-int run_training(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train);
+/// (run/supervisor.h). With --ranks, starts the program again as several processes under mpirun (run/launch.h); throws
+/// ArgumentError if not `may_have_ranks`. `name` is the prefix of a new run folder.
+int run_training(Settings& table, TrainSettings& s, const std::string& name, bool may_have_ranks,
+                 const std::function<int()>& train);
+
+/// Connects this process with the others of its launcher (core/launcher.h). All but rank 0 say nothing from then on,
+/// except errors.
+std::shared_ptr<Communicator> open_ranks();
 
 /// Returns the options of the run that the settings describe. `name` is the prefix of a new run folder. `constants` are
 /// entries that a checkpoint to resume from must hold.
@@ -43,7 +50,8 @@ amp::RunOptions run_options(const std::string& program, const std::string& name,
                             const TrainSettings& s, const Runtime& runtime, const StateDict& constants);
 
 /// Returns the options of the trainer that the settings describe.
-amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy);
+amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy,
+                                    std::shared_ptr<Communicator> ranks = nullptr);
 
 /// Returns the entries that every checkpoint of a run holds: the hash of its data and the model's architecture.
 StateDict run_constants(const std::string& content, const std::string& architecture);

@@ -24,6 +24,9 @@ void add_data(Settings& t, TrainSettings& s) {
         {.on_resume = kNotASetting, .choices = {"must", "auto"}, .bare = "must"});
   t.add("supervise", &s.supervise, "run in a child process that is restarted when it dies",
         {.on_resume = kNotASetting});
+  t.add("ranks", &s.ranks,
+        "processes that share the micro-batches of a step, started by mpirun; results do not depend on it",
+        {.on_resume = kNotASetting, .low = 1, .high = 1024});
   t.add("config", &s.config, "JSON file with settings; flags take precedence",
         {.on_resume = kNotASetting, .value = "FILE"});
   t.add("init-from", &s.init_from, "start from the weights of a checkpoint or safetensors file",
@@ -34,6 +37,10 @@ void add_run(Settings& t, TrainSettings& s) {
   t.add("steps", &s.steps, "committed updates of the whole run", {.on_resume = kMayChange, .low = 1, .high = kCount});
   t.add("batch", &s.batch, "samples per micro-batch", {.low = 1, .high = 1 << 20});
   t.add("accumulate", &s.accumulate, "micro-batches per update", {.low = 1, .high = 1 << 20});
+  t.add("leaves", &s.leaves,
+        "parts of a step whose gradients are added in a tree (0: as the checkpoint, else 1, or --accumulate with "
+        "--ranks)",
+        {.on_resume = kMayChange, .low = 0, .high = 1 << 16});
   t.add("seed", &s.seed, "seed of all random numbers", {.on_resume = kFixed, .low = 0, .high = kCount});
   t.add("threads", &s.threads, "CPU threads (0: all); results do not depend on it",
         {.on_resume = kMayChange, .low = 0, .high = 1024});

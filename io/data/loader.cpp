@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "binade/core/error.h"
+#include "binade/core/exclusive_use.h"
 #include "binade/core/state_counts.h"
 
 namespace binade::io {
@@ -25,7 +26,7 @@ std::string name_of(SampleOrder order) {
 struct LoaderBase::Impl {
   struct MadeBatch {
     BatchOrigin origin;
-    std::shared_ptr<void> batch;
+    std::shared_ptr<void> batch;  // null: outside of the share
   };
 
   Impl(LoaderOptions options, Make make_batch) : make(std::move(make_batch)), order(std::move(options)) {}
@@ -36,40 +37,49 @@ struct LoaderBase::Impl {
     worker.join();  // must end before the other members, which the worker uses, are destroyed
   }
 
+  ExclusiveUse use{"loader"};
   Make make;
   mutable std::mutex mutex;  // guards everything below; `make` runs outside it
   std::condition_variable_any changed;
   BatchOrder order;
   std::uint64_t consumed = 0;  // slots (see LoaderBase)
   std::uint64_t read = 0;
-  std::uint64_t ahead = 0;       // first slot of the worker's next batch
+  std::uint64_t ahead = 0;  // first slot of the worker's next batch
+  Share share{};
+  int read_number = 0;           // number of the next batch within the period of the share
+  int ahead_number = 0;          // the same for the worker's next batch
   std::uint64_t generation = 0;  // incremented when the batch that the worker is making becomes obsolete
   std::deque<MadeBatch> ready;
   std::exception_ptr failure;  // from making the batch after `ready`; the worker waits until next() has rethrown it
   std::jthread worker;
 
   /// Makes a batch without holding the lock; if that throws, the lock stays released.
-  MadeBatch make_at(std::uint64_t slot, std::unique_lock<std::mutex>& lock) {
-    MadeBatch made{order.batch_at(slot), nullptr};
+  void complete(MadeBatch& batch, std::unique_lock<std::mutex>& lock) {
     lock.unlock();
-    made.batch = make(made.origin);
+    batch.batch = make(batch.origin);
     lock.lock();
-    return made;
+  }
+
+  bool is_mine(int number) const { return share.first <= number && number < share.end; }
+  std::int64_t made_ahead() const {
+    return std::ranges::count_if(ready, [](const MadeBatch& one) { return one.batch != nullptr; });
   }
 
   void work(const std::stop_token& stop, const InheritedRuntime& runtime) {
     const RuntimeScope scope(runtime);
     std::unique_lock lock(mutex);
     for (;;) {
-      const auto limit = static_cast<std::size_t>(order.options().prefetch);
-      if (!changed.wait(lock, stop, [&] { return !failure && ready.size() < limit; })) return;
+      const std::int64_t limit = order.options().prefetch;
+      if (!changed.wait(lock, stop, [&] { return !failure && made_ahead() < limit; })) return;
       const std::uint64_t now = generation;
       try {
-        MadeBatch made = make_at(ahead, lock);
+        MadeBatch made{order.batch_at(ahead), nullptr};
+        if (is_mine(ahead_number)) complete(made, lock);
         if (now != generation) continue;
         const std::uint64_t end = made.origin.end;
         ready.push_back(std::move(made));
         ahead = end;
+        ahead_number = (ahead_number + 1) % share.period;
       } catch (...) {  // any exception, also a lack of memory; next() rethrows it
         if (!lock.owns_lock()) lock.lock();
         if (now == generation) failure = std::current_exception();
@@ -83,6 +93,7 @@ struct LoaderBase::Impl {
   void restart() {
     ready.clear();
     ahead = read;
+    ahead_number = read_number;
     failure = nullptr;
     ++generation;
     changed.notify_all();
@@ -92,6 +103,7 @@ struct LoaderBase::Impl {
   bool start_worker() {
     if (worker.joinable() || order.options().prefetch == 0) return worker.joinable();
     ahead = read;
+    ahead_number = read_number;
     try {
       worker = std::jthread([this, runtime = InheritedRuntime()](const std::stop_token& stop) { work(stop, runtime); });
     } catch (const std::system_error&) {
@@ -100,19 +112,23 @@ struct LoaderBase::Impl {
     return true;
   }
 
-  MadeBatch take() {
+  /// Returns the next batch. It is made if `wanted`, and may be made otherwise.
+  MadeBatch take(bool wanted) {
     std::unique_lock lock(mutex);
-    if (!start_worker()) {
-      MadeBatch made = make_at(read, lock);
-      read = made.origin.end;
-      return made;
+    MadeBatch made;
+    const bool works = start_worker();
+    if (works) {
+      changed.wait(lock, [&] { return !ready.empty() || failure; });
+      changed.notify_all();
+      if (ready.empty()) std::rethrow_exception(std::exchange(failure, nullptr));
+      made = ready.front();  // stays in `ready` if making it here fails
+    } else {
+      made.origin = order.batch_at(read);
     }
-    changed.wait(lock, [&] { return !ready.empty() || failure; });
-    changed.notify_all();
-    if (ready.empty()) std::rethrow_exception(std::exchange(failure, nullptr));
-    MadeBatch made = std::move(ready.front());
-    ready.pop_front();
+    if (wanted && !made.batch) complete(made, lock);
+    if (works) ready.pop_front();
     read = made.origin.end;
+    read_number = (read_number + 1) % share.period;
     return made;
   }
 };
@@ -123,7 +139,25 @@ LoaderBase::~LoaderBase() = default;
 LoaderBase::LoaderBase(LoaderBase&&) noexcept = default;
 LoaderBase& LoaderBase::operator=(LoaderBase&&) noexcept = default;
 
-std::shared_ptr<void> LoaderBase::next_batch() { return impl_->take().batch; }
+std::shared_ptr<void> LoaderBase::next_batch() {
+  const ExclusiveUse::Call call(impl_->use, "next");
+  return impl_->take(true).batch;
+}
+
+BatchOrigin LoaderBase::skip() {
+  const ExclusiveUse::Call call(impl_->use, "skip");
+  return impl_->take(false).origin;
+}
+
+void LoaderBase::share(const Share& share) {
+  check<ArgumentError>(share.period >= 1 && 0 <= share.first && share.first < share.end && share.end <= share.period,
+                       "loader: wanted a part of {} batches, got [{}, {})", share.period, share.first, share.end);
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->share == share) return;
+  impl_->share = share;
+  impl_->read_number = 0;
+  impl_->restart();
+}
 
 void LoaderBase::commit(const BatchOrigin& origin) {
   const std::lock_guard lock(impl_->mutex);
@@ -131,16 +165,20 @@ void LoaderBase::commit(const BatchOrigin& origin) {
 }
 
 void LoaderBase::rewind() {
+  const ExclusiveUse::Call call(impl_->use, "rewind");
   const std::lock_guard lock(impl_->mutex);
   if (impl_->read == impl_->consumed) return;
   impl_->read = impl_->consumed;
+  impl_->read_number = 0;
   impl_->restart();
 }
 
 void LoaderBase::seek(std::uint64_t slot) {
+  const ExclusiveUse::Call call(impl_->use, "seek");
   const std::lock_guard lock(impl_->mutex);
   const bool already_there = impl_->read == slot;
   impl_->consumed = impl_->read = slot;
+  impl_->read_number = 0;
   if (!already_there) impl_->restart();
 }
 
@@ -180,6 +218,7 @@ StateDict LoaderBase::state() const {
 }
 
 void LoaderBase::load_state(const StateDict& state) {
+  const ExclusiveUse::Call call(impl_->use, "load_state");
   const LoaderOptions& wanted = options();
   const std::string& content = state.text("content");
   check<DataError>(
@@ -212,6 +251,7 @@ void LoaderBase::load_state(const StateDict& state) {
   impl_->order = std::move(order);
   impl_->consumed = impl_->read = static_cast<std::uint64_t>(epoch) * static_cast<std::uint64_t>(wanted.epoch) +
                                   static_cast<std::uint64_t>(position);
+  impl_->read_number = 0;
   impl_->restart();
 }
 

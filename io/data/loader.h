@@ -35,6 +35,18 @@ class LoaderBase {
   /// Excludes a sample from all batches that are read from now on. The quarantine is part of the state.
   void quarantine(std::int64_t sample);
 
+  /// The batches that this rank makes: of every `period` batches after the consumed cursor those with the numbers from
+  /// `first` to before `end`.
+  struct Share {
+    int period = 1, first = 0, end = 1;
+    bool operator==(const Share&) const = default;
+  };
+  /// Sets the share, so that the worker does not make batches that skip() passes over. By default it makes all. Does
+  /// not change which batches next() and skip() return.
+  void share(const Share& share);
+  /// Passes over the next batch, without making it, and returns its origin: another rank computes it.
+  BatchOrigin skip();
+
   std::uint64_t consumed() const;
   std::int64_t epoch() const;  ///< epoch of the consumed cursor, from 0
   /// Returns the number of batches in an epoch, rounded up.
@@ -75,7 +87,8 @@ class Loader : public LoaderBase {
         }) {}
 
   /// Returns the next batch, on the runtime's device if `Batch` has a function `to(Device)`. If `make` threw for this
-  /// batch, rethrows its exception; the next call tries the same batch again.
+  /// batch, rethrows its exception; the next call tries the same batch again. Throws ArgumentError while another thread
+  /// is inside of next(), rewind(), seek() or load_state(): two threads would get the same batch.
   Batch next() {
     Batch batch = std::move(*std::static_pointer_cast<Batch>(next_batch()));
     if constexpr (requires { batch.to(Device{}); })

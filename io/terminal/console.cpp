@@ -44,11 +44,30 @@ std::string printable(std::string_view text) {
   return result;
 }
 
-void say(std::string_view text) {
+namespace {
+
+std::string& muted_as() {  // empty: not muted
+  static std::string name;
+  return name;
+}
+
+void write_line(std::string_view text) {
   std::string line = printable(text);
   if (!line.ends_with('\n')) line += '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
+
+}  // namespace
+
+void say(std::string_view text) {
+  if (muted_as().empty()) write_line(text);
+}
+
+void say_error(std::string_view text) {
+  write_line(muted_as().empty() ? std::string(text) : fmt::format("{}: {}", muted_as(), text));
+}
+
+void mute(std::string name) { muted_as() = std::move(name); }
 
 void print(std::string_view text) {
   const std::string shown = printable(text);

@@ -30,6 +30,11 @@ std::string printable(std::string_view text);
 /// Writes lines for the user to stderr and adds a missing final newline. All text output of a program goes through
 /// say() or print(); both write printable(text). Errors are ignored, because they could not be reported elsewhere.
 void say(std::string_view text);
+/// Like say(), for the error that ends a program: also if mute() was called.
+void say_error(std::string_view text);
+/// From now on, say() writes nothing, and say_error() puts `name` before its text: "rank 3". For processes of which
+/// another one speaks for all.
+void mute(std::string name);
 /// Writes results to stdout. Throws StorageError if that fails.
 void print(std::string_view text);
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <iostream>
+#include <span>
 
 namespace binade::io {
 namespace {
@@ -62,7 +63,11 @@ std::string ProgressBar::fields(const Progress& progress, bool painted) const {
   const std::string loss = fmt::format("loss {:.4f}", progress.loss);
   std::string text = painted && !std::isfinite(progress.loss) ? console_.paint(loss, Color::kRed) : loss;
   if (progress.scale) text += fmt::format("  scale {}", format_scale(*progress.scale));
-  for (const auto& [name, value] : progress.metrics) text += fmt::format("  {} {:.4g}", name, value);
+  constexpr std::size_t kShown = 6;
+  const std::size_t shown = std::min(kShown, progress.metrics.size());
+  for (const auto& [name, value] : std::span(progress.metrics).first(shown))
+    text += fmt::format("  {} {:.4g}", name, value);
+  if (progress.metrics.size() > shown) text += fmt::format("  +{} metrics", progress.metrics.size() - shown);
   text += fmt::format("  {} {}", format_rate(progress.rate), options_.unit);
   return text + fmt::format("  {} left", time_left(progress.step));
 }

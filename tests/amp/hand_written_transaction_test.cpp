@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "binade/amp/loss_scaler.h"
 #include "binade/amp/state_hash.h"
 #include "binade/amp/step/step_transaction.h"
@@ -75,6 +78,18 @@ TEST(StepTransaction, AStepThatFailsChangesNoOtherBufferEither) {
     EXPECT_EQ(other.value().item(), value);
     EXPECT_FALSE(other.pending());
   }
+}
+
+TEST(StepTransaction, CanBeMoved) {
+  Loop loop;
+  const std::string before = loop.state_hash();
+  std::vector<StepTransaction> transactions;
+  transactions.push_back(std::move(loop.transaction));
+  StepTransaction moved = std::move(transactions.front());
+  EXPECT_FALSE(moved.run([&] { return loop.update(loop.first, loop.a, 0) && false; }));
+  EXPECT_EQ(before, loop.state_hash());
+  EXPECT_TRUE(moved.run([&] { return loop.update(loop.first, loop.a, 0); }));
+  EXPECT_NE(before, loop.state_hash());
 }
 
 TEST(StepTransaction, RefusesTheSameOptimizerTwice) {

@@ -127,6 +127,29 @@ TEST(Phases, AreReportedSeparatelyAndAsASum) {
   EXPECT_EQ(result.phases[0].lr, 1e-2);
 }
 
+/// Also if the step has one phase only, and in a run that goes on from a checkpoint.
+TEST(Phases, SayOnceThatTheirStepsAreNotCaptured) {
+  const auto notes = [](Game& game) {
+    int count = 0;
+    for (std::uint32_t k = 0; k < 3; ++k) {
+      const StepResult result = game.trainer.step(
+          batch(k), Phases(phase(game.critic_optimizer, [&](const Batch& b) { return game.critic_loss(b); })));
+      EXPECT_TRUE(result.committed);
+      count += static_cast<int>(std::ranges::count(result.notes, "steps are not captured: they have phases"));
+    }
+    return count;
+  };
+  StateDict state;
+  {
+    Game first({.record = true});
+    EXPECT_EQ(notes(first), 1);
+    state = first.trainer.state();
+  }
+  Game second({.record = true});
+  second.trainer.load_state(state);
+  EXPECT_EQ(notes(second), 1);
+}
+
 TEST(Phases, ResumeToTheSameBits) {
   for (const char* policy : {"fp32", "fp16", "bf16", "pure-bf16"}) {
     const TrainerOptions options{.precision = Policy::by_name(policy), .ema = optim::EmaOptions{.decay = 0.9}};
@@ -339,12 +362,69 @@ TEST(SeveralOptimizers, HaveSchedulesAndAveragesOfTheirOwn) {
                        phase(second, [&](const Batch& b) { return mean(critic(maker(b.noise))); })));
   EXPECT_EQ(result.phases[0].lr, 0.25);
   EXPECT_NEAR(result.phases[1].lr, 0.45, 1e-12);
+  EXPECT_EQ(result.metric("lr/critic"), 0.25);
+  EXPECT_EQ(result.metric("lr/maker"), result.phases[1].lr);
   EXPECT_EQ(trainer.ema(), nullptr);
   const StateDict state = trainer.state();
   EXPECT_TRUE(state.contains("optim/maker/ema/updates"));
   EXPECT_FALSE(state.contains("optim/critic/ema/updates"));
   EXPECT_TRUE(state.contains("model/maker.in.weight"));
   EXPECT_TRUE(state.contains("sched/critic/kind"));
+}
+
+TEST(SeveralOptimizers, ReportTheRatesOfTheirGroups) {
+  using Rates = std::vector<std::pair<std::string, double>>;
+  const auto rates_of = [](const StepResult& result) {
+    Rates rates;
+    for (const StepMetric& metric : result.metrics)
+      if (metric.tag.starts_with("lr")) {
+        EXPECT_EQ(metric.member, metric.tag) << "logs and terminal have it too";
+        rates.emplace_back(metric.tag, metric.value);
+      }
+    return rates;
+  };
+  Runtime runtime({.seed = 3});
+  const auto loss = [](Net& net) { return [&net](const toy::Batch& b) { return mse(net(b.x), Variable(b.target)); }; };
+  {
+    Net net(4, 2);
+    optim::Sgd plain(net, {.lr = 0.5});
+    Trainer trainer(runtime, net, plain);
+    EXPECT_TRUE(rates_of(trainer.step(toy::batch(1), loss(net))).empty()) << "one rate is `lr` alone";
+  }
+  {
+    Net net(4, 2);
+    optim::Sgd grouped(net, {.lr = 0.5,
+                             .groups = {{.match = "*.bias", .lr_factor = 0.5},
+                                        {.match = {"in.*", "none.*"}, .schedule = optim::Schedule::constant(0.125)},
+                                        {.match = net.out, .lr_factor = 2, .name = "head"}}});
+    Trainer trainer(runtime, net, grouped);
+    EXPECT_EQ(
+        rates_of(trainer.step(toy::batch(1), loss(net))),
+        (Rates{{"lr/in.*,none.*", 0.125}, {"lr/*.bias+in.*,none.*", 0.125}, {"lr/head", 1}, {"lr/*.bias+head", 1}}));
+  }
+  {  // Names that contain what joins names.
+    Net net(4, 2);
+    optim::Sgd grouped(net, {.lr = 0.5,
+                             .groups = {{.match = "in.weight", .lr_factor = 0.5, .name = "rest"},
+                                        {.match = "*.bias", .lr_factor = 0.25, .name = "a"},
+                                        {.match = "in.bias", .lr_factor = 2, .name = "b"},
+                                        {.match = "out.weight", .lr_factor = 4, .name = "a+b"}}});
+    Trainer trainer(runtime, net, grouped);
+    EXPECT_EQ(rates_of(trainer.step(toy::batch(1), loss(net))),
+              (Rates{{"lr/rest #2", 0.25}, {"lr/a+b", 1}, {"lr/a+b #2", 2}, {"lr/a", 0.125}}));
+  }
+  {
+    Net net(4, 2);
+    std::vector<optim::NamedParameter> inner, outer;
+    for (const optim::NamedParameter& p : optim::parameters_of(net))
+      (p.name.starts_with("in.") ? inner : outer).push_back(p);
+    const auto is_bias = [](std::string_view name, const Variable&) { return name.ends_with("bias"); };
+    optim::Sgd first(inner, {.lr = 0.5, .groups = {{.match = optim::ParameterMatch(is_bias), .lr_factor = 0.5}}});
+    optim::Sgd second(outer, {.lr = 0.25});
+    Trainer trainer(runtime, net, {{"inner", first}, {"outer", second}});
+    EXPECT_EQ(rates_of(trainer.step(toy::batch(1), loss(net))),
+              (Rates{{"lr/inner/rest", 0.5}, {"lr/inner/group 1", 0.25}, {"lr/outer", 0.25}}));
+  }
 }
 
 // ---- a teacher ----------------------------------------------------------------------------------

@@ -2,9 +2,12 @@
 // found, left out and quarantined.
 #include <gtest/gtest.h>
 
+#include "binade/amp/incident/report.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/linalg.h"
 #include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/io/data/loader.h"
 #include "tests/amp/toy.h"
@@ -71,6 +74,10 @@ TEST(RefusedData, ALabelOutOfRangeQuarantinesItsSample) {
       EXPECT_EQ(incident->diagnosis.first_bad->direction, "input");
       EXPECT_EQ(incident->diagnosis.first_bad->op, "cross_entropy");
       EXPECT_EQ(incident->diagnosis.first_bad->sample_id, 17);
+      EXPECT_TRUE(location_of(incident->diagnosis)
+                      .starts_with("'cross_entropy' in loss (input): wanted targets from 0 to "
+                                   "2"))
+          << location_of(incident->diagnosis);
     }
   }
   EXPECT_EQ(incidents, 1) << "the loader does not give it again";
@@ -92,9 +99,49 @@ TEST(RefusedData, ASingularMatrixQuarantinesItsSample) {
       EXPECT_EQ(incident->remedy.target, "17");
       ASSERT_TRUE(incident->diagnosis.first_bad);
       EXPECT_EQ(incident->diagnosis.first_bad->op, "inverse");
+      const std::string location = location_of(incident->diagnosis), report = report_json(*incident);
+      EXPECT_NE(location.find("wanted matrices that are not singular, got one (number "), std::string::npos)
+          << location;
+      EXPECT_EQ(location.find("out of range"), std::string::npos) << location;
+      EXPECT_NE(report.find("\"refusal\":\"wanted matrices that are not singular"), std::string::npos) << report;
+      EXPECT_NE(incident->diagnosis.advice.find("inverse advises: add a small multiple of the identity"),
+                std::string::npos)
+          << incident->diagnosis.advice;
     }
   }
   EXPECT_EQ(incidents, 1);
+}
+
+/// The matrix is made of weights: no sample is to blame.
+TEST(RefusedData, AMatrixOfWeightsIsNotBlamedOnASample) {
+  Classifier run({});
+  const StepResult result = run.trainer.step(run.loader.next(), [&](const Batch& b) {
+    const Variable w = narrow(run.net.weight, 1, 0, 3);
+    const Variable factor = cholesky(matmul(w, w, {.transpose_b = true}) * -1.0);
+    return cross_entropy(run.net(Variable(b.x)), Variable(b.labels)) + sum(factor);
+  });
+  EXPECT_FALSE(result.committed);
+  ASSERT_TRUE(result.incident);
+  const Diagnosis& d = result.incident->diagnosis;
+  ASSERT_TRUE(d.first_bad);
+  EXPECT_EQ(d.first_bad->op, "cholesky");
+  EXPECT_FALSE(d.first_bad->sample);
+  EXPECT_NE(d.confidence, Confidence::kProven);
+  EXPECT_NE(location_of(d).find("positive definite"), std::string::npos) << location_of(d);
+  EXPECT_NE(d.advice.find("whichever sample is left out"), std::string::npos) << d.advice;
+}
+
+/// An error of the closure itself, after ops that ended well, is not blamed on the last of them.
+TEST(RefusedData, AnErrorOfTheClosureNamesNoOp) {
+  Classifier run({});
+  const StepResult result = run.trainer.step(run.loader.next(), [&](const Batch& b) -> Variable {
+    const Variable loss = cross_entropy(run.net(Variable(b.x)), Variable(b.labels));
+    throw DataError("my set: wanted a picture, got a sound");
+  });
+  ASSERT_TRUE(result.incident);
+  ASSERT_TRUE(result.incident->diagnosis.first_bad);
+  EXPECT_EQ(result.incident->diagnosis.first_bad->op, "");
+  EXPECT_EQ(location_of(result.incident->diagnosis), "no op (input): my set: wanted a picture, got a sound");
 }
 
 TEST(RefusedData, SkipSkipsTheBatch) {

@@ -3,17 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "binade/autograd/derivative.h"
 #include "binade/autograd/functions/attention.h"
 #include "binade/autograd/functions/conv.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/math.h"
 #include "binade/autograd/functions/matmul.h"
 #include "binade/autograd/functions/norm.h"
 #include "binade/autograd/functions/pool.h"
 #include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/scan.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/autograd/gradcheck.h"
 #include "binade/autograd/observer.h"
@@ -207,6 +212,98 @@ TEST_F(Grad, SecondDerivativesOfConsecutiveLayersAreRight) {
         return add_layer_norm(matmul(dropout(p, 0.3), v[1]), v[0], v[2]).y;
       },
       {test::noise({2, 3, 4}, 8), test::noise({3, 4}, 9), test::noise({4}, 10)});
+}
+
+/// The derivative must remove the probabilities that forward removed, in each layout of the inputs.
+TEST_F(Grad, SecondDerivativesOfAttentionWithDropoutAreRight) {
+  const Tensor q = test::noise({2, 3, 4, 2}, 21), k = test::noise({2, 5, 2, 2}, 22), v = test::noise({2, 5, 2, 2}, 23);
+  for (const bool causal : {false, true})
+    expect_second([causal](
+                      const Variables& x) { return attention(x[0], x[1], x[2], {.causal = causal, .dropout = 0.4f}); },
+                  {q, k, v});
+  const Tensor mask = test::noise({2, 4, 3, 5}, 24);
+  expect_second([&](const Variables& x) { return attention(x[0], x[1], x[2], {.dropout = 0.3f}, mask); }, {q, k, v});
+  expect_second(
+      [](const Variables& x) {
+        return attention(narrow(x[0], 2, 0, 4), narrow(x[0], 2, 4, 4), narrow(x[0], 2, 8, 4),
+                         {.dropout = 0.5f, .heads = 2});
+      },
+      {test::noise({2, 3, 12}, 25)});
+}
+
+/// Maxima of overlapping windows, with padding: each element may be the maximum of several windows.
+TEST_F(Grad, SecondDerivativesOfMaxPoolingAreRight) {
+  for (const PoolOptions& options :
+       {PoolOptions{.kernel = 3, .stride = 2, .padding = 1}, PoolOptions{.kernel = {2, 3}, .stride = {1, 2}},
+        PoolOptions{.kernel = {17, 16}, .stride = 1, .padding = {8, 8}}})  // the last one stores positions as i32
+    expect_second([&](const Variables& v) { return max_pool2d(square(v[0]) * v[0], options); },
+                  {test::noise({2, 5, 6, 3}, 31)});
+  const Variable x = noise({1, 4, 4, 2}, 32), y = sum(square(max_pool2d(x)));
+  const Variable g = grad(y, x, {.create_graph = true});
+  backward(sum(g * g) * 0.5);  // the gradient of 1/2 |2 m|^2 by x is 4 m at the maxima m
+  const Variable again(x.value(), true), same = sum(square(max_pool2d(again)));
+  backward(same);
+  for (std::int64_t i = 0; i < x.value().numel(); ++i) EXPECT_EQ(x.grad().at(i), 2 * again.grad().at(i)) << i;
+}
+
+TEST_F(Grad, SecondDerivativesOfDiceAreRight) {
+  expect_second([](const Variables& v) { return dice(sigmoid(v[0]), sigmoid(v[1]), 0.5); },
+                {test::noise({3, 4}, 41), test::noise({3, 4}, 42)});
+  const Tensor labels = Tensor::from({1.f, 0.f, 0.f, 1.f}, {2, 2}).to(DType::u8);
+  expect_second([&](const Variables& v) { return dice(sigmoid(v[0]), labels); }, {test::noise({2, 2}, 43)});
+}
+
+/// Products with and without zeros, over all axes and some of them; an odd number of factors.
+TEST_F(Grad, SecondDerivativesOfProductsAreRight) {
+  Tensor zeros = test::noise({2, 5, 3}, 51);
+  for (const std::int64_t at : {0, 4, 7, 9}) zeros.mutable_data<double>()[at] = 0;
+  for (const Tensor& x : {test::noise({2, 5, 3}, 52), zeros}) {
+    expect_second([](const Variables& v) { return prod(v[0]); }, {x});
+    expect_second([](const Variables& v) { return prod(v[0], {1}); }, {x});
+    expect_second([](const Variables& v) { return prod(v[0], {0, -1}, true); }, {x});
+    expect_second([](const Variables& v) { return cumprod(v[0], 1); }, {x});
+    expect_second([](const Variables& v) { return cumprod(v[0], -1) * logcumsumexp(v[0], 0); }, {x});
+  }
+  expect_second([](const Variables& v) { return logcumsumexp(v[0] * 30.0, 1); }, {test::noise({2, 7}, 53)});
+}
+
+/// What happened before the inputs were computed is not visited: here it is freed already.
+TEST_F(Grad, StopsAtInputsThatAreResults) {
+  const Variable a = noise({3}, 61), x = a * 2.0, y = sum(square(x));
+  grad(sum(x), a);
+  const Variable g = grad(y, x);
+  for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(g.value().at(i), 2 * x.value().at(i)) << i;
+}
+
+/// Terms of -inf, also at the beginning, change no derivative of the other terms and have none themselves.
+TEST_F(Grad, DerivativesOfLogcumsumexpAreFiniteBesideMinusInfinity) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto from = [](const std::vector<double>& values) {
+    return Tensor::from(values, Shape{static_cast<std::int64_t>(values.size())});
+  };
+  const auto gradient = [](const Variable& x, const Tensor& w, bool create_graph) {
+    return grad(logcumsumexp(x, 0), x, {.grad_outputs = {w}, .create_graph = create_graph});
+  };
+  const Variable x(from({-inf, -inf, 0.5, -inf, 2}), true), finite(from({0.5, 2}), true);
+  const Tensor w = from({3, -1, 0.25, 0.5, 2}), finite_w = from({0.75, 2});
+  const Variable g = gradient(x, w, true), finite_g = gradient(finite, finite_w, true);
+  const Tensor plain = gradient(x, w, false).value();
+  const Tensor second = grad(sum(g * g), x, {}).value(), finite_second = grad(sum(finite_g * finite_g), finite).value();
+  for (const auto& [at, of_finite] : std::vector<std::pair<int, int>>{{0, -1}, {1, -1}, {2, 0}, {3, -1}, {4, 1}}) {
+    const bool has = of_finite >= 0;
+    EXPECT_NEAR(plain.at(at), has ? finite_g.value().at(of_finite) : 0, 1e-14) << at;
+    EXPECT_NEAR(g.value().at(at), has ? finite_g.value().at(of_finite) : 0, 1e-14) << at;
+    EXPECT_NEAR(second.at(at), has ? finite_second.at(of_finite) : 0, 1e-14) << at;
+  }
+}
+
+TEST_F(Grad, SecondDerivativesOfDigammaAreRight) {
+  expect_second([](const Variables& v) { return digamma(v[0]); },
+                {Tensor::from(std::vector<double>{0.3, 0.5, 1, 2.5, 7, 40, -0.4, -2.7}, {8})});
+  const Variable x(Tensor::from(std::vector<double>{1}, {1}), true);
+  Variable y = sum(digamma(x));
+  for (int order = 0; order < 2; ++order) y = sum(grad(y, x, {.create_graph = true}));
+  EXPECT_NEAR(y.item(), -2.4041138063191885, 1e-12);  // -2 zeta(3)
 }
 
 TEST_F(Grad, DifferentiatesByALeafThatOpsReadInTwoDtypes) {

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <string_view>
 
@@ -213,6 +214,8 @@ std::vector<Case> exact_cases() {
   add_exact<ops::BitwiseNot>(cases, of_whole<[](Whole a, Whole) { return -a - 1; }>, true);
   add_exact<ops::LeftShift>(cases, of_whole<&shifted_left>, true);
   add_exact<ops::RightShift>(cases, of_whole<&shifted_right>, true);
+  add_exact<ops::Gcd>(cases, of_whole<[](Whole a, Whole b) { return std::gcd(a, b); }>, true);
+  add_exact<ops::Lcm>(cases, of_whole<[](Whole a, Whole b) { return std::lcm(a, b); }>, true);
   return cases;
 }
 

@@ -227,6 +227,12 @@ std::vector<Case> pool_cases() {
                            return y;
                          },
                      .nan_must_show = sees_all});
+    Case with_indices = cases.back();
+    with_indices.info = &ops::MaxPool2dIndices::info;
+    with_indices.run = [options](const std::vector<Variable>& x) {
+      return max_pool2d_with_indices(x[0], options).values;
+    };
+    cases.push_back(std::move(with_indices));
     cases.push_back({.info = &ops::AvgPool2d::info,
                      .name = s.name,
                      .inputs = {random(s.x, 2)},

@@ -9,23 +9,18 @@
 #include "binade/autograd/gradcheck.h"
 #include "binade/nn/module.h"
 #include "tests/conformance/case.h"
+#include "tests/conformance/composed.h"
 #include "tests/core/op_check.h"
 #include "tests/tested_device.h"
 
 /// Functions for layers that are composed of ops (activations.h, images.h, conv.h and pool.h in one and three
-/// dimensions, rotary positions, cosines): every dtype on the tested device against f64 on the CPU, gradients, channel
-/// slices, NaN, and the bits with any number of threads. tests/golden compares them with PyTorch's.
+/// dimensions, rotary positions, cosines, and named_functions()): every dtype on the tested device against f64 on the
+/// CPU, gradients, channel slices, NaN, and the bits with any number of threads. tests/golden compares them with
+/// PyTorch's.
 namespace binade::conformance {
 namespace {
 
 using Inputs = std::vector<Variable>;
-
-struct Composed {
-  std::string name{};
-  std::function<Variable(const Inputs&)> run{};
-  std::vector<Shape> shapes{};
-  bool keeps_dtype = true;  ///< false: the result of 16-bit inputs is f32
-};
 
 /// Filters with the dtype and device of x.
 Variable filters_like(const Variable& x, const Shape& shape) {
@@ -33,7 +28,7 @@ Variable filters_like(const Variable& x, const Shape& shape) {
 }
 
 std::vector<Composed> functions() {
-  return {
+  std::vector<Composed> all{
       {"glu", [](const Inputs& in) { return glu(in[0], 1); }, {{2, 6, 5}}},
       {"pixel_shuffle", [](const Inputs& in) { return pixel_shuffle(in[0], 2); }, {{2, 3, 2, 12}}},
       {"pixel_unshuffle", [](const Inputs& in) { return pixel_unshuffle(in[0], 3); }, {{2, 3, 6, 2}}},
@@ -121,6 +116,8 @@ std::vector<Composed> functions() {
        {{3, 6}, {3, 6}},
        false},
   };
+  for (Composed& f : named_functions()) all.push_back(std::move(f));
+  return all;
 }
 
 /// Returns inputs in double that `dtype` represents exactly.
@@ -168,7 +165,6 @@ TEST(LayerFunctions, HaveTheGradientsOfTheirFormulasAlsoForChannelSlices) {
 
 TEST(LayerFunctions, HaveSecondDerivatives) {
   for (const Composed& c : functions()) {
-    if (c.name.find("max_pool") != c.name.npos) continue;  // says that it has none
     SCOPED_TRACE(c.name);
     std::vector<Tensor> inputs;
     for (std::size_t i = 0; i < c.shapes.size(); ++i) inputs.push_back(random(c.shapes[i], 60 + i));
@@ -196,6 +192,20 @@ TEST(LayerFunctions, PassNanOnLikeDoublePrecision) {
     EXPECT_EQ(odd, wanted) << c.name;
     EXPECT_FALSE(odd.empty()) << c.name;
   }
+}
+
+/// A rearranged f32 filter beside f64 is read as f64, and so is its gradient, which the cast rounds to f32.
+TEST(LayerFunctions, GradientsOfFiltersBesideDoublesAreRoundedOnce) {
+  const auto gradient = [](const Shape& filters, const Shape& data, auto convolution) {
+    const nn::Parameter w(random(filters, 1, -0.5, 0.5).to(DType::f32).to(tested_device()));
+    const Variable x(random(data, 2).to(tested_device()));
+    const Variable y = convolution(x, w);
+    EXPECT_EQ(y.dtype(), DType::f64);
+    backward(y, Tensor::full(y.shape(), 1, DType::f64, tested_device()));
+    return w.grad().to_vector<float>();
+  };
+  EXPECT_EQ(gradient({4, 3, 2}, {2, 40, 2}, [](auto& x, auto& w) { return conv1d(x, w); }),
+            gradient({4, 1, 3, 2}, {2, 1, 40, 2}, [](auto& x, auto& w) { return conv2d(x, w); }));
 }
 
 /// The gradients of filters of sequences and volumes under a 16-bit policy are those of the same filters of images:

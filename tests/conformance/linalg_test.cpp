@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binade/autograd/functions.h"
+#include "binade/autograd/grad.h"
 #include "binade/autograd/gradcheck.h"
 #include "binade/core/error.h"
 #include "binade/core/make.h"
@@ -392,6 +393,44 @@ TEST_F(LinearAlgebra, ThePolicyDoesNotLowerThePrecision) {
 }
 
 /// Functions of several ops: first and second derivatives beside finite differences.
+/// Determinants are polynomials: they have derivatives of every order everywhere.
+TEST_F(LinearAlgebra, DetHasSecondDerivativesAtSingularMatrices) {
+  using In = const std::vector<Variable>&;
+  const Tensor regular_4 = regular({4, 4}, 51).value();
+  const auto of_rank = [&](std::int64_t rank) {  // the first rows of `regular_4` times the others of another matrix
+    return matmul(narrow(Variable(regular_4), 1, 0, rank), narrow(Variable(random({4, 4}, 52)), 0, 0, rank)).value();
+  };
+  const auto expect = [](const std::string& name, const Tensor& a) {
+    const GradcheckResult second = gradgradcheck([](In x) { return det(x[0]); }, {a});
+    EXPECT_TRUE(second.passed) << name << ": " << second.message;
+    EXPECT_GT(second.checked, 0);
+  };
+  for (std::int64_t rank = 1; rank < 4; ++rank) expect(fmt::format("rank {}", rank), of_rank(rank));
+  for (std::int64_t n = 1; n < 5; ++n) expect(fmt::format("zeros {}", n), Tensor::zeros(Shape{n, n}, DType::f64));
+  expect("a batch of all ranks",
+         stack({Variable(regular_4), of_rank(3), of_rank(2), of_rank(1), Variable(Tensor::zeros({4, 4}, DType::f64))},
+               0)
+             .value());
+  Tensor nearly = of_rank(3).clone();
+  nearly.mutable_data<double>()[0] += 1e-9;
+  expect("nearly singular", nearly);
+  // The pivots differ by a factor of 1365, the singular values only by 683.
+  expect("small pivots", matrix({0.75 / 1024, -0.5, 0.75 / 1024, 0.5}, {2, 2}).value());
+}
+
+TEST_F(LinearAlgebra, DetHasThirdDerivativesAtZero) {
+  Variable t(Tensor::from(Values{0}, Shape{1, 1}), true);
+  Variable y = det(t * Variable(eye(3, 3, DType::f64)));
+  for (int order = 0; order < 3; ++order) y = grad(sum(y), t, {.create_graph = true});
+  EXPECT_NEAR(y.item(), 6, 1e-9);  // of t^3
+  // In f32, at a matrix of rank 2: the second derivatives of a 3 x 3 determinant are its elements, with signs.
+  const Variable a(Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}, {3, 3}), true);
+  const Variable g = grad(det(a), a, {.create_graph = true});
+  const Tensor row = grad(narrow(reshape(g, {9}), 0, 0, 1), a, {}).value();  // of the cofactor a4 a8 - a5 a7
+  const float wanted[] = {0, 0, 0, 0, 9, -8, 0, -6, 5};
+  for (std::int64_t i = 0; i < 9; ++i) EXPECT_NEAR(row.at(i), wanted[i], 2e-5) << i;
+}
+
 TEST_F(LinearAlgebra, ComposedFunctionsHaveDerivatives) {
   using In = const std::vector<Variable>&;
   const Tensor square = regular({4, 4}, 41).value(), tall = regular({6, 3}, 42).value(),

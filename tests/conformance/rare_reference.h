@@ -142,6 +142,74 @@ template <>
 struct Sampling<ops::Digamma> : Quarters<ops::Digamma, 2, 16> {};
 
 template <>
+struct Reference<ops::Erfc> {
+  static Real value(ops::NoParams, Real x) { return std::erfc(x); }
+};
+template <>
+struct Reference<ops::Sinc> {
+  static Real value(ops::NoParams, Real x) {
+    constexpr Real kPi = 3.14159265358979323846264338327950288L;
+    if (x == std::floor(x)) return x == 0 ? 1 : std::isinf(x) ? std::nanl("") : 0 * x;
+    return std::sin(kPi * x) / (kPi * x);
+  }
+};
+/// The integral of exp(x cos t) cos(order t) over a half turn, which the trapezoidal rule computes to all digits. It
+/// cancels for order 1 near 0, where three terms of the power series are sufficient.
+template <int kOrder>
+Real bessel_integral(Real x) {
+  constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
+  if (x != x || std::fabs(x) > 1000) return x != x ? x : kOrder == 0 ? kInfinity : std::copysign(kInfinity, x);
+  if (kOrder == 1 && std::fabs(x) < 1e-3L) return x / 2 * (1 + x * x / 8 * (1 + x * x / 24));
+  constexpr int kParts = 80;
+  static const std::vector<Real> cosines = [] {
+    std::vector<Real> all;
+    for (int i = 0; i < kParts; ++i) all.push_back(std::cos(3.14159265358979323846264338327950288L * i / kParts));
+    return all;
+  }();
+  Real y = (std::exp(x) + (kOrder == 0 ? 1 : -1) * std::exp(-x)) / 2;
+  for (int i = 1; i < kParts; ++i) {
+    const Real c = cosines[static_cast<std::size_t>(i)];
+    y += std::exp(x * c) * (kOrder == 0 ? 1 : c);
+  }
+  return y / kParts;
+}
+template <>
+struct Reference<ops::I0> {
+  static Real value(ops::NoParams, Real x) { return bessel_integral<0>(x); }
+};
+template <>
+struct Reference<ops::I1> {
+  static Real value(ops::NoParams, Real x) { return bessel_integral<1>(x); }
+};
+/// Of n = 2 and 3. Shifts x above 60, where three terms of Euler and Maclaurin's series are sufficient; reflects
+/// negative x by the derivatives of the cotangent.
+template <>
+struct Reference<ops::Polygamma> {
+  static Real value(const ops::Polygamma::Params& p, Real x) {
+    constexpr Real kPi = 3.14159265358979323846264338327950288L;
+    const Real s = static_cast<Real>(p.n) + 1, factor = p.n == 2 ? -2 : 6;
+    if (x <= 0 && x == std::floor(x)) return factor * std::numeric_limits<Real>::infinity();
+    if (x < 0) {
+      const Real sine = std::sin(kPi * (x - std::rint(x))), square = 1 / (sine * sine);
+      const Real cotangent = std::cos(kPi * (x - std::rint(x))) / sine;
+      if (p.n == 2) return value(p, 1 - x) - 2 * kPi * kPi * kPi * cotangent * square;
+      return 2 * kPi * kPi * kPi * kPi * square * (square + 2 * cotangent * cotangent) - value(p, 1 - x);
+    }
+    if (x > 1e15L) return factor * std::pow(x, 1 - s) / (s - 1);
+    Real y = 0;
+    for (; x < 60; ++x) y += std::pow(x, -s);
+    const Real r = 1 / (x * x), first = s / x, third = first * (s + 1) * (s + 2) * r,
+               fifth = third * (s + 3) * (s + 4) * r;
+    return factor * (y + std::pow(x, -s) * (x / (s - 1) + 0.5L + first / 12 - third / 720 + fifth / 30240));
+  }
+};
+template <>
+struct Sampling<ops::Polygamma> {
+  static std::vector<ops::Polygamma::Params> params() { return {{2}, {3}}; }
+  static constexpr double low = 0.5, high = 4;
+};
+
+template <>
 struct Reference<ops::Sign> {
   static Real value(ops::NoParams, Real x) { return x != x ? x : static_cast<Real>((x > 0) - (x < 0)); }
 };

@@ -12,7 +12,7 @@ const std::vector<Case>& all_cases() {
              attention_cases, row_norm_cases,  group_norm_cases,   batch_norm_cases,    pool_cases,
              upsample_cases,  movement_cases,  embedding_cases,    projections_cases,   index_cases,
              scatter_cases,   rearrange_cases, scan_cases,         order_cases,         exact_cases,
-             recurrent_cases, linalg_cases,
+             recurrent_cases, linalg_cases,    fft_cases,          sampling_cases,      resize_cases,
          })
       for (Case& c : family()) all.push_back(std::move(c));
     return all;

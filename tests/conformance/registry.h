@@ -40,5 +40,8 @@ std::vector<Case> recurrent_cases();
 std::vector<Case> scan_cases();
 std::vector<Case> order_cases();
 std::vector<Case> linalg_cases();
+std::vector<Case> fft_cases();
+std::vector<Case> sampling_cases();
+std::vector<Case> resize_cases();
 
 }  // namespace binade::conformance

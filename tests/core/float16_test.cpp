@@ -11,14 +11,20 @@
 namespace binade {
 namespace {
 
-// The reference for f16 is the compiler's _Float16, for bf16 a search for the nearest neighbor in double.
+// The reference for f16 is the compiler's 16-bit type, for bf16 a search for the nearest neighbor in double.
+
+#if defined(__aarch64__)
+using CompilersFloat16 = __fp16;  // GCC before 13 has no _Float16 in C++ there
+#else
+using CompilersFloat16 = _Float16;
+#endif
 
 bool same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
 TEST(Float16, EveryValueWidensAsInTheCompiler) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float16 h{static_cast<std::uint16_t>(bits)};
-    const float expected = static_cast<float>(std::bit_cast<_Float16>(h));
+    const float expected = static_cast<float>(std::bit_cast<CompilersFloat16>(h));
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(h.to_float())) << bits;
     } else {
@@ -42,7 +48,7 @@ TEST(Float16, RoundsEveryMidpointAndItsNeighborsAsInTheCompiler) {
     const double high = bits == 0x7bff ? 65536.0 : float16{static_cast<std::uint16_t>(bits + 1)}.to_float();
     const auto middle = static_cast<float>((low + high) / 2);
     for (const float x : {middle, std::nextafter(middle, 0.0f), std::nextafter(middle, 1e9f)}) {
-      const auto expected = std::bit_cast<std::uint16_t>(static_cast<_Float16>(x));
+      const auto expected = std::bit_cast<std::uint16_t>(static_cast<CompilersFloat16>(x));
       EXPECT_EQ(float16::from_float(x).bits, expected) << x;
       EXPECT_EQ(float16::from_float(-x).bits, expected | 0x8000) << -x;
     }
@@ -54,11 +60,12 @@ TEST(Float16, RandomFloatsRoundAsInTheCompiler) {
   for (int i = 0; i < 2'000'000; ++i) {
     const float x = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     if (std::isnan(x)) continue;
-    ASSERT_EQ(float16::from_float(x).bits, std::bit_cast<std::uint16_t>(static_cast<_Float16>(x))) << x << " seed 1";
+    ASSERT_EQ(float16::from_float(x).bits, std::bit_cast<std::uint16_t>(static_cast<CompilersFloat16>(x)))
+        << x << " seed 1";
   }
 }
 
-/// The compiler's _Float16 rounds a double once; for bfloat16 the reference is a search.
+/// The compiler's 16-bit type rounds a double once; for bfloat16 the reference is a search.
 TEST(Float16, RandomDoublesNearTiesRoundOnce) {
   std::mt19937_64 random(3);
   int differ = 0;
@@ -68,7 +75,8 @@ TEST(Float16, RandomDoublesNearTiesRoundOnce) {
     const double low = half.to_float(), high = float16{static_cast<std::uint16_t>(half.bits + 1)}.to_float();
     const double near = (low + high) / 2 + std::ldexp(high - low, -static_cast<int>(14 + random() % 28)) *
                                                (static_cast<double>(random() % 3) - 1);
-    EXPECT_EQ(store_once<float16>(near).bits, std::bit_cast<std::uint16_t>(static_cast<_Float16>(near))) << near;
+    EXPECT_EQ(store_once<float16>(near).bits, std::bit_cast<std::uint16_t>(static_cast<CompilersFloat16>(near)))
+        << near;
     differ += store_once<float16>(near).bits != float16::from_float(static_cast<float>(near)).bits ? 1 : 0;
     const auto brain = bfloat16{static_cast<std::uint16_t>(random() % 0x7f7f)};
     const double from = brain.to_float(), to = bfloat16{static_cast<std::uint16_t>(brain.bits + 1)}.to_float();
@@ -80,7 +88,7 @@ TEST(Float16, RandomDoublesNearTiesRoundOnce) {
   }
   EXPECT_GT(differ, 1000) << "a test of what a second rounding spoils";
   for (const double x : {1e300, -1e300, 65520.0, 0.0, -0.0, 1e-300, -1e-300, std::numeric_limits<double>::infinity()})
-    EXPECT_EQ(store_once<float16>(x).bits, std::bit_cast<std::uint16_t>(static_cast<_Float16>(x))) << x;
+    EXPECT_EQ(store_once<float16>(x).bits, std::bit_cast<std::uint16_t>(static_cast<CompilersFloat16>(x))) << x;
   EXPECT_TRUE(std::isnan(store_once<float16>(std::nan("")).to_float()));
   EXPECT_EQ(store_once<bfloat16>(1e300).bits, 0x7f80);
 }

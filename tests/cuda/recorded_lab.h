@@ -90,6 +90,10 @@ struct Setting {
 struct Training {
   explicit Training(Setting setting, bool record) {
     setting.options.record = record;
+    if (setting.rule == "two") {
+      make_two(setting.options);
+      return;
+    }
     if (setting.rule == "sgd")
       optimizer = std::make_unique<optim::Sgd>(net, optim::SgdOptions{.lr = 0.05, .momentum = 0.9});
     else if (setting.rule == "lion")
@@ -114,6 +118,21 @@ struct Training {
       optimizer = std::make_unique<optim::AdamW>(net, optim::AdamWOptions{.lr = 1e-2});
     trainer.emplace(runtime, net, *optimizer, setting.options);
   }
+  /// Divides the parameters among two optimizers with other rules, rates and averages.
+  void make_two(const TrainerOptions& options) {
+    std::vector<optim::NamedParameter> inner, outer;
+    for (const optim::NamedParameter& p : optim::parameters_of(net))
+      (p.name.starts_with("last") ? outer : inner).push_back(p);
+    optimizer = std::make_unique<optim::AdamW>(
+        inner, optim::AdamWOptions{.lr = 1e-2, .groups = {{.match = "norm.*", .lr_factor = 0.5}}});
+    second = std::make_unique<optim::Sgd>(outer, optim::SgdOptions{.lr = 0.05, .momentum = 0.9});
+    std::vector<NamedOptimizer> both = {{.name = "inner", .optimizer = *optimizer},
+                                        {.name = "outer",
+                                         .optimizer = *second,
+                                         .schedule = optim::Schedule::cosine(0.05, 30, 0, 3),
+                                         .ema = optim::EmaOptions{.decay = 0.8}}};
+    trainer.emplace(runtime, net, std::move(both), options);
+  }
   /// Runs a step with the loss of loss_with_probes().
   StepResult step_with_probes(const io::ImageBatch& b) {
     return trainer->step(b, [&](const io::ImageBatch& there) { return loss_with_probes(net, there); });
@@ -123,7 +142,7 @@ struct Training {
   }
   Runtime runtime{{.device = Device::cuda(), .seed = 3}};
   Net net;
-  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<optim::Optimizer> optimizer, second;  // `second` is null except in make_two()
   std::optional<Trainer> trainer;
 };
 

@@ -31,19 +31,23 @@ TEST_P(RecordedStep, HasTheBitsOfEagerSteps) {
 }
 
 std::vector<Setting> settings() {
-  return {{"fp32", {}},
-          {"fp32_clipped", {.clip_norm = 0.05}},
-          {"fp32_by_value", {.clip_value = 0.01}, "sgd"},
-          {"fp32_averaged", {.ema = optim::EmaOptions{.decay = 0.9, .warmup = true}}, "lion"},
-          {"amsgrad", {}, "amsgrad"},
-          {"nadam", {}, "nadam"},
-          {"rprop", {}, "rprop"},
-          {"schedule_free", {.precision = Policy::bf16()}, "schedule_free"},
-          {"fp16", {.precision = Policy::fp16()}},
-          {"bf16_unwatched", {.precision = Policy::bf16(), .telemetry = false}},
-          {"pure_bf16", {.precision = Policy::pure_bf16()}, "sgd"},
-          {"groups", {.schedule = optim::Schedule::cosine(1e-2, 12, 0, 3), .clip_norm = 0.5}, "groups"},
-          {"scheduled", {.precision = Policy::bf16(), .schedule = optim::Schedule::cosine(1e-2, 12, 0, 3)}}};
+  return {
+      {"fp32", {}},
+      {"fp32_clipped", {.clip_norm = 0.05}},
+      {"fp32_by_value", {.clip_value = 0.01}, "sgd"},
+      {"fp32_averaged", {.ema = optim::EmaOptions{.decay = 0.9, .warmup = true}}, "lion"},
+      {"amsgrad", {}, "amsgrad"},
+      {"nadam", {}, "nadam"},
+      {"rprop", {}, "rprop"},
+      {"schedule_free", {.precision = Policy::bf16()}, "schedule_free"},
+      {"fp16", {.precision = Policy::fp16()}},
+      {"bf16_unwatched", {.precision = Policy::bf16(), .telemetry = false}},
+      {"pure_bf16", {.precision = Policy::pure_bf16()}, "sgd"},
+      {"groups", {.schedule = optim::Schedule::cosine(1e-2, 12, 0, 3), .clip_norm = 0.5}, "groups"},
+      {"two", {.clip_norm = 0.05}, "two"},
+      {"two_averaged", {.precision = Policy::fp16(), .ema = optim::EmaOptions{.decay = 0.9, .warmup = true}}, "two"},
+      {"two_pure_bf16", {.precision = Policy::pure_bf16()}, "two"},
+      {"scheduled", {.precision = Policy::bf16(), .schedule = optim::Schedule::cosine(1e-2, 12, 0, 3)}}};
 }
 INSTANTIATE_TEST_SUITE_P(Settings, RecordedStep, testing::ValuesIn(settings()),
                          [](const auto& setting) { return setting.param.name; });
@@ -122,6 +126,68 @@ TEST(RecordedSteps, CallTheClosureOnlyUntilTheyAreCaptured) {
   // One call in the first step. Then four calls for each of the two graph specializations (with and without probes): an
   // eager step, the traced run, the capture, and the eager step that validates it.
   EXPECT_LE(calls, 9);
+}
+
+TEST(RecordedSteps, OfTwoOptimizersAreCaptured) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  Training run({"two", {.clip_norm = 0.05}, "two"}, true);
+  int calls = 0;
+  for (std::uint32_t k = 0; k < 12; ++k) {
+    const StepResult result = run.trainer->step(batch(k), [&](const io::ImageBatch& b) {
+      ++calls;
+      return loss_of(run.net, b);
+    });
+    EXPECT_TRUE(result.committed);
+    for (const std::string& note : result.notes) ADD_FAILURE() << note;
+    EXPECT_TRUE(result.metric("lr/inner/norm.*") && result.metric("lr/outer")) << k;
+  }
+  EXPECT_LE(calls, 9) << "as with one optimizer";
+  EXPECT_EQ(run.optimizer->updates(), 12);
+  EXPECT_EQ(run.second->updates(), 12);
+}
+
+/// If the device refuses a step, it updates neither of the optimizers.
+TEST(RecordedSteps, OfTwoOptimizersCommitBothOrNone) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  const auto steps = [](Training& run, std::vector<StepResult>& results) {
+    for (std::uint32_t k = 0; k < kSteps; ++k) {
+      io::ImageBatch b = batch(k);
+      if (k == 9) b.images.mutable_data<float>()[70] = std::numeric_limits<float>::quiet_NaN();
+      results.push_back(run.step(b));
+    }
+  };
+  const Setting two{"two", {.clip_norm = 0.05}, "two"};
+  expect_equal(trace(two, true, steps), trace(two, false, steps));
+}
+
+/// A step with phases may leave an optimizer out, and give gradients to some of the other one's parameters only. The
+/// captured steps after it must update all of them, with random numbers of their own.
+TEST(RecordedSteps, AfterAStepWithPhasesHaveTheBitsOfEagerSteps) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  const auto steps = [](Training& run, std::vector<StepResult>& results) {
+    const auto squares = [&](const io::ImageBatch& b) {
+      const Variable h = run.net.first(Variable(b.images));
+      return mean(cast(h * h, DType::f32));
+    };
+    int calls = 0;
+    const auto loss = [&](const io::ImageBatch& b) {
+      ++calls;
+      return loss_of(run.net, b);
+    };
+    for (std::uint32_t k = 0; k < 40; ++k)
+      results.push_back(k == 12 || k == 13 || k == 25
+                            ? run.trainer->step(batch(k), Phases(phase(*run.optimizer, squares)))
+                            : run.trainer->step(batch(k), loss));
+    EXPECT_EQ(run.optimizer->updates(), 40);
+    EXPECT_EQ(run.second->updates(), 37);
+    if (run.trainer->options().record) {
+      EXPECT_LT(calls, 35) << "most steps are captured";
+    }
+  };
+  for (const Policy& policy : {Policy::fp32(), Policy::pure_bf16()}) {
+    const Setting two{"two", {.precision = policy}, "two"};
+    expect_equal(trace(two, true, steps), trace(two, false, steps));
+  }
 }
 
 TEST(RecordedSteps, DoNotCaptureUserOptimizersAndHooks) {

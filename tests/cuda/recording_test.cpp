@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -179,6 +180,51 @@ TEST(CapturedGraph, ContainsTheBackwardOfAnExtremumAlongAnAxis) {
   x.zero_grad();
   backward(sum(max(x, 1).values + min(x, 1).values));
   EXPECT_EQ(got, x.grad().to_vector<float>());
+}
+
+/// Whole numbers beside tensors, ranges and identities were copied from the host, which a capture refuses.
+TEST(CapturedGraph, ContainsConstantsOfWholeNumbers) {
+  constexpr std::int64_t kLarge = 0x0123456789abcdef;  // a double does not hold it
+  const Tensor wholes = arange(std::int64_t{0}, std::int64_t{12}, std::int64_t{1}, DType::i64, test_device());
+  const Tensor matrix = on_device({4, 5}, 1), images = on_device({1, 4, 6, 2}, 2);
+  const auto compute = [&] {
+    const Variable i(wholes), x(matrix), v(images, true);
+    const Variable slope = grad(sum(square(max_pool2d(v))), v, {.create_graph = true});
+    return std::vector<Tensor>{(i * 7 - 3).value(),
+                               (i + kLarge).value(),
+                               (kLarge - i * -kLarge).value(),
+                               clamp(i, 2, HUGE_VAL).value(),
+                               clamp(i, -HUGE_VAL, 5.5).value(),
+                               (i < kLarge).value(),
+                               arange(std::int64_t{5}, std::int64_t{-9}, std::int64_t{-3}, DType::f32, test_device()),
+                               eye(3, 5, DType::f32, test_device()),
+                               eye(5, 3, DType::i32, test_device()),
+                               slice_scatter(x, narrow(x, 1, 0, 2) * 2, 1, 1, 5, 2).value(),
+                               diagonal_scatter(x, narrow(select(x, 1, 0), 0, 0, 4), 1).value(),
+                               gradient(x, 0.5, 1).value(),
+                               grad(sum(square(slope)), v).value()};
+  };
+  std::vector<Tensor> results = compute();
+  const std::unique_ptr<CapturedGraph> graph = record([&] {
+    const std::vector<Tensor> computed = compute();
+    for (std::size_t k = 0; k < results.size(); ++k) results[k].copy_from(computed[k]);
+  });
+  ASSERT_NE(graph, nullptr);
+  Tensor(wholes).copy_from((Variable(wholes) * 2).value());
+  Tensor(matrix).copy_from(on_device({4, 5}, 3));
+  Tensor(images).copy_from(on_device({1, 4, 6, 2}, 4));
+  graph->run();
+  const std::vector<Tensor> eager = compute();
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    const Tensor a = results[k].on_host(), b = eager[k].on_host();
+    ASSERT_EQ(a.dtype(), b.dtype()) << k;
+    EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.bytes()), 0) << k;
+  }
+  // The same on the host, where the constants are exact.
+  const Tensor large = (Variable(wholes.on_host()) + kLarge).value();
+  EXPECT_EQ(std::memcmp(results[1].on_host().raw(), large.raw(), large.bytes()), 0);
+  EXPECT_EQ(results[6].to_vector<float>(), (std::vector<float>{5, 2, -1, -4, -7}));
+  EXPECT_EQ(results[7].to_vector<float>(), eye(3, 5).to_vector<float>());
 }
 
 // ---- other work between launches

@@ -69,6 +69,7 @@ TEST_P(StepsAhead, UseTheScaleAndScheduleOfTheirOwnNumber) {
 TEST_P(StepsAhead, OfOtherOptimizersHaveTheBitsOfEagerSteps) {
   expect_equal_to_eager({"sgd", {.precision = Policy::pure_bf16()}, "sgd"}, [](Training& run) { run_steps(run, 24); });
   expect_equal_to_eager({"lion", {}, "lion"}, [](Training& run) { run_steps(run, 24); });
+  expect_equal_to_eager({"two", {.clip_norm = 0.05}, "two"}, [](Training& run) { run_steps(run, 24); });
 }
 
 TEST_P(StepsAhead, OfTwoSizesHaveTheBitsOfEagerSteps) {

@@ -19,6 +19,8 @@ const std::vector<Call>& function_calls();     ///< the other headers of autogra
 const std::vector<Call>& loss_calls();         ///< autograd/functions/losses.h
 const std::vector<Call>& movement_calls();     ///< functions that index, scan, sort or rearrange
 const std::vector<Call>& linalg_calls();       ///< autograd/functions/linalg.h
+const std::vector<Call>& name_calls();         ///< composites.h, statistics.h, differences.h, pieces.h
+const std::vector<Call>& signal_calls();       ///< autograd/functions/{fft,sampling}.h, pooling with indices
 const std::vector<Call>& module_calls();       ///< nn/: constructed with hostile options, then run
 const std::vector<Call>& tensor_calls();       ///< methods of Tensor and Shape
 

@@ -37,7 +37,7 @@ class Complete(unittest.TestCase):
 
     def test_every_module(self):
         bases = {"BatchNorm", "Convolution", "DropoutModule", "FunctionModule", "InstanceNorm",
-                 "OptionsModule", "RecurrentCellModule", "RecurrentLayers", "StatelessModule", "WeightedModule"}
+                 "OptionsModule", "Padding", "RecurrentCellModule", "RecurrentLayers", "StatelessModule", "WeightedModule"}
         self.check(found("nn", r"\n(?:class|struct) (\w+) : (?:public )?(?:Module|%s)\b" % "|".join(bases)) - bases, 18)
 
     def test_a_bad_value_is_named(self):

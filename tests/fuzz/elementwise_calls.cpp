@@ -106,6 +106,23 @@ const std::vector<Call>& elementwise_calls() {
       {"erfinv", [](A a) -> Out { return {erfinv(a.any())}; }},
       {"lgamma", [](A a) -> Out { return {lgamma(a.any())}; }},
       {"digamma", [](A a) -> Out { return {digamma(a.any())}; }},
+      {"erfc", [](A a) -> Out { return {erfc(a.any())}; }},
+      {"sinc", [](A a) -> Out { return {sinc(a.any())}; }},
+      {"i0", [](A a) -> Out { return {i0(a.any())}; }},
+      {"i1", [](A a) -> Out { return {i1(a.any())}; }},
+      {"bessel_i0", [](A a) -> Out { return {i0(a.any())}; }},
+      {"bessel_i1", [](A a) -> Out { return {i1(a.any())}; }},
+      {"polygamma", [](A a) -> Out { return {polygamma(static_cast<int>(a.number(2)), a.any())}; }},
+      {"gcd",
+       [](A a) -> Out {
+         const auto [x, y] = whole_pair(a);
+         return {gcd(x, y)};
+       }},
+      {"lcm",
+       [](A a) -> Out {
+         const auto [x, y] = whole_pair(a);
+         return {lcm(x, y)};
+       }},
       {"sign", [](A a) -> Out { return {sign(a.any())}; }},
       {"floor", [](A a) -> Out { return {floor(a.any())}; }},
       {"ceil", [](A a) -> Out { return {ceil(a.any())}; }},

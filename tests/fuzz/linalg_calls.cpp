@@ -57,6 +57,34 @@ const std::vector<Call>& linalg_calls() {
        [](A a) -> Out {
          return {cross(a.tensor({a.b, 3, a.d}), a.tensor({a.b, 3, a.d}), a.flag() ? 1 : a.axis(3))};
        }},
+      {"pdist",
+       [](A a) -> Out {
+         return {pdist(a.tensor({a.t, a.d}), a.real(2))};
+       }},
+      {"renorm",
+       [](A a) -> Out {
+         return {renorm(a.tensor({a.b, a.t, a.d}), a.real(2), a.axis(3), a.real(1))};
+       }},
+      {"cholesky_inverse", [](A a) -> Out { return {cholesky_inverse(square(a), a.flag())}; }},
+      {"lu_solve",
+       [](A a) -> Out {
+         return {lu_solve(lu_factor(square(a)), a.tensor({a.b, a.k, a.c}))};
+       }},
+      {"logdet", [](A a) -> Out { return {logdet(square(a))}; }},
+      {"tensorinv",
+       [](A a) -> Out {
+         return {tensorinv(a.tensor({a.t, a.d, a.t, a.d}), static_cast<int>(a.number(2)))};
+       }},
+      {"tensorsolve",
+       [](A a) -> Out {
+         const Variable m = a.tensor({a.t, a.d, a.t, a.d}), right_side = a.tensor({a.t, a.d});
+         if (a.flag()) return {tensorsolve(m, right_side)};
+         return {tensorsolve(m, right_side, {a.axis(4), a.axis(4)})};
+       }},
+      {"householder_product",
+       [](A a) -> Out {
+         return {householder_product(a.tensor({a.b, a.d + a.k, a.d}), a.tensor({a.b, a.d}))};
+       }},
       {"multi_dot", [](A a) -> Out { return {multi_dot(chain(a))}; }},
       {"addmm",
        [](A a) -> Out {

@@ -82,6 +82,12 @@ const std::vector<Call>& loss_calls() {
              pair(a), pair(a), pair(a),
              {.margin = a.real(1), .p = a.real(2), .eps = a.real(1e-6), .swap = a.flag(), .reduction = reduction(a)})};
        }},
+      {"triplet_margin_with_distance",
+       [](A a) -> Out {
+         const auto distance = [](const Variable& x, const Variable& y) { return pairwise_distance(x, y); };
+         return {triplet_margin_with_distance(pair(a), pair(a), pair(a), distance,
+                                              {.margin = a.real(1), .swap = a.flag(), .reduction = reduction(a)})};
+       }},
       {"pairwise_distance",
        [](A a) -> Out { return {pairwise_distance(pair(a), pair(a), a.real(2), a.real(1e-6), a.flag())}; }},
       {"cosine_similarity",

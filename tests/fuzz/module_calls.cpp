@@ -5,6 +5,7 @@
 #include "binade/nn/activation.h"
 #include "binade/nn/attention.h"
 #include "binade/nn/batch_norm.h"
+#include "binade/nn/bilinear.h"
 #include "binade/nn/containers.h"
 #include "binade/nn/conv1d.h"
 #include "binade/nn/conv2d.h"
@@ -19,6 +20,7 @@
 #include "binade/nn/linear.h"
 #include "binade/nn/lora.h"
 #include "binade/nn/mlp.h"
+#include "binade/nn/padding.h"
 #include "binade/nn/pooling.h"
 #include "binade/nn/recurrent.h"
 #include "binade/nn/rms_norm.h"
@@ -45,6 +47,13 @@ Variable rows(A a) { return a.tensor({a.b, a.t, a.d}); }
 Activation activation(A a) { return static_cast<Activation>(a.draws().below(4)); }
 PoolOptions pool(A a) {
   return {.kernel = a.extent(2), .stride = a.extent(0), .padding = a.extent(0), .count_include_pad = a.flag()};
+}
+
+/// Paddings of one number, or of one for each side.
+std::vector<std::int64_t> sides(A a, int count) {
+  std::vector<std::int64_t> list;
+  for (int i = a.flag() ? count : 1; i > 0; --i) list.push_back(a.number(1));
+  return list;
 }
 
 /// Channels per group; 1 for invalid group counts.
@@ -195,6 +204,79 @@ const std::vector<Call>& module_calls() {
          const Variable x = rows(a), y = rows(a);
          return {similarity(x, y)};
        }},
+      {"ZeroPad1d",
+       [](A a) {
+         return on(nn::ZeroPad1d({.padding = sides(a, 2)}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"ZeroPad2d", [](A a) { return on(nn::ZeroPad2d({.padding = sides(a, 4)}), a, a.images()); }},
+      {"ZeroPad3d",
+       [](A a) {
+         return on(nn::ZeroPad3d({.padding = sides(a, 6)}), a, a.tensor({a.b, a.t, a.h, a.w, a.c}));
+       }},
+      {"ReflectionPad1d",
+       [](A a) {
+         return on(nn::ReflectionPad1d({.padding = sides(a, 2)}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"ReflectionPad2d", [](A a) { return on(nn::ReflectionPad2d({.padding = sides(a, 4)}), a, a.images()); }},
+      {"ReflectionPad3d",
+       [](A a) {
+         return on(nn::ReflectionPad3d({.padding = sides(a, 6)}), a, a.tensor({a.b, a.t, a.h, a.w, a.c}));
+       }},
+      {"ReplicationPad1d",
+       [](A a) {
+         return on(nn::ReplicationPad1d({.padding = sides(a, 2)}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"ReplicationPad2d", [](A a) { return on(nn::ReplicationPad2d({.padding = sides(a, 4)}), a, a.images()); }},
+      {"ReplicationPad3d",
+       [](A a) {
+         return on(nn::ReplicationPad3d({.padding = sides(a, 6)}), a, a.tensor({a.b, a.t, a.h, a.w, a.c}));
+       }},
+      {"CircularPad1d",
+       [](A a) {
+         return on(nn::CircularPad1d({.padding = sides(a, 2)}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"CircularPad2d", [](A a) { return on(nn::CircularPad2d({.padding = sides(a, 4)}), a, a.images()); }},
+      {"CircularPad3d",
+       [](A a) {
+         return on(nn::CircularPad3d({.padding = sides(a, 6)}), a, a.tensor({a.b, a.t, a.h, a.w, a.c}));
+       }},
+      {"ConstantPad1d",
+       [](A a) {
+         return on(nn::ConstantPad1d({.padding = sides(a, 2), .value = a.real(1)}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"ConstantPad2d",
+       [](A a) { return on(nn::ConstantPad2d({.padding = sides(a, 4), .value = a.real(1)}), a, a.images()); }},
+      {"ConstantPad3d",
+       [](A a) {
+         return on(nn::ConstantPad3d({.padding = sides(a, 6), .value = a.real(1)}), a,
+                   a.tensor({a.b, a.t, a.h, a.w, a.c}));
+       }},
+      {"PairwiseDistance",
+       [](A a) -> Out {
+         nn::PairwiseDistance distance({.p = a.real(2), .eps = a.real(1e-6), .keepdim = a.flag()});
+         const Variable x = rows(a), y = rows(a);
+         return {distance(x, y)};
+       }},
+      {"Bilinear",
+       [](A a) -> Out {
+         nn::Bilinear layer({.in1 = a.number(a.d), .in2 = a.number(a.k), .out = a.number(a.c), .bias = a.flag()});
+         const Variable x = a.tensor({a.b, a.d}), y = a.tensor({a.b, a.k});
+         return {layer(x, y)};
+       }},
+      {"ChannelShuffle",
+       [](A a) {
+         return on(nn::ChannelShuffle({.groups = a.number(2)}), a, a.tensor({a.n, a.h, a.w, 2 * a.c}));
+       }},
+      {"Transformer",
+       [](A a) -> Out {
+         nn::Transformer model(
+             {.encoder_layers = 1, .decoder_layers = 1, .layer = layer_options(a), .causal = a.flag()});
+         const Variable x = sequence(a), y = sequence(a);
+         return {model(x, y)};
+       }},
+      {"Dropout1d", [](A a) { return on(nn::Dropout1d({.p = a.real(0.5)}), a, rows(a)); }},
+      {"Dropout3d", [](A a) { return on(nn::Dropout3d({.p = a.real(0.5)}), a, a.images()); }},
+      {"FeatureAlphaDropout", [](A a) { return on(nn::FeatureAlphaDropout({.p = a.real(0.5)}), a, a.images()); }},
       {"Dropout2d", [](A a) { return on(nn::Dropout2d({.p = a.real(0.5)}), a, a.images()); }},
       {"AlphaDropout", [](A a) { return on(nn::AlphaDropout({.p = a.real(0.5)}), a, a.any()); }},
       {"AdaptiveAvgPool2d", [](A a) { return on(nn::AdaptiveAvgPool2d({.size = a.extent(2)}), a, a.images()); }},
@@ -478,10 +560,20 @@ const std::vector<Call>& module_calls() {
       {"AvgPool2d", [](A a) { return on(nn::AvgPool2d(pool(a)), a, a.images()); }},
       {"Upsample",
        [](A a) {
-         return on(nn::Upsample(
-                       {.factor = a.number(2), .mode = a.flag() ? UpsampleMode::kNearest : UpsampleMode::kBilinear}),
-                   a, a.images());
+         const auto mode = static_cast<UpsampleMode>(a.draws().below(5));
+         return on(nn::Upsample({.factor = a.number(2), .mode = mode, .align_corners = a.flag()}), a, a.images());
        }},
+      {"LpPool1d",
+       [](A a) {
+         return on(nn::LpPool1d({.p = a.real(2), .pool = {.kernel = a.number(2)}}), a, a.tensor({a.b, a.t, a.d}));
+       }},
+      {"LpPool2d", [](A a) { return on(nn::LpPool2d({.p = a.real(2), .pool = pool(a)}), a, a.images()); }},
+      {"LpPool3d",
+       [](A a) {
+         return on(nn::LpPool3d({.p = a.real(2), .pool = {.kernel = a.extent3(2)}}), a,
+                   a.tensor({a.n, a.t, a.h, a.w, a.c}));
+       }},
+      {"Rrelu", [](A a) { return on(nn::Rrelu({.lower = a.real(0.125), .upper = a.real(0.5)}), a, a.any()); }},
       {"Sequential",
        [](A a) {
          return on(nn::Sequential(nn::Linear({.in = a.d, .out = a.k}), nn::Relu(),

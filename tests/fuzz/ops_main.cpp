@@ -121,7 +121,7 @@ std::string judge(const Call& call, std::uint64_t seed, std::uint64_t index, Tal
 std::vector<Subject> subjects_of(const Campaign& campaign) {
   std::vector<Subject> subjects;
   for (const auto* calls : {&elementwise_calls(), &function_calls(), &linalg_calls(), &loss_calls(), &movement_calls(),
-                            &module_calls(), &tensor_calls()})
+                            &name_calls(), &signal_calls(), &module_calls(), &tensor_calls()})
     for (const Call& call : *calls)
       subjects.push_back({.name = call.name, .judge = [&call, seed = campaign.seed](std::uint64_t index, Tally& t) {
                             return judge(call, seed, index, t);

@@ -38,6 +38,15 @@ const std::vector<Call>& tensor_calls() {
          return {arange(a.real(0), a.real(2), a.real(0.25), a.dtype())};
        }},
       {"linspace", [](A a) -> Out { return {linspace(a.real(0), a.real(1), a.number(5), a.dtype())}; }},
+      {"logspace", [](A a) -> Out { return {logspace(a.real(0), a.real(1), a.number(5), a.real(10), a.dtype())}; }},
+      {"tril_indices", [](A a) -> Out { return {tril_indices(a.number(3), a.number(4), a.number(1))}; }},
+      {"triu_indices", [](A a) -> Out { return {triu_indices(a.number(3), a.number(4), a.number(1))}; }},
+      {"ones",
+       [](A a) -> Out {
+         return {ones(shape(a), a.dtype()), zeros_like(empty_like(some(a)))};
+       }},
+      {"poisson", [](A a) -> Out { return {poisson(some(a))}; }},
+      {"randint_like", [](A a) -> Out { return {randint_like(some(a), a.number(0), a.number(9))}; }},
       {"eye", [](A a) -> Out { return {eye(a.number(3), a.number(4), a.dtype())}; }},
       {"rand", [](A a) -> Out { return {rand(shape(a), a.dtype())}; }},
       {"randn", [](A a) -> Out { return {randn(shape(a), a.dtype())}; }},

@@ -42,9 +42,10 @@ std::vector<std::int64_t> to_integers(const std::string& word, const std::string
 }
 
 DType to_dtype(const std::string& word, const std::string& where) {
-  for (const DType d : {DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean})
+  for (const DType d :
+       {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
     if (word == name_of(d)) return d;
-  fail(fmt::format("{}: '{}' is not f32, f64, i32, i64 or bool", where, word));
+  fail(fmt::format("{}: '{}' is not f32, f16, bf16, f64, i64, i32, u8 or bool", where, word));
 }
 
 double to_value(const std::string& word, DType dtype, const std::string& where) {
@@ -55,6 +56,7 @@ double to_value(const std::string& word, DType dtype, const std::string& where) 
   }
   const std::int64_t value = to_integer(word, where);
   if (dtype == DType::boolean && value != 0 && value != 1) fail(fmt::format("{}: '{}' is not 0 or 1", where, word));
+  if (dtype == DType::u8 && (value < 0 || value > 255)) fail(fmt::format("{}: '{}' is not in 0 … 255", where, word));
   return static_cast<double>(value);
 }
 
@@ -107,6 +109,7 @@ Tensor Array::tensor(DType as) const {
     case DType::f32: return convert<float>(values, shape());
     case DType::i64: return convert<std::int64_t>(values, shape());
     case DType::i32: return convert<std::int32_t>(values, shape());
+    case DType::u8: return convert<std::uint8_t>(values, shape());
     case DType::boolean: return convert<bool>(values, shape());
     default: return convert<float>(values, shape()).to(as);
   }

@@ -12,9 +12,9 @@ namespace binade::golden {
 
 /// One tensor of a golden case, with its dtype in the file. golden_text.py describes the format.
 struct Array {
-  DType dtype = DType::f64;  ///< f32, f64, i32, i64 or bool
+  DType dtype = DType::f64;  ///< of any kind
   std::vector<std::int64_t> dims{};
-  std::vector<double> values{};  ///< row-major; exact for f32, i32 and bool, and for |i64| < 2^53
+  std::vector<double> values{};  ///< row-major; exact, of i64 if |value| < 2^53
 
   Shape shape() const { return Shape(dims); }
   /// The values as a tensor of the array's dtype, or of another (each value rounded once).

@@ -64,7 +64,9 @@ TEST(GoldenFile, NamesTheLineOfAnError) {
   EXPECT_EQ(error_of("case a\nop b\ntensor in.x f32 1 : 1x\nend\n"), "file:3: '1x' is not a number");
   EXPECT_EQ(error_of("case a\nop b\ntensor in.x i64 1 : 1.5\nend\n"), "file:3: '1.5' is not an integer");
   EXPECT_EQ(error_of("case a\nop b\ntensor in.x bool 1 : 2\nend\n"), "file:3: '2' is not 0 or 1");
-  EXPECT_EQ(error_of("case a\nop b\ntensor in.x f16 1 : 2\nend\n"), "file:3: 'f16' is not f32, f64, i32, i64 or bool");
+  EXPECT_EQ(error_of("case a\nop b\ntensor in.x f8 1 : 2\nend\n"),
+            "file:3: 'f8' is not f32, f16, bf16, f64, i64, i32, u8 or bool");
+  EXPECT_EQ(error_of("case a\nop b\ntensor in.x u8 1 : 256\nend\n"), "file:3: '256' is not in 0 … 255");
   EXPECT_EQ(error_of("case a\nop b\ntensor in.x f32 1 2\nend\n"), "file:3: wanted 'tensor ROLE DTYPE DIMS : values'");
   EXPECT_EQ(error_of("case a\nop b\nshape 3\nend\n"), "file:3: unknown word 'shape'");
   EXPECT_EQ(error_of("case a\nop b\nop c\nend\n"), "file:3: a second 'op c' in case a");

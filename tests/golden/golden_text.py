@@ -7,8 +7,8 @@
     tensor ROLE DTYPE DIMS : v v v ...           row-major; DIMS are `2,3,4`, or `-` for a scalar; one line a tensor
     end                                          closes the case
 
-DTYPE is f32, f64, i32, i64 or bool (0 and 1). Floats are decimals, `inf`, `-inf` or `nan`. Inputs are f32 in their shortest
-decimal form, which reads back to the same bits. Expected values are f64 with 10 significant digits.
+DTYPE is f32, f16, bf16, f64, i32, i64, u8 or bool (0 and 1). Floats are decimals, `inf`, `-inf` or `nan`. Inputs are f32
+in their shortest decimal form, which reads back to the same bits. Expected values are f64 with 10 significant digits.
 
 ROLE is one of
     in.NAME      an input                        out.NAME     an expected output
@@ -22,10 +22,13 @@ import os
 import numpy as np
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
-NAMES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "bool"}
+NAMES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "bool",
+         "float16": "f16", "bfloat16": "bf16"}
 
 
 def word(v, dtype):
+    if dtype in ("float16", "bfloat16"):
+        v, dtype = np.float32(v), "float32"
     if dtype in ("float32", "float64"):
         if np.isnan(v):
             return "nan"

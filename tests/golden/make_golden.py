@@ -21,10 +21,12 @@ import golden_linalg
 import golden_losses
 import golden_modules
 import golden_movement
+import golden_names
 import golden_optimizers
 import golden_ops
 import golden_recurrent
 import golden_second
+import golden_signals
 import golden_traces
 from golden_text import GoldenFile
 
@@ -37,7 +39,7 @@ def main(wanted):
     if "ops" in wanted:
         for family, write in {**golden_ops.FAMILIES, "dimensions": golden_dimensions.dimensions, "functions": golden_functions.functions,
                               "loss_functions": golden_losses.losses, "linalg": golden_linalg.linalg, "movement": golden_movement.movement,
-                              "modules": golden_modules.modules, "recurrent": golden_recurrent.recurrent}.items():
+                              "modules": golden_modules.modules, "names": golden_names.names, "recurrent": golden_recurrent.recurrent, "signals": golden_signals.signals}.items():
             file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
             write(golden_ops.Writer(file))
             file.write()

@@ -1,17 +1,20 @@
-"""install_test.py SOURCE BUILD MESON...: installs Binade and builds outside/ with it, in the three ways of the README.
+"""install_test.py SOURCE BUILD MESON...: installs Binade and builds outside/ with it, in the ways of the README.
 
-These are Meson with the installed library, a compiler line with pkg-config, and a Meson subproject. Each program is run.
+These are CMake and Meson with the installed library, a compiler line with pkg-config, and a Meson subproject. Each program
+is run.
 """
+import glob
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
 
+from outside import OUTSIDE, STRICT, build_with_cmake, compile_with_pkg_config, run
+
 SOURCE, BUILD, MESON = sys.argv[1], sys.argv[2], sys.argv[3:]
-OUTSIDE = os.path.join(SOURCE, "tests/install/outside")
+COMPILERS = [compiler for compiler in ("g++", "clang++") if shutil.which(compiler)]
 
 # Code around README's two snippets: a model, batches, a main().
 README_NET = """
@@ -28,13 +31,6 @@ void train(io::Loader<Batch>& loader) {
 """
 
 
-def run(*command, **environment):
-    done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
-        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-6000:]}")
-    return done.stdout
-
-
 class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -42,7 +38,10 @@ class Install(unittest.TestCase):
         root = cls.folder.name + "/root"
         run(*MESON, "install", "-C", BUILD, "--no-rebuild", "--destdir", root)
         (cls.pc_folder,) = [folder for folder, _, names in os.walk(root) if "binade.pc" in names]
-        cls.found = {"PKG_CONFIG_PATH": cls.pc_folder, "LD_LIBRARY_PATH": os.path.dirname(cls.pc_folder)}
+        (cls.include_folder,) = [folder for folder, _, names in os.walk(root) if "binade.h" in names and "binade" in os.listdir(folder)]
+        cls.library_folder = os.path.dirname(cls.pc_folder)
+        cls.version = os.path.basename(os.path.realpath(cls.library_folder + "/libbinade.so")).split(".so.")[1]
+        cls.found = {"PKG_CONFIG_PATH": cls.pc_folder, "LD_LIBRARY_PATH": cls.library_folder}
 
     @classmethod
     def tearDownClass(cls):
@@ -57,11 +56,44 @@ class Install(unittest.TestCase):
         run("ninja", "-C", build)
         self.check(build + "/outside", **self.found)
 
+    @unittest.skipUnless(shutil.which("cmake"), "no CMake")
+    def test_cmake_finds_the_installed_library(self):
+        moved = self.folder.name + "/moved"  # the installed tree works at any place
+        prefix = os.path.dirname(self.include_folder)
+        shutil.copytree(prefix, moved, symlinks=True)
+        build_with_cmake(self.folder.name + "/cmake", moved, os.path.join(moved, os.path.relpath(self.library_folder, prefix)))
+
+    @unittest.skipUnless(shutil.which("cmake"), "no CMake")
+    def test_cmake_asks_for_a_version(self):
+        major, minor, patch = self.version.split(".")
+        # Another minor version may have renamed functions (docs/compatibility.md).
+        for wanted, found in ((f"{major}.{minor}", True), (f"{self.version};EXACT", True), (f"{major}.{minor}.{int(patch) + 1}", False),
+                              (f"{major}.{int(minor) + 1}", False), (f"{int(major) + 1}", False), (f"{self.version}...9", True),
+                              (f"0...<{self.version}", False)):
+            build = f"{self.folder.name}/version"
+            shutil.rmtree(build, ignore_errors=True)
+            command = ("cmake", "-S", OUTSIDE, "-B", build, f"-DCMAKE_PREFIX_PATH={os.path.dirname(self.include_folder)}",
+                       f"-DWANTED_VERSION={wanted}")
+            with self.subTest(wanted=wanted):
+                if found:
+                    run(*command)
+                else:
+                    self.assertRaisesRegex(AssertionError, r"compatible\s+with requested version", run, *command)
+
     def test_a_compiler_line_with_pkg_config(self):
-        program = self.folder.name + "/by_hand"
-        flags = run("pkg-config", "--cflags", "--libs", "binade", **self.found).split()
-        run("c++", "-std=c++20", OUTSIDE + "/main.cpp", *flags, "-o", program)
-        self.check(program, **self.found)
+        compile_with_pkg_config(self.folder.name, self.pc_folder, self.library_folder)
+
+    def test_headers_need_fmt_alone(self):
+        # So do the package files: whoever compiles with Binade needs no headers of the libraries that libbinade.so uses.
+        with open(self.pc_folder + "/binade.pc", encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("\nRequires: fmt\n", text)
+        self.assertNotIn("Requires.private", text)
+        foreign = set()
+        for header in glob.glob(self.include_folder + "/**/*.h", recursive=True):
+            with open(header, encoding="utf-8") as file:
+                foreign.update(re.findall(r"^#include <([^>]*[./][^>]*)>", file.read(), re.MULTILINE))
+        self.assertEqual(foreign, {"fmt/core.h"})
 
     def test_readmes_code_compiles_without_a_warning(self):
         with open(SOURCE + "/README.md", encoding="utf-8") as readme:
@@ -70,7 +102,18 @@ class Install(unittest.TestCase):
         with open(program, "w", encoding="utf-8") as file:
             file.write(model + README_NET + training + "}\n")
         flags = run("pkg-config", "--cflags", "binade", **self.found).split()
-        run("c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", program, *flags)
+        for compiler in COMPILERS:
+            for source in (program, OUTSIDE + "/main.cpp", OUTSIDE + "/boundary.cpp"):
+                with self.subTest(compiler=compiler, source=source):
+                    run(compiler, *STRICT, "-fsyntax-only", source, *flags)
+
+    def test_the_name_of_the_library_has_the_full_version(self):
+        # A program needs the release for which it was compiled (docs/compatibility.md).
+        dynamic = run("readelf", "-d", self.library_folder + "/libbinade.so")
+        self.assertIn(f"[libbinade.so.{self.version}]", dynamic)
+        self.assertNotIn("(RUNPATH)", dynamic)
+        with open(self.library_folder + "/libbinade.so", "rb") as file:
+            self.assertNotIn(BUILD.encode(), file.read(), "the library contains the path of the build folder")
 
     def test_as_a_subproject(self):
         parent = self.folder.name + "/parent"
@@ -85,7 +128,7 @@ class Install(unittest.TestCase):
         library = os.path.basename(os.path.realpath(BUILD + "/libbinade.so"))
         objects = [f"{folder}/{library}.p/{name}.cpp.o" for name in ("core_version", "core_kernels_dispatch", "cuda_module")]
         run("ninja", "-C", build, "outside.p/main.cpp.o", *objects)
-        for name in {"libbinade.so", library} | {f"libbinade.so.{library.split('.so.')[1].split('.')[0]}"}:
+        for name in ("libbinade.so", library):
             shutil.copy(f"{BUILD}/{library}", f"{build}/{folder}/{name}")
         link = run("ninja", "-C", build, "-t", "commands", "outside").splitlines()[-1]
         run("sh", "-c", f"cd {build} && {link}")

@@ -56,6 +56,15 @@ TEST(ProgressBar, WithoutATerminalPrintsALineEveryNSteps) {
             "step 25/25  loss 1.5000  scale 2^16  12.3k tokens/s  0:00 left\n");
 }
 
+TEST(ProgressBar, ShowsTheFirstMetrics) {
+  Shown shown({.total = 1, .unit = "tokens/s"}, {});
+  std::vector<std::pair<std::string, double>> metrics;
+  for (int i = 0; i < 8; ++i) metrics.emplace_back(std::string(1, static_cast<char>('a' + i)), 0.5 * i);
+  shown.bar.update({.step = 1, .loss = 1.5, .metrics = metrics, .rate = 1});
+  EXPECT_NE(shown.out.str().find("  a 0  b 0.5  c 1  d 1.5  e 2  f 2.5  +2 metrics  "), std::string::npos)
+      << shown.out.str();
+}
+
 TEST(ProgressBar, OnATerminalRedrawsOneLineThatNeverWraps) {
   for (const int width : {20, 40, 60, 80, 200}) {
     Shown shown({.total = 2000}, {.terminal = true, .width = width});

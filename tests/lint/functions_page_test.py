@@ -7,11 +7,11 @@ import unittest
 ROOT = pathlib.Path(os.environ["BINADE_SOURCE_DIR"])
 # The headers whose functions must all be on the page.
 COVERED = [ROOT / "autograd/functions" / name
-           for name in ("activations.h", "comparison.h", "elementwise.h", "embedding.h", "images.h", "index.h", "linalg.h", "losses.h",
-                        "make.h", "math.h", "order.h", "rearrange.h", "reduce.h", "scan.h", "shape.h")] + [ROOT / "core/make.h"]
+           for name in ("activations.h", "comparison.h", "composites.h", "differences.h", "elementwise.h", "embedding.h", "fft.h", "images.h", "index.h", "linalg.h",
+                        "losses.h", "make.h", "math.h", "order.h", "pieces.h", "rearrange.h", "reduce.h", "sampling.h", "scan.h", "shape.h", "statistics.h")] + [ROOT / "core/make.h"]
 OPERATORS = {"neg": "-", "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
              "gt": ">", "ge": ">=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "bitwise_not": "~"}
-DECLARED = re.compile(r"\n(?:inline |  static )?(?:Variable|Tensor|\w+Result|std::vector<Variable>) (\w+)\(")
+DECLARED = re.compile(r"\n(?:inline |  static )?(?:Variable|Tensor|bool|\w+Result|std::vector<Variable>) (\w+)\(")
 
 
 def code(path):

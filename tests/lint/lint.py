@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-LIBRARY = ("core", "autograd", "nn", "optim", "io", "cuda", "amp", "run", "doctor")
+LIBRARY = ("core", "autograd", "nn", "optim", "io", "cuda", "mpi", "amp", "run", "doctor")
 ABOVE = ("tests", "examples", "bench")
 EVERY_FLOOR = {"core", "autograd", "nn", "optim", "io", "amp", "run"}
 
@@ -17,6 +17,7 @@ FLOORS = {
     "autograd": {"core"},
     "io": {"core"},
     "cuda": {"core"},
+    "mpi": {"core"},
     "nn": {"autograd", "core"},
     "optim": {"autograd", "core"},
     "amp": {"nn", "optim", "io", "autograd", "core"},
@@ -29,15 +30,17 @@ FLOORS = {
 
 # The subfolders ("rooms") of a folder; "" is the folder itself. A room may include itself and the rooms before it.
 ROOMS = {
-    "amp": ("", "watch", "warnings", "incident", "preflight", "step"),
+    "amp": ("", "watch", "warnings", "incident", "preflight", "ranks", "step"),
     "io": ("", "files", "text", "terminal", "checkpoint", "data", "records", "exchange"),
 }
 
 # Third-party headers: (include, regular expression of the files that may have it, in words).
 THIRD_PARTY = (
-    (r"cuda|cublas|cudnn|curand|nccl|cub/|thrust/|driver_types", r"(tests/)?cuda/", "cuda/"),
+    (r"cuda|cublas|cudnn|cufft|curand|nccl|cub/|thrust/|driver_types", r"(tests/)?cuda/", "cuda/"),
+    (r"mpi\.h", r"mpi/engine\.cpp", "mpi/engine.cpp"),
     (r"hdf5\.h|H5", r"(tests/)?io/", "io/"),
     (r"Eigen/|unsupported/Eigen", r"tests/|core/kernels/eigen/.*\.cpp", "the .cpp files of core/kernels/eigen/ and tests/"),
+    (r"kissfft/", r"core/kernels/cpu/fft\.cpp", "core/kernels/cpu/fft.cpp"),
     (r"omp\.h", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"immintrin\.h|x86intrin\.h", r"core/(kernels/.*|.*\.cpp)|bench/", "core/kernels/, the .cpp files of core/ and bench/"),
     (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),
@@ -49,8 +52,7 @@ THIRD_PARTY = (
     (r"gtest/|gmock/", r"tests/", "tests/"),
 )
 
-GENERATED = {"core/build_config.h", "core/version_text.h", "cuda/abi.h", "cuda/module_place.h", "doctor/page_assets.h",
-             "io/unicode_ranges.h"}
+GENERATED = {"core/build_config.h", "core/version_text.h", "cuda/abi.h", "doctor/page_assets.h", "io/unicode_ranges.h"}
 MAX_LINES = 600
 BANNED_WORDS = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager", "misc"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b|\bnot (yet )?implemented\b|\bstub(bed)?\b", re.IGNORECASE)

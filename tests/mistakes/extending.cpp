@@ -185,6 +185,15 @@ Subject threads() {
              });
              backward(sum(y));
            }},
+          {"two threads use one trainer",
+           {"trainer: state", "inside of step", "a mutex around each call"},
+           [] {
+             Training<> t;
+             t.trainer.step(batch(), [&](const Batch& b) {
+               in_thread([&] { t.trainer.state(); });
+               return loss_of(t.model)(b);
+             });
+           }},
           {"a hook on an undefined variable",
            {"register_hook", "no gradient"},
            [] {

@@ -47,6 +47,57 @@ TEST(Init, ASkippedParameterIsZeroAndOthersKeepTheirValues) {
   EXPECT_EQ(skipped.second, drawn.second);
 }
 
+TEST(Init, TruncatedNormalsStayInside) {
+  const Runtime runtime({.seed = 3});
+  Parameter p(Tensor::empty({300, 200}));
+  init::trunc_normal(p, 0.5, 1, 0, 2);
+  const Moments m = moments(p);
+  // A standard normal within two deviations has the deviation 0.87962566; five standard errors of 60,000 values.
+  EXPECT_NEAR(m.mean, 1, 5 * 0.44 / 245);
+  EXPECT_NEAR(m.std, 0.5 * 0.87962566, 5 * 0.44 / 346);
+  const std::vector<double> values = p.value().to_vector<double>();
+  EXPECT_GE(*std::ranges::min_element(values), 0);
+  EXPECT_LE(*std::ranges::max_element(values), 2);
+  EXPECT_GT(*std::ranges::max_element(values), 1.99);
+  init::trunc_normal(p, 1, 0, 4, 5);  // a tail
+  EXPECT_GE(moments(p).mean, 4);
+  EXPECT_THROW(init::trunc_normal(p, 0), ArgumentError);
+  EXPECT_THROW(init::trunc_normal(p, 1, 0, 2, 1), ArgumentError);
+  EXPECT_THROW(init::trunc_normal(p, 1, 0, 50, 60), ArgumentError);
+}
+
+TEST(Init, OrthogonalRowsOrColumns) {
+  const Runtime runtime({.seed = 3});
+  for (const Shape& shape : {Shape{5, 12}, Shape{12, 5}, Shape{6, 6}, Shape{4, 3, 3, 2}}) {
+    Parameter p(Tensor::empty(shape));
+    init::orthogonal(p, 2);
+    const std::vector<double> w = p.value().to_vector<double>();
+    const auto rows = static_cast<std::size_t>(shape[0]), columns = w.size() / rows;
+    const bool by_rows = rows <= columns;
+    const std::size_t count = by_rows ? rows : columns, length = by_rows ? columns : rows;
+    const auto at = [&](std::size_t vector, std::size_t i) {
+      return by_rows ? w[vector * columns + i] : w[i * columns + vector];
+    };
+    for (std::size_t a = 0; a < count; ++a)
+      for (std::size_t b = 0; b < count; ++b) {
+        double product = 0;
+        for (std::size_t i = 0; i < length; ++i) product += at(a, i) * at(b, i);
+        EXPECT_NEAR(product, a == b ? 4 : 0, 1e-5) << shape.to_string() << a << b;
+      }
+  }
+  Parameter p(Tensor::full({2, 3}, 7));
+  init::identity(p);
+  EXPECT_EQ(p.value().to_vector<float>(), (std::vector<float>{1, 0, 0, 0, 1, 0}));
+  {
+    const init::SkipScope skip;
+    init::orthogonal(p);
+  }
+  EXPECT_EQ(p.value().to_vector<float>(), std::vector<float>(6, 0));
+  Parameter vector(Tensor::empty({3}));
+  EXPECT_THROW(init::orthogonal(vector), ShapeError);
+  EXPECT_THROW(init::identity(vector), ShapeError);
+}
+
 TEST(Init, TheSeedDeterminesTheBitsAndEveryCallHasItsOwnStream) {
   std::vector<float> first, second, again;
   {

@@ -98,7 +98,7 @@ TEST_F(ParameterGroupsTest, BoundsUseTheRateOfTheGroup) {
   EXPECT_GT(safe.gradient_limits[0], 0);
   EXPECT_LT(unsafe.gradient_limits[0], 0);
   EXPECT_GT(unsafe.gradient_limits[1], 0);
-  EXPECT_EQ(safe.input.step, 3);
+  EXPECT_EQ(safe.inputs[0].step, 3);
 }
 
 TEST_F(ParameterGroupsTest, WeightDecayObeysTheFilterOfTheGroup) {

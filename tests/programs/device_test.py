@@ -145,6 +145,8 @@ class WithoutADevice(ProgramTest):
             self.copy_module(root / place / "libbinade_cuda.so")
         env = {"LD_LIBRARY_PATH": str(lib), "BINADE_CUDA_MODULE": ""}
         self.assertNotIn("another version", run(DOCTOR, "env", env=env, cwd=root).stdout)
+        self.copy_module(lib / "cuda/libbinade_cuda.so")  # as in a build tree
+        self.assertIn(f"{lib}/cuda/libbinade_cuda.so was built of another version", run(DOCTOR, "env", env=env, cwd=root).stdout)
         self.copy_module(lib / "libbinade_cuda.so")
         self.assertIn(f"{lib}/libbinade_cuda.so was built of another version", run(DOCTOR, "env", env=env, cwd=root).stdout)
 

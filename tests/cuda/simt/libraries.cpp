@@ -19,6 +19,7 @@
 
 namespace binade::cuda {
 void open_libraries(DeviceFacts&) {}
+bool library_fft(const LibraryFft&) { return false; }
 
 /// Returns the kind of the substitute library, which runs Binade's kernels through the interface of a library.
 /// BINADE_SIMT_LIBRARY=1: with all forms; "no_gelu": without a GELU and its derivative in products; "no_bias": also

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "binade/core/communicator.h"
+#include "binade/core/rank_tree.h"
+#include "binade/optim/flat_parameters.h"
+
+namespace binade::amp {
+
+/// Adds the gradients of a step's leaves in the order of the tree (core/rank_tree.h), over all ranks. The sum has the
+/// same bits for every number of ranks, because only the place of an addition depends on it, never its operands.
+///
+/// A rank adds up the leaves that are whole subtrees of its own. Then each rank gets from all others their nodes of one
+/// part of the parameters, completes the tree for that part, and sends the sum to all. A parameter that has no gradient
+/// in a node is left out of its sums, not added as 0 (-0 + 0 is +0).
+class GradientTree {
+ public:
+  /// The gradients of these parameters are added; `leaves`: number of leaves of the whole step. The arguments must
+  /// outlive the tree.
+  GradientTree(std::vector<optim::FlatParameters*> parameters, int leaves);
+
+  /// Takes the gradients that backward has accumulated for leaf `leaf`, and discards them. Leaves come in ascending
+  /// order; a leaf without micro-batches has no gradients.
+  void add(int leaf);
+
+  /// Says, for each node that this rank has, which parameters have a gradient in it.
+  std::vector<std::vector<std::uint8_t>> present() const;
+
+  /// Completes the tree and stores its sum as the gradients of the parameters. `present`: present() of every rank, in
+  /// the order of ranks. `what`: as for Communicator::exchange().
+  void finish(Communicator& ranks, const std::vector<std::vector<std::vector<std::uint8_t>>>& present,
+              std::string_view what);
+
+ private:
+  /// One parameter in `values` of a node.
+  struct Place {
+    optim::FlatParameters* owner = nullptr;
+    std::size_t slice = 0;
+    std::int64_t begin = 0, count = 0;
+  };
+  /// The sum over a subtree. `values` is undefined if no parameter has a gradient in it.
+  struct Node {
+    LeafRange leaves{};
+    std::vector<std::uint8_t> present{};  // one per place
+    Tensor values{};
+  };
+  /// Adds those elements of `from` to `into` that are in [begin, end); `values` of both hold only these.
+  void merge(Node& into, const Node& from, std::int64_t begin, std::int64_t end) const;
+  Node complete(std::vector<Node> nodes, std::int64_t begin, std::int64_t end) const;
+  void put_back(const Node& sum);
+
+  std::vector<Place> places_;
+  std::int64_t count_ = 0;  // elements of `values`
+  int leaves_;
+  std::vector<Node> nodes_;  // from left to right
+};
+
+}  // namespace binade::amp

@@ -1,0 +1,116 @@
+#include "binade/core/communicator.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace binade {
+namespace {
+
+constexpr double kDeadline = 300;  // seconds
+
+double default_deadline() {
+  const char* text = std::getenv("BINADE_RANK_DEADLINE");
+  if (text == nullptr) return kDeadline;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  check<ArgumentError>(end != text && *end == 0 && seconds > 0 && seconds < 1e9,
+                       "ranks: wanted seconds in BINADE_RANK_DEADLINE, got '{}'", text);
+  return seconds;
+}
+
+class Alone final : public Communicator {
+ public:
+  Alone() : Communicator(0, 1) {}
+  std::string engine() const override { return "alone"; }
+  void end_job(const std::string&) noexcept override {}
+
+ protected:
+  void move(std::span<const OutgoingPiece>, std::span<const IncomingPiece>, std::string_view,
+            std::chrono::steady_clock::time_point) override {}
+};
+
+}  // namespace
+
+Communicator::Communicator(int rank, int size) : rank_(rank), size_(size), deadline_(default_deadline()) {
+  check<ArgumentError>(size >= 1 && rank >= 0 && rank < size, "ranks: wanted a rank below {}, got {}", size, rank);
+}
+
+void Communicator::exchange(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming,
+                            std::string_view what) {
+  const auto is_other = [this](int rank) { return rank >= 0 && rank < size_ && rank != rank_; };
+  for (const OutgoingPiece& piece : outgoing) {
+    check<ArgumentError>(is_other(piece.to), "ranks: rank {} of {} cannot send to rank {}", rank_, size_, piece.to);
+    traffic_.bytes_sent += std::ssize(piece.bytes);
+  }
+  for (const IncomingPiece& piece : incoming)
+    check<ArgumentError>(is_other(piece.from), "ranks: rank {} of {} cannot receive from rank {}", rank_, size_,
+                         piece.from);
+  ends_together_ = false;
+  const auto begin = std::chrono::steady_clock::now();
+  move(outgoing, incoming, what, begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(deadline_));
+  ++traffic_.exchanges;
+  traffic_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::string_view what) {
+  std::vector<Bytes> all(static_cast<std::size_t>(size_));
+  all[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
+  if (alone()) return all;
+  const std::vector<std::uint64_t> size = {mine.size()};
+  std::vector<std::uint64_t> sizes(all.size(), mine.size());
+  std::vector<OutgoingPiece> outgoing;
+  std::vector<IncomingPiece> incoming;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    outgoing.push_back({peer, bytes_of(size)});
+    incoming.push_back({peer, std::as_writable_bytes(std::span(&sizes[static_cast<std::size_t>(peer)], 1))});
+  }
+  exchange(outgoing, incoming, what);
+  for (OutgoingPiece& piece : outgoing) piece.bytes = mine;
+  for (IncomingPiece& piece : incoming) {
+    Bytes& bytes = all[static_cast<std::size_t>(piece.from)];
+    bytes.resize(sizes[static_cast<std::size_t>(piece.from)]);
+    piece.bytes = bytes;
+  }
+  exchange(outgoing, incoming, what);
+  return all;
+}
+
+Bytes Communicator::broadcast(std::span<const std::byte> mine, int root, std::string_view what) {
+  check<ArgumentError>(root >= 0 && root < size_, "ranks: rank {} of {} cannot send to all", root, size_);
+  const auto sends = [&](std::span<const std::byte> bytes) {
+    std::vector<OutgoingPiece> outgoing;
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != root) outgoing.push_back({peer, bytes});
+    exchange(outgoing, {}, what);
+  };
+  std::uint64_t size = mine.size();
+  const std::span<std::uint64_t> header(&size, 1);
+  if (rank_ == root) {
+    sends(std::as_bytes(header));
+    sends(mine);
+    return {mine.begin(), mine.end()};
+  }
+  IncomingPiece incoming{root, std::as_writable_bytes(header)};
+  exchange({}, std::span(&incoming, 1), what);
+  Bytes bytes(size);
+  incoming.bytes = bytes;
+  exchange({}, std::span(&incoming, 1), what);
+  return bytes;
+}
+
+void Communicator::barrier(std::string_view what) { gather({}, what); }
+
+std::shared_ptr<Communicator> alone() { return std::make_shared<Alone>(); }
+
+std::string waited_in_vain(int rank, double seconds, std::span<const int> missing, std::string_view what) {
+  std::string ranks;
+  for (const int one : missing) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", one);
+  return fmt::format(
+      "ranks: rank {} waited {:.3g} s for rank{} {} in {}; see what {} at that time, or set "
+      "BINADE_RANK_DEADLINE to more seconds",
+      rank, seconds, missing.size() == 1 ? "" : "s", ranks, what, missing.size() == 1 ? "it did" : "they did");
+}
+
+}  // namespace binade

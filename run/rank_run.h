@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "binade/amp/step/trainer.h"
+#include "binade/io/terminal/signals.h"
+#include "binade/run/training_run.h"
+
+namespace binade::amp {
+
+// A training run over ranks (docs/ranks.md): rank 0 owns the run folder, evaluates, saves and decides when the run
+// ends. It tells the others what changes their state between steps. Alone, all of this does nothing.
+
+/// Returns a function for Trainer::set_recovery() that gives every rank the checkpoint which `find` finds on rank 0.
+FindRecoveryPoint shared_recovery(Communicator& ranks, FindRecoveryPoint find);
+/// Returns a function for Trainer::set_pauses() that gives every rank the answer of rank 0.
+std::function<bool(std::int64_t step)> shared_pauses(Communicator& ranks,
+                                                     std::function<bool(std::int64_t step)> pauses);
+
+/// Rank 0 of a run.
+class RunLeader {
+ public:
+  explicit RunLeader(Communicator& ranks) : ranks_(ranks) {}
+  /// Tells the others that the run begins, or that it goes on from a loaded state.
+  void begun();
+  void loaded(const StateDict& state);
+  /// Tells the others about a validation loss (Trainer::observe()).
+  void observed(double loss);
+  /// Returns true if a signal has asked any rank to stop.
+  bool stop_requested();
+  /// Tells the others that another step follows, or that the run has ended.
+  void goes_on(std::optional<RunEnd> end);
+
+ private:
+  Communicator& ranks_;
+};
+
+/// Another rank of a run: it does what rank 0 says, and writes nothing.
+class RunFollower {
+ public:
+  explicit RunFollower(Trainer& trainer);
+  ~RunFollower();
+  RunFollower(const RunFollower&) = delete;
+  RunFollower& operator=(const RunFollower&) = delete;
+
+  /// Waits for rank 0 to open the run. Returns true if it has loaded a checkpoint.
+  bool open();
+  /// Waits until rank 0 decides if the run goes on.
+  bool goes_on();
+  /// Calls `step`. Returns the result of the last finished batch.
+  StepResult record(const std::function<void()>& step);
+  RunEnd end() const { return end_.value_or(RunEnd::kDone); }
+
+ private:
+  Trainer& trainer_;
+  std::optional<io::StopSignals> signals_;  // rank 0 hears of them in stop_requested()
+  std::optional<RunEnd> end_;
+};
+
+}  // namespace binade::amp

@@ -1,0 +1,39 @@
+"""Builds and runs the project in outside/ with an installed Binade; for install_test.py and package_test.py."""
+import os
+import subprocess
+
+OUTSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "outside")
+STRICT = ("-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+
+def run(*command, **environment):
+    done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def check_programs(folder, **environment):
+    """Runs the programs of outside/, which are compiled in `folder`."""
+    for program, says in (("main", ": loss "), ("boundary", "everything crosses")):
+        text = run(f"{folder}/{program}", **environment)
+        if says not in text:
+            raise AssertionError(f"{program} printed {text!r}; wanted {says!r}")
+
+
+def build_with_cmake(build, prefix, library_folder):
+    """Builds outside/ in the folder `build` with the CMake package below `prefix`, and runs the programs."""
+    run("cmake", "-S", OUTSIDE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    with open(build + "/CMakeCache.txt", encoding="utf-8") as cache:
+        if f"binade_DIR:PATH={prefix}" not in cache.read():
+            raise AssertionError(f"CMake found another Binade than that in {prefix}")
+    run("cmake", "--build", build)
+    check_programs(build, LD_LIBRARY_PATH=library_folder)
+
+
+def compile_with_pkg_config(folder, pc_folder, library_folder):
+    """Compiles outside/ into `folder` with the flags that pkg-config prints, and runs the programs."""
+    flags = run("pkg-config", "--cflags", "--libs", "binade", PKG_CONFIG_PATH=pc_folder).split()
+    for program in ("main", "boundary"):
+        run("c++", *STRICT, f"{OUTSIDE}/{program}.cpp", *flags, "-o", f"{folder}/{program}")
+    check_programs(folder, LD_LIBRARY_PATH=library_folder)

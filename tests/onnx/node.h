@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "binade/autograd/functions.h"
+#include "binade/core/make.h"
+#include "tests/golden/golden_file.h"
+
+/// Nodes of ONNX graphs (https://onnx.ai/onnx/operators), carried out with Binade's public functions. run_nodes.py
+/// writes the cases of ONNX's own tests as golden text: inputs in.0, in.1, …, outputs out.0, …, attributes as params,
+/// tensors among the attributes as attr.NAME, and the number of outputs as the param `outputs`.
+namespace binade::onnx {
+
+/// Thrown for a node that Binade's functions cannot express; the text names what they lack.
+struct CannotSay : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+[[noreturn]] inline void cannot(const std::string& why) { throw CannotSay(why); }
+inline void cannot_if(bool condition, const std::string& why) {
+  if (condition) cannot(why);
+}
+
+/// One node: inputs by position, attributes by name with ONNX's default.
+class Node {
+ public:
+  explicit Node(const golden::Case& source);
+
+  const std::string& name() const { return case_.name; }
+  const std::string& op() const { return case_.op; }
+  int inputs() const { return inputs_; }  ///< number of inputs, up to the last one that is given
+  std::int64_t outputs() const { return case_.integer("outputs"); }
+  bool has(int i) const { return case_.has("in." + std::to_string(i)); }
+  /// Input i; undefined if it is omitted.
+  Variable operator[](int i) const;
+  std::vector<Variable> all() const;
+  /// Input i, a vector or a number of whole numbers, read on the host.
+  std::vector<std::int64_t> list(int i) const { return (*this)[i].value().to_vector<std::int64_t>(); }
+
+  bool given(const std::string& key) const { return case_.has_param(key); }
+  std::int64_t integer(const std::string& key, std::int64_t fallback) const;
+  double number(const std::string& key, double fallback) const;
+  std::string text(const std::string& key, const std::string& fallback) const;
+  std::vector<std::int64_t> integers(const std::string& key, const std::vector<std::int64_t>& fallback = {}) const;
+  DType dtype(const std::string& key, DType fallback) const;
+  /// A tensor among the attributes; undefined if it is omitted.
+  Variable tensor(const std::string& key) const;
+
+ private:
+  const golden::Case& case_;
+  int inputs_ = 0;
+};
+
+/// The outputs of a node, by position.
+using Outputs = std::vector<Variable>;
+using Function = std::function<Outputs(const Node&)>;
+using Table = std::map<std::string, Function>;
+
+Table elementwise_nodes();
+Table reduction_nodes();
+Table shape_nodes();
+Table index_nodes();
+Table product_nodes();
+Table image_nodes();
+Table norm_nodes();
+Table sequence_nodes();
+Table random_nodes();
+
+/// The nodes of all families by operator.
+const Table& table();
+/// Carries out a node. Throws CannotSay, also for an operator without an entry.
+Outputs run(const Node& node);
+
+/// Images, sequences and volumes are (N, C, …) in ONNX and (N, …, C) in Binade, filters (K, C, …) and (K, …, C).
+inline Variable channels_last(const Variable& x) { return movedim(x, {1}, {-1}); }
+inline Variable channels_first(const Variable& x) { return movedim(x, {-1}, {1}); }
+/// y in the dtype of x, which ONNX demands of most results.
+inline Variable like(const Variable& x, const Variable& y) { return cast(y, x.dtype()); }
+/// `axis`, counted from the start.
+inline int from_start(std::int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
+inline std::vector<int> as_axes(const std::vector<std::int64_t>& axes) { return {axes.begin(), axes.end()}; }
+inline std::vector<std::int64_t> dims_of(const Variable& x) {
+  const auto dims = x.shape().dims();
+  return {dims.begin(), dims.end()};
+}
+inline int rank_of(const Variable& x) { return x.shape().rank(); }
+/// A vector or number as a function of one expression.
+inline Function one(std::function<Variable(const Node&)> f) {
+  return [f](const Node& n) -> Outputs { return {f(n)}; };
+}
+
+}  // namespace binade::onnx

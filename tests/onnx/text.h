@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "tests/onnx/node.h"
+
+namespace binade::onnx {
+
+/// Carries out a case and returns its result as lines:
+///
+///     case NAME
+///     said                        or: cannot REASON, or: error WHAT, for an exception of Binade
+///     tensor out.0 f32 2,3 : …    for each output that is defined, exact
+///     end
+std::string answer(const golden::Case& source);
+
+}  // namespace binade::onnx

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "binade/io/checkpoint/file.h"
+#include "binade/io/checkpoint/store.h"
+#include "binade/io/files/read_file.h"
+#include "binade/run/launch.h"
+#include "binade/run/training_run.h"
+#include "tests/ranks/small_task.h"
+
+namespace binade::ranks_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An empty folder that is removed at the end.
+struct Folder {
+  Folder() : path(fs::temp_directory_path() / fmt::format("binade-ranks-{}", getpid())) { fs::remove_all(path); }
+  ~Folder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+/// Runs or resumes a run of `steps` updates on thread ranks. Returns the state hash of every rank.
+std::vector<std::string> run(int ranks, const std::string& folder, std::int64_t steps, const Settings& settings) {
+  std::vector<std::string> hashes(static_cast<std::size_t>(ranks));
+  run_thread_ranks(ranks,
+                   [&](const std::shared_ptr<Communicator>& self) {
+                     Training training(self, settings);
+                     amp::TrainingRun run(training.trainer,
+                                          {.folder = folder,
+                                           .steps = steps,
+                                           .checkpoint_every = 2,
+                                           .checkpoint_minutes = 0,
+                                           .eval_every = 2,
+                                           .evaluate =
+                                               [&] {
+                                                 return amp::Evaluation{.numbers = {{"score", 1.0 / steps}}};
+                                               },
+                                           .score = "score"});
+                     training.trainer.attach(training.loader);
+                     run.resume_if_possible();
+                     for (const auto& batch : run.batches(training.loader))
+                       run.step(batch, [&](const Batch& b) { return nn::mse(training.net(b.x), b.y); });
+                     EXPECT_EQ(run.end(), amp::RunEnd::kDone);
+                     EXPECT_EQ(training.trainer.steps(), steps);
+                     hashes[static_cast<std::size_t>(self->rank())] = training.trainer.state_hash();
+                   },
+                   {.deadline = std::chrono::seconds(60)});
+  return hashes;
+}
+
+/// Returns the state of the newest checkpoint of a run, without what the run itself adds.
+StateDict newest(const fs::path& folder) {
+  return io::CheckpointStore((folder / "checkpoints").string()).load_newest().state;
+}
+
+TEST(RunOverRanks, WritesTheCheckpointsOfOneRankAndResumesWithAnyNumber) {
+  const Settings settings{.policy = "fp16", .leaves = 8};
+  Folder base;
+  fs::create_directories(base.path);
+  const std::string one = base.path / "one", many = base.path / "many";
+  const std::string wanted = run(1, one, 6, settings).front();
+  for (const std::string& hash : run(4, many, 2, settings)) EXPECT_NE(hash, wanted);
+  for (const std::string& hash : run(3, many, 4, settings)) EXPECT_NE(hash, wanted);
+  for (const std::string& hash : run(2, many, 6, settings)) EXPECT_EQ(hash, wanted);
+  const StateDict a = newest(one), b = newest(many);
+  // The sizes of the logs differ, because the run was resumed.
+  const auto is_of_log = [](const std::string& name) { return name == "progress/metrics_bytes"; };
+  ASSERT_EQ(a.values().size(), b.values().size());
+  StateDict x, y;
+  for (const auto& [name, value] : a.values())
+    if (!is_of_log(name)) x.put(name, value);
+  for (const auto& [name, value] : b.values())
+    if (!is_of_log(name)) y.put(name, value);
+  const io::CheckpointImage p = io::encode_checkpoint(x, ""), q = io::encode_checkpoint(y, "");
+  EXPECT_TRUE(std::ranges::equal(p.bytes(), q.bytes()));
+}
+
+TEST(RunOverRanks, OneRankWritesOneFolder) {
+  Folder base;
+  run(3, base.path.string(), 2, {});
+  int checkpoints = 0;
+  for (const auto& entry : fs::directory_iterator(base.path / "checkpoints"))
+    checkpoints += entry.path().extension() == ".h5";
+  EXPECT_GE(checkpoints, 1);
+  const std::string metrics = io::read_file((base.path / "metrics.jsonl").string(), 1 << 20);
+  std::size_t steps = 0;
+  for (std::size_t at = 0; (at = metrics.find("\"loss\":", at)) != metrics.npos; ++at) ++steps;
+  EXPECT_EQ(steps, 2u) << metrics;
+}
+
+TEST(RunOverRanks, ARollbackIsThatOfOneRank) {
+  Settings settings{.steps = 6, .inject = {"nan-weight@step=4,path=out"}};
+  Folder base;
+  fs::create_directories(base.path);
+  const std::string wanted = run(1, base.path / "one", 6, settings).front();
+  for (const std::string& hash : run(2, base.path / "two", 6, settings)) EXPECT_EQ(hash, wanted);
+}
+
+TEST(Launch, GivesEachMpiTheFlagsThatItNeeds) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(
+      amp::mpirun_command("mpirun", "mpirun (Open MPI) 4.1.4\n", 4),
+      (Words{"mpirun", "-n", "4", "--bind-to", "none", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "10"}));
+  EXPECT_EQ(amp::mpirun_command("/opt/mpirun", "mpirun (Open MPI) 5.0.11\n", 2),
+            (Words{"/opt/mpirun", "-n", "2", "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"}));
+  EXPECT_EQ(amp::mpirun_command("mpirun", "HYDRA build details:\n Version: 4.0.2\n", 2), (Words{"mpirun", "-n", "2"}));
+}
+
+}  // namespace
+}  // namespace binade::ranks_test

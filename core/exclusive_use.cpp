@@ -24,7 +24,7 @@ void ExclusiveUse::begin(const char* name) {
     if (const char* other = name_.load(std::memory_order_acquire); other != nullptr)
       throw ArgumentError(fmt::format(
           "{0}: {1} was called while another thread is inside of {2} of the same {0}, which serves one thread at a "
-          "time; let the threads take turns (a mutex around each call), or give each thread a {0} of its own",
+          "time; let the threads take turns (a mutex around each call), or give each thread its own {0}",
           object_, name, other));
     // The other thread's call begins or ends at this moment: look again.
   }

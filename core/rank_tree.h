@@ -24,8 +24,8 @@ constexpr LeafRange micro_batches_of(int micro_batches, int leaves, LeafRange ru
   return {share_of(micro_batches, run.begin, leaves).begin, share_of(micro_batches, run.end, leaves).begin};
 }
 
-// The order of additions: a binary tree over the leaves of a step. The left subtree of n leaves has the largest power
-// of two below n of them. The tree depends on the number of leaves alone, and not on who adds (decision 0077).
+// The order of additions: a binary tree over the leaves of a step. With n leaves, the left subtree has 2^k of them, the
+// largest power of two that is less than n. The tree depends only on n, not on which rank adds (decision 0077).
 
 /// Returns the first leaf of the right subtree. REQUIRES: node.size() >= 2.
 constexpr int split_of(LeafRange node) {

@@ -12,7 +12,7 @@
 namespace binade {
 namespace {
 
-/// The pieces under way between the threads.
+/// Messages that were sent and not yet received.
 struct Mailboxes {
   explicit Mailboxes(int count)
       : ranks(count),

@@ -54,7 +54,7 @@ std::string advise_on_rounding(const Diagnosis& d, const FirstBad& bad) {
 std::string advise_on_refusal(const Diagnosis& d, const FirstBad& bad) {
   const std::string by_op = bad.refusal_advice.empty() ? ""
                                                        : fmt::format("; {} advises: {}", bad.op, bad.refusal_advice);
-  if (bad.op.empty()) return "the closure refused the batch: see that it gets what it wants" + by_op;
+  if (bad.op.empty()) return "the closure refused the batch: compare the batch with what its error asks for" + by_op;
   if (d.confidence == Confidence::kProven)
     return fmt::format("{} has no result for a sample of the batch: check its labels, indices and values{}",
                        location_of(bad), by_op);

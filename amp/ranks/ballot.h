@@ -23,7 +23,7 @@ struct CommonState {
   std::uint64_t loss_scale = 0;     ///< bits
   std::uint64_t learning_rate = 0;  ///< bits
   std::uint64_t policy = 0;         ///< hash
-  std::uint64_t data = 0;           ///< hash of the micro-batches' origins, and of what is left out
+  std::uint64_t data = 0;           ///< hash of the micro-batches' origins and of the left-out samples
   std::uint64_t parameters = 0;     ///< number and sizes
   std::uint64_t last_update = 0;    ///< bits of the gradient norm of the last committed step
 

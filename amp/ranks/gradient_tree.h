@@ -13,8 +13,9 @@ namespace binade::amp {
 /// Adds the gradients of a step's leaves in the order of the tree (core/rank_tree.h), over all ranks. The sum has the
 /// same bits for every number of ranks, because only the place of an addition depends on it, never its operands.
 ///
-/// A rank adds up the leaves that are whole subtrees of its own. Then each rank gets from all others their nodes of one
-/// part of the parameters, completes the tree for that part, and sends the sum to all. A parameter that has no gradient
+/// Each rank first sums the subtrees of which it computed every leaf. It then receives the other ranks' subtree sums for
+/// its slice of the parameters, completes the tree for that slice, and sends the result to all: a reduce-scatter and an
+/// all-gather. A parameter that has no gradient
 /// in a node is left out of its sums, not added as 0 (-0 + 0 is +0).
 class GradientTree {
  public:

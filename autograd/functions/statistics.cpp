@@ -232,7 +232,7 @@ HistogramResult histogram(const Variable& x, const Variable& edges, const Histog
   };
   Variable bin = bucketize(values, limits, true) - 1;
   bin = where(values == narrow(limits, 0, bins, 1), whole(bins - 1), bin);
-  bin = where(logical_and(bin >= 0, bin < bins), bin, whole(bins));  // a further bin for what is left out
+  bin = where(logical_and(bin >= 0, bin < bins), bin, whole(bins));  // values out of range go to an extra bin, which is dropped
   Variable counts = bincount(bin, options.weights.defined() ? flat(options.weights) : Variable(), bins + 1);
   counts = cast(narrow(counts, 0, 0, bins), dtype);
   if (options.density) {

@@ -36,8 +36,8 @@ std::string error_elsewhere(const std::function<void()>& call) {
 std::string message(const std::string& object, const std::string& second, const std::string& first) {
   return object + ": " + second + " was called while another thread is inside of " + first + " of the same " + object +
          ", which serves one thread at a time; let the threads take turns (a mutex around each call), or give each "
-         "thread a " +
-         object + " of its own";
+         "thread its own " +
+         object;
 }
 
 TEST(ExclusiveUse, NamesBothCalls) {

@@ -11,24 +11,10 @@ import sys
 import tempfile
 import unittest
 
-from outside import OUTSIDE, STRICT, build_with_cmake, compile_with_pkg_config, run
+from outside import OUTSIDE, STRICT, build_with_cmake, compile_with_pkg_config, readme_program, run
 
 SOURCE, BUILD, MESON = sys.argv[1], sys.argv[2], sys.argv[3:]
 COMPILERS = [compiler for compiler in ("g++", "clang++") if shutil.which(compiler)]
-
-# Code around README's two snippets: a model, batches, a main().
-README_NET = """
-struct Net : nn::Module {
-  nn::Embedding embedding;
-  Block block;
-  nn::Linear head;
-  Net() : embedding({.count = 65, .dim = 16}), block(16, 2), head({.in = 16, .out = 65}) {}
-  void visit(nn::Visitor& v) override { v("embedding", embedding); v("block", block); v("head", head); }
-  Variable forward(const Variable& tokens) override { return head(block(embedding(tokens))); }
-};
-struct Batch { Tensor tokens, targets; io::BatchOrigin origin{}; };
-void train(io::Loader<Batch>& loader) {
-"""
 
 
 class Install(unittest.TestCase):
@@ -96,11 +82,9 @@ class Install(unittest.TestCase):
         self.assertEqual(foreign, {"fmt/core.h"})
 
     def test_readmes_code_compiles_without_a_warning(self):
-        with open(SOURCE + "/README.md", encoding="utf-8") as readme:
-            training, model = re.findall(r"^```cpp\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL)
         program = self.folder.name + "/readme.cpp"
         with open(program, "w", encoding="utf-8") as file:
-            file.write(model + README_NET + training + "}\n")
+            file.write(readme_program(SOURCE))
         flags = run("pkg-config", "--cflags", "binade", **self.found).split()
         for compiler in COMPILERS:
             for source in (program, OUTSIDE + "/main.cpp", OUTSIDE + "/boundary.cpp"):

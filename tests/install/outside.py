@@ -1,9 +1,25 @@
-"""Builds and runs the project in outside/ with an installed Binade; for install_test.py and package_test.py."""
+"""Builds and runs the project in outside/ with an installed Binade; for install_test.py, package_test.py and
+bench/compile_time.py."""
 import os
+import re
 import subprocess
 
 OUTSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "outside")
 STRICT = ("-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+# Code around README's two snippets: a model, batches, a main().
+README_NET = """
+struct Net : nn::Module {
+  nn::Embedding embedding;
+  Block block;
+  nn::Linear head;
+  Net() : embedding({.count = 65, .dim = 16}), block(16, 2), head({.in = 16, .out = 65}) {}
+  void visit(nn::Visitor& v) override { v("embedding", embedding); v("block", block); v("head", head); }
+  Variable forward(const Variable& tokens) override { return head(block(embedding(tokens))); }
+};
+struct Batch { Tensor tokens, targets; io::BatchOrigin origin{}; };
+void train(io::Loader<Batch>& loader) {
+"""
 
 
 def run(*command, **environment):
@@ -37,3 +53,10 @@ def compile_with_pkg_config(folder, pc_folder, library_folder):
     for program in ("main", "boundary"):
         run("c++", *STRICT, f"{OUTSIDE}/{program}.cpp", *flags, "-o", f"{folder}/{program}")
     check_programs(folder, LD_LIBRARY_PATH=library_folder)
+
+
+def readme_program(source):
+    """README's two snippets as a program."""
+    with open(source + "/README.md", encoding="utf-8") as readme:
+        training, model = re.findall(r"^```cpp\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL)
+    return model + README_NET + training + "}\n"

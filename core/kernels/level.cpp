@@ -1,13 +1,21 @@
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/kernels/lane_types.h"
 
-namespace binade::cpu::BINADE_ISA {
+// The level that has this level's loops without matrix products: itself, or a lower one whose vector instructions are
+// the same.
+#if !defined(BINADE_VECTOR_ISA)
+#define BINADE_VECTOR_ISA BINADE_ISA
+#endif
 
-// Each family of loops is defined once per level by a source of kernel_sources. It has a declaration here, a line in
-// the table below, and a field in Level.
+// Each family of loops is defined once per level by a source of `kernel_sources` (meson.build). It has a
+// declaration here, a line in the table below, and a field in Level.
+namespace binade::cpu::BINADE_ISA {
 const GemmKernels& gemm_kernels();
 const ConvKernels& conv_kernels();
 const AttentionKernels& attention_kernels();
+}  // namespace binade::cpu::BINADE_ISA
+
+namespace binade::cpu::BINADE_VECTOR_ISA {
 const OptimizerBlockKernels& optimizer_block_kernels();
 const RowNormKernels& row_norm_kernels();
 const ColumnNormKernels& column_norm_kernels();
@@ -19,24 +27,28 @@ const ElementwiseKernels& elementwise_kernels();
 const ReductionKernels& reduction_kernels();
 const RowKernels& row_kernels();
 const LossKernels& loss_kernels();
+}  // namespace binade::cpu::BINADE_VECTOR_ISA
+
+namespace binade::cpu::BINADE_ISA {
 
 Level loops_of_level() {
+  namespace vector = cpu::BINADE_VECTOR_ISA;
   return {
       .multiplies_bf16 = !std::is_same_v<Bf16Lane, FloatLane>,
       .gemm = gemm_kernels(),
       .conv = conv_kernels(),
       .attention = attention_kernels(),
-      .optimizer = optimizer_block_kernels(),
-      .row_norm = row_norm_kernels(),
-      .column_norm = column_norm_kernels(),
-      .pool = pool_kernels(),
-      .embedding = embedding_kernels(),
-      .recurrent = recurrent_kernels(),
-      .fp8 = fp8_row_kernels(),
-      .elementwise = &elementwise_kernels(),
-      .reduction = &reduction_kernels(),
-      .rows = &row_kernels(),
-      .losses = &loss_kernels(),
+      .optimizer = vector::optimizer_block_kernels(),
+      .row_norm = vector::row_norm_kernels(),
+      .column_norm = vector::column_norm_kernels(),
+      .pool = vector::pool_kernels(),
+      .embedding = vector::embedding_kernels(),
+      .recurrent = vector::recurrent_kernels(),
+      .fp8 = vector::fp8_row_kernels(),
+      .elementwise = &vector::elementwise_kernels(),
+      .reduction = &vector::reduction_kernels(),
+      .rows = &vector::row_kernels(),
+      .losses = &vector::loss_kernels(),
   };
 }
 

@@ -62,7 +62,7 @@ std::string hash_after(TrainerOptions options, int steps) {
   return hash_after(lab, steps);
 }
 
-const std::string kFlippedBit = "bitflip@step=4,path=second,op=linear,bit=0";
+const std::string kFlippedBit = "bitflip@step=4,path=second,op=linear,bit=12";
 
 TEST(Verification, ChangesNoBitAndIsCounted) {
   const std::string unverified = hash_after(TrainerOptions{}, 5);

@@ -19,6 +19,8 @@ def run(ranks, *arguments, deadline=DEADLINE):
     command = [PROGRAM, *arguments]
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMP_NUM_THREADS="1")
+    # Open MPI frees less than it allocates. Leaks of Binade's own code are seen in the tests with threads as ranks.
+    environment["ASAN_OPTIONS"] = ":".join(filter(None, (environment.get("ASAN_OPTIONS"), "detect_leaks=0")))
     if ranks > 1:
         command = [MPIRUN, "-n", str(ranks), "--oversubscribe", "--bind-to", "none", *command]
     begin = time.monotonic()

@@ -7,13 +7,7 @@
 namespace binade::optim {
 
 Adagrad::Adagrad(std::vector<NamedParameter> parameters, const AdagradOptions& options)
-    : Optimizer(std::move(parameters), {.kind = "adagrad",
-                                        .rule = rules::Adagrad{},
-                                        .lr = options.lr,
-                                        .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays,
-                                        .groups = options.groups,
-                                        .maximize = options.maximize}),
+    : Optimizer(std::move(parameters), settings("adagrad", rules::Adagrad{}, options)),
       options_(groups().options_of(options)) {
   for (const AdagradOptions& o : options_) {
     detail::check_option("adagrad", "lr_decay", o.lr_decay, 0, 1e6);
@@ -47,13 +41,7 @@ Optimizer::Magnitudes Adagrad::bound(const Magnitudes& now, double gradient, con
 }
 
 Adadelta::Adadelta(std::vector<NamedParameter> parameters, const AdadeltaOptions& options)
-    : Optimizer(std::move(parameters), {.kind = "adadelta",
-                                        .rule = rules::Adadelta{},
-                                        .lr = options.lr,
-                                        .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays,
-                                        .groups = options.groups,
-                                        .maximize = options.maximize}),
+    : Optimizer(std::move(parameters), settings("adadelta", rules::Adadelta{}, options)),
       options_(groups().options_of(options)) {
   for (const AdadeltaOptions& o : options_) {
     detail::check_option("adadelta", "rho", o.rho, 0, 1, true);

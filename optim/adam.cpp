@@ -7,13 +7,9 @@
 namespace binade::optim {
 
 AdamBase::AdamBase(std::vector<NamedParameter> parameters, const AdamOptions& options, bool decoupled)
-    : Optimizer(std::move(parameters), {.kind = decoupled ? "adamw" : "adam",
-                                        .rule = options.amsgrad ? UpdateRule(rules::AmsGrad{}) : rules::Adam{},
-                                        .lr = options.lr,
-                                        .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays,
-                                        .groups = options.groups,
-                                        .maximize = options.maximize}),
+    : Optimizer(std::move(parameters),
+                settings(decoupled ? "adamw" : "adam", options.amsgrad ? UpdateRule(rules::AmsGrad{}) : rules::Adam{},
+                         options)),
       options_(groups().options_of(options)),
       decoupled_(decoupled) {
   for (const AdamOptions& o : options_) {

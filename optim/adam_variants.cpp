@@ -41,13 +41,7 @@ detail::AdamSettings adam_settings(const Options& o) {
 // ---- Adamax -------------------------------------------------------------------------------------
 
 Adamax::Adamax(std::vector<NamedParameter> parameters, const AdamaxOptions& options)
-    : Optimizer(std::move(parameters), {.kind = "adamax",
-                                        .rule = rules::Adamax{},
-                                        .lr = options.lr,
-                                        .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays,
-                                        .groups = options.groups,
-                                        .maximize = options.maximize}),
+    : Optimizer(std::move(parameters), settings("adamax", rules::Adamax{}, options)),
       options_(groups().options_of(options)) {
   check_options(kind(), options_);
 }
@@ -74,13 +68,7 @@ Optimizer::Magnitudes Adamax::bound(const Magnitudes& now, double gradient, cons
 // ---- NAdam --------------------------------------------------------------------------------------
 
 NAdam::NAdam(std::vector<NamedParameter> parameters, const NAdamOptions& options)
-    : Optimizer(std::move(parameters), {.kind = "nadam",
-                                        .rule = rules::NAdam{},
-                                        .lr = options.lr,
-                                        .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays,
-                                        .groups = options.groups,
-                                        .maximize = options.maximize}),
+    : Optimizer(std::move(parameters), settings("nadam", rules::NAdam{}, options)),
       options_(groups().options_of(options)),
       last_product_(options_.size()) {
   check_options(kind(), options_);
@@ -124,13 +112,7 @@ Optimizer::Magnitudes NAdam::bound(const Magnitudes& now, double gradient, const
 // ---- RAdam --------------------------------------------------------------------------------------
 
 RAdam::RAdam(std::vector<NamedParameter> parameters, const RAdamOptions& options)
-    : Optimizer(std::move(parameters), {.kind = "radam",
-                                        .rule = rules::Adam{},
-                                        .lr = options.lr,
-                                        .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays,
-                                        .groups = options.groups,
-                                        .maximize = options.maximize}),
+    : Optimizer(std::move(parameters), settings("radam", rules::Adam{}, options)),
       options_(groups().options_of(options)) {
   check_options(kind(), options_);
 }

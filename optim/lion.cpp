@@ -6,13 +6,7 @@
 namespace binade::optim {
 
 Lion::Lion(std::vector<NamedParameter> parameters, const LionOptions& options)
-    : Optimizer(std::move(parameters), {.kind = "lion",
-                                        .rule = rules::Lion{},
-                                        .lr = options.lr,
-                                        .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays,
-                                        .groups = options.groups,
-                                        .maximize = options.maximize}),
+    : Optimizer(std::move(parameters), settings("lion", rules::Lion{}, options)),
       options_(groups().options_of(options)) {
   for (const LionOptions& o : options_) {
     detail::check_option("lion", "beta1", o.beta1, 0, 1, true);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "binade/core/exclusive_use.h"
@@ -131,6 +132,11 @@ class Optimizer {
     std::vector<ParameterGroup> groups{};
     bool maximize = false;  ///< true: updates follow the negative gradient
   };
+  /// Returns the settings of an optimizer whose options have the usual members.
+  template <class Options>
+  static Settings settings(std::string kind, UpdateRule rule, const Options& o) {
+    return {std::move(kind), std::move(rule), o.lr, o.moment_dtype, o.decays, o.groups, o.maximize};
+  }
   using Magnitudes = optim::Magnitudes;
 
   Optimizer(std::vector<NamedParameter> parameters, const Settings& settings);

@@ -17,13 +17,7 @@ UpdateRule rule_of(const RmspropOptions& options) {
 }  // namespace
 
 Rmsprop::Rmsprop(std::vector<NamedParameter> parameters, const RmspropOptions& options)
-    : Optimizer(std::move(parameters), {.kind = "rmsprop",
-                                        .rule = rule_of(options),
-                                        .lr = options.lr,
-                                        .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays,
-                                        .groups = options.groups,
-                                        .maximize = options.maximize}),
+    : Optimizer(std::move(parameters), settings("rmsprop", rule_of(options), options)),
       options_(groups().options_of(options)) {
   for (const RmspropOptions& o : options_) {
     detail::check_option("rmsprop", "alpha", o.alpha, 0, 1, true);

@@ -16,13 +16,7 @@ UpdateRule rule_of(const SgdOptions& options) {
 }  // namespace
 
 Sgd::Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options)
-    : Optimizer(std::move(parameters), {.kind = "sgd",
-                                        .rule = rule_of(options),
-                                        .lr = options.lr,
-                                        .moment_dtype = options.moment_dtype,
-                                        .decays = options.decays,
-                                        .groups = options.groups,
-                                        .maximize = options.maximize}),
+    : Optimizer(std::move(parameters), settings("sgd", rule_of(options), options)),
       options_(groups().options_of(options)) {
   for (const SgdOptions& o : options_) {
     detail::check_option("sgd", "momentum", o.momentum, 0, 1, true);

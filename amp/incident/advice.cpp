@@ -55,8 +55,12 @@ std::string advise_on_refusal(const Diagnosis& d, const FirstBad& bad) {
   const std::string by_op = bad.refusal_advice.empty() ? ""
                                                        : fmt::format("; {} advises: {}", bad.op, bad.refusal_advice);
   if (bad.op.empty()) return "the closure refused the batch: compare the batch with what its error asks for" + by_op;
-  if (d.confidence == Confidence::kProven)
+  const bool proven = d.confidence == Confidence::kProven;
+  if (proven && d.cause == CauseClass::kBadInput)
     return fmt::format("{} has no result for a sample of the batch: check its labels, indices and values{}",
+                       location_of(bad), by_op);
+  if (proven)
+    return fmt::format("{} has no result for what was computed of weights alone, so that no sample is to blame{}",
                        location_of(bad), by_op);
   return fmt::format(
       "{} has no result for its operands, whichever sample is left out: check what they are computed from{}",
@@ -76,6 +80,7 @@ std::string advise(const Diagnosis& d) {
         "no op has finite operands and a non-finite result; compute in f32 ({}) to see whether precision matters",
         suggest_f32());
   const FirstBad& bad = *d.first_bad;
+  if (!bad.refusal.empty()) return advise_on_refusal(d, bad);
   switch (d.cause) {
     case CauseClass::kLossScaleOverflow:
       return fmt::format("lower the loss scale; a dynamic one ({}) adjusts itself", suggest_dynamic_loss_scale());
@@ -116,9 +121,7 @@ std::string advise(const Diagnosis& d) {
           d.library ? d.library->library : "a library", location_of(bad));
     case CauseClass::kRoundedConstant: return advise_on_rounding(d, bad);
     case CauseClass::kOptimizerUnderflow: return "raise the optimizer's eps";
-    case CauseClass::kBadInput:
-      if (!bad.refusal.empty()) return advise_on_refusal(d, bad);
-      return "the batch holds a NaN or an infinity: check this sample, or leave it out";
+    case CauseClass::kBadInput: return "the batch holds a NaN or an infinity: check this sample, or leave it out";
     case CauseClass::kCorruptedState:
       if (d.confidence != Confidence::kProven)
         return fmt::format(

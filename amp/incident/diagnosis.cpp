@@ -237,14 +237,21 @@ class CauseSearch {
     return {CauseClass::kCorruptedState, Confidence::kLikely};
   }
 
-  /// Handles an op that has no result for an element of the batch.
+  /// Handles an op that has no result for its operands and said so: a sample is to blame if the step works without it,
+  /// and otherwise the batch if the op read it; operands that were computed are at a singularity of the op.
   Finding judge_refusal() {
     RefusalSearch search;
     const Attempt again = run({}, &search);
     d_.reproducible = same_outcome(failed_, again);
     if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
     d_.first_bad = search.found(again.commits() ? failed_.refused : again.refused);
-    return {CauseClass::kBadInput, leaving_out_helps() ? Confidence::kProven : Confidence::kLikely};
+    if (search.reads_weights_only()) {
+      earlier_weights_help();
+      return {singularity_cause(*d_.first_bad), Confidence::kProven};
+    }
+    if (leaving_out_helps()) return {CauseClass::kBadInput, Confidence::kProven};
+    if (d_.first_bad->direction == "input") return {CauseClass::kBadInput, Confidence::kLikely};
+    return {singularity_cause(*d_.first_bad), Confidence::kLikely};
   }
 
   Finding judge_op(const FirstBad& bad) {

@@ -1,12 +1,27 @@
 #include "binade/amp/incident/refusal.h"
 
+#include <algorithm>
+
 #include "binade/amp/incident/source_place.h"
+#include "binade/autograd/node.h"
+#include "binade/autograd/weight.h"
 #include "binade/core/observation.h"
 #include "binade/core/step_context.h"
 
 namespace binade::amp {
 
-void RefusalSearch::before_forward(const OpCall& call, std::span<const Variable>, Tensors&) {
+bool RefusalSearch::computed_of_weights(const Variable& x) const {
+  return x.is_leaf() ? is_weight(x) && !x.state()->recomputed : of_weights_.contains(x.state()->node->tape_index());
+}
+
+void RefusalSearch::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors&) {
+  if (micro_batch_ != step_context().micro_batch) of_weights_.clear();
+  micro_batch_ = step_context().micro_batch;
+  const auto is_given = [](const Variable& x) { return x.defined() && x.is_leaf() && !is_weight(x); };
+  weights_only_ = !inputs.empty() && std::ranges::all_of(inputs, [this](const Variable& x) {
+    return !x.defined() || computed_of_weights(x);
+  });
+  found_.direction = inputs.empty() || std::ranges::any_of(inputs, is_given) ? "input" : "forward";
   found_.module = call.module_path;
   found_.op = call.info.name;
   found_.info = &call.info;
@@ -16,9 +31,12 @@ void RefusalSearch::before_forward(const OpCall& call, std::span<const Variable>
   found_.call_stack = capture_call_stack();
 }
 
-void RefusalSearch::after_forward(const OpCall&, std::span<const Tensor>, Tensors& outputs, const Observation&) {
+void RefusalSearch::after_forward(const OpCall& call, std::span<const Tensor>, Tensors& outputs, const Observation&) {
   for (const Tensor& output : outputs)
     if (output.defined() && is_floating(output.dtype())) static_cast<void>(observe(output));
+  if (weights_only_) of_weights_.insert(call.tape_index);
+  weights_only_ = false;
+  found_.direction = "input";
   found_.module.clear();
   found_.op.clear();
   found_.info = nullptr;

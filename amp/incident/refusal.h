@@ -1,5 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+
 #include "binade/amp/incident/incident.h"
 #include "binade/autograd/observer.h"
 
@@ -13,11 +18,19 @@ class RefusalSearch final : public TapeObserver {
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
 
-  /// Returns the op, with the direction "input", and what it said: `error`, without its own name and its advice. The
-  /// op's names are empty if the closure or a function threw the error outside of an op.
+  /// Returns the op and what it said: `error`, without its own name and its advice. The direction is "input" if the op
+  /// read a tensor that is neither a weight nor the result of an op, otherwise "forward". The op's names are empty if
+  /// the closure or a function threw the error outside of an op.
   FirstBad found(const std::string& error) const;
+  /// True if the op that threw read weights only, or what ops computed of weights alone: no sample can change them.
+  bool reads_weights_only() const { return weights_only_; }
 
  private:
+  bool computed_of_weights(const Variable& x) const;
+
+  bool weights_only_ = false;
+  std::int64_t micro_batch_ = -1;
+  std::set<std::int64_t> of_weights_;  // tape indices of the ops of this micro-batch whose operands are weights only
   FirstBad found_{.direction = "input", .tensor = "input", .value = "refused"};
 };
 

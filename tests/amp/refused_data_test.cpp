@@ -126,8 +126,27 @@ TEST(RefusedData, AMatrixOfWeightsIsNotBlamedOnASample) {
   ASSERT_TRUE(d.first_bad);
   EXPECT_EQ(d.first_bad->op, "cholesky");
   EXPECT_FALSE(d.first_bad->sample);
-  EXPECT_NE(d.confidence, Confidence::kProven);
+  EXPECT_EQ(d.cause, CauseClass::kArithmeticSingularity);
+  EXPECT_EQ(d.confidence, Confidence::kProven);
+  EXPECT_EQ(d.first_bad->direction, "forward");
   EXPECT_NE(location_of(d).find("positive definite"), std::string::npos) << location_of(d);
+  EXPECT_NE(d.advice.find("computed of weights alone"), std::string::npos) << d.advice;
+}
+
+/// The matrix is made of weights and of all samples together: no single one is to blame, and the batch is not either.
+TEST(RefusedData, AMatrixOfTheWholeBatchIsASingularity) {
+  Classifier run({});
+  const StepResult result = run.trainer.step(run.loader.next(), [&](const Batch& b) {
+    const Variable logits = run.net(Variable(b.x));
+    const Variable factor = cholesky(matmul(logits, logits, {.transpose_a = true}) * -1.0);
+    return cross_entropy(logits, Variable(b.labels)) + sum(factor);
+  });
+  ASSERT_TRUE(result.incident);
+  const Diagnosis& d = result.incident->diagnosis;
+  ASSERT_TRUE(d.first_bad);
+  EXPECT_EQ(d.first_bad->op, "cholesky");
+  EXPECT_EQ(d.cause, CauseClass::kArithmeticSingularity);
+  EXPECT_EQ(d.confidence, Confidence::kLikely);
   EXPECT_NE(d.advice.find("whichever sample is left out"), std::string::npos) << d.advice;
 }
 

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 15;  // elements
 constexpr std::int64_t kColumns = 64;     // columns of a chunk
-constexpr std::int64_t kEnoughTasks = 8;  // wanted number of chunks
 constexpr std::int64_t kChecked = 1024;   // indices that are checked before they are used
 
 /// True if n indices are in [0, extent). Of an index outside, either the index or extent - 1 minus the index is
@@ -83,10 +82,16 @@ void gather_line(IndexCheck& check, const std::int64_t* index, std::int64_t n, c
   for (std::int64_t i = 0; i < n; i += kChecked) {
     const std::int64_t end = std::min(n, i + kChecked);
     if (!check(index + i, end - i)) return;
-    if (step == 1)
-      for (std::int64_t k = i; k < end; ++k) y[k] = x[index[k]];
-    else
+    if (step == 1) {
+      std::int64_t k = i;
+      for (; k + 8 <= end; k += 8) {
+        __builtin_prefetch(index + k + kChecked);  // a cache line of the indices that are checked next
+        for (std::int64_t u = k; u < k + 8; ++u) y[u] = x[index[u]];
+      }
+      for (; k < end; ++k) y[k] = x[index[k]];
+    } else {
       for (std::int64_t k = i; k < end; ++k) y[k] = x[index[k] * step];
+    }
   }
 }
 
@@ -155,14 +160,12 @@ struct Columns {
 /// Calls body(columns) for all columns, in parallel.
 template <class F>
 void for_each_columns(const IndexGrid& g, F&& body) {
-  // If there are few chunks, they are narrower, so that more threads have work; 16 floats fill a cache line.
-  const bool few = g.outer * ((g.inner + kColumns - 1) / kColumns) < kEnoughTasks;
-  const std::int64_t width = few ? 16 : kColumns, chunks = (g.inner + width - 1) / width;
-  const std::int64_t work = g.count * std::min(g.inner, width);
+  const std::int64_t chunks = (g.inner + kColumns - 1) / kColumns;
+  const std::int64_t work = g.count * std::min(g.inner, kColumns);
   parallel_for(g.outer * chunks, std::max<std::int64_t>(1, kGrain / work), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end; ++c) {
-      Columns columns{.outer = c / chunks, .first = c % chunks * width, .count = 0, .base = {}};
-      columns.count = std::min(width, g.inner - columns.first);
+      Columns columns{.outer = c / chunks, .first = c % chunks * kColumns, .count = 0, .base = {}};
+      columns.count = std::min(kColumns, g.inner - columns.first);
       for (std::int64_t k = 0; k < columns.count; ++k) columns.base[k] = g.base(columns.outer, columns.first + k);
       body(columns);
     }
@@ -201,22 +204,38 @@ class Slots {
   std::vector<std::int64_t> named_{};  // in ascending order; empty if all targets have a place
 };
 
-/// Combines whole rows of contiguous columns, for an index of rows.
+/// Combines n contiguous elements.
 template <Scattering how, class T>
-void scatter_rows(const ScatterArgs& a, const Columns& c) {
+void combine_run(T* __restrict to, const T* __restrict from, std::int64_t n) {
+  std::int64_t k = 0;
+  if constexpr (how == Scattering::kAdd && std::is_floating_point_v<T>)
+    for (; k + kLanes16<T> <= n; k += kLanes16<T>) store16(to + k, load16<T>(to + k) + load16<T>(from + k));
+  for (; k < n; ++k) to[k] = scatter_combined(how, to[k], from[k]);
+}
+
+/// Combines whole rows, for an index of rows, or slices of rows if there are more threads than `outer`. The division
+/// does not change the bits, because the contributions to a target are combined in the order of j.
+template <Scattering how, class T>
+void scatter_rows(const ScatterArgs& a) {
+  constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T)), kAhead = 4;
   const IndexGrid& g = a.grid;
-  for (std::int64_t j = 0; j < g.count; ++j) {
-    T* __restrict to = static_cast<T*>(a.into) + c.target(g, j, 0);
-    const T* __restrict from = static_cast<const T*>(a.source) + c.element(g, j, 0);
-    std::int64_t k = 0;
-    if constexpr (how == Scattering::kAdd && std::is_floating_point_v<T>) {
-      constexpr std::int64_t kStep = 64 / sizeof(T);
-      for (; k + kStep <= c.count; k += kStep)
-        for (std::int64_t v = k; v < k + kStep; v += kLanes16<T>)
-          store16(to + v, load16<T>(to + v) + load16<T>(from + v));
-    }
-    for (; k < c.count; ++k) to[k] = scatter_combined(how, to[k], from[k]);
-  }
+  const std::int64_t wanted = (num_threads() + g.outer - 1) / g.outer;
+  const std::int64_t width = std::max<std::int64_t>(1, (g.inner / wanted + kLine - 1) / kLine) * kLine;
+  const std::int64_t slices = (g.inner + width - 1) / width;
+  parallel_for(g.outer * slices, std::max<std::int64_t>(1, kGrain / (g.count * std::min(g.inner, width))),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t s = begin; s < end; ++s) {
+                   const std::int64_t o = s / slices, first = s % slices * width, n = std::min(width, g.inner - first);
+                   T* to = static_cast<T*>(a.into) + o * g.extent * g.step + first;
+                   const T* from = static_cast<const T*>(a.source) + o * g.count * g.inner + first;
+                   for (std::int64_t j = 0; j < g.count; ++j, from += g.inner) {
+                     if (j + kAhead < g.count)
+                       for (std::int64_t k = 0; k < std::min(n, 8 * kLine); k += kLine)
+                         __builtin_prefetch(to + g.index[j + kAhead] * g.step + k, 1);
+                     combine_run<how>(to + g.index[j] * g.step, from, n);
+                   }
+                 }
+               });
 }
 
 /// Combines all contributions of these columns where none needs more than the target's value: its index is checked row
@@ -228,13 +247,14 @@ void scatter_checked(const ScatterArgs& a, const Columns& c, IndexCheck& check) 
   const std::int64_t start = c.element(g, 0, 0);
   auto* const into = static_cast<T*>(a.into);
   if (g.inner == 1) {
-    const std::int64_t* index = g.index + start;
+    const std::int64_t* index = g.index + (g.by_row ? 0 : start);
     const T* __restrict source = static_cast<const T*>(a.source) + start * step;
     T* const to = into + c.base[0];
     for (std::int64_t j = 0; j < g.count; j += kChecked) {
       const std::int64_t end = std::min(g.count, j + kChecked);
       if (!check(index + j, end - j)) return;
       for (std::int64_t i = j; i < end; ++i, source += step) {
+        if (i % 8 == 0) __builtin_prefetch(index + i + kChecked);
         T& target = to[index[i] * g.step];
         target = scatter_combined(how, target, *source);
       }
@@ -258,13 +278,13 @@ void scatter_columns(const ScatterArgs& a) {
   const auto* source = static_cast<const T*>(a.source);
   auto* into = static_cast<T*>(a.into);
   IndexCheck check(g);
-  if (how != Scattering::kMean && a.include_self && !g.by_row) {
+  if (how != Scattering::kMean && a.include_self && (!g.by_row || g.inner == 1)) {
     for_each_columns(g, [&](const Columns& c) { scatter_checked<how, T>(a, c, check); });
     return check.finish();
   }
   check_indices(g);
+  if (how != Scattering::kMean && a.include_self && !a.one_source) return scatter_rows<how, T>(a);
   for_each_columns(g, [&](const Columns& c) {
-    if (g.by_row && a.include_self && !a.one_source && how != Scattering::kMean) return scatter_rows<how, T>(a, c);
     if (!a.include_self)
       for_each_term(g, c, [&](std::int64_t j, std::int64_t k) { into[c.target(g, j, k)] = scatter_start<T>(how); });
     for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "binade/core/kernels/cpu/vector16.h"
 #include "binade/core/kernels/eigen/triangular.h"
 
 #pragma GCC visibility push(hidden)
@@ -13,6 +14,7 @@ namespace binade::cpu {
 namespace {
 
 constexpr std::int64_t kLeaf = 64;   // rows of a matrix whose Cholesky factor Eigen computes
+constexpr std::int64_t kSmall = 32;  // rows of a matrix whose Cholesky factor is computed here
 constexpr std::int64_t kPanel = 16;  // columns that are eliminated one after the other
 
 /// Returns the first half of n, a multiple of `unit`.
@@ -52,6 +54,35 @@ std::int64_t cholesky_leaf(const Block<T>& a) {
   return 0;
 }
 
+/// The factor of a matrix of up to kSmall rows, without a call of Eigen, which takes longer than the factorization. Row
+/// j of `u` is column j of the factor; with it computed, its products are subtracted from the rows below.
+template <class T>
+std::int64_t cholesky_small(const Block<T>& a) {
+  constexpr std::int64_t kLanes = kLanes16<T>;
+  alignas(16) T u[kSmall * kSmall];
+  const std::int64_t n = a.rows, width = (n + kLanes - 1) / kLanes * kLanes;
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j <= i; ++j) u[j * width + i] = a(i, j);
+  for (std::int64_t j = 0; j < n; ++j) {
+    T* const row = u + j * width;
+    for (std::int64_t i = n; i < width; ++i) row[i] = 0;
+    if (row[j] <= T(0)) return j + 1;
+    const T root = std::sqrt(row[j]);
+    const std::int64_t first = j / kLanes * kLanes;
+    for (std::int64_t i = first; i < width; i += kLanes) store16(row + i, load16<T>(row + i) / root);
+    row[j] = root;
+    for (std::int64_t r = j + 1; r < n; ++r) {
+      const T factor = row[r];
+      T* const to = u + r * width;
+      for (std::int64_t i = r / kLanes * kLanes; i < width; i += kLanes)
+        store16(to + i, load16<T>(to + i) - factor * load16<T>(row + i));
+    }
+  }
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j <= i; ++j) a(i, j) = u[j * width + i];
+  return 0;
+}
+
 /// c -= b b^T for the lower triangle of c.
 template <class T>
 void subtract_square(const Block<T>& c, const Block<const T>& b) {
@@ -68,6 +99,7 @@ void subtract_square(const Block<T>& c, const Block<const T>& b) {
 /// or 0.
 template <class T>
 std::int64_t cholesky(const Block<T>& a) {
+  if (a.rows <= kSmall) return cholesky_small(a);
   if (a.rows <= kLeaf) return cholesky_leaf(a);
   const std::int64_t h = half(a.rows, kLeaf), rest = a.rows - h;
   if (const std::int64_t bad = cholesky(a.part(0, 0, h, h)); bad != 0) return bad;

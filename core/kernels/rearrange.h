@@ -26,10 +26,7 @@ struct AxisMap {
 
   /// REQUIRES extent > 0 unless `beyond` is kFill; for kReflect a distance below `extent`.
   BINADE_HD std::int64_t operator()(std::int64_t j) const {
-    return position(window == 1 ? begin + j * step : begin + j / window * step + j % window * inside);
-  }
-  /// Returns s, or what `beyond` gives for it.
-  BINADE_HD std::int64_t position(std::int64_t s) const {
+    const std::int64_t s = window == 1 ? begin + j * step : begin + j / window * step + j % window * inside;
     if (s >= 0 && s < extent) return s;
     switch (beyond) {
       case Beyond::kReflect: return s < 0 ? -s : 2 * (extent - 1) - s;
@@ -40,25 +37,6 @@ struct AxisMap {
     return -1;
   }
   friend bool operator==(const AxisMap&, const AxisMap&) = default;
-};
-
-/// The positions map(j), map(j + 1), …, without a division for each.
-class AxisWalk {
- public:
-  AxisWalk(const AxisMap& map, std::int64_t j)
-      : map_(map), start_(map.begin + j / map.window * map.step), within_(j % map.window) {}
-  std::int64_t next() {
-    const std::int64_t s = start_ + within_ * map_.inside;
-    if (++within_ == map_.window) {
-      within_ = 0;
-      start_ += map_.step;
-    }
-    return map_.position(s);
-  }
-
- private:
-  const AxisMap& map_;
-  std::int64_t start_, within_;
 };
 
 /// to[o, j, i] = from[o, map(j), i] for j < count, or the fill value. If `push`, to[o, map(j), i] = from[o, j, i] for

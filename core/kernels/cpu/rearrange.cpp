@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "binade/core/kernels/axis_walk.h"
 #include "binade/core/kernels/cpu/kernels.h"
 #include "binade/core/kernels/cpu/vector16.h"
 #include "binade/core/parallel.h"

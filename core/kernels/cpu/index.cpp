@@ -238,29 +238,45 @@ void scatter_rows(const ScatterArgs& a) {
                });
 }
 
-/// Combines all contributions of these columns where none needs more than the target's value: its index is checked row
-/// by row. For an index with one column, the loop is over the contributions.
+/// Combines contributions along the innermost axis: those at index[i] with to[index[i] * step]. The elements of
+/// `source` are `advance` apart. The indices are checked as in gather_line().
+template <Scattering how, class T>
+void scatter_line(IndexCheck& check, const std::int64_t* index, std::int64_t n, const T* source, std::int64_t advance,
+                  T* to, std::int64_t step) {
+  const auto combine = [&](std::int64_t i, std::int64_t count, auto target_of) {
+    for (std::int64_t u = i; u < i + count; ++u) {
+      T& target = to[target_of(index[u])];
+      target = scatter_combined(how, target, source[u * advance]);
+    }
+  };
+  for (std::int64_t i = 0; i < n; i += kChecked) {
+    const std::int64_t end = std::min(n, i + kChecked);
+    if (!check(index + i, end - i)) return;
+    if (step != 1) {
+      combine(i, end - i, [&](std::int64_t position) { return position * step; });
+      continue;
+    }
+    const auto itself = [](std::int64_t position) { return position; };
+    std::int64_t k = i;
+    for (; k + 8 <= end; k += 8) {
+      __builtin_prefetch(index + k + kChecked);
+      combine(k, 8, itself);
+    }
+    combine(k, end - k, itself);
+  }
+}
+
+/// Combines all contributions of these columns where none needs more than the target's value. The indices are checked
+/// row by row.
 template <Scattering how, class T>
 void scatter_checked(const ScatterArgs& a, const Columns& c, IndexCheck& check) {
   const IndexGrid& g = a.grid;
   const std::int64_t step = a.one_source ? 0 : 1;
   const std::int64_t start = c.element(g, 0, 0);
   auto* const into = static_cast<T*>(a.into);
-  if (g.inner == 1) {
-    const std::int64_t* index = g.index + (g.by_row ? 0 : start);
-    const T* __restrict source = static_cast<const T*>(a.source) + start * step;
-    T* const to = into + c.base[0];
-    for (std::int64_t j = 0; j < g.count; j += kChecked) {
-      const std::int64_t end = std::min(g.count, j + kChecked);
-      if (!check(index + j, end - j)) return;
-      for (std::int64_t i = j; i < end; ++i, source += step) {
-        if (i % 8 == 0) __builtin_prefetch(index + i + kChecked);
-        T& target = to[index[i] * g.step];
-        target = scatter_combined(how, target, *source);
-      }
-    }
-    return;
-  }
+  if (g.inner == 1)
+    return scatter_line<how>(check, g.index + (g.by_row ? 0 : start), g.count,
+                             static_cast<const T*>(a.source) + start * step, step, into + c.base[0], g.step);
   for (std::int64_t j = 0; j < g.count; ++j) {
     const std::int64_t* index = g.index + start + j * g.inner;
     const T* __restrict source = static_cast<const T*>(a.source) + (start + j * g.inner) * step;

@@ -1,9 +1,11 @@
 #include <algorithm>
 
+#include "binade/autograd/apply.h"
 #include "binade/autograd/functions/conv.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/rearrange.h"
 #include "binade/autograd/functions/shape.h"
+#include "binade/core/ops/rearrange.h"
 #include "binade/core/step_context.h"
 
 namespace binade {
@@ -38,10 +40,24 @@ Variable planes_side_by_side(const Variable& x, std::int64_t taps, std::int64_t 
                              std::int64_t padding, std::int64_t dilation) {
   const std::int64_t n = x.dim(0), depth = x.dim(1), height = x.dim(2), width = x.dim(3), channels = x.dim(4);
   const std::int64_t planes = (depth + 2 * padding - dilation * (taps - 1) - 1) / stride + 1;
-  Variable windows = reshape(x, {n, depth, height * width * groups, channels / groups});
-  if (taps > 1 || stride > 1 || padding > 0)
+  const std::int64_t pixels = height * width * groups, part = channels / groups;
+  Variable windows = reshape(x, {n, depth * pixels, part});
+  const double positions = static_cast<double>(planes + padding + dilation) * static_cast<double>(taps) *
+                           static_cast<double>(pixels);
+  if (stride == 1 && positions < 0x1p60) {
+    // One copy: position (plane, pixel, tap) reads position pixel + (plane + tap dilation - padding) pixels of x.
+    if (taps > 1 || padding > 0)
+      windows = apply_one<ops::Rearrange>(
+          {.axis = 1,
+           .map = {.begin = -padding * pixels, .window = taps, .inside = dilation * pixels, .extent = depth * pixels},
+           .count = planes * pixels * taps,
+           .name = "conv3d"},
+          {windows});
+  } else {
     windows = unfold2d(
-        windows, {.kernel = {taps, 1}, .stride = {stride, 1}, .padding = {padding, 0}, .dilation = {dilation, 1}});
+        reshape(x, {n, depth, pixels, part}),
+        {.kernel = {taps, 1}, .stride = {stride, 1}, .padding = {padding, 0}, .dilation = {dilation, 1}});
+  }
   return reshape(windows, {n * planes, height, width, channels * taps});
 }
 

@@ -219,6 +219,9 @@ struct AxisWindows {
     map = {.begin = -padding, .step = stride, .window = kernel, .inside = dilation, .extent = extent};
     if (kernel == 1) map = {.begin = -padding, .step = stride, .extent = extent};
   }
+
+  /// True if the windows are the positions of the axis.
+  bool identity() const { return map == AxisMap{.extent = map.extent} && size == 1 && count == map.extent; }
 };
 
 }  // namespace
@@ -230,7 +233,7 @@ Variable unfold2d(const Variable& x, const UnfoldOptions& o) {
       w(kName, x.dim(2), o.kernel.x, o.stride.x, o.padding.x, o.dilation.x);
   const std::int64_t n = x.dim(0), c = x.dim(3);
   Variable y = rearranged(kName, x, 1, h.map, h.count * h.size);
-  y = rearranged(kName, y, 2, w.map, w.count * w.size);
+  if (!w.identity()) y = rearranged(kName, y, 2, w.map, w.count * w.size);
   y = permute(reshape(y, {n, h.count, h.size, w.count, w.size, c}), {0, 1, 3, 2, 4, 5});
   return reshape(y, {n, h.count * w.count, h.size * w.size * c});
 }
@@ -246,7 +249,7 @@ Variable fold2d(const Variable& x, Extent2 size, const UnfoldOptions& o) {
   const std::int64_t n = x.dim(0), c = x.dim(2) / window;
   Variable y = permute(reshape(x, {n, h.count, w.count, h.size, w.size, c}), {0, 1, 3, 2, 4, 5});
   y = reshape(y, {n, h.count * h.size, w.count * w.size, c});
-  y = rearranged(kName, y, 2, w.map, w.count * w.size, 0, true);
+  if (!w.identity()) y = rearranged(kName, y, 2, w.map, w.count * w.size, 0, true);
   return rearranged(kName, y, 1, h.map, h.count * h.size, 0, true);
 }
 

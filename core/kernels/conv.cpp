@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "binade/core/kernels/conv_depthwise.h"
+#include "binade/core/kernels/conv_sweep.h"
 #include "binade/core/kernels/epilogue.h"
 #include "binade/core/kernels/gemm.h"
 #include "binade/core/kernels/image.h"
@@ -27,31 +29,12 @@ template <class Lane>
 constexpr std::int64_t kDepthBlock = Lane::kGroup > 1 ? 128 : 384;
 constexpr std::int64_t kSourceBytes = 192 << 10;  ///< copied image rows of a task, in bytes
 constexpr std::int64_t kEnoughTasks = 16;         ///< wanted number of tasks, so that all threads have work
+constexpr std::int64_t kLeastColumns = 128;       ///< least number of pixels of a row that is cut for more tasks
 // Limits in bytes. Filters larger than kManyFilterBytes are packed panel by panel (by_filters()) instead of once for
 // all tasks (by_rows()), unless the copies of all images exceed kManyFilterSource or a panel exceeds kManyFilterPanel.
 constexpr std::int64_t kManyFilterBytes = 1 << 20;
 constexpr std::int64_t kManyFilterSource = 4 << 20;
 constexpr std::int64_t kManyFilterPanel = 1 << 20;
-
-/// One position of the filter. Its term in the sum for result pixel p is source pixel source_step * p + (y, x) times
-/// the weights at filter position `index`.
-struct Tap {
-  std::int64_t y = 0, x = 0;
-  std::int64_t index = 0;
-};
-
-/// Computes result pixels first + i result_step for all i in (height, width), each a sum over taps and source channels.
-/// `taps` is empty if the sums have no terms.
-struct Sweep {
-  std::vector<Tap> taps;  ///< some rows of the filter with some columns each, by ascending y, then x
-  std::int64_t source_step[2] = {1, 1};
-  std::int64_t height = 0, width = 0;
-  std::int64_t first[2] = {0, 0};
-  std::int64_t result_step[2] = {1, 1};
-  // Filter element (result channel j, source channel i of group g, position p) is at
-  // g * filter_group + j * filter_j + i * filter_i + p * filter_position.
-  std::int64_t filter_group = 0, filter_j = 0, filter_i = 0, filter_position = 0;
-};
 
 /// Filters of up to kWide result channels, packed for the register tile.
 template <class Lane>
@@ -97,13 +80,8 @@ class Convolution {
       y_high_ = t == 0 ? tap.y : std::max(y_high_, tap.y);
       x_high_ = t == 0 ? tap.x : std::max(x_high_, tap.x);
     }
-    columns_ = taps > 0 ? (sweep.width - 1) * sweep.source_step[1] + x_high_ - x_low_ + 1 : 0;
     joined_ = joined(sweep.taps);
-    a_offsets_.clear();
-    for (std::int64_t t = 0; t < taps; t += joined_) {
-      const Tap& tap = sweep.taps[static_cast<std::size_t>(t)];
-      a_offsets_.push_back(((tap.y - y_low_) * columns_ + tap.x - x_low_) * pixel_lanes_ * kLaneBytes);
-    }
+    read_columns(sweep, sweep.width);
 
     const std::int64_t source_rows = (sweep.height - 1) * sweep.source_step[0] + y_high_ - y_low_ + 1;
     const std::int64_t source_bytes = images_ * source_rows * columns_ * pixel_lanes_ * kLaneBytes;
@@ -117,8 +95,30 @@ class Convolution {
   }
 
  private:
-  /// The order of work for few filters: the filters are packed once, then each task computes some rows of an image.
-  void by_rows(const Sweep& sweep) const {
+  /// Sets the number of columns of a source row that `width` pixels of the result read, and the offsets of segments in
+  /// copied rows with this number of columns.
+  void read_columns(const Sweep& sweep, std::int64_t width) {
+    const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
+    columns_ = taps > 0 ? (width - 1) * sweep.source_step[1] + x_high_ - x_low_ + 1 : 0;
+    a_offsets_.clear();
+    for (std::int64_t t = 0; t < taps; t += joined_) {
+      const Tap& tap = sweep.taps[static_cast<std::size_t>(t)];
+      a_offsets_.push_back(((tap.y - y_low_) * columns_ + tap.x - x_low_) * pixel_lanes_ * kLaneBytes);
+    }
+  }
+
+  /// Returns the number of pixels of a row of the result that one task computes if rows are cut into `blocks`: all of
+  /// them, unless a source row is too long for the cache or there are too few tasks (sequences).
+  std::int64_t task_width(const Sweep& sweep, std::int64_t blocks) const {
+    const std::int64_t row_bytes = columns_ * pixel_lanes_ * kLaneBytes;
+    const std::int64_t cuts = std::max(ceil_div(row_bytes, kSourceBytes), ceil_div(kEnoughTasks, images_ * blocks));
+    const std::int64_t width = std::max(ceil_div(sweep.width, cuts), kLeastColumns);
+    return std::min(sweep.width, ceil_div(width, kTileRows<Lane>) * kTileRows<Lane>);
+  }
+
+  /// The order of work for few filters: the filters are packed once, then each task computes some rows of an image,
+  /// or a part of them.
+  void by_rows(const Sweep& sweep) {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     const std::int64_t all_panels = panels_ * source_.groups;
     const std::int64_t panel_size = taps * group_lanes_ * kWide;
@@ -131,16 +131,23 @@ class Convolution {
     std::int64_t blocks = ceil_div(sweep.height,
                                    std::max<std::int64_t>(1, kSourceBytes / std::max<std::int64_t>(1, row_bytes)));
     while (images_ * blocks < kEnoughTasks && ceil_div(sweep.height, blocks) >= 8) blocks *= 2;
-    const std::int64_t parts = std::clamp<std::int64_t>(kEnoughTasks / (images_ * blocks), 1, ceil_div(all_panels, 2));
-    parallel_blocks(images_ * blocks * parts, [&](std::int64_t task) {
-      const std::int64_t part = task % parts, block = task / parts % blocks, n = task / parts / blocks;
+    const std::int64_t width = task_width(sweep, blocks), cuts = ceil_div(sweep.width, width);
+    if (cuts > 1) read_columns(sweep, width);
+    const std::int64_t all_blocks = images_ * blocks * cuts;
+    const std::int64_t parts = std::clamp<std::int64_t>(kEnoughTasks / all_blocks, 1, ceil_div(all_panels, 2));
+    parallel_blocks(all_blocks * parts, [&](std::int64_t task) {
+      const std::int64_t part = task % parts, cut = task / parts % cuts, block = task / parts / cuts % blocks;
+      const std::int64_t n = task / parts / cuts / blocks;
+      const Columns columns{cut * width, std::min(sweep.width, (cut + 1) * width)};
       const std::int64_t begin = block * sweep.height / blocks, end = (block + 1) * sweep.height / blocks;
       const std::int64_t source_rows = (end - 1 - begin) * sweep.source_step[0] + y_high_ - y_low_ + 1;
       Stored* pixels = scratch_of<Stored>(ScratchSlot::kImage,
                                           static_cast<std::size_t>(source_rows * columns_ * pixel_lanes_));
-      if (taps > 0) copy_rows(n, begin * sweep.source_step[0] + y_low_, source_rows, pixels);
+      if (taps > 0)
+        copy_rows(n, begin * sweep.source_step[0] + y_low_, source_rows, columns.begin * sweep.source_step[1] + x_low_,
+                  pixels);
       for (std::int64_t i = part * all_panels / parts; i < (part + 1) * all_panels / parts; ++i)
-        sweep_rows(sweep, panel(i, packed + i * panel_size), i, n, begin, end, pixels);
+        sweep_rows(sweep, panel(i, packed + i * panel_size), i, n, begin, end, columns, pixels);
     });
   }
 
@@ -150,12 +157,13 @@ class Convolution {
     const std::int64_t panel_size = static_cast<std::int64_t>(sweep.taps.size()) * group_lanes_ * kWide;
     const std::int64_t image_size = source_rows * columns_ * pixel_lanes_;
     Stored* pixels = scratch_of<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(images_ * image_size));
-    parallel_blocks(images_, [&](std::int64_t n) { copy_rows(n, y_low_, source_rows, pixels + n * image_size); });
+    parallel_blocks(images_,
+                    [&](std::int64_t n) { copy_rows(n, y_low_, source_rows, x_low_, pixels + n * image_size); });
     parallel_blocks(panels_ * source_.groups, [&](std::int64_t i) {
       Stored* packed = scratch_of<Stored>(ScratchSlot::kPackedB, static_cast<std::size_t>(panel_size));
       pack_panel_of(sweep, i, packed);
       for (std::int64_t n = 0; n < images_; ++n)
-        sweep_rows(sweep, panel(i, packed), i, n, 0, sweep.height, pixels + n * image_size);
+        sweep_rows(sweep, panel(i, packed), i, n, 0, sweep.height, {0, sweep.width}, pixels + n * image_size);
     });
   }
 
@@ -182,10 +190,10 @@ class Convolution {
     return all;
   }
 
-  void copy_rows(std::int64_t n, std::int64_t y, std::int64_t rows, Stored* to) const {
+  void copy_rows(std::int64_t n, std::int64_t y, std::int64_t rows, std::int64_t x, Stored* to) const {
     Image<T> image = source_;
     image.data += n * source_.height * source_.width * source_.pitch;
-    copy_with_border<Lane>(image, y, rows, x_low_, columns_, pixel_lanes_, to);
+    copy_with_border<Lane>(image, y, rows, x, columns_, pixel_lanes_, to);
   }
 
   FilterPanel<Lane> panel(std::int64_t i, const Stored* packed) const {
@@ -210,17 +218,23 @@ class Convolution {
     }
   }
 
-  /// Computes rows [begin, end) of the sweep in image n for the filters of panel i. `pixels` begins with the first
-  /// source row that these rows read.
+  /// Pixels [begin, end) of a row of the sweep.
+  struct Columns {
+    std::int64_t begin, end;
+  };
+
+  /// Computes rows [begin, end) of the sweep, and `columns` of each, in image n for the filters of panel i. `pixels`
+  /// begins with the first source row and column that they read.
   void sweep_rows(const Sweep& sweep, const FilterPanel<Lane>& filter, std::int64_t i, std::int64_t n,
-                  std::int64_t begin, std::int64_t end, const Stored* pixels) const {
+                  std::int64_t begin, std::int64_t end, Columns columns, const Stored* pixels) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     const bool in_place = std::is_same_v<Out, Accumulator> && args_.bias == nullptr;
     const auto segments = static_cast<std::int64_t>(a_offsets_.size());
     const std::int64_t chunks = std::clamp<std::int64_t>(taps * group_lanes_ / kDepthBlock<Lane>, 1,
                                                          std::max<std::int64_t>(1, segments));
-    const EvenTiles<Lane> tiles(sweep.width);
-    const std::int64_t sum_pixels = chunks == 1 ? kTileRows<Lane> : (end - begin) * sweep.width;
+    const std::int64_t width = columns.end - columns.begin;
+    const EvenTiles<Lane> tiles(width);
+    const std::int64_t sum_pixels = chunks == 1 ? kTileRows<Lane> : (end - begin) * width;
     Accumulator* sums = in_place ? nullptr
                                  : scratch_of<Accumulator>(ScratchSlot::kAccumulators,
                                                            static_cast<std::size_t>(sum_pixels * kWide));
@@ -252,8 +266,10 @@ class Convolution {
         tile.b_offsets = b_offsets.data() + first;
         const Stored* source_row = pixels + (row - begin) * sweep.source_step[0] * columns_ * pixel_lanes_ +
                                    i / panels_ * group_lanes_;
-        Out* result_row = result + ((sweep.first[0] + row * sweep.result_step[0]) * result_width_ + sweep.first[1]) *
-                                       args_.result_pitch;
+        Out* result_row = result +
+                          ((sweep.first[0] + row * sweep.result_step[0]) * result_width_ + sweep.first[1]) *
+                              args_.result_pitch +
+                          columns.begin * spacing;
         for (std::int64_t column_tile = 0; column_tile < tiles.tiles; ++column_tile) {
           const std::int64_t x = tiles.begin(column_tile);
           const int count = static_cast<int>(tiles.begin(column_tile + 1) - x);
@@ -262,7 +278,7 @@ class Convolution {
             tile.c = reinterpret_cast<Accumulator*>(result_row + x * spacing);
             tile.c_row = spacing;
           } else {
-            tile.c = chunks == 1 ? sums : sums + ((row - begin) * sweep.width + x) * kWide;
+            tile.c = chunks == 1 ? sums : sums + ((row - begin) * width + x) * kWide;
             tile.c_row = kWide;
           }
           unit.run(tile, count);
@@ -312,21 +328,8 @@ template <class Lane, class T, class Out>
 void forward_as(const ConvArgs& args) {
   const ConvShape& s = args.shape;
   const std::int64_t channels = s.channels / s.groups, filters = s.filters / s.groups;
-  Sweep sweep;
-  for (std::int64_t r = 0; r < s.filter_height && channels > 0; ++r)
-    for (std::int64_t c = 0; c < s.filter_width; ++c)
-      sweep.taps.push_back(
-          {r * s.dilation[0] - s.padding[0], c * s.dilation[1] - s.padding[1], r * s.filter_width + c});
-  sweep.source_step[0] = s.stride[0];
-  sweep.source_step[1] = s.stride[1];
-  sweep.height = s.out_height;
-  sweep.width = s.out_width;
-  sweep.filter_i = 1;
-  sweep.filter_position = channels;
-  sweep.filter_j = s.filter_height * s.filter_width * channels;
-  sweep.filter_group = filters * sweep.filter_j;
   const Image<T> source{static_cast<const T*>(args.source), s.height, s.width, channels, s.groups, args.source_pitch};
-  Convolution<Lane, T, Out>(source, s.images, s.out_height, s.out_width, filters, args).run(sweep);
+  Convolution<Lane, T, Out>(source, s.images, s.out_height, s.out_width, filters, args).run(forward_sweep(s));
 }
 
 template <class Lane, class T, class Out>
@@ -336,32 +339,7 @@ void data_gradient_as(const ConvArgs& args) {
   const Image<T> source{
       static_cast<const T*>(args.source), s.out_height, s.out_width, filters, s.groups, args.source_pitch};
   Convolution<Lane, T, Out> convolution(source, s.images, s.height, s.width, channels, args);
-  const bool nothing = filters == 0 || s.out_height == 0 ||
-                       s.out_width == 0;  // no terms: with an empty list of taps, no image is copied
-  // x pixel h contributes to y pixel p if h + padding = p stride + r dilation. For h = phase + i stride these are the r
-  // for which the stride divides (phase + padding - r dilation), and p = i + that quotient.
-  for (std::int64_t phase_y = 0; phase_y < std::min(s.stride[0], s.height); ++phase_y)
-    for (std::int64_t phase_x = 0; phase_x < std::min(s.stride[1], s.width); ++phase_x) {
-      Sweep sweep;
-      for (std::int64_t r = s.filter_height - 1; r >= 0 && !nothing; --r)
-        for (std::int64_t c = s.filter_width - 1; c >= 0; --c) {
-          const std::int64_t y = phase_y + s.padding[0] - r * s.dilation[0];
-          const std::int64_t x = phase_x + s.padding[1] - c * s.dilation[1];
-          if (y % s.stride[0] == 0 && x % s.stride[1] == 0)
-            sweep.taps.push_back({y / s.stride[0], x / s.stride[1], r * s.filter_width + c});
-        }
-      sweep.height = ceil_div(s.height - phase_y, s.stride[0]);
-      sweep.width = ceil_div(s.width - phase_x, s.stride[1]);
-      sweep.first[0] = phase_y;
-      sweep.first[1] = phase_x;
-      sweep.result_step[0] = s.stride[0];
-      sweep.result_step[1] = s.stride[1];
-      sweep.filter_j = 1;
-      sweep.filter_position = channels;
-      sweep.filter_i = s.filter_height * s.filter_width * channels;
-      sweep.filter_group = filters * sweep.filter_i;
-      convolution.run(sweep);
-    }
+  for_each_phase(s, [&](const Sweep& sweep) { convolution.run(sweep); });
 }
 
 void conv(const ConvArgs& args) {
@@ -370,6 +348,7 @@ void conv(const ConvArgs& args) {
                                                : s.out_height * s.out_width * s.filters;
   if (s.images * results == 0) return;
   if (is_product(s)) return product(args, args.transposed);
+  if (is_depthwise(s)) return depthwise_conv(args);
   dispatch_lanes(args.in, args.out, [&]<class Lane, class T, class Out>() {
     args.transposed ? data_gradient_as<Lane, T, Out>(args) : forward_as<Lane, T, Out>(args);
   });

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "binade/core/kernels/conv_depthwise.h"
 #include "binade/core/kernels/gemm.h"
 #include "binade/core/kernels/gradient_panels.h"
 #include "binade/core/kernels/lane_types.h"
@@ -252,6 +253,7 @@ void conv_weight_gradient(const ConvWeightArgs& args) {
   }
   if (is_product(s))
     return product(args, args.gy, {args.x, s.images * s.height * s.width, s.channels, args.x_pitch, 1}, false);
+  if (is_depthwise(s)) return depthwise_weight_gradient(args);
   dispatch_lane(args.in, [&]<class Lane, class T>() {
     if (is_neighborhood(s))
       by_neighborhoods<T>(args);

@@ -64,13 +64,16 @@ void sum_positions(const Tensor& y, int axis, const Rearrange::Params& p, Tensor
                     .to = x.mutable_raw()});
   }
   std::vector<std::int64_t> begin(static_cast<std::size_t>(to.extent) + 2), list;
-  for (std::int64_t j = 0; j < from.extent; ++j)
-    if (const std::int64_t s = p.map(j); s >= 0) ++begin[static_cast<std::size_t>(s) + 2];
+  std::vector<std::int64_t> position(static_cast<std::size_t>(from.extent));
+  for (std::size_t j = 0; j < position.size(); ++j) {
+    position[j] = p.map(static_cast<std::int64_t>(j));
+    if (position[j] >= 0) ++begin[static_cast<std::size_t>(position[j]) + 2];
+  }
   for (std::size_t s = 2; s < begin.size(); ++s) begin[s] += begin[s - 1];
   list.resize(static_cast<std::size_t>(begin.back()));
-  for (std::int64_t j = 0; j < from.extent; ++j)
-    if (const std::int64_t s = p.map(j); s >= 0)
-      list[static_cast<std::size_t>(begin[static_cast<std::size_t>(s) + 1]++)] = j;
+  for (std::size_t j = 0; j < position.size(); ++j)
+    if (const std::int64_t s = position[j]; s >= 0)
+      list[static_cast<std::size_t>(begin[static_cast<std::size_t>(s) + 1]++)] = static_cast<std::int64_t>(j);
   kernels(x.device())
       .rearrange_sum({.outer = to.outer,
                       .extent = to.extent,

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 15;  // elements
 constexpr std::int64_t kBlock = 1 << 15;  // elements of a line that are added one after the other
-constexpr std::int64_t kColumns = 64;     // lines that are processed side by side
+constexpr std::int64_t kColumns = 64;     // lines that are processed side by side, beside each other in memory
+constexpr std::int64_t kTogether = 4;     // lines that are processed side by side, one after the other in memory
 
 /// Calls body(o, first column, number of columns) for all lines, in parallel.
 template <class F>
@@ -27,44 +28,100 @@ void for_each_lines(std::int64_t outer, std::int64_t count, std::int64_t inner, 
   });
 }
 
-/// Position of step j of a line.
-std::int64_t place(const CumulateArgs& a, std::int64_t j) { return a.reverse ? a.count - 1 - j : j; }
+/// A line, or a part of one: `count` elements, from x and y on, `step` (1 or -1) apart.
+template <class T>
+struct Line {
+  const T* x = nullptr;
+  T* y = nullptr;  ///< null: only the total is wanted
+  std::int64_t count = 0;
+};
 
-/// One contiguous line, in blocks: totals of the blocks, then each block from the total before it.
-template <Cumulation how, class T, class S>
-void cumulate_long_line(const CumulateArgs& a, const T* x, T* y) {
-  const std::int64_t blocks = (a.count + kBlock - 1) / kBlock;
-  std::vector<S> before(static_cast<std::size_t>(blocks), cumulation_start<how, S>());
-  parallel_blocks(blocks - 1, [&](std::int64_t b) {
-    S state = cumulation_start<how, S>();
-    for (std::int64_t j = b * kBlock; j < (b + 1) * kBlock; ++j)
-      state = cumulated<how>(state, term_of<S>(x[place(a, j)]));
-    before[static_cast<std::size_t>(b) + 1] = state;
-  });
-  for (std::size_t b = 1; b < before.size(); ++b) before[b] = cumulated<how>(before[b - 1], before[b]);
-  parallel_blocks(blocks, [&](std::int64_t b) {
-    S state = before[static_cast<std::size_t>(b)];
-    for (std::int64_t j = b * kBlock; j < std::min(a.count, (b + 1) * kBlock); ++j) {
-      const std::int64_t at = place(a, j);
-      state = cumulated<how>(state, term_of<S>(x[at]));
-      y[at] = rounded_from<T>(state);
+/// Adds the elements [begin, end) of `n` lines to `state`, side by side, since each addition waits for the one before
+/// it in its line.
+template <Cumulation how, int n, class T, class S>
+void cumulate_together(const Line<T>* lines, std::int64_t begin, std::int64_t end, std::int64_t step, S* state) {
+  const T* x[n];
+  T* y[n];
+  S total[n];
+  for (int i = 0; i < n; ++i) x[i] = lines[i].x, y[i] = lines[i].y, total[i] = state[i];
+  const auto run = [&](auto stored) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      const std::int64_t at = j * step;
+#pragma GCC unroll 4
+      for (int i = 0; i < n; ++i) {
+        total[i] = cumulated<how>(total[i], term_of<S>(x[i][at]));
+        if constexpr (stored) y[i][at] = rounded_from<T>(total[i]);
+      }
     }
-  });
+  };
+  y[0] != nullptr ? run(std::true_type{}) : run(std::false_type{});
+  for (int i = 0; i < n; ++i) state[i] = total[i];
+}
+
+/// Cumulates up to kTogether lines of which each continues from its state. All or none have a y.
+template <Cumulation how, class T, class S>
+void cumulate_lines(const Line<T>* lines, std::int64_t n, std::int64_t step, S* state) {
+  std::int64_t common = 0;
+  if (n == kTogether) {
+    common = lines[0].count;
+    for (std::int64_t i = 1; i < n; ++i) common = std::min(common, lines[i].count);
+    cumulate_together<how, kTogether>(lines, 0, common, step, state);
+  }
+  for (std::int64_t i = 0; i < n; ++i)
+    if (common < lines[i].count) cumulate_together<how, 1>(lines + i, common, lines[i].count, step, state + i);
+}
+
+/// Contiguous lines. A long line is cut into blocks: totals of the blocks, then each block from the total before it.
+template <Cumulation how, class T, class S>
+void cumulate_contiguous(const CumulateArgs& a) {
+  const std::int64_t blocks = (a.count + kBlock - 1) / kBlock, all = a.outer * blocks, step = a.reverse ? -1 : 1;
+  std::vector<S> before(static_cast<std::size_t>(blocks == 1 ? 0 : all), cumulation_start<how, S>());
+  const auto pass = [&](bool store, auto&& starts_from, auto&& done) {
+    const std::int64_t grain = std::max<std::int64_t>(kGrain / std::min(kBlock, a.count),
+                                                      std::clamp<std::int64_t>(all / num_threads(), 1, kTogether));
+    parallel_for(all, grain, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t b = first; b < last; b += kTogether) {
+        const std::int64_t n = std::min(kTogether, last - b);
+        Line<T> lines[kTogether];
+        S state[kTogether];
+        for (std::int64_t i = 0; i < n; ++i) {
+          const std::int64_t begin = (b + i) % blocks * kBlock;
+          const std::int64_t at = (b + i) / blocks * a.count + (a.reverse ? a.count - 1 - begin : begin);
+          lines[i] = {static_cast<const T*>(a.x.data) + at, store ? static_cast<T*>(a.y.data) + at : nullptr,
+                      std::min(kBlock, a.count - begin)};
+          state[i] = starts_from(b + i);
+        }
+        cumulate_lines<how>(lines, n, step, state);
+        for (std::int64_t i = 0; i < n; ++i) done(b + i, state[i]);
+      }
+    });
+  };
+  if (blocks > 1) {
+    std::vector<S> totals(before.size());
+    pass(
+        false, [](std::int64_t) { return cumulation_start<how, S>(); },
+        [&](std::int64_t b, S total) { totals[static_cast<std::size_t>(b)] = total; });
+    for (std::int64_t b = 0; b < all; ++b)
+      if (b % blocks > 0)
+        before[static_cast<std::size_t>(b)] = cumulated<how>(before[static_cast<std::size_t>(b) - 1],
+                                                             totals[static_cast<std::size_t>(b) - 1]);
+  }
+  pass(
+      true,
+      [&](std::int64_t b) { return blocks > 1 ? before[static_cast<std::size_t>(b)] : cumulation_start<how, S>(); },
+      [](std::int64_t, S) {});
 }
 
 template <Cumulation how, class T, class S>
 void cumulate_typed(const CumulateArgs& a) {
+  if (a.inner == 1) return cumulate_contiguous<how, T, S>(a);
   const auto* x = static_cast<const T*>(a.x.data);
   auto* y = static_cast<T*>(a.y.data);
-  if (a.inner == 1 && a.count > kBlock) {
-    for (std::int64_t o = 0; o < a.outer; ++o) cumulate_long_line<how, T, S>(a, x + o * a.count, y + o * a.count);
-    return;
-  }
   for_each_lines(a.outer, a.count, a.inner, [&](std::int64_t o, std::int64_t first, std::int64_t n) {
     S state[kColumns];
     std::fill_n(state, n, cumulation_start<how, S>());
     for (std::int64_t j = 0; j < a.count; ++j) {
-      const std::int64_t at = (o * a.count + place(a, j)) * a.inner + first;
+      const std::int64_t at = (o * a.count + (a.reverse ? a.count - 1 - j : j)) * a.inner + first;
       for (std::int64_t k = 0; k < n; ++k) {
         state[k] = cumulated<how>(state[k], term_of<S>(x[at + k]));
         y[at + k] = rounded_from<T>(state[k]);
@@ -77,12 +134,18 @@ template <class T>
 void extreme_typed(const CumulativeExtremeArgs& a) {
   const auto* x = static_cast<const T*>(a.x.data);
   for_each_lines(a.outer, a.count, a.inner, [&](std::int64_t o, std::int64_t first, std::int64_t n) {
-    for (std::int64_t k = 0; k < n; ++k) {
-      std::int64_t best = 0;
-      const std::int64_t start = o * a.count * a.inner + first + k;
-      for (std::int64_t j = 0; j < a.count; ++j) {
-        if (replaces(a.largest, x[start + best * a.inner], x[start + j * a.inner])) best = j;
-        a.index[start + j * a.inner] = best;
+    T best[kColumns];
+    std::int64_t position[kColumns] = {};
+    const std::int64_t start = o * a.count * a.inner + first;
+    std::copy_n(x + start, n, best);
+    for (std::int64_t j = 0; j < a.count; ++j) {
+      const std::int64_t at = start + j * a.inner;
+      for (std::int64_t k = 0; k < n; ++k) {
+        if (replaces(a.largest, best[k], x[at + k])) {
+          best[k] = x[at + k];
+          position[k] = j;
+        }
+        a.index[at + k] = position[k];
       }
     }
   });

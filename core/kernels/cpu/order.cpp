@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "binade/core/error.h"
 #include "binade/core/kernels/cpu/kernels.h"
+#include "binade/core/kernels/cpu/vector16.h"
 #include "binade/core/kernels/order_key.h"
 #include "binade/core/parallel.h"
 
@@ -50,26 +52,72 @@ Item<K> item_of(const T* x, std::int64_t i, bool descending) {
   return {descending ? static_cast<K>(~key) : key, static_cast<K>(i)};
 }
 
+/// True if one of the 64 bytes of elements at x might come before `bound`. Never false if one does: of floating
+/// numbers, NaN comes after all others.
+template <class T>
+bool any_may_precede(const T* x, T bound, bool descending) {
+  using E = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
+  using V = Vector16<E>;
+  if (bound != bound) return true;
+  const V limit = static_cast<E>(bound) - V{};
+  const auto* from = reinterpret_cast<const E*>(x);
+  V v[4];
+  for (int i = 0; i < 4; ++i) v[i] = load16<E>(from + i * kLanes16<E>);
+  if (descending)  // not (x <= limit), for the sake of NaN
+    return any_bit(~((v[0] <= limit) & (v[1] <= limit) & (v[2] <= limit) & (v[3] <= limit)));
+  return any_bit((v[0] < limit) | (v[1] < limit) | (v[2] < limit) | (v[3] < limit));
+}
+
+/// Calls add(item) for the items from `begin` on that come before last(), which the calls may change: an item with the
+/// same key comes later in x, and so after it. Passes over 64 bytes of elements at a time if none of them does.
+template <class K, class T, class Last, class Add>
+void each_preceding(const T* x, std::int64_t begin, std::int64_t n, bool descending, Last&& last, Add&& add) {
+  constexpr std::int64_t kStep = 64 / sizeof(T);
+  for (std::int64_t i = begin; i < n; i += kStep) {
+    if (i + kStep <= n && !any_may_precede(x + i, x[last().position], descending)) continue;
+    for (std::int64_t j = i; j < std::min(n, i + kStep); ++j)
+      if (const Item<K> item = item_of<K>(x, j, descending); item.key < last().key) add(item);
+  }
+}
+
+/// Leaves the k first of n items in sorted order. For a few items, each one is put in its place.
+template <class K, class T>
+void select_few(std::vector<Item<K>>& items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
+  items.resize(static_cast<std::size_t>(k));
+  for (std::int64_t i = 0; i < k; ++i) items[static_cast<std::size_t>(i)] = item_of<K>(x, i, descending);
+  std::sort(items.begin(), items.end());
+  Item<K>* const first = items.data();
+  each_preceding<K>(
+      x, k, n, descending, [&]() -> const Item<K>& { return first[k - 1]; },
+      [&](const Item<K>& item) {
+        std::int64_t at = k - 1;
+        for (; at > 0 && item.key < first[at - 1].key; --at) first[at] = first[at - 1];
+        first[at] = item;
+      });
+}
+
 /// Leaves the k first of n items in sorted order. Items that come after k others are dropped as they are read.
 template <class K, class T>
 void select_first(std::vector<Item<K>>& items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(2 * k, 64));
+  constexpr std::int64_t kFew = 16;
+  if (k <= kFew) return select_few(items, x, n, k, descending);
+  const auto most = static_cast<std::size_t>(2 * k);
   const auto middle = static_cast<std::ptrdiff_t>(k - 1);
-  Item<K> last{};
-  bool bounded = false;
   items.clear();
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Item<K> item = item_of<K>(x, i, descending);
-    if (bounded && !(item < last)) continue;
-    items.push_back(item);
-    if (items.size() < most) continue;
+  for (std::int64_t i = 0; i < k; ++i) items.push_back(item_of<K>(x, i, descending));
+  Item<K> last = *std::max_element(items.begin(), items.end());
+  const auto keep_first = [&] {
     std::nth_element(items.begin(), items.begin() + middle, items.end());
     items.resize(static_cast<std::size_t>(k));
     last = items[static_cast<std::size_t>(middle)];
-    bounded = true;
-  }
-  std::nth_element(items.begin(), items.begin() + middle, items.end());
-  items.resize(static_cast<std::size_t>(k));
+  };
+  each_preceding<K>(
+      x, k, n, descending, [&]() -> const Item<K>& { return last; },
+      [&](const Item<K>& item) {
+        items.push_back(item);
+        if (items.size() == most) keep_first();
+      });
+  keep_first();
   std::sort(items.begin(), items.end());
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "binade/core/kernels/cpu/vector16.h"
 #include "binade/core/kernels/eigen/triangular.h"
 
 #pragma GCC visibility push(hidden)
@@ -13,6 +14,7 @@ namespace binade::cpu {
 namespace {
 
 constexpr std::int64_t kLeaf = 64;   // rows of a matrix whose Cholesky factor Eigen computes
+constexpr std::int64_t kSmall = 32;  // rows of a matrix whose Cholesky factor is computed here
 constexpr std::int64_t kPanel = 16;  // columns that are eliminated one after the other
 
 /// Returns the first half of n, a multiple of `unit`.
@@ -52,6 +54,46 @@ std::int64_t cholesky_leaf(const Block<T>& a) {
   return 0;
 }
 
+/// Subtracts from `count` vectors of row j of u, from element `first` on, the products of the rows above it.
+template <int count, class T>
+void subtract_rows_above(T* u, std::int64_t width, std::int64_t j, std::int64_t first) {
+  Vector16<T> sum[count];
+  for (int v = 0; v < count; ++v) sum[v] = load16<T>(u + j * width + first + v * kLanes16<T>);
+  for (std::int64_t k = 0; k < j; ++k)
+    for (int v = 0; v < count; ++v) sum[v] -= u[k * width + j] * load16<T>(u + k * width + first + v * kLanes16<T>);
+  for (int v = 0; v < count; ++v) store16(u + j * width + first + v * kLanes16<T>, sum[v]);
+}
+
+/// The factor l of the lower triangle of a, of up to kSmall rows, without a call of Eigen, which takes longer than the
+/// arithmetic. Row j of `u` is column j of the factor. On failure, l is not written.
+template <class T>
+std::int64_t cholesky_small(const Block<const T>& a, const Block<T>& l) {
+  constexpr std::int64_t kLanes = kLanes16<T>;
+  alignas(16) T u[kSmall * kSmall];
+  const std::int64_t n = a.rows, width = (n + kLanes - 1) / kLanes * kLanes;
+  for (std::int64_t j = 0; j < n; ++j) std::fill(u + j * width + n, u + (j + 1) * width, T(0));
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j <= i; ++j) u[j * width + i] = a(i, j);
+  for (std::int64_t j = 0; j < n; ++j) {
+    T* const row = u + j * width;
+    const std::int64_t first = j / kLanes * kLanes;
+    std::fill(row + first, row + j, T(0));  // not initialized, and not used
+    for (std::int64_t i = first; i < width; i += 4 * kLanes) switch ((width - i) / kLanes) {
+        case 1: subtract_rows_above<1>(u, width, j, i); break;
+        case 2: subtract_rows_above<2>(u, width, j, i); break;
+        case 3: subtract_rows_above<3>(u, width, j, i); break;
+        default: subtract_rows_above<4>(u, width, j, i);
+      }
+    if (row[j] <= T(0)) return j + 1;
+    const T root = std::sqrt(row[j]);
+    for (std::int64_t i = first; i < width; i += kLanes) store16(row + i, load16<T>(row + i) / root);
+    row[j] = root;
+  }
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j <= i; ++j) l(i, j) = u[j * width + i];
+  return 0;
+}
+
 /// c -= b b^T for the lower triangle of c.
 template <class T>
 void subtract_square(const Block<T>& c, const Block<const T>& b) {
@@ -68,6 +110,7 @@ void subtract_square(const Block<T>& c, const Block<const T>& b) {
 /// or 0.
 template <class T>
 std::int64_t cholesky(const Block<T>& a) {
+  if (a.rows <= kSmall) return cholesky_small(constant(a), a);
   if (a.rows <= kLeaf) return cholesky_leaf(a);
   const std::int64_t h = half(a.rows, kLeaf), rest = a.rows - h;
   if (const std::int64_t bad = cholesky(a.part(0, 0, h, h)); bad != 0) return bad;
@@ -153,9 +196,13 @@ void run_cholesky(const CholeskyArgs& a) {
     for_each_matrix(a.batch, n * n * n / 3, [&](std::int64_t i) {
       const T* from = static_cast<const T*>(a.a.data) + i * a.n * a.n;
       const Block<T> l{static_cast<T*>(a.l.data) + i * a.n * a.n, a.n, a.n, a.n};
-      for (std::int64_t r = 0; r < a.n; ++r)
-        for (std::int64_t c = 0; c < a.n; ++c) l(r, c) = c <= r ? from[r * a.n + c] : T(0);
-      a.info[i] = cholesky(l);
+      if (a.n <= kSmall) {
+        a.info[i] = cholesky_small({from, a.n, a.n, a.n}, l);
+      } else {
+        for (std::int64_t r = 0; r < a.n; ++r)
+          for (std::int64_t c = 0; c < a.n; ++c) l(r, c) = c <= r ? from[r * a.n + c] : T(0);
+        a.info[i] = cholesky(l);
+      }
       for (std::int64_t r = 0; r < a.n; ++r) std::fill(&l(r, r) + 1, &l(r, r) + a.n - r, T(0));
     });
   });

@@ -171,7 +171,7 @@ class Unpickler {
   }
   std::vector<std::uint64_t> extents(std::size_t index, const char* what) {
     if (value(index).kind != Kind::kTuple) refuse(fmt::format("has a {} that is no tuple", what));
-    if (value(index).items.size() > 64) refuse(fmt::format("has a {} of more than 64 numbers", what));
+    if (value(index).items.size() > 8) refuse(fmt::format("has a {} of more than 8 numbers", what));
     std::vector<std::uint64_t> numbers;
     for (const std::size_t item : value(index).items) numbers.push_back(extent(item, what));
     return numbers;
@@ -185,22 +185,21 @@ class Unpickler {
     if (!known) refuse("refers to something outside that is no storage of a tensor");
     const std::string& type = value(id.items[1]).text;
     if (!type.ends_with(kStorageSuffix)) refuse(fmt::format("has a storage of the class {}", type));
-    Value storage{.kind = Kind::kStorage};
-    storage.tensor.type = type.substr(type.rfind('.') + 1);
-    storage.tensor.key = value(id.items[2]).text;
-    storage.tensor.storage_elements = extent(id.items[4], "size of a storage");
-    push(std::move(storage));
+    Pickle::TensorView storage{.type = type.substr(type.rfind('.') + 1),
+                               .key = value(id.items[2]).text,
+                               .storage_elements = extent(id.items[4], "size of a storage")};
+    push({.kind = Kind::kStorage, .tensor = std::make_shared<const Pickle::TensorView>(std::move(storage))});
   }
 
   /// _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks, …)
   void push_tensor(const Value& arguments) {
     if (arguments.items.size() < 4 || value(arguments.items[0]).kind != Kind::kStorage)
       refuse("makes a tensor of other than a storage, an offset, a size and strides");
-    Value tensor{.kind = Kind::kTensor, .tensor = value(arguments.items[0]).tensor};
-    tensor.tensor.offset = extent(arguments.items[1], "offset");
-    tensor.tensor.shape = extents(arguments.items[2], "size");
-    tensor.tensor.strides = extents(arguments.items[3], "stride");
-    push(std::move(tensor));
+    Pickle::TensorView tensor = *value(arguments.items[0]).tensor;
+    tensor.offset = extent(arguments.items[1], "offset");
+    tensor.shape = extents(arguments.items[2], "size");
+    tensor.strides = extents(arguments.items[3], "stride");
+    push({.kind = Kind::kTensor, .tensor = std::make_shared<const Pickle::TensorView>(std::move(tensor))});
   }
 
   void reduce() {

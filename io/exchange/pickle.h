@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,11 +36,11 @@ class Pickle {
     std::string text{};                                        ///< kText, kBytes; kGlobal: "module.name"
     std::vector<std::size_t> items{};                          ///< kTuple, kList
     std::vector<std::pair<std::size_t, std::size_t>> pairs{};  ///< kDict, in order
-    TensorView tensor{};                                       ///< kTensor; kStorage: its first three members
+    std::shared_ptr<const TensorView> tensor{};  ///< kTensor; kStorage: its first three members
   };
 
-  /// Parses a pickle of protocols 2 to 5. Throws DataError that begins with `name`. Memory is bounded by the size of
-  /// the pickle.
+  /// Parses a pickle of protocols 2 to 5. Throws DataError that begins with `name`. It needs at most about 150 bytes of
+  /// memory for each byte of the pickle.
   Pickle(std::span<const std::byte> pickle, const std::string& name);
 
   const Value& root() const { return values_[root_]; }

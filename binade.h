@@ -117,5 +117,7 @@
 #include "binade/optim/schedule_free.h"
 #include "binade/optim/sgd.h"
 #include "binade/run/command_line.h"
+#include "binade/run/pytorch.h"
 #include "binade/run/supervisor.h"
 #include "binade/run/training_run.h"
+#include "binade/run/weights.h"

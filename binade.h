@@ -63,6 +63,7 @@
 #include "binade/io/data/idx.h"
 #include "binade/io/data/image_data.h"
 #include "binade/io/data/loader.h"
+#include "binade/io/data/npz.h"
 #include "binade/io/data/text_data.h"
 #include "binade/io/exchange/safetensors.h"
 #include "binade/io/text/tokenizer.h"

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
-#include <numeric>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <utility>
 
 #include "binade/core/error.h"
 #include "binade/io/exchange/name_pattern.h"
@@ -324,11 +328,21 @@ class Conversion {
       }
       Tensor& got = found->second;
       const bool fits = got.dtype() == tensor.dtype() || (is_floating(got.dtype()) && is_floating(tensor.dtype()));
-      if (fits && got.shape() == tensor.shape())
-        got = got.to(tensor.dtype());
-      else
+      if (!fits || !(got.shape() == tensor.shape()))
         result_.different.push_back(fmt::format("{} (wanted {}, got {})", name, describe(tensor), describe(got)));
+      else if (got.dtype() != tensor.dtype())
+        convert_dtype(name, got, tensor.dtype());
     }
+  }
+
+  void convert_dtype(const std::string& name, Tensor& tensor, DType dtype) {
+    const Tensor rounded = tensor.to(dtype);
+    bool overflows = false;
+    for (std::int64_t i = 0; tensor.dtype() == DType::f64 && i < tensor.numel() && !overflows; ++i)
+      overflows = std::isfinite(tensor.at(i)) && !std::isfinite(rounded.at(i));
+    if (overflows)
+      result_.different.push_back(fmt::format("{} (it has numbers beyond the range of {})", name, name_of(dtype)));
+    tensor = rounded;
   }
 
   bool is_optional(const std::string& ours) const {

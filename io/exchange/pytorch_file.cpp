@@ -42,8 +42,8 @@ class File {
     const Pickle::Value& dict = find(entry);
     for (const auto& [key, item] : dict.pairs)
       if (pickle_[item].kind == Kind::kTensor) add(text_of(key), *pickle_[item].tensor);
-    check<DataError>(!wanted_.empty(), "{}: wanted a dictionary of tensors, got {}{}", zip_.name(),
-                     describe(dict), alternatives(dict, entry));
+    check<DataError>(!wanted_.empty(), "{}: wanted a dictionary of tensors, got one without tensors{}", zip_.name(),
+                     alternatives(dict, entry));
     check_overlap();
     for (const auto& [key, views] : wanted_) read_storage(key, views);
     return std::move(result_);

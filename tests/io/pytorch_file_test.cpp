@@ -144,7 +144,6 @@ one('char.pt', tensor('Char', [1], (1,)))
 one('quantized.pt', tensor('QInt8', [1], (1,)))
 one('bool.pt', tensor('Bool', b'\x02', (1,)))
 one('script.pt', tensor('Float', [1], (1,)), extra={'constants.pkl': b''})
-one('order.pt', tensor('Float', [1], (1,)))
 with zipfile.ZipFile('big.pt', 'w') as z:
     z.writestr('a/data.pkl', b'\x80\x02}.')
     z.writestr('a/byteorder', b'big')

@@ -62,10 +62,10 @@ TEST(Weights, AveragesAreLoadedUnlessTheLastWeightsAreAskedFor) {
 }
 
 TEST(Weights, AveragesOfAnOptimizerAreFoundToo) {
-  const Runtime runtime({.seed = 1});
+  Runtime runtime({.seed = 1});
   toy::Net net;
   optim::ScheduleFreeAdamW optimizer(net, {.lr = 0.05});
-  Trainer trainer(const_cast<Runtime&>(runtime), net, optimizer, {});
+  Trainer trainer(runtime, net, optimizer, {});
   for (std::uint32_t k = 0; k < 3; ++k)
     trainer.step(toy::batch(k), [&](const toy::Batch& b) { return toy::loss(net, b); });
   const StateDict state = trainer.state();

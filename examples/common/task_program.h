@@ -124,7 +124,7 @@ int eval(Settings& table, typename Task::EvalSetup& s) {
   const StateDict checkpoint = read_checkpoint(s.model, Task::texts.program, Task::texts.weights);
   const nn::init::SkipScope skip;
   typename Task::Model model(Task::model_options(checkpoint));
-  load_model(model, checkpoint);
+  load_weights(model, checkpoint);
   const PolicyScope policy(policy_of(checkpoint));
   io::JsonObject result;
   result.add("step", read_count(checkpoint, "progress/step"));

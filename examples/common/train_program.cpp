@@ -189,7 +189,7 @@ int write_first_weights(nn::Module& model, const TrainSettings& s, const std::st
       s.run.empty() && s.resume.empty() && !s.supervise,
       "init: wanted neither --run nor --resume nor --supervise: no run is made, and the weights of one "
       "are written by binade-doctor export");
-  write_weights(model, path);
+  save_weights(model, path);
   io::print(fmt::format("{} parameters in {}\n", nn::count_parameters(model), path));
   return 0;
 }

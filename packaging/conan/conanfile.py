@@ -43,7 +43,7 @@ class BinadeConan(ConanFile):
             raise ConanInvalidConfiguration(f"binade: wanted os=Linux, got {self.settings.os}")
 
     def system_requirements(self):
-        Apt(self).install(["meson", "ninja-build", "pkg-config", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev",
+        Apt(self).install(["meson", "ninja-build", "pkg-config", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev", "libzip-dev",
                            "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev"], update=True, check=True)
 
     def generate(self):

@@ -44,6 +44,7 @@ THIRD_PARTY = (
     (r"omp\.h", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"immintrin\.h|x86intrin\.h", r"core/(kernels/.*|.*\.cpp)|bench/", "core/kernels/, the .cpp files of core/ and bench/"),
     (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),
+    (r"zip\.h", r"io/files/zip\.cpp", "io/files/zip.cpp"),
     (r"png\.h", r"(tests/)?io/.*\.cpp", "the .cpp files of io/"),
     (r"CLI/", r"(run|doctor|examples|bench|tests)/.*\.cpp", "the programs' .cpp files"),
     (r"nlohmann/", r"(io|amp|run|doctor|examples|bench|tests)/.*\.cpp", ".cpp files above core/"),

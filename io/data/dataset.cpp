@@ -20,7 +20,7 @@ namespace detail {
 namespace {
 
 template <class E>
-void rethrow_as(const std::string& text, const E&) {
+[[noreturn]] void rethrow_as(const std::string& text, const E&) {
   std::throw_with_nested(E(text));
 }
 

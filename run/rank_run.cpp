@@ -2,6 +2,7 @@
 
 #include "binade/amp/ranks/bytes.h"
 #include "binade/amp/ranks/state_bytes.h"
+#include "binade/io/terminal/console.h"
 
 namespace binade::amp {
 namespace {
@@ -20,13 +21,18 @@ constexpr const char* kRecovery = "the search of rank 0 for a checkpoint";
 
 void send(Communicator& ranks, const ByteWriter& message) { ranks.broadcast(message.bytes(), 0, kBetweenSteps); }
 
-/// Returns true if a signal has asked any rank to stop. All ranks call it together.
-bool any_stop_requested(Communicator& ranks) {
-  const std::vector<std::uint8_t> mine = {io::StopSignals::stop_requested()};
-  bool stop = false;
-  for (const Bytes& one : ranks.gather(bytes_of(mine), "the question for signals"))
-    stop = stop || one[0] != std::byte{};
-  return stop;
+/// Returns the signal that has asked ranks to stop: that of the lowest of them. All ranks call it together.
+std::optional<StopRequest> stop_request_of_any(Communicator& ranks) {
+  const std::vector<std::int32_t> mine = {io::StopSignals::signal_received()};
+  const std::vector<Bytes> all = ranks.gather(bytes_of(mine), "the question for signals");
+  StopRequest request;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const auto signal = ByteReader(all[static_cast<std::size_t>(rank)]).get<std::int32_t>();
+    if (signal == 0) continue;
+    if (request.signal == 0) request.signal = signal;
+    request.ranks.push_back(rank);
+  }
+  return request.signal == 0 ? std::nullopt : std::optional(request);
 }
 
 }  // namespace
@@ -73,10 +79,20 @@ void RunLeader::observed(double loss) {
   if (!ranks_.alone()) send(ranks_, ByteWriter().put(Message::kObserved).put(loss));
 }
 
-bool RunLeader::stop_requested() {
-  if (ranks_.alone()) return io::StopSignals::stop_requested();
-  send(ranks_, ByteWriter().put(Message::kStop));
-  return any_stop_requested(ranks_);
+std::string StopRequest::text() const {
+  std::string at;
+  for (const int rank : ranks) at += fmt::format("{}{}", at.empty() ? "" : ", ", rank);
+  if (ranks.empty()) return fmt::format("signal {}", signal);
+  return fmt::format("signal {} to rank{} {}", signal, ranks.size() == 1 ? "" : "s", at);
+}
+
+std::optional<StopRequest> RunLeader::stop_requested() {
+  if (!ranks_.alone()) {
+    send(ranks_, ByteWriter().put(Message::kStop));
+    return stop_request_of_any(ranks_);
+  }
+  if (!io::StopSignals::stop_requested()) return std::nullopt;
+  return StopRequest{io::StopSignals::signal_received()};
 }
 
 void RunLeader::goes_on(std::optional<RunEnd> end) {
@@ -112,9 +128,13 @@ bool RunFollower::goes_on() {
     ByteReader in(message);
     switch (in.get<Message>()) {
       case Message::kObserved: trainer_.observe(in.get<double>()); break;
-      case Message::kStop: any_stop_requested(trainer_.ranks()); break;
+      case Message::kStop: stop_ = stop_request_of_any(trainer_.ranks()); break;
       case Message::kGoesOn: return true;
-      case Message::kEnded: end_ = in.get<RunEnd>(); break;
+      case Message::kEnded:
+        end_ = in.get<RunEnd>();
+        if (end_ == RunEnd::kPreempted && stop_)
+          io::say_error(fmt::format("stopped by {} after step {}", stop_->text(), trainer_.steps()));
+        break;
       default: throw RankError("ranks: rank 0 opens the run twice");
     }
   }

@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "binade/amp/step/trainer.h"
 #include "binade/io/terminal/signals.h"
@@ -18,6 +20,15 @@ FindRecoveryPoint shared_recovery(Communicator& ranks, FindRecoveryPoint find);
 std::function<bool(std::int64_t step)> shared_pauses(Communicator& ranks,
                                                      std::function<bool(std::int64_t step)> pauses);
 
+/// A request to stop: a signal, and the ranks that have received it.
+struct StopRequest {
+  int signal = 0;
+  std::vector<int> ranks{};  ///< empty without other ranks
+
+  /// Returns "signal 15", or "signal 15 to rank 3".
+  std::string text() const;
+};
+
 /// Rank 0 of a run.
 class RunLeader {
  public:
@@ -27,8 +38,8 @@ class RunLeader {
   void loaded(const StateDict& state);
   /// Tells the others about a validation loss (Trainer::observe()).
   void observed(double loss);
-  /// Returns true if a signal has asked any rank to stop.
-  bool stop_requested();
+  /// Returns the signal that has asked any rank to stop, if one has.
+  std::optional<StopRequest> stop_requested();
   /// Tells the others that another step follows, or that the run has ended.
   void goes_on(std::optional<RunEnd> end);
 
@@ -55,6 +66,7 @@ class RunFollower {
  private:
   Trainer& trainer_;
   std::optional<io::StopSignals> signals_;  // rank 0 hears of them in stop_requested()
+  std::optional<StopRequest> stop_{};
   std::optional<RunEnd> end_;
 };
 

@@ -198,19 +198,19 @@ class TrainingRun::Journal {
   bool goes_on() {
     if (end_) return false;
     folder_.check_not_moved();
-    const bool stops = leader_.stop_requested();
-    if (stops) record([&] { trainer_.synchronize(); });
+    std::optional<StopRequest> stop = leader_.stop_requested();
+    if (stop) record([&] { trainer_.synchronize(); });
     const bool all_made = trainer_.steps() >= options_.steps;
     if (all_made && finish()) {
       end_ = RunEnd::kDone;
-    } else if ((stops || (all_made && leader_.stop_requested())) && !mid_step_) {  // a signal interrupts an evaluation
+    } else if ((stop || (all_made && (stop = leader_.stop_requested()))) && !mid_step_) {  // or it interrupts finish()
       if (saved_step_ != trainer_.steps())
         save_now({.patience = std::min(options_.save_patience, kPatienceAfterSignal), .supersedes = true});
       records_.finish();
       records_.report_incomplete_logs(trainer_.steps());
       records_.event("stopped", trainer_.steps(),
-                     fmt::format("stopped by signal {} after step {}; the state is committed",
-                                 io::StopSignals::signal_received(), trainer_.steps()));
+                     fmt::format("stopped by {} after step {}; the state is committed", stop->text(),
+                                 trainer_.steps()));
       end_ = RunEnd::kPreempted;
     }
     leader_.goes_on(end_);

@@ -106,7 +106,7 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, boo
                        "--ranks {}: a launcher has started {} processes; leave the flag out", s.ranks, launched);
   if (launched > 1) return train();
   if (!s.supervise) {
-    if (s.ranks > 1) amp::launch_ranks(static_cast<int>(s.ranks));
+    if (s.ranks > 1) return amp::launch_ranks(static_cast<int>(s.ranks));
     return train();
   }
   if (s.run.empty()) s.run = io::RunFolder::next_free("runs", name);
@@ -115,7 +115,7 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, boo
     if (s.ranks == 1) return train();
     std::vector<std::string> more = {"--run", s.run};
     if (!s.resume.empty()) more.push_back("--resume=" + s.resume);
-    amp::launch_ranks(static_cast<int>(s.ranks), more);
+    return amp::launch_ranks(static_cast<int>(s.ranks), more);
   });
 }
 

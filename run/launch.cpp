@@ -192,9 +192,9 @@ std::vector<std::string> mpirun_command(const std::string& mpirun, const std::st
   if (major >= 5) {
     command.insert(command.end(), {"--map-by", ":OVERSUBSCRIBE"});
   } else {
-    // If a rank fails, mpirun would kill the others within 1 s, in the middle of a save. It waits twice this time, and
-    // sends SIGTERM after the first one.
-    command.insert(command.end(), {"--oversubscribe", "--mca", "odls_base_sigkill_timeout", "10"});
+    // If a rank fails, or if this process is killed, mpirun sends SIGTERM to the ranks after this time in seconds, and
+    // SIGKILL after the same time again. It waits as long for ranks that ended with an exit code other than 0.
+    command.insert(command.end(), {"--oversubscribe", "--mca", "odls_base_sigkill_timeout", "3"});
   }
   return command;
 }

@@ -1,7 +1,11 @@
 #include "binade/run/rank_run.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "binade/amp/ranks/bytes.h"
 #include "binade/amp/ranks/state_bytes.h"
+#include "binade/core/crc32c.h"
 #include "binade/io/terminal/console.h"
 
 namespace binade::amp {
@@ -11,6 +15,7 @@ enum class Message : std::uint8_t {
   kBegun,     ///< the run begins
   kLoaded,    ///< the run goes on from the state that follows
   kObserved,  ///< a validation loss follows
+  kCompare,   ///< rank 0 asks for the checksums of the state
   kStop,      ///< rank 0 asks if a signal has asked to stop
   kGoesOn,    ///< a step follows
   kEnded,     ///< the run has ended; its RunEnd follows
@@ -33,6 +38,38 @@ std::optional<StopRequest> stop_request_of_any(Communicator& ranks) {
     request.ranks.push_back(rank);
   }
   return request.signal == 0 ? std::nullopt : std::optional(request);
+}
+
+/// Returns a CRC of each entry of the state, in the order of their names.
+std::vector<std::uint32_t> checksums_of(const StateDict& state) {
+  std::vector<std::uint32_t> sums;
+  for (const auto& [name, value] : state.values()) {
+    StateDict one;
+    one.put(name, value);
+    sums.push_back(crc32c(encode_state(one)));
+  }
+  return sums;
+}
+
+/// Throws RankError if the states of the ranks differ. All ranks call it together.
+void compare_states_of_all(Trainer& trainer) {
+  Communicator& ranks = trainer.ranks();
+  const StateDict state = trainer.state();
+  const std::vector<std::uint32_t> mine = checksums_of(state);
+  const std::vector<Bytes> all = ranks.gather(bytes_of(mine), "the comparison of states before a checkpoint");
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const auto difference = std::ranges::mismatch(all[0], all[rank]);
+    if (difference.in1 == all[0].end() && difference.in2 == all[rank].end()) continue;
+    const auto entry = (difference.in1 - all[0].begin()) / std::int64_t{sizeof(std::uint32_t)};
+    const bool has_name = entry < std::ssize(state.values());
+    ranks.end_together();
+    throw RankError(fmt::format(
+        "ranks: rank {} and rank 0 disagree about {} after step {}, although all ranks add the same gradients; memory "
+        "or a processor of one of them is damaged, or its program has changed the state by itself. The state is not "
+        "saved; go on from the newest checkpoint, of which all ranks had the same bits",
+        rank, has_name ? std::next(state.values().begin(), entry)->first : "the number of entries of the state",
+        trainer.steps()));
+  }
 }
 
 }  // namespace
@@ -95,6 +132,12 @@ std::optional<StopRequest> RunLeader::stop_requested() {
   return StopRequest{io::StopSignals::signal_received()};
 }
 
+void RunLeader::compare_states(Trainer& trainer) {
+  if (ranks_.alone()) return;
+  send(ranks_, ByteWriter().put(Message::kCompare));
+  compare_states_of_all(trainer);
+}
+
 void RunLeader::goes_on(std::optional<RunEnd> end) {
   if (ranks_.alone()) return;
   if (end)
@@ -103,7 +146,7 @@ void RunLeader::goes_on(std::optional<RunEnd> end) {
     send(ranks_, ByteWriter().put(Message::kGoesOn));
 }
 
-RunFollower::RunFollower(Trainer& trainer) : trainer_(trainer) {
+RunFollower::RunFollower(Trainer& trainer, std::string folder) : trainer_(trainer), folder_(std::move(folder)) {
   if (!trainer_.ranks().shares_process()) signals_.emplace();
   trainer_.set_recovery(shared_recovery(trainer_.ranks(), nullptr));
   trainer_.set_pauses(shared_pauses(trainer_.ranks(), nullptr));
@@ -118,6 +161,10 @@ bool RunFollower::open() {
   const Bytes message = trainer_.ranks().broadcast({}, 0, "the beginning of the run by rank 0");
   ByteReader in(message);
   const bool loaded = in.get<Message>() == Message::kLoaded;
+  watch_.emplace(trainer_.ranks(), folder_);
+  if (trainer_.faults().planted())
+    fault_log_.emplace(io::FilesBelow(folder_), fmt::format("drills-rank-{}.jsonl", trainer_.ranks().rank()),
+                       trainer_.faults());
   if (loaded) trainer_.load_state(decode_state(in.get<Bytes>()));
   return loaded;
 }
@@ -128,6 +175,7 @@ bool RunFollower::goes_on() {
     ByteReader in(message);
     switch (in.get<Message>()) {
       case Message::kObserved: trainer_.observe(in.get<double>()); break;
+      case Message::kCompare: compare_states_of_all(trainer_); break;
       case Message::kStop: stop_ = stop_request_of_any(trainer_.ranks()); break;
       case Message::kGoesOn: return true;
       case Message::kEnded:

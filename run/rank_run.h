@@ -7,6 +7,8 @@
 
 #include "binade/amp/step/trainer.h"
 #include "binade/io/terminal/signals.h"
+#include "binade/run/fault_log.h"
+#include "binade/run/rank_watch.h"
 #include "binade/run/training_run.h"
 
 namespace binade::amp {
@@ -40,6 +42,9 @@ class RunLeader {
   void observed(double loss);
   /// Returns the signal that has asked any rank to stop, if one has.
   std::optional<StopRequest> stop_requested();
+  /// Throws RankError, on all ranks, if the states of the ranks differ, with the first entry that does. A checkpoint is
+  /// then never of a state that only one rank has.
+  void compare_states(Trainer& trainer);
   /// Tells the others that another step follows, or that the run has ended.
   void goes_on(std::optional<RunEnd> end);
 
@@ -47,10 +52,12 @@ class RunLeader {
   Communicator& ranks_;
 };
 
-/// Another rank of a run: it does what rank 0 says, and writes nothing.
+/// Another rank of a run: it does what rank 0 says. In the run folder it writes only what it does (RankWatch) and which
+/// injected faults have struck it.
 class RunFollower {
  public:
-  explicit RunFollower(Trainer& trainer);
+  /// `folder`: the run folder, in which rank 0 writes.
+  RunFollower(Trainer& trainer, std::string folder);
   ~RunFollower();
   RunFollower(const RunFollower&) = delete;
   RunFollower& operator=(const RunFollower&) = delete;
@@ -65,6 +72,9 @@ class RunFollower {
 
  private:
   Trainer& trainer_;
+  std::string folder_;
+  std::optional<RankWatch> watch_{};
+  std::optional<FaultLog> fault_log_{};     // drills-rank-N.jsonl
   std::optional<io::StopSignals> signals_;  // rank 0 hears of them in stop_requested()
   std::optional<StopRequest> stop_{};
   std::optional<RunEnd> end_;

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <thread>
@@ -24,8 +23,10 @@
 #include "binade/io/files/run_folder.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/signals.h"
+#include "binade/run/fault_log.h"
 #include "binade/run/library_plans.h"
 #include "binade/run/rank_run.h"
+#include "binade/run/rank_watch.h"
 #include "binade/run/run_records.h"
 #include "binade/run/save_times.h"
 
@@ -53,18 +54,6 @@ std::int64_t headroom_every(std::int64_t steps) {
 double steady_seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
-
-/// Returns the line of drills.jsonl which records that fault `spec` was injected into a step (a "strike").
-std::string strike_line(const std::string& spec, std::int64_t step) {
-  return io::JsonObject().add("struck", spec).add("step", step).text();
-}
-/// Returns the step of a line that strike_line() made; std::nullopt if the line is about another fault.
-std::optional<std::int64_t> step_of_strike(const std::string& line, const std::string& spec) {
-  const std::size_t digits = strike_line(spec, 0).size() - 2;  // position of the step: this line ends with "0}"
-  std::int64_t step = 0;
-  if (line.size() > digits) std::from_chars(line.data() + digits, line.data() + line.size(), step);
-  return line == strike_line(spec, step) ? std::optional(step) : std::nullopt;
-}
 
 /// Returns the content of config.json for a program that does not set RunOptions::config.
 std::string describe(const Trainer& trainer, const RunOptions& options) {
@@ -118,7 +107,6 @@ class TrainingRun::Journal {
 
   ~Journal() {
     if (opened_ && !end_) log_error_end();
-    trainer_.faults().on_strike = nullptr;
     trainer_.set_pauses(nullptr);
     trainer_.set_repro_sink(nullptr);
     trainer_.set_recovery(nullptr);
@@ -129,6 +117,7 @@ class TrainingRun::Journal {
   void open() {
     started_at_ = trainer_.steps();
     if (!loaded_) leader_.begun();
+    if (!trainer_.ranks().alone()) watch_.emplace(trainer_.ranks(), folder_.path());
     if (!resumed_) records_.log_event("begun", started_at_, fmt::format("begun, to make {} steps", options_.steps));
     if (resumed_)
       for (const std::string& change : options_.changes.empty() ? trainer_.changes() : options_.changes)
@@ -166,21 +155,11 @@ class TrainingRun::Journal {
                                records_.ended_well() ? "" : "; the process before this one ended without a word"));
   }
 
-  /// Reads and opens the log of injected faults. A fault strikes only once in the life of a run, so each strike is
-  /// written to disk before it happens.
+  /// Reads and opens the log of injected faults.
   void open_fault_log() {
     FaultInjection& faults = trainer_.faults();
     if (!faults.planted()) return;
-    constexpr std::uint64_t kMaxBytes = 16u << 20;
-    fault_log_.emplace(folder_.files(), "drills.jsonl");  // throws if drills.jsonl is not a regular file
-    for (const std::string& line : split_lines(folder_.files().read("drills.jsonl", kMaxBytes).value_or("")))
-      for (const Fault& fault : faults.faults())
-        if (const std::optional<std::int64_t> step = step_of_strike(line, fault.spec))
-          faults.mark_struck(fault.spec, *step);
-    faults.on_strike = [this](const std::string& spec, std::int64_t step) {
-      fault_log_->write_line(strike_line(spec, step));
-      fault_log_->sync();
-    };
+    fault_log_.emplace(folder_.files(), "drills.jsonl", faults);
     for (const Fault& fault : faults.faults()) {
       records_.say(fmt::format("fire drill: {}", fault.spec));
       if (!resumed_) records_.log_event("drill", fault.step, fmt::format("planted: {}", fault.spec));
@@ -277,6 +256,7 @@ class TrainingRun::Journal {
     const Clock::time_point begun = Clock::now();
     if (trigger == SaveTrigger::kStep && saving_by_clock_) store_.wait();
     if (store_.saving()) return;
+    leader_.compare_states(trainer_);
     saving_by_clock_ = trigger == SaveTrigger::kClock;
     store_.start_save(save_request());
     save_times_->save_started(steady_seconds());
@@ -305,7 +285,7 @@ class TrainingRun::Journal {
       const bool to_blame = incident != nullptr && (incident->diagnosis.cause == CauseClass::kCorruptedState ||
                                                     incident->diagnosis.earlier_weights);
       if (to_blame || saved_step_ == trainer_.steps()) return;
-      save_now({.patience = options_.save_patience});
+      save_now({.patience = options_.save_patience, .compares = false});  // the other ranks throw this error too
       records_.event("checkpoint", trainer_.steps(),
                      fmt::format("the state after step {} is committed; a resume goes on from there",
                                  trainer_.steps()));
@@ -411,11 +391,13 @@ class TrainingRun::Journal {
   struct SaveNowOptions {
     double patience = 0;      ///< seconds during which a failed save is retried
     bool supersedes = false;  ///< may replace a checkpoint of the same step that this process wrote
+    bool compares = true;     ///< compares the states of all ranks before
   };
 
   void save_now(const SaveNowOptions& how) {
     store_.wait();
     collect_saves();
+    if (how.compares) leader_.compare_states(trainer_);
     const double end = steady_seconds() + (options_.save_failure == SaveFailure::kStop ? 0 : how.patience);
     for (double pause = 0.25;; pause *= 2) {
       save_times_->save_started(steady_seconds());
@@ -487,7 +469,8 @@ class TrainingRun::Journal {
   FaultyDisk disk_;
   RunLeader leader_;
   io::CheckpointStore store_;
-  std::optional<io::JsonLines> fault_log_;  // drills.jsonl
+  std::optional<FaultLog> fault_log_;  // drills.jsonl
+  std::optional<RankWatch> watch_;     // over several ranks
   Clock::time_point last_step_end_;         // end of the last step
   RunRecords::Saving saving_;               // checkpoint activity since the last step
   std::optional<SaveTimes> save_times_;     // from open() on
@@ -513,7 +496,7 @@ TrainingRun::~TrainingRun() = default;
 bool TrainingRun::follows(bool& loaded) {
   check<ArgumentError>(!journal_ && !follower_, "training run: it is open already; begin or resume once");
   if (trainer_.ranks().rank() == 0) return false;
-  follower_ = std::make_unique<RunFollower>(trainer_);
+  follower_ = std::make_unique<RunFollower>(trainer_, options_.folder);
   loaded = follower_->open();
   return true;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "binade/amp/ranks/ballot.h"
+#include "binade/amp/ranks/pace.h"
 #include "binade/amp/step/metrics.h"
 #include "binade/amp/step/plan.h"
 #include "binade/amp/step/registration.h"
@@ -59,6 +60,8 @@ class AttemptRunner {
   /// Returns why steps of this kind are never captured although they should be; empty from the second time on, or if
   /// there is no reason.
   std::string take_capture_note(const StepFeed& feed);
+  /// Returns a message about ranks that are slow again and again (RankPace), once for each; otherwise an empty text.
+  std::string take_pace_note() { return std::exchange(pace_note_, {}); }
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
@@ -106,6 +109,8 @@ class AttemptRunner {
   std::set<std::string> noted_;                         // the same
   bool overrides_checked_ = false;
   bool capture_noted_ = false;
+  RankPace pace_;
+  std::string pace_note_;
 };
 
 }  // namespace binade::amp

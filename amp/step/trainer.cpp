@@ -60,7 +60,7 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
       remedies_(std::make_unique<Remedies>(*transaction_, *runner_, options_)),
       review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
       telemetry_(std::make_unique<Telemetry>()) {
-  *faults_ = FaultInjection(options_.inject, transaction_->model());
+  *faults_ = FaultInjection(options_.inject, transaction_->model(), {ranks().rank(), ranks().size()});
   if (options_.record && transaction_->can_be_captured() && ranks().alone())
     graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
 }
@@ -143,6 +143,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
       if (graphs_ && !ongoing.feed.loss_of) graphs_->other_step_committed();
       if (std::string note = runner_->take_capture_note(ongoing.feed); !note.empty())
         result.notes.push_back(std::move(note));
+      if (std::string note = runner_->take_pace_note(); !note.empty()) result.notes.push_back(std::move(note));
       measure_cost();
     } else {
       transaction_->roll_back();

@@ -102,7 +102,7 @@ TEST(Launch, GivesEachMpiTheFlagsThatItNeeds) {
   using Words = std::vector<std::string>;
   EXPECT_EQ(
       amp::mpirun_command("mpirun", "mpirun (Open MPI) 4.1.4\n", 4),
-      (Words{"mpirun", "-n", "4", "--bind-to", "none", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "10"}));
+      (Words{"mpirun", "-n", "4", "--bind-to", "none", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "3"}));
   EXPECT_EQ(amp::mpirun_command("/opt/mpirun", "mpirun (Open MPI) 5.0.11\n", 2),
             (Words{"/opt/mpirun", "-n", "2", "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"}));
   EXPECT_EQ(amp::mpirun_command("mpirun", "HYDRA build details:\n Version: 4.0.2\n", 2), (Words{"mpirun", "-n", "2"}));

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kFolder = "ranks";
 constexpr std::chrono::seconds kEvery{1};  // between two writes of a file
-constexpr double kSilent = 10;             // seconds without a write
+constexpr double kSilent = 10;             // seconds without a write, or half the deadline if that is less
 
 std::string file_of(int rank) { return fmt::format("rank-{}.txt", rank); }
 
@@ -160,7 +160,7 @@ std::vector<RankStatus> RankWatch::read() const {
 std::string RankWatch::report() const {
   const std::lock_guard lock(mutex_);
   write();  // the time of this file is the present time for the others
-  const std::string text = report_on_ranks(read(), kSilent);
+  const std::string text = report_on_ranks(read(), std::min(kSilent, ranks_.deadline().count() / 2));
   try {
     folder_.replace(fmt::format("report-{}.txt", ranks_.rank()), io::bytes_of(text));
   } catch (const StorageError&) {  // it is in the error's text too

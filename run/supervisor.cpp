@@ -107,6 +107,7 @@ class Supervisor {
   int run(const std::function<int(int)>& work) {
     for (int life = 0;; ++life) {
       start_sizes_ = log_sizes_of(options_.folder);
+      if (options_.before_start) options_.before_start(deaths_without_checkpoint_);
       std::fflush(nullptr);  // the child would print buffered text again
       const pid_t parent = ::getpid(), child = ::fork();
       check<OutOfMemoryError>(child >= 0, "supervisor: cannot start a process: {}", std::strerror(errno));

@@ -54,7 +54,7 @@ struct Fault {
 ///   slow seconds=T                  the step begins T seconds later
 ///
 /// A module's path stands for its weight. Every kind takes `once=1`, `again=1`, `every=N`, and `rank=R`: the fault
-/// strikes on that rank only, so that a weight, for example, is changed on one rank and not on the others. A fault strikes in all
+/// strikes on that rank only, if there is one, so that a weight may be changed on one rank and not on the others. A fault strikes in all
 /// attempts and replays of its step when the run reaches that step for the first time, and not when it reaches the step
 /// again: with another batch, after a rollback or in a resumed run.
 Fault parse_fault(const std::string& spec);
@@ -64,14 +64,8 @@ Fault parse_fault(const std::string& spec);
 class FaultInjection final : public TapeObserver {
  public:
   FaultInjection() = default;
-  /// The place of this process among the ranks of a run.
-  struct Place {
-    int rank = 0, ranks = 1;
-  };
-  /// Throws ArgumentError for a path that the model does not have, and suggests the nearest.
-  FaultInjection(const std::vector<std::string>& specs, nn::Module& model, Place place);
-  FaultInjection(const std::vector<std::string>& specs, nn::Module& model)
-      : FaultInjection(specs, model, Place{0, 1}) {}
+  /// `rank`: of this process. Throws ArgumentError for a path that the model does not have, and suggests the nearest.
+  FaultInjection(const std::vector<std::string>& specs, nn::Module& model, int rank = 0);
 
   /// Adds a fault. Throws as the constructor does.
   void plant(const std::string& spec);
@@ -117,10 +111,10 @@ class FaultInjection final : public TapeObserver {
   void change_weight(const Fault& fault, std::span<optim::Optimizer* const> optimizers,
                      const std::function<float(float)>& f);
 
-  bool is_here(const Fault& fault) const { return fault.rank < 0 || fault.rank == place_.rank; }
+  bool is_here(const Fault& fault) const { return fault.rank < 0 || fault.rank == rank_; }
 
   nn::Module* model_ = nullptr;
-  Place place_;
+  int rank_ = 0;
   std::vector<Fault> faults_;
   static constexpr std::int64_t kEarlierProcess = -1;
   /// By fault and step: the number of the before_step() call in which the fault struck, or kEarlierProcess.

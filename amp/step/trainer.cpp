@@ -60,7 +60,7 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
       remedies_(std::make_unique<Remedies>(*transaction_, *runner_, options_)),
       review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
       telemetry_(std::make_unique<Telemetry>()) {
-  *faults_ = FaultInjection(options_.inject, transaction_->model(), {ranks().rank(), ranks().size()});
+  *faults_ = FaultInjection(options_.inject, transaction_->model(), ranks().rank());
   if (options_.record && transaction_->can_be_captured() && ranks().alone())
     graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
 }

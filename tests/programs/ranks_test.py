@@ -13,6 +13,7 @@ import unittest
 from programs import DOCTOR, ProgramTest, built, checkpoints, metrics, run
 
 MOONS = built("examples/moons/binade-moons")
+WEIGHT = "up"
 SETTINGS = ["--accumulate", 4, "--batch", 8, "--precision", "fp32", "--threads", 1, "--checkpoint-every", 5, "--forecast-memory", "off"]
 
 
@@ -146,6 +147,59 @@ class Ranks(ProgramTest):
         process.wait()
         wait_until(lambda: not any(is_alive(pid) for pid in (mpirun, *ranks)))
         self.train(folder, "--steps", max(m["step"] for m in metrics(folder)) + 2, "--resume", "--ranks", 2)
+
+    def expect_undisturbed(self, name, *args, died=None):
+        """Trains under a supervisor with a fault. Expects the state of a run without it. Returns stderr."""
+        one, many = self.folder / "one", self.folder / name
+        if not one.exists():
+            self.train(one, "--steps", 12, "--leaves", 4)
+        err = self.train(many, "--steps", 12, "--supervise", *args).stderr
+        self.assertEqual(self.state_hash(many), self.state_hash(one))
+        if died:
+            self.assertRegex((many / "events.jsonl").read_text(), died)
+        return err
+
+    def test_a_run_with_a_dead_rank_goes_on_from_its_checkpoint(self):
+        for rank in (0, 1):
+            self.expect_undisturbed(f"dead-{rank}", "--ranks", 2, "--inject", f"kill@step=7,rank={rank}", died='"kind":"died".*signal 9')
+
+    def test_a_stopped_rank_is_named_and_the_run_goes_on(self):
+        err = self.expect_undisturbed("stopped", "--ranks", 2, "--rank-deadline", 8, "--inject", "stop@step=7,rank=1",
+                                      died='"kind":"died".*exit code 52')
+        self.assertRegex(err, r"rank 0 waited 8 s for rank 1 in the ballot of step 7")
+        self.assertRegex(err, r"rank 1 \(process [0-9]+ on .*\): .*; no sign of life for")
+        self.assertRegex(err, r"rank 1 gave no sign of life")
+
+    def test_a_slow_rank_within_the_deadline_changes_nothing(self):
+        err = self.expect_undisturbed("slow", "--ranks", 2, "--rank-deadline", 60, "--inject", "slow@step=7,rank=1,seconds=2")
+        self.assertNotIn("supervisor: ", err)
+
+    def test_a_rank_that_is_slower_than_the_deadline_is_named(self):
+        err = self.expect_undisturbed("slower", "--ranks", 2, "--rank-deadline", 4, "--inject", "slow@step=7,rank=0,seconds=3600",
+                                      died='"kind":"died".*exit code 52')
+        self.assertRegex(err, r"rank 1: ranks: what each rank does")
+        self.assertRegex(err, r"rank 0 did not get ready")
+
+    def test_a_rank_with_other_weights_is_named_and_the_run_goes_on(self):
+        err = self.expect_undisturbed("other", "--ranks", 2, "--inject", f"scale-weight@step=7,path={WEIGHT},factor=1.001,rank=1",
+                                      died='"kind":"died".*exit code 52')
+        self.assertRegex(err, "rank 1 and rank 0 disagree about .* after step 10")
+
+    def test_a_full_disk_of_rank_0_is_survived(self):
+        self.expect_undisturbed("full", "--ranks", 2, "--inject", "enospc@step=5", "--save-failure", "continue")
+        self.expect_undisturbed("full-stop", "--ranks", 2, "--inject", "enospc@step=5", "--save-failure", "stop",
+                                died='"kind":"died".*exit code 24')
+
+    def test_a_run_goes_on_with_fewer_ranks(self):
+        err = self.expect_undisturbed("fewer", "--ranks", 3, "--min-ranks", 1, "--inject", "kill@step=3,rank=2,again=1", "--checkpoint-every", 2)
+        self.assertIn("goes on with 2 ranks", err)
+
+    def test_flags_of_the_supervisor_are_checked(self):
+        for flags, text in ((("--min-ranks", 1, "--ranks", 2), "--supervise"), (("--min-ranks", 3, "--ranks", 2, "--supervise"), "at most --ranks 2"),
+                            (("--ranks", 2, "--inject", "kill@step=3,rank=2"), "wanted a rank below 2")):
+            done = run(MOONS, "train", "--run", self.folder / "flags", *flags)
+            self.assertEqual(done.returncode, 20, done.stderr)
+            self.assertIn(text, done.stderr)
 
     def test_an_mpirun_that_cannot_be_started_is_an_argument_error(self):
         done = run(MOONS, "train", "--run", self.folder / "none", "--ranks", 2, env={"BINADE_MPIRUN": "/no/mpirun"})

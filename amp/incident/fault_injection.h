@@ -114,7 +114,6 @@ class FaultInjection final : public TapeObserver {
   bool is_here(const Fault& fault) const { return fault.rank < 0 || fault.rank == rank_; }
 
   nn::Module* model_ = nullptr;
-  int rank_ = 0;
   std::vector<Fault> faults_;
   static constexpr std::int64_t kEarlierProcess = -1;
   /// By fault and step: the number of the before_step() call in which the fault struck, or kEarlierProcess.
@@ -127,6 +126,7 @@ class FaultInjection final : public TapeObserver {
   const void* batch_ = nullptr;  // address of the micro-batch's tensor, whose rows are samples
   std::int64_t batch_rows_ = 0;
   std::int64_t micro_batch_ = -1;
+  int rank_ = 0;
 };
 
 using FireDrill [[deprecated("use FaultInjection")]] = FaultInjection;

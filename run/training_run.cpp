@@ -55,6 +55,13 @@ double steady_seconds() { return std::chrono::duration<double>(Clock::now().time
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
+/// Throws OutOfMemoryError if a step does not fit. Returns the bytes that are available to this process.
+double check_forecast(const MemoryForecast& forecast, const RunOptions& options, Device device) {
+  const double available = options.memory_limit > 0 ? options.memory_limit : share_of_memory(device);
+  check_fits(forecast, available, device);
+  return available;
+}
+
 /// Returns the content of config.json for a program that does not set RunOptions::config.
 std::string describe(const Trainer& trainer, const RunOptions& options) {
   return io::JsonObject()
@@ -225,9 +232,7 @@ class TrainingRun::Journal {
   }
 
   void report(const MemoryForecast& forecast) {
-    const Device device = trainer_.device();
-    const double available = options_.memory_limit > 0 ? options_.memory_limit : memory_of(device);
-    check_fits(forecast, available, device);
+    const double available = check_forecast(forecast, options_, trainer_.device());
     records_.event("memory", trainer_.steps(), "memory: " + to_string(forecast, available));
   }
 
@@ -546,7 +551,11 @@ StepResult TrainingRun::record(const std::function<void()>& step) {
 
 void TrainingRun::report(const std::optional<MemoryForecast>& forecast) {
   if (!journal_ && !follower_) begin();
-  if (forecast) journal_->report(*forecast);  // there is none over several ranks
+  if (!forecast) return;
+  if (journal_)
+    journal_->report(*forecast);
+  else
+    check_forecast(*forecast, options_, trainer_.device());
 }
 
 RunEnd TrainingRun::end() const {

@@ -133,7 +133,7 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
   const auto micro_batches = static_cast<int>(feed.origins.size());
-  if (const int leaves = transaction_.leaves_of(micro_batches); leaves > 1)
+  if (const int leaves = plan.by_itself ? 1 : transaction_.leaves_of(micro_batches); leaves > 1)
     run_leaves(attempt, plan, feed, phase, leaves);
   else
     run_in_order(attempt, plan, feed, phase);

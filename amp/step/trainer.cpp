@@ -476,9 +476,11 @@ std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
   const ExclusiveUse::Call call = transaction_->call("forecast_memory");
   synchronize();
   // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
-  if (feed.origins.empty() || faults_->planted() || !ranks().alone()) return std::nullopt;
+  if (feed.origins.empty() || faults_->planted()) return std::nullopt;
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
-  return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1);
+  TreeMemory tree{transaction_->leaves_of(static_cast<int>(options_.accumulate)), ranks().rank(), ranks().size()};
+  for (const optim::FlatParameters::Slice* slice : transaction_->parameters()) tree.parameters += slice->count;
+  return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1, tree);
 }
 
 std::shared_ptr<const void> Trainer::evaluation_scope() {

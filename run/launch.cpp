@@ -113,7 +113,7 @@ class Launched {
   }
 
  private:
-  static constexpr int kAtOnce = 11, kSignal = 128;     // exit codes
+  static constexpr int kAtOnce = 11, kSignal = 128;      // exit codes
   static constexpr double kPoll = 0.25, kPatience = 10;  // seconds
 
   static double now() {

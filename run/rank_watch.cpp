@@ -94,7 +94,8 @@ std::string report_on_ranks(const std::vector<RankStatus>& ranks, double silent)
   if (!gone.empty())
     text += fmt::format("  {} gave no sign of life: stopped, killed, or on a machine that is cut off\n", list_of(gone));
   if (!busy.empty()) text += fmt::format("  {} did not get ready; see what it does above\n", list_of(busy));
-  if (gone.empty() && busy.empty()) text += "  all ranks wait: they do not make the same calls, or messages were lost\n";
+  if (gone.empty() && busy.empty())
+    text += "  all ranks wait: they do not make the same calls, or messages were lost\n";
   return text;
 }
 

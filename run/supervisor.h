@@ -22,9 +22,9 @@ struct SupervisorOptions {
 /// can. `life` counts the starts from 0; from 1 on, `work` must resume (TrainingRun::resume_if_possible()).
 ///
 /// Restarts the child after a death by a signal, after the exit codes 24 (storage), 50 (memory), 51 (device), 52 (a
-/// rank) and 70 (internal), and after 10 and 11 (stopped by a signal) unless the supervisor itself was asked to stop. Does not
-/// restart it after any other exit code, because a new process would end in the same way. Passes SIGTERM, SIGINT and
-/// SIGHUP to the child. If the supervisor dies, the child gets SIGTERM.
+/// rank) and 70 (internal), and after 10 and 11 (stopped by a signal) unless the supervisor itself was asked to stop.
+/// Does not restart it after any other exit code, because a new process would end in the same way. Passes SIGTERM,
+/// SIGINT and SIGHUP to the child. If the supervisor dies, the child gets SIGTERM.
 ///
 /// Reports each death on stderr and in the run's events.jsonl. If the supervisor gives up, it writes a report to
 /// incidents/.

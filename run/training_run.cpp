@@ -474,16 +474,16 @@ class TrainingRun::Journal {
   FaultyDisk disk_;
   RunLeader leader_;
   io::CheckpointStore store_;
-  std::optional<FaultLog> fault_log_;  // drills.jsonl
-  std::optional<RankWatch> watch_;     // over several ranks
-  Clock::time_point last_step_end_;         // end of the last step
-  RunRecords::Saving saving_;               // checkpoint activity since the last step
-  std::optional<SaveTimes> save_times_;     // from open() on
-  bool saving_by_clock_ = false;            // true if the clock caused the save in flight, or else the last save
-  std::int64_t started_at_ = 0;             // number of committed steps when the run was begun or resumed
-  std::int64_t evaluated_step_ = -1;        // step of the last evaluation
-  std::int64_t saved_step_ = -1;            // step that save_now() saved or load() loaded; -1 after an evaluation
-  std::optional<io::Score> score_;          // score of the evaluation at step evaluated_step_
+  std::optional<FaultLog> fault_log_;    // drills.jsonl
+  std::optional<RankWatch> watch_;       // over several ranks
+  Clock::time_point last_step_end_;      // end of the last step
+  RunRecords::Saving saving_;            // checkpoint activity since the last step
+  std::optional<SaveTimes> save_times_;  // from open() on
+  bool saving_by_clock_ = false;         // true if the clock caused the save in flight, or else the last save
+  std::int64_t started_at_ = 0;          // number of committed steps when the run was begun or resumed
+  std::int64_t evaluated_step_ = -1;     // step of the last evaluation
+  std::int64_t saved_step_ = -1;         // step that save_now() saved or load() loaded; -1 after an evaluation
+  std::optional<io::Score> score_;       // score of the evaluation at step evaluated_step_
   std::optional<RunEnd> end_;
   bool opened_ = false, resumed_ = false, loaded_ = false;
   bool mid_step_ = false;  // a batch was skipped, and its step has not been committed yet

@@ -54,9 +54,9 @@ struct Fault {
 ///   slow seconds=T                  the step begins T seconds later
 ///
 /// A module's path stands for its weight. Every kind takes `once=1`, `again=1`, `every=N`, and `rank=R`: the fault
-/// strikes on that rank only, if there is one, so that a weight may be changed on one rank and not on the others. A fault strikes in all
-/// attempts and replays of its step when the run reaches that step for the first time, and not when it reaches the step
-/// again: with another batch, after a rollback or in a resumed run.
+/// strikes on that rank only, if there is one, so that a weight may be changed on one rank and not on the others. A
+/// fault strikes in all attempts and replays of its step when the run reaches that step for the first time, and not
+/// when it reaches the step again: with another batch, after a rollback or in a resumed run.
 Fault parse_fault(const std::string& spec);
 
 /// Injects faults into the steps of one Trainer. The owner of the run folder reports the strikes of earlier processes

@@ -23,10 +23,10 @@ std::string RankPace::observe(std::span<const double> seconds) {
   std::string text;
   for (std::size_t rank = 0; rank < seconds.size(); ++rank)
     if (slow_[rank] >= kShare * kSteps)
-      text += fmt::format("{}rank {} is slow: {:.3g} ms per micro-batch in the last {} steps, and the median of the "
-                          "ranks {:.3g} ms; the others wait for it",
-                          text.empty() ? "" : "; ", rank, 1e3 * sums_[rank] / kSteps, kSteps,
-                          1e3 * median_sum_ / kSteps);
+      text += fmt::format(
+          "{}rank {} is slow: {:.3g} ms per micro-batch in the last {} steps, and the median of the "
+          "ranks {:.3g} ms; the others wait for it",
+          text.empty() ? "" : "; ", rank, 1e3 * sums_[rank] / kSteps, kSteps, 1e3 * median_sum_ / kSteps);
   *this = RankPace();
   return text;
 }

@@ -63,8 +63,9 @@ void check_dtype(const Named& one) {
   const bool fits = one.entry.rule == nn::SharedRule::kMaximum      ? dtype == DType::f32
                     : one.entry.rule == nn::SharedRule::kIntegerSum ? dtype == DType::i64 || dtype == DType::i32
                                                                     : true;
-  check<ArgumentError>(fits, "ranks: a buffer of '{}' has the dtype {}; wanted f32 for kMaximum, i64 or i32 for "
-                             "kIntegerSum (nn::SharedRule)",
+  check<ArgumentError>(fits,
+                       "ranks: a buffer of '{}' has the dtype {}; wanted f32 for kMaximum, i64 or i32 for "
+                       "kIntegerSum (nn::SharedRule)",
                        one.path, name_of(dtype));
 }
 
@@ -96,8 +97,9 @@ void combine_shared_buffers(nn::Module& model, const std::vector<std::span<const
                        rank, number, buffers.size());
       const Tensor& committed = buffers[number].entry.buffer->committed();
       Tensor written = Tensor::empty(committed.shape(), committed.dtype());
-      check<RankError>(written.bytes() == bytes.size(), "ranks: rank {} has sent {} bytes of a buffer of '{}', wanted {}",
-                       rank, bytes.size(), buffers[number].path, written.bytes());
+      check<RankError>(written.bytes() == bytes.size(),
+                       "ranks: rank {} has sent {} bytes of a buffer of '{}', wanted {}", rank, bytes.size(),
+                       buffers[number].path, written.bytes());
       if (!bytes.empty()) std::memcpy(written.mutable_raw(), bytes.data(), bytes.size());
       if (combined[number].defined())
         combine(buffers[number], combined[number], written, static_cast<int>(rank));

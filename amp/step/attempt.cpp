@@ -387,6 +387,13 @@ std::vector<OptimizerUpdate> AttemptRunner::updates_of(const Attempt& attempt) c
   return updates;
 }
 
+std::vector<std::string> AttemptRunner::take_notes(const StepFeed& feed) {
+  std::vector<std::string> notes;
+  for (std::string note : {take_capture_note(feed), std::exchange(pace_note_, {})})
+    if (!note.empty()) notes.push_back(std::move(note));
+  return notes;
+}
+
 std::string AttemptRunner::take_capture_note(const StepFeed& feed) {
   const bool has_phases = feed.phases.size() > 1 || !feed.phases.front().empty();
   const bool is_alone = transaction_.ranks().alone();

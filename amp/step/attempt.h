@@ -57,11 +57,9 @@ class AttemptRunner {
   std::vector<OptimizerUpdate> updates_of(const Attempt& attempt) const;
   Registration& registration() { return registration_; }
   const LearningRates& rates() const { return rates_; }
-  /// Returns why steps of this kind are never captured although they should be; empty from the second time on, or if
-  /// there is no reason.
-  std::string take_capture_note(const StepFeed& feed);
-  /// Returns a message about ranks that are slow again and again (RankPace), once for each; otherwise an empty text.
-  std::string take_pace_note() { return std::exchange(pace_note_, {}); }
+  /// Returns new messages for people: why steps of this kind are never captured although they should be, once; and
+  /// about ranks that are slow again and again (RankPace).
+  std::vector<std::string> take_notes(const StepFeed& feed);
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
@@ -96,6 +94,7 @@ class AttemptRunner {
   OptimizerUpdate update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const;
   void judge_updates(Attempt& attempt, const Phase& phase) const;
   void judge_step(Attempt& attempt, const AttemptPlan& plan) const;
+  std::string take_capture_note(const StepFeed& feed);
   void note_names(const Variable& loss);
   void check_overrides();
 

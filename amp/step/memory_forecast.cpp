@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "binade/amp/step/attempt.h"
+#include "binade/amp/step/transaction.h"
 #include "binade/amp/suggestions.h"
 #include "binade/core/backend.h"
 #include "binade/core/gpus.h"
@@ -118,12 +119,16 @@ void check_fits(const MemoryForecast& forecast, double available, Device device)
       forecast.rows, device.to_string(), text_of(available), change, suggest_recompute()));
 }
 
-std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step, Device device,
-                                              bool accumulates, const TreeMemory& tree) {
+std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step,
+                                              const Transaction& transaction, std::int64_t accumulate) {
   const std::int64_t rows = step.plan.samples_per_micro_batch;
   if (!step.feed.can_lose_samples || rows == 0) return std::nullopt;
+  const Device device = transaction.device();
   Backend& backend = backend_of(device);
-  MemoryForecast forecast{.rows = rows, .accumulates = accumulates || step.feed.origins.size() > 1};
+  const Communicator& ranks = transaction.ranks();
+  TreeMemory tree{transaction.leaves_of(static_cast<int>(accumulate)), ranks.rank(), ranks.size()};
+  for (const optim::FlatParameters::Slice* slice : transaction.parameters()) tree.parameters += slice->count;
+  MemoryForecast forecast{.rows = rows, .accumulates = accumulate > 1 || step.feed.origins.size() > 1};
 
   bool whole_step = true;
   const auto trial = [&](std::int64_t count) {

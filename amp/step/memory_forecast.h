@@ -11,6 +11,7 @@
 namespace binade::amp {
 
 class AttemptRunner;
+class Transaction;
 struct OngoingStep;
 
 /// The sums of gradients that a step with leaves keeps besides those of the micro-batch in progress.
@@ -23,10 +24,11 @@ struct TreeMemory {
 double bytes_of(const TreeMemory& tree);
 
 /// Estimates the memory of a step by extrapolation from runs of it with one, two or three samples, which are not
-/// committed, plus that of the tree of gradients. Over several ranks each estimates its own, without the others. Returns
-/// std::nullopt if samples cannot be left out of the batch, or if a run fails. Throws OutOfMemoryError.
-std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step, Device device,
-                                              bool accumulates, const TreeMemory& tree);
+/// committed, plus that of the tree of gradients. Over several ranks each estimates its own, without the others.
+/// Returns std::nullopt if samples cannot be left out of the batch, or if a run fails. Throws OutOfMemoryError.
+/// `accumulate`: micro-batches of a step.
+std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step,
+                                              const Transaction& transaction, std::int64_t accumulate);
 
 /// The allocations of a run with `rows` rows.
 struct TracedRows {

@@ -106,8 +106,8 @@ std::string Remedies::write_repro_bundle(const Attempt& attempt, const OngoingSt
   return "";
 }
 
-/// Like write_repro_bundle(), if each rank holds a part of the micro-batches: the rank with the sink gets all. All ranks
-/// call it together.
+/// Like write_repro_bundle(), if each rank holds a part of the micro-batches: the rank with the sink gets all. All
+/// ranks call it together.
 std::string Remedies::write_shared_bundle(const Attempt& attempt, const OngoingStep& ongoing,
                                           std::int64_t number) const {
   Communicator& ranks = runner_.ranks();

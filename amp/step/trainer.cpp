@@ -141,9 +141,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
       if (graphs_ && result.attempt == 1) graphs_->compare_with_eager(attempt.loss, attempt.scan);
       commit(attempt, ongoing, result, {});
       if (graphs_ && !ongoing.feed.loss_of) graphs_->other_step_committed();
-      if (std::string note = runner_->take_capture_note(ongoing.feed); !note.empty())
-        result.notes.push_back(std::move(note));
-      if (std::string note = runner_->take_pace_note(); !note.empty()) result.notes.push_back(std::move(note));
+      for (std::string& note : runner_->take_notes(ongoing.feed)) result.notes.push_back(std::move(note));
       measure_cost();
     } else {
       transaction_->roll_back();
@@ -476,11 +474,9 @@ std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
   const ExclusiveUse::Call call = transaction_->call("forecast_memory");
   synchronize();
   // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
-  if (feed.origins.empty() || faults_->planted()) return std::nullopt;
+  if (feed.origins.empty() || faults_->planted() || ranks().shares_process()) return std::nullopt;
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
-  TreeMemory tree{transaction_->leaves_of(static_cast<int>(options_.accumulate)), ranks().rank(), ranks().size()};
-  for (const optim::FlatParameters::Slice* slice : transaction_->parameters()) tree.parameters += slice->count;
-  return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1, tree);
+  return amp::forecast_memory(*runner_, ongoing_step(feed), *transaction_, options_.accumulate);
 }
 
 std::shared_ptr<const void> Trainer::evaluation_scope() {

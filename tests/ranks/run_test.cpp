@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,8 +144,8 @@ pid_t start_sleep() {
 TEST(LaunchedProcesses, AreFoundByTheirProgramAndTheirBlockedSignalsAreSeen) {
   const pid_t child = start_sleep();
   std::string program;
-  while ((program = amp::program_of(child)).find("sleep") == program.npos && program.find("coreutils") == program.npos &&
-         program.find("busybox") == program.npos)
+  while ((program = amp::program_of(child)).find("sleep") == program.npos &&
+         program.find("coreutils") == program.npos && program.find("busybox") == program.npos)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until it has become sleep
   std::vector<amp::LaunchedProcess> found = amp::processes_below(getpid(), program);
   ASSERT_EQ(found.size(), 1u);

@@ -1,5 +1,3 @@
-#include "binade/run/rank_watch.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,6 +8,7 @@
 
 #include "binade/amp/ranks/pace.h"
 #include "binade/core/thread_ranks.h"
+#include "binade/run/rank_watch.h"
 #include "tests/io/scratch_folder.h"
 #include "tests/ranks/expect_error.h"
 
@@ -17,12 +16,11 @@ namespace binade::amp {
 namespace {
 
 TEST(RankReport, SaysWhoWaitsWhereForWhomAndSinceWhen) {
-  const std::string text = report_on_ranks(
-      {{0, "a", 10, {"the ballot of step 12", {1, 2}, 30}, 0, true},
-       {1, "b", 11, {"micro-batch 5 of step 12", {}, 31}, 0.5, true},
-       {2, "c", 12, {"the ballot of step 12", {0, 1}, 1}, 29, true},
-       {3, "", 0, {}, 0, false}},
-      10);
+  const std::string text = report_on_ranks({{0, "a", 10, {"the ballot of step 12", {1, 2}, 30}, 0, true},
+                                            {1, "b", 11, {"micro-batch 5 of step 12", {}, 31}, 0.5, true},
+                                            {2, "c", 12, {"the ballot of step 12", {0, 1}, 1}, 29, true},
+                                            {3, "", 0, {}, 0, false}},
+                                           10);
   for (const char* part :
        {"rank 0 (process 10 on a): waits for ranks 1, 2 in the ballot of step 12, for 30 s",
         "rank 1 (process 11 on b): micro-batch 5 of step 12, for 31.5 s",
@@ -64,38 +62,37 @@ TEST(RankWatch, ARankThatWaitsInVainReadsWhatTheOthersDo) {
   Gate gate;
   test::expect_error<RankError>(
       [&] {
-        run_thread_ranks(
-            3,
-            [&](const std::shared_ptr<Communicator>& self) {
-              RankWatch watch(*self, folder);
-              self->barrier("the beginning");
-              if (self->rank() == 1) {
-                self->begins("a long walk");
-                // The others read the file of this rank, which a thread writes each second.
-                for (bool written = false; !written;) {
-                  const std::vector<RankStatus> all = watch.read();
-                  written = all[1].known && all[1].activity.what == "a long walk";
-                  if (!written) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-                }
-                self->set_deadline(std::chrono::seconds(60));
-                gate.open();
-                self->barrier("the ballot of step 7");
-              } else {
-                gate.wait();
-                if (self->rank() == 2) {  // waits for rank 0, which gives up first
-                  self->set_deadline(std::chrono::seconds(60));
-                  Bytes one(1);
-                  const IncomingPiece from_zero{0, one};
-                  self->exchange({}, std::span(&from_zero, 1), "the ballot of step 7");
-                } else {
-                  self->set_deadline(std::chrono::milliseconds(300));
-                  Bytes one(1);
-                  const IncomingPiece from_one{1, one};
-                  self->exchange({}, std::span(&from_one, 1), "the gradients of step 7");
-                }
-              }
-            },
-            {.deadline = std::chrono::seconds(60)});
+        run_thread_ranks(3,
+                         [&](const std::shared_ptr<Communicator>& self) {
+                           RankWatch watch(*self, folder);
+                           self->barrier("the beginning");
+                           if (self->rank() == 1) {
+                             self->begins("a long walk");
+                             // The others read the file of this rank, which a thread writes each second.
+                             for (bool written = false; !written;) {
+                               const std::vector<RankStatus> all = watch.read();
+                               written = all[1].known && all[1].activity.what == "a long walk";
+                               if (!written) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                             }
+                             self->set_deadline(std::chrono::seconds(60));
+                             gate.open();
+                             self->barrier("the ballot of step 7");
+                           } else {
+                             gate.wait();
+                             if (self->rank() == 2) {  // waits for rank 0, which gives up first
+                               self->set_deadline(std::chrono::seconds(60));
+                               Bytes one(1);
+                               const IncomingPiece from_zero{0, one};
+                               self->exchange({}, std::span(&from_zero, 1), "the ballot of step 7");
+                             } else {
+                               self->set_deadline(std::chrono::milliseconds(300));
+                               Bytes one(1);
+                               const IncomingPiece from_one{1, one};
+                               self->exchange({}, std::span(&from_one, 1), "the gradients of step 7");
+                             }
+                           }
+                         },
+                         {.deadline = std::chrono::seconds(60)});
       },
       {"ranks: what each rank does", "rank 0 (process", "waits for rank 1 in the gradients of step 7", "a"});
   EXPECT_TRUE(std::filesystem::exists(folder + "/ranks/report-0.txt"));
@@ -125,8 +122,8 @@ TEST(RankPace, OfTwoRanksTheSlowOneIsNamed) {
 TEST(RankPace, NoiseAndShortTimesAreNoReason) {
   RankPace pace;
   for (int step = 0; step < 4 * RankPace::kSteps; ++step) {
-    const std::vector<double> seconds =
-        step % 3 == 0 ? std::vector<double>{0.2, 0.1} : std::vector<double>{0.1, 0.12};  // slow in a third of the steps
+    const std::vector<double> seconds = step % 3 == 0 ? std::vector<double>{0.2, 0.1}
+                                                      : std::vector<double>{0.1, 0.12};  // slow in a third of the steps
     EXPECT_EQ(pace.observe(seconds), "");
   }
   for (int step = 0; step < 4 * RankPace::kSteps; ++step)

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "binade/amp/text.h"
 #include "binade/io/terminal/console.h"

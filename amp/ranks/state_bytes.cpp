@@ -84,8 +84,10 @@ StateDict collect_states(Communicator& ranks, const StateDict& mine, int to, std
   }
   ranks.exchange({}, incoming, what);
   StateDict state = mine;
-  for (const Bytes& bytes : all)
-    for (const auto& [name, value] : decode_state(bytes).values()) state.put(name, value);
+  for (const Bytes& bytes : all) {
+    const StateDict other = decode_state(bytes);
+    for (const auto& [name, value] : other.values()) state.put(name, value);
+  }
   return state;
 }
 

@@ -85,7 +85,7 @@ double share_of_memory(Device device) {
   return memory_of(device) / std::max(1, (ranks + places - 1) / places);
 }
 
-double bytes_of(const TreeMemory& tree) {
+double tree_bytes(const TreeMemory& tree) {
   if (tree.leaves <= 1) return 0;
   const LeafRange own = share_of(tree.leaves, tree.rank, tree.ranks);
   std::size_t added = 0;  // nodes at one time while this rank adds its leaves
@@ -160,7 +160,7 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Ongoi
     }
     if (!whole_step) return std::nullopt;  // the step itself reports the failure
     const auto in_use = static_cast<double>(backend.bytes_in_use());
-    const auto peak = [&](std::int64_t count) { return in_use + bytes_of(tree) + peak_with(count, few, more); };
+    const auto peak = [&](std::int64_t count) { return in_use + tree_bytes(tree) + peak_with(count, few, more); };
     forecast.bytes = peak(rows);
     forecast.bytes_per_row = peak(rows + 1) - forecast.bytes;
     return forecast;

@@ -21,7 +21,7 @@ struct TreeMemory {
   std::int64_t parameters = 0;  ///< number of elements
 };
 /// Returns the most bytes that the sums of a rank need at one time (amp/ranks/gradient_tree.h); 0 for one leaf.
-double bytes_of(const TreeMemory& tree);
+double tree_bytes(const TreeMemory& tree);
 
 /// Estimates the memory of a step by extrapolation from runs of it with one, two or three samples, which are not
 /// committed, plus that of the tree of gradients. Over several ranks each estimates its own, without the others.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
 
 #include "binade/amp/step/memory_forecast.h"
 #include "binade/nn/spectral_norm.h"
@@ -194,7 +196,7 @@ TEST(ReproBundle, OfSeveralRanksIsReplayedOnOneWithTheSameBits) {
 
 TEST(TreeMemory, CountsTheSumsThatARankHoldsAtOneTime) {
   const auto buffers = [](int leaves, int rank, int ranks) {
-    return amp::bytes_of(amp::TreeMemory{leaves, rank, ranks, 1}) / sizeof(float);
+    return amp::tree_bytes(amp::TreeMemory{leaves, rank, ranks, 1}) / sizeof(float);
   };
   EXPECT_EQ(buffers(1, 0, 1), 0);
   // One rank, 8 leaves: before leaf 7 is added there are the sums of 4, 2 and 1 leaves; then its own.

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 
 #include "binade/amp/ranks/pace.h"
 #include "binade/core/thread_ranks.h"

@@ -95,6 +95,7 @@
 #include "binade/nn/rms_norm.h"
 #include "binade/nn/sequential.h"
 #include "binade/nn/shared.h"
+#include "binade/nn/shared_buffers.h"
 #include "binade/nn/spectral_norm.h"
 #include "binade/nn/summary.h"
 #include "binade/nn/transformer.h"

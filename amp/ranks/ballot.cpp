@@ -38,6 +38,7 @@ void check_common(std::span<const Ballot> ballots) {
 Bytes Ballot::encoded() const {
   ByteWriter out;
   out.put(common).put(error).put(losses).put(bad_micro_batch).put(cause).put(refused).put(bad_buffer).put(next_op);
+  out.put(seconds);
   return out.put(present).put(statistics).bytes();
 }
 
@@ -52,6 +53,7 @@ Ballot Ballot::decoded(std::span<const std::byte> bytes) {
   ballot.refused = in.get<std::string>();
   ballot.bad_buffer = in.get<std::string>();
   ballot.next_op = in.get<std::int64_t>();
+  ballot.seconds = in.get<double>();
   ballot.present = in.get<std::vector<std::vector<std::uint8_t>>>();
   ballot.statistics = in.get<std::vector<std::byte>>();
   return ballot;

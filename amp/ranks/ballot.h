@@ -48,6 +48,7 @@ struct Ballot {
   std::string bad_buffer{};  ///< Attempt::bad_buffer
 
   std::int64_t next_op = 0;  ///< tape index after the last op
+  double seconds = 0;        ///< since the exchange before, per micro-batch; decides nothing
   /// One list for each node of the tree that the rank has computed (nodes_of()): which parameters have a gradient.
   std::vector<std::vector<std::uint8_t>> present{};
   std::vector<std::byte> statistics{};  ///< of batch norms (amp/ranks/statistics.h)

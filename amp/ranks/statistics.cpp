@@ -4,6 +4,7 @@
 #include <set>
 
 #include "binade/amp/ranks/bytes.h"
+#include "binade/amp/ranks/shared_buffers.h"
 #include "binade/nn/batch_norm.h"
 
 namespace binade::amp {
@@ -44,12 +45,13 @@ Bytes encode_statistics(nn::Module& model, const nn::StatisticsLog& log) {
     put_vector(out, entry.mean);
     put_vector(out, entry.var);
   }
+  const Bytes shared = encode_shared_buffers(model, replayed);
   for (const auto& [path, buffer] : nn::named_buffers(model))
     check<ArgumentError>(!buffer->pending() || replayed.contains(buffer),
-                         "trainer: forward has changed the buffer {}, whose rule ranks do not know: over several ranks "
-                         "only batch norms may change buffers; train on one rank, or in a precision without fp8",
+                         "trainer: forward has changed the buffer {}, whose rule ranks do not know; derive its module "
+                         "from nn::SharesBuffers and name the rule, or train on one rank",
                          path);
-  return out.bytes();
+  return ByteWriter().put(out.bytes()).put(shared).bytes();
 }
 
 void replay_statistics(nn::Module& model, const std::vector<std::span<const std::byte>>& all) {
@@ -57,8 +59,12 @@ void replay_statistics(nn::Module& model, const std::vector<std::span<const std:
   for (const auto& [path, module] : nn::named_modules(model)) modules.push_back(module);
   modules.push_back(&model);
   std::set<nn::Module*> begun;
+  std::vector<Bytes> shared;
   for (const std::span<const std::byte> bytes : all) {
-    ByteReader in(bytes);
+    ByteReader both(bytes);
+    const Bytes of_norms = both.get<Bytes>();
+    shared.push_back(both.get<Bytes>());
+    ByteReader in(of_norms);
     while (!in.at_end()) {
       const auto number = in.get<std::uint32_t>();
       check<RankError>(number < modules.size(), "ranks: a rank has statistics of module {}, the model has {}", number,
@@ -74,6 +80,7 @@ void replay_statistics(nn::Module& model, const std::vector<std::span<const std:
       nn::StatisticsLog::replay(entry);
     }
   }
+  combine_shared_buffers(model, {shared.begin(), shared.end()});
 }
 
 }  // namespace binade::amp

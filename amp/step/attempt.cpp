@@ -133,7 +133,7 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
   const auto micro_batches = static_cast<int>(feed.origins.size());
-  if (const int leaves = transaction_.leaves_of(micro_batches); leaves > 1)
+  if (const int leaves = plan.by_itself ? 1 : transaction_.leaves_of(micro_batches); leaves > 1)
     run_leaves(attempt, plan, feed, phase, leaves);
   else
     run_in_order(attempt, plan, feed, phase);
@@ -178,6 +178,7 @@ void AttemptRunner::run_leaf(Attempt& attempt, const AttemptPlan& plan, const St
                          "trainer: rank {} of {} computes micro-batch {} of the step, which it was not given; pass all "
                          "micro-batches, or take them from trainer.batches(loader)",
                          ranks().rank(), ranks().size(), micro_batch);
+    ranks().begins(fmt::format("micro-batch {} of step {}", micro_batch, plan.step));
     const AbortCause cause = try_micro_batch(attempt, plan, feed, phase, micro_batch);
     ballot.losses.push_back({micro_batch, attempt.loss});
     if (cause == AbortCause::kNone) continue;
@@ -219,12 +220,16 @@ void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const 
     ballot.error = "an exception that is no std::exception";
   }
   const std::string what = fmt::format("the ballot of step {}", plan.step);
+  ballot.seconds = ranks().seconds_of_own() / static_cast<double>(std::max<std::size_t>(1, ballot.losses.size()));
   const std::vector<Bytes> encoded = ranks().gather(ballot.encoded(), what);
   if (error) std::rethrow_exception(error);
   std::vector<Ballot> ballots;
   for (const Bytes& bytes : encoded) ballots.push_back(Ballot::decoded(bytes));
 
   const Vote vote = verdict_of(ballots);
+  std::vector<double> seconds;
+  for (const Ballot& one : ballots) seconds.push_back(one.seconds);
+  if (std::string note = pace_.observe(seconds); !note.empty()) pace_note_ = std::move(note);
   attempt.cause = vote.cause;
   attempt.loss = vote.loss;
   attempt.refused = vote.refused;
@@ -380,6 +385,13 @@ std::vector<OptimizerUpdate> AttemptRunner::updates_of(const Attempt& attempt) c
   std::vector<OptimizerUpdate> updates;
   for (std::size_t i = 0; i < transaction_.optimizers().size(); ++i) updates.push_back(update_of(attempt, i, 1));
   return updates;
+}
+
+std::vector<std::string> AttemptRunner::take_notes(const StepFeed& feed) {
+  std::vector<std::string> notes;
+  for (std::string note : {take_capture_note(feed), std::exchange(pace_note_, {})})
+    if (!note.empty()) notes.push_back(std::move(note));
+  return notes;
 }
 
 std::string AttemptRunner::take_capture_note(const StepFeed& feed) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "binade/amp/ranks/ballot.h"
+#include "binade/amp/ranks/pace.h"
 #include "binade/amp/step/metrics.h"
 #include "binade/amp/step/plan.h"
 #include "binade/amp/step/registration.h"
@@ -56,9 +57,9 @@ class AttemptRunner {
   std::vector<OptimizerUpdate> updates_of(const Attempt& attempt) const;
   Registration& registration() { return registration_; }
   const LearningRates& rates() const { return rates_; }
-  /// Returns why steps of this kind are never captured although they should be; empty from the second time on, or if
-  /// there is no reason.
-  std::string take_capture_note(const StepFeed& feed);
+  /// Returns new messages for people: why steps of this kind are never captured although they should be, once; and
+  /// about ranks that are slow again and again (RankPace).
+  std::vector<std::string> take_notes(const StepFeed& feed);
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
@@ -93,6 +94,7 @@ class AttemptRunner {
   OptimizerUpdate update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const;
   void judge_updates(Attempt& attempt, const Phase& phase) const;
   void judge_step(Attempt& attempt, const AttemptPlan& plan) const;
+  std::string take_capture_note(const StepFeed& feed);
   void note_names(const Variable& loss);
   void check_overrides();
 
@@ -106,6 +108,8 @@ class AttemptRunner {
   std::set<std::string> noted_;                         // the same
   bool overrides_checked_ = false;
   bool capture_noted_ = false;
+  RankPace pace_;
+  std::string pace_note_;
 };
 
 }  // namespace binade::amp

@@ -52,7 +52,8 @@ bool same_bits(const Attempt& attempt, const StateDict& bundle) {
 
 }  // namespace
 
-StateDict make_repro_bundle(StateDict state, const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number) {
+StateDict make_repro_bundle(StateDict state, const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number,
+                            const std::function<StateDict(int micro_batch)>& contents) {
   StateDict bundle = cloned(state);
   const AttemptPlan& plan = ongoing.plan;
   bundle.put("capsule/schema", kSchema);
@@ -65,7 +66,7 @@ StateDict make_repro_bundle(StateDict state, const Attempt& attempt, const Ongoi
   bundle.put("capsule/micro_batches", static_cast<std::int64_t>(ongoing.feed.origins.size()));
   bundle.merge("capsule/outcome", outcome_of(attempt));
   for (std::size_t i = 0; i < ongoing.feed.origins.size(); ++i)
-    bundle.merge(fmt::format("batch/{}", i), ongoing.feed.contents(static_cast<int>(i)));
+    bundle.merge(fmt::format("batch/{}", i), contents(static_cast<int>(i)));
   return bundle;
 }
 

@@ -70,7 +70,7 @@ template <class Task>
 int train(Settings& table, typename Task::Setup& s, Purpose purpose, const std::string& to) {
   resolve_settings(table, s.train, [&] { Task::complete(s); });
   const TrainSettings& t = s.train;
-  const std::shared_ptr<Communicator> ranks = open_ranks();
+  const std::shared_ptr<Communicator> ranks = open_ranks(t.rank_deadline);
   Runtime runtime(runtime_options(t));
   const amp::Policy policy = choose_policy(s.train);
   const typename Task::Data data = Task::read_data(s);

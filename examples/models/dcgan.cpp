@@ -6,17 +6,19 @@
 using namespace binade;
 
 nn::Sequential make_generator(int64_t latent, int64_t width) {  // (N, latent) -> (N, 16, 16, 1) from -1 to 1
-  return nn::Sequential(nn::Linear({.in = latent, .out = 64 * width}), nn::Unflatten({.sizes = {4, 4, 4 * width}}),
-                        nn::BatchNorm2d({.channels = 4 * width, .relu = true}),
-                        nn::ConvTranspose2d({.in = 4 * width, .out = 2 * width, .kernel = 4, .stride = 2, .padding = 1}),
-                        nn::BatchNorm2d({.channels = 2 * width, .relu = true}),
-                        nn::ConvTranspose2d({.in = 2 * width, .out = 1, .kernel = 4, .stride = 2, .padding = 1}), nn::Tanh());
+  return nn::Sequential(
+      nn::Linear({.in = latent, .out = 64 * width}), nn::Unflatten({.sizes = {4, 4, 4 * width}}),
+      nn::BatchNorm2d({.channels = 4 * width, .relu = true}),
+      nn::ConvTranspose2d({.in = 4 * width, .out = 2 * width, .kernel = 4, .stride = 2, .padding = 1}),
+      nn::BatchNorm2d({.channels = 2 * width, .relu = true}),
+      nn::ConvTranspose2d({.in = 2 * width, .out = 1, .kernel = 4, .stride = 2, .padding = 1}), nn::Tanh());
 }
 
 nn::Sequential make_critic(int64_t width) {  // (N, 16, 16, 1) -> (N, 1)
-  return nn::Sequential(nn::Conv2d({.in = 1, .out = 2 * width, .kernel = 4, .stride = 2, .padding = 1}), nn::LeakyRelu({.slope = 0.2}),
-                        nn::Conv2d({.in = 2 * width, .out = 4 * width, .kernel = 4, .stride = 2, .padding = 1}), nn::LeakyRelu({.slope = 0.2}),
-                        nn::Flatten(), nn::Linear({.in = 64 * width, .out = 1}));
+  return nn::Sequential(nn::Conv2d({.in = 1, .out = 2 * width, .kernel = 4, .stride = 2, .padding = 1}),
+                        nn::LeakyRelu({.slope = 0.2}),
+                        nn::Conv2d({.in = 2 * width, .out = 4 * width, .kernel = 4, .stride = 2, .padding = 1}),
+                        nn::LeakyRelu({.slope = 0.2}), nn::Flatten(), nn::Linear({.in = 64 * width, .out = 1}));
 }
 
 /// Discs of random place and size with soft edges (N, 16, 16, 1), from -1 to 1.
@@ -48,7 +50,8 @@ int main(int argc, char** argv) {
   optim::Adam generator_optimizer(generator, {.lr = 2e-3, .beta1 = 0.5, .beta2 = 0.9});
   optim::Adam critic_optimizer(critic, {.lr = 2e-3, .beta1 = 0.5, .beta2 = 0.9});
   amp::Trainer trainer(runtime, {{"critic", critic}, {"generator", generator}},
-                       {{"critic", critic_optimizer}, {"generator", generator_optimizer}}, {.precision = args.policy()});
+                       {{"critic", critic_optimizer}, {"generator", generator_optimizer}},
+                       {.precision = args.policy()});
 
   const auto make = [&](int64_t count) { return generator(randn({count, args["latent"]})); };
   const auto judge = [&](const Variable& real) {

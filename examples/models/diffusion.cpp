@@ -1,10 +1,10 @@
 // A diffusion model (Ho et al., "Denoising diffusion probabilistic models", 2020): a U-Net that knows the time removes
 // noise from images. It predicts the velocity of Salimans, Ho, "Progressive distillation", 2022. Averaged weights make
 // images from noise in 20 steps (Song et al., "Denoising diffusion implicit models", 2021). It learns images of discs.
-#include "common.h"
-
 #include <cmath>
 #include <numbers>
+
+#include "common.h"
 
 using namespace binade;
 
@@ -92,7 +92,8 @@ Variable sample(UNet& model, int64_t count, int steps) {
   for (int i = steps; i > 0; --i) {
     const double angle = std::numbers::pi / 2 * i / steps, next = std::numbers::pi / 2 * (i - 1) / steps;
     const Variable v = model(x, Tensor::full({count}, static_cast<double>(i) / steps));
-    x = std::cos(next) * (std::cos(angle) * x - std::sin(angle) * v) + std::sin(next) * (std::sin(angle) * x + std::cos(angle) * v);
+    x = std::cos(next) * (std::cos(angle) * x - std::sin(angle) * v) +
+        std::sin(next) * (std::sin(angle) * x + std::cos(angle) * v);
   }
   return x;
 }
@@ -109,7 +110,8 @@ int main(int argc, char** argv) {
   Runtime runtime(args.runtime());
   UNet model(args["width"]);
   optim::AdamW optimizer(model, {.lr = 3e-3, .weight_decay = 0});
-  amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy(), .clip_norm = 1, .ema = optim::EmaOptions{.decay = 0.98}});
+  amp::Trainer trainer(runtime, model, optimizer,
+                       {.precision = args.policy(), .clip_norm = 1, .ema = optim::EmaOptions{.decay = 0.98}});
 
   const auto loss = [&](const Variable& image) {
     const Variable t = rand({image.dim(0)}), angle = reshape(t * (std::numbers::pi / 2), {-1, 1, 1, 1});

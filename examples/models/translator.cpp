@@ -40,7 +40,7 @@ struct Translator : nn::Module {
     return decode(encode(from), from, to);
   }
 
-  /// The best translations (N, T) that a search with `beams` texts at a time finds. One beam is the greedy search.
+  /// The best translations (N, T) of a search with `beams` texts at a time. One beam is the greedy search.
   Variable translate(const Variable& from, int64_t beams) {
     const int64_t n = from.dim(0);
     const Variable memory = repeat_interleave(encode(from), beams, 0), sources = repeat_interleave(from, beams, 0);
@@ -67,20 +67,25 @@ struct Pairs {
 
 Pairs pairs(int64_t count) {
   const Variable length = randint(4, kLongest + 1, {count, 1}), at = arange(kLongest);
-  const Variable letters = where(at < length, randint(kFirst, kTokens, {count, kLongest}), Tensor::full({}, kPad, DType::i64));
+  const Variable letters = where(at < length, randint(kFirst, kTokens, {count, kLongest}),
+                                 Tensor::full({}, kPad, DType::i64));
   const Variable reversed = gather(letters, 1, maximum(length - 1 - at, arange(1)));
   const Variable recoded = kFirst + remainder((reversed - kFirst) * 3 + 1, kLetters);
   const Variable end = Tensor::full({count, 1}, kPad, DType::i64);
-  return {letters, concat({where(at < length, recoded, kEnd * cast(at == length, DType::i64)), where(length == kLongest, end + kEnd, end)}, 1)};
+  return {letters, concat({where(at < length, recoded, kEnd * cast(at == length, DType::i64)),
+                           where(length == kLongest, end + kEnd, end)},
+                          1)};
 }
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 300}, {"batch", 64}, {"dim", 32}, {"heads", 2}, {"layers", 1}, {"beams", 3}});
+  const models::Arguments args(argc, argv,
+                               {{"steps", 300}, {"batch", 64}, {"dim", 32}, {"heads", 2}, {"layers", 1}, {"beams", 3}});
   Runtime runtime(args.runtime());
   Translator model(args["dim"], args["heads"], args["layers"]);
   optim::AdamW optimizer(model, {.weight_decay = 0});
-  amp::Trainer trainer(runtime, model, optimizer,
-                       {.precision = args.policy(), .schedule = optim::Schedule::one_cycle(1e-2, args["steps"]), .clip_norm = 1});
+  amp::Trainer trainer(
+      runtime, model, optimizer,
+      {.precision = args.policy(), .schedule = optim::Schedule::one_cycle(1e-2, args["steps"]), .clip_norm = 1});
 
   const Variable start = Tensor::full({args["batch"], 1}, kStart, DType::i64);
   const auto loss = [&](const Pairs& b) {  // the decoder reads the right translation, one token behind

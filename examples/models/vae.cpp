@@ -12,8 +12,8 @@ struct Vae : nn::Module {
                 nn::Conv2d({.in = width, .out = 2 * width, .kernel = 4, .stride = 2, .padding = 1}), nn::Relu(),
                 nn::Flatten(), nn::Linear({.in = 32 * width, .out = 2 * latent})),
         decoder(nn::Linear({.in = latent, .out = 32 * width}), nn::Relu(), nn::Unflatten({.sizes = {4, 4, 2 * width}}),
-                nn::ConvTranspose2d({.in = 2 * width, .out = width, .kernel = 4, .stride = 2, .padding = 1}), nn::Relu(),
-                nn::ConvTranspose2d({.in = width, .out = 1, .kernel = 4, .stride = 2, .padding = 1})) {}
+                nn::ConvTranspose2d({.in = 2 * width, .out = width, .kernel = 4, .stride = 2, .padding = 1}),
+                nn::Relu(), nn::ConvTranspose2d({.in = width, .out = 1, .kernel = 4, .stride = 2, .padding = 1})) {}
   void visit(nn::Visitor& v) override {
     v("encoder", encoder);
     v("decoder", decoder);

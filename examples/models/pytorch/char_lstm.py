@@ -15,8 +15,9 @@ def text(sentences, seed):
     source = random.Random(seed)
 
     def phrase(plural):
-        return (source.choice(["two ", "some "] if plural else ["a ", "one "]) + source.choice(["red ", "old ", "big ", "small "]) +
-                source.choice(["cat", "dog", "bird", "lion"]) + ("s" if plural else ""))
+        article = source.choice(["two ", "some "] if plural else ["a ", "one "])
+        adjective = source.choice(["red ", "old ", "big ", "small "])
+        return article + adjective + source.choice(["cat", "dog", "bird", "lion"]) + ("s" if plural else "")
 
     letters = ""
     for _ in range(sentences):

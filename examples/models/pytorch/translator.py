@@ -25,13 +25,14 @@ class Translator(nn.Module):
         """Logits (N, T, tokens) of what follows each of the tokens `to` (N, T)."""
         h = self.target(to) + self.positions(torch.arange(to.shape[1]))
         causal = nn.Transformer.generate_square_subsequent_mask(to.shape[1])
-        return self.out(self.transformer.decoder(h, memory, causal, memory_key_padding_mask=source == PAD, tgt_is_causal=True))
+        h = self.transformer.decoder(h, memory, causal, memory_key_padding_mask=source == PAD, tgt_is_causal=True)
+        return self.out(h)
 
     def forward(self, source, to):
         return self.decode(self.encode(source), source, to)
 
     def translate(self, source, beams):
-        """The best translations (N, T) that a search with `beams` texts at a time finds. One beam is the greedy search."""
+        """The best translations (N, T) of a search with `beams` texts at a time. One beam is the greedy search."""
         n = len(source)
         memory, sources = self.encode(source).repeat_interleave(beams, 0), source.repeat_interleave(beams, 0)
         first_row = torch.arange(n) * beams

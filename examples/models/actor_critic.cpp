@@ -1,6 +1,6 @@
 // Cart-pole (Barto, Sutton, Anderson, 1983) by proximal policy optimization (Schulman et al., 2017): an actor pushes
-// carts left or right so that their poles stay upright, a critic predicts how long they will. Both have an optimizer and
-// a loss, and each step updates both or none. Prints the mean number of moves, of 200, until a pole falls.
+// carts left or right so that their poles stay upright, a critic predicts how long they will. Both have an optimizer
+// and a loss, and each step updates both or none. Prints the mean number of moves, of 200, until a pole falls.
 #include "common.h"
 
 using namespace binade;
@@ -58,8 +58,7 @@ Moves play(Variable& state, Net& actor, Net& critic, std::int64_t count) {
 }
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv,
-                               {{"steps", 60}, {"carts", 16}, {"moves", 64}, {"epochs", 4}, {"width", 32}});
+  const models::Arguments args(argc, argv, {{"steps", 60}, {"carts", 16}, {"moves", 64}, {"epochs", 4}, {"width", 32}});
   Runtime runtime(args.runtime());
   Net actor(args["width"]), critic(args["width"]);
   optim::Adam actor_optimizer(actor, {.lr = 3e-3}), critic_optimizer(critic, {.lr = 3e-3});
@@ -77,7 +76,8 @@ int main(int argc, char** argv) {
   for ([[maybe_unused]] const auto step : args.steps()) {
     const Moves moves = trainer.evaluate([&] { return play(state, actor, critic, args["moves"]); });
     for (std::int64_t epoch = 0; epoch < args["epochs"]; ++epoch)
-      trainer.step(moves, amp::Phases(amp::phase(critic_optimizer, critic_loss), amp::phase(actor_optimizer, actor_loss)));
+      trainer.step(moves,
+                   amp::Phases(amp::phase(critic_optimizer, critic_loss), amp::phase(actor_optimizer, actor_loss)));
   }
 
   Variable now = upright(64), up = ones({64});

@@ -1,8 +1,9 @@
-// Classifies sounds of six kinds (sine, square, sawtooth, rising, falling and trembling tones) in noise, by convolutions
-// of the samples (1-D) or, with --spectrogram 1, of the logarithmic spectrogram (2-D). Prints the accuracy on new sounds.
-#include "common.h"
-
+// Classifies sounds of six kinds (sine, square, sawtooth, rising, falling and trembling tones) in noise, by
+// convolutions of the samples (1-D) or, with --spectrogram 1, of the logarithmic spectrogram (2-D). Prints the accuracy
+// on new sounds.
 #include <numbers>
+
+#include "common.h"
 
 using namespace binade;
 
@@ -17,8 +18,8 @@ Sounds draw(std::int64_t count, std::int64_t length) {
   const auto wave = [](const Variable& cycles) { return sin(2 * std::numbers::pi * cycles); };
   const Variable kinds = randint(0, kKinds, {count}), t = arange(length) / static_cast<double>(length);
   const Variable pitch = 20 + 60 * rand({count, 1}), p = pitch * t + rand({count, 1}), bend = 0.4 * pitch * square(t);
-  const Variable all = stack({wave(p), sign(wave(p)), 2 * frac(p) - 1, wave(p + bend), wave(p - bend),
-                              wave(p) * (1 + wave(6 * t))}, 1);
+  const Variable all = stack(
+      {wave(p), sign(wave(p)), 2 * frac(p) - 1, wave(p + bend), wave(p - bend), wave(p) * (1 + wave(6 * t))}, 1);
   return {index(all, {arange(count), kinds}) + 0.5 * randn({count, length}), kinds};
 }
 
@@ -46,8 +47,8 @@ struct Classifier : nn::Module {  // samples (B, L) -> logits (B, 6)
 };
 
 int main(int argc, char** argv) {
-  const models::Arguments args(
-      argc, argv, {{"steps", 200}, {"batch", 32}, {"length", 1024}, {"width", 16}, {"spectrogram", 0}});
+  const models::Arguments args(argc, argv,
+                               {{"steps", 200}, {"batch", 32}, {"length", 1024}, {"width", 16}, {"spectrogram", 0}});
   Runtime runtime(args.runtime());
   Classifier model(args["width"], args["spectrogram"] != 0);
   optim::Adam optimizer(model, {.lr = 3e-3});

@@ -1,9 +1,9 @@
 // CLIP (Radford et al., 2021): an image tower and a text tower learn one space, in which an image is nearest to its
 // caption, by a contrastive loss with a learned temperature. Images show one of four shapes in one of four colors in
 // one of four quarters; captions are three words. Prints the share of images whose caption is found among all 64.
-#include "common.h"
-
 #include <cmath>
+
+#include "common.h"
 
 using namespace binade;
 
@@ -59,8 +59,7 @@ struct Clip : nn::Module {
 };
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv,
-                               {{"steps", 200}, {"batch", 32}, {"width", 16}, {"dim", 32}, {"layers", 2}});
+  const models::Arguments args(argc, argv, {{"steps", 200}, {"batch", 32}, {"width", 16}, {"dim", 32}, {"layers", 2}});
   Runtime runtime(args.runtime());
   Clip model(args["width"], args["dim"], args["layers"]);
   optim::Adam optimizer(model, {.lr = 2e-3});

@@ -8,7 +8,8 @@ using namespace binade;
 constexpr std::int64_t kCommunities = 4, kLabeled = 5 * kCommunities;
 
 struct Graph {
-  Variable features, labels, from, to;  // (N, F), (N), (E), (E): edges in both directions, and one from each node to itself
+  Variable features, labels, from,
+      to;  // (N, F), (N), (E), (E): edges in both directions, and one from each node to itself
 };
 
 Graph draw(std::int64_t nodes, std::int64_t width) {
@@ -61,7 +62,9 @@ struct Classifier : nn::Module {
   nn::Linear head;
   Classifier(std::int64_t in, std::int64_t width, std::int64_t heads)
       : first(in, width), second(width, width, heads), head({.in = width, .out = kCommunities}) {}
-  void visit(nn::Visitor& v) override { v("first", first), v("second", second), v("dropout", dropout), v("head", head); }
+  void visit(nn::Visitor& v) override {
+    v("first", first), v("second", second), v("dropout", dropout), v("head", head);
+  }
   Variable operator()(const Graph& g) {
     const nn::ModuleScope scope(*this);
     return head(elu(second(dropout(relu(first(g.features, g))), g)));
@@ -69,7 +72,8 @@ struct Classifier : nn::Module {
 };
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 100}, {"nodes", 400}, {"features", 16}, {"width", 32}, {"heads", 4}});
+  const models::Arguments args(argc, argv,
+                               {{"steps", 100}, {"nodes", 400}, {"features", 16}, {"width", 32}, {"heads", 4}});
   Runtime runtime(args.runtime());
   const Graph graph = draw(args["nodes"], args["features"]);
   Classifier model(args["features"], args["width"], args["heads"]);

@@ -2,12 +2,12 @@
 // sequences and writes it in Hugging Face's layout. It then loads that file into a model with adapters, freezes all
 // other weights, and teaches the adapters to continue falling sequences. Prints the accuracy of next tokens, and 1 for
 // `frozen` if the frozen weights have the bits of the file.
-#include "common.h"
-
 #include <unistd.h>
 
 #include <filesystem>
 #include <ranges>
+
+#include "common.h"
 
 using namespace binade;
 
@@ -44,7 +44,9 @@ struct Gpt : nn::Module {  // tokens (B, T) -> logits (B, T, kTokens)
   nn::LayerNorm ln_f;
 
   explicit Gpt(const models::Arguments& args)
-      : wte({.count = kTokens, .dim = args["dim"]}), wpe({.count = kLength, .dim = args["dim"]}), ln_f({.dim = args["dim"]}) {
+      : wte({.count = kTokens, .dim = args["dim"]}),
+        wpe({.count = kLength, .dim = args["dim"]}),
+        ln_f({.dim = args["dim"]}) {
     for (std::int64_t i = 0; i < args["layers"]; ++i) h.emplace_back(args["dim"], args["heads"]);
     for (const auto& [name, p] : nn::named_parameters(*this))
       if (name.ends_with("weight") && p->value().rank() == 2) nn::init::normal(*p, 0.02);

@@ -37,14 +37,12 @@ int main(int argc, char** argv) {
   nn::Sequential u(nn::Linear({.in = 2, .out = width}), nn::Tanh(), nn::Linear({.in = width, .out = width}), nn::Tanh(),
                    nn::Linear({.in = width, .out = width}), nn::Tanh(), nn::Linear({.in = width, .out = 1}));
   optim::Adam optimizer(u);
-  amp::Trainer trainer(
-      runtime, u, optimizer,
-      {.precision = args.policy(), .schedule = optim::Schedule::cosine(5e-3, args["steps"])});
+  amp::Trainer trainer(runtime, u, optimizer,
+                       {.precision = args.policy(), .schedule = optim::Schedule::cosine(5e-3, args["steps"])});
 
   for ([[maybe_unused]] const auto step : args.steps())
-    trainer.step(draw(args["points"]), [&](const Points& b) {
-      return mean(square(residual(u, b.inside))) + mse(u(b.edge), exact(b.edge));
-    });
+    trainer.step(draw(args["points"]),
+                 [&](const Points& b) { return mean(square(residual(u, b.inside))) + mse(u(b.edge), exact(b.edge)); });
 
   const Variable at = draw(4096).inside, truth = exact(at);
   const Variable found = trainer.evaluate([&] { return u(at); });

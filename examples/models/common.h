@@ -86,6 +86,11 @@ class Arguments {
     std::vector<double> times_;
   };
   Steps steps() const { return Steps(numbers_.at("steps")); }
+  /// Prints the loss of about ten of the steps.
+  void report(std::int64_t step, double loss) const {
+    if (step % std::max<std::int64_t>(1, numbers_.at("steps") / 10) == 0)
+      std::printf("step %lld loss %.4f\n", static_cast<long long>(step), loss);
+  }
 
  private:
   [[noreturn]] void finish(int code, const std::string& error) const {

@@ -43,3 +43,8 @@ class Arguments:
             start = now
         if times:
             metric("step_ms", statistics.median(times))
+
+    def report(self, step, loss):
+        """Prints the loss of about ten of the steps."""
+        if step % max(1, self.count // 10) == 0:
+            print(f"step {step} loss {loss.item():.4f}")

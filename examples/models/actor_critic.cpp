@@ -8,7 +8,7 @@ using namespace binade;
 constexpr double kDiscount = 0.98, kTrace = 0.95;
 
 struct Net : nn::Sequential {  // state (B, 4) -> (B)
-  explicit Net(std::int64_t width)
+  explicit Net(int64_t width)
       : Sequential(nn::Linear({.in = 4, .out = width}), nn::Tanh(), nn::Linear({.in = width, .out = width}), nn::Tanh(),
                    nn::Linear({.in = width, .out = 1}), nn::Flatten({.first = 0})) {}
 };
@@ -22,7 +22,7 @@ Variable moved(const Variable& state, const Variable& push) {
 }
 
 Variable fallen(const Variable& state) { return (abs(select(state, 1, 0)) > 2.4) | (abs(select(state, 1, 2)) > 0.21); }
-Variable upright(std::int64_t carts) { return 0.1 * rand({carts, 4}) - 0.05; }
+Variable upright(int64_t carts) { return 0.1 * rand({carts, 4}) - 0.05; }
 
 Variable chosen(Net& actor, const Variable& state) {
   return cast(rand({state.dim(0)}) < sigmoid(actor(state)), DType::f32);
@@ -36,9 +36,9 @@ struct Moves {
 };
 
 /// Plays `count` moves of each cart. A cart that has fallen begins anew.
-Moves play(Variable& state, Net& actor, Net& critic, std::int64_t count) {
+Moves play(Variable& state, Net& actor, Net& critic, int64_t count) {
   std::vector<Variable> states, actions, values, ends, advantages;
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     states.push_back(state);
     values.push_back(critic(state));
     actions.push_back(chosen(actor, state));
@@ -47,7 +47,7 @@ Moves play(Variable& state, Net& actor, Net& critic, std::int64_t count) {
     state = where(unsqueeze(ends.back(), 1), upright(state.dim(0)), state);
   }
   Variable next = critic(state), sum = zeros_like(next.value());
-  for (std::int64_t i = count - 1; i >= 0; --i) {
+  for (int64_t i = count - 1; i >= 0; --i) {
     const Variable on = kDiscount * logical_not(ends[i]);
     sum = 1 - kDiscount + on * next - values[i] + kTrace * on * sum;
     next = values[i];
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   Variable state = upright(args["carts"]);
   for ([[maybe_unused]] const auto step : args.steps()) {
     const Moves moves = trainer.evaluate([&] { return play(state, actor, critic, args["moves"]); });
-    for (std::int64_t epoch = 0; epoch < args["epochs"]; ++epoch)
+    for (int64_t epoch = 0; epoch < args["epochs"]; ++epoch)
       trainer.step(moves,
                    amp::Phases(amp::phase(critic_optimizer, critic_loss), amp::phase(actor_optimizer, actor_loss)));
   }

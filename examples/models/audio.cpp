@@ -7,14 +7,14 @@
 
 using namespace binade;
 
-constexpr std::int64_t kKinds = 6;
+constexpr int64_t kKinds = 6;
 
 struct Sounds {
   Variable samples, kinds;  // (B, L) and (B)
 };
 
 /// Draws sounds of random kind, pitch and phase.
-Sounds draw(std::int64_t count, std::int64_t length) {
+Sounds draw(int64_t count, int64_t length) {
   const auto wave = [](const Variable& cycles) { return sin(2 * std::numbers::pi * cycles); };
   const Variable kinds = randint(0, kKinds, {count}), t = arange(length) / static_cast<double>(length);
   const Variable pitch = 20 + 60 * rand({count, 1}), p = pitch * t + rand({count, 1}), bend = 0.4 * pitch * square(t);
@@ -28,8 +28,8 @@ struct Classifier : nn::Module {  // samples (B, L) -> logits (B, 6)
   nn::Sequential layers;
   nn::Linear head;
 
-  Classifier(std::int64_t width, bool flat) : spectrogram(flat), head({.in = 4 * width, .out = kKinds}) {
-    for (std::int64_t in = 1, out = width; out <= 4 * width; in = out, out *= 2) {
+  Classifier(int64_t width, bool flat) : spectrogram(flat), head({.in = 4 * width, .out = kKinds}) {
+    for (int64_t in = 1, out = width; out <= 4 * width; in = out, out *= 2) {
       if (spectrogram) {
         layers.append(nn::Conv2d({.in = in, .out = out, .stride = 2, .padding = 1}));
         layers.append(nn::BatchNorm2d({.channels = out, .relu = true}));
@@ -54,9 +54,9 @@ int main(int argc, char** argv) {
   optim::Adam optimizer(model, {.lr = 3e-3});
   amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy()});
 
-  for ([[maybe_unused]] const auto step : args.steps())
-    trainer.step(draw(args["batch"], args["length"]),
-                 [&](const Sounds& b) { return cross_entropy(model(b.samples), b.kinds); });
+  const auto loss = [&](const Sounds& b) { return cross_entropy(model(b.samples), b.kinds); };
+  for (const int64_t step : args.steps())
+    args.report(step, trainer.step(draw(args["batch"], args["length"]), loss).loss);
 
   const Sounds held_out = draw(512, args["length"]);
   const Variable found = trainer.evaluate([&] { return argmax(model(held_out.samples), 1); });

@@ -7,7 +7,7 @@
 
 using namespace binade;
 
-constexpr std::int64_t kKinds = 64;
+constexpr int64_t kKinds = 64;
 
 struct Pairs {
   Variable images, captions;  // (B, 16, 16, 3) and (B, 3)
@@ -15,7 +15,7 @@ struct Pairs {
 
 /// Draws an image of each kind, 0 … 63, and its caption.
 Pairs draw(const Tensor& kinds) {
-  const std::int64_t count = kinds.numel();
+  const int64_t count = kinds.numel();
   const Variable shape = floor_divide(kinds, 16), color = remainder(floor_divide(kinds, 4), 4),
                  place = remainder(kinds, 4), axis = linspace(-1, 1, 16);
   const auto offset = [&](const Variable& side) { return reshape(side - 0.5 + 0.1 * randn({count}), {-1, 1, 1}); };
@@ -23,8 +23,8 @@ Pairs draw(const Tensor& kinds) {
   const Variable y = abs(unsqueeze(axis, 1) - offset(floor_divide(place, 2)));
   const Variable distances = stack({hypot(x, y), maximum(x, y), 0.7 * (x + y), 1.5 * hypot(x - y, 0.2 * (x + y))}, 1);
   const Variable inside = index(distances, {arange(count), shape}) < 0.35;
-  const Tensor colors = Tensor::from({{1.f, 0.f, 0.f}, {0.f, 1.f, 0.f}, {0.f, 0.f, 1.f}, {1.f, 1.f, 0.f}});
-  const Variable paint = reshape(index_select(colors, 0, color), {-1, 1, 1, 3});
+  const Variable colors = Tensor::from({{1.f, 0.f, 0.f}, {0.f, 1.f, 0.f}, {0.f, 0.f, 1.f}, {1.f, 1.f, 0.f}});
+  const Variable paint = reshape(colors[color], {-1, 1, 1, 3});
   return {unsqueeze(inside, -1) * paint + 0.2 * randn({count, 16, 16, 3}), stack({shape, color + 4, place + 8}, 1)};
 }
 
@@ -35,7 +35,7 @@ struct Clip : nn::Module {
   nn::TransformerEncoder text;
   nn::Linear project;
 
-  Clip(std::int64_t width, std::int64_t dim, std::int64_t layers)
+  Clip(int64_t width, int64_t dim, int64_t layers)
       : image(nn::Conv2d({.in = 3, .out = width, .stride = 2, .padding = 1}), nn::Gelu(),
               nn::Conv2d({.in = width, .out = 2 * width, .stride = 2, .padding = 1}), nn::Gelu(), nn::Flatten(),
               nn::Linear({.in = 32 * width, .out = dim})),
@@ -66,11 +66,12 @@ int main(int argc, char** argv) {
   amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy()});
 
   const Tensor own = arange(args["batch"]);
-  for ([[maybe_unused]] const auto step : args.steps())
-    trainer.step(draw(randperm(kKinds).narrow(0, args["batch"])), [&](const Pairs& batch) {
-      const Variable logits = model(batch);
-      return (cross_entropy(logits, own) + cross_entropy(transpose(logits), own)) / 2;
-    });
+  const auto loss = [&](const Pairs& batch) {
+    const Variable logits = model(batch);
+    return (cross_entropy(logits, own) + cross_entropy(transpose(logits), own)) / 2;
+  };
+  for (const int64_t step : args.steps())
+    args.report(step, trainer.step(draw(randperm(kKinds).narrow(0, args["batch"])), loss).loss);
 
   const Tensor kinds = repeat(arange(kKinds), {4}).value();
   Pairs held_out = draw(kinds);

@@ -11,15 +11,15 @@
 
 using namespace binade;
 
-constexpr std::int64_t kTokens = 24, kLength = 12;
+constexpr int64_t kTokens = 24, kLength = 12;
 
 template <class Layer>  // nn::Linear, or nn::Lora
 struct Block : nn::Module {
-  std::int64_t heads;
+  int64_t heads;
   nn::LayerNorm ln_1, ln_2;
   Layer c_attn, c_proj, c_fc, down;
 
-  Block(std::int64_t dim, std::int64_t n)
+  Block(int64_t dim, int64_t n)
       : heads(n),
         ln_1({.dim = dim}),
         ln_2({.dim = dim}),
@@ -47,7 +47,7 @@ struct Gpt : nn::Module {  // tokens (B, T) -> logits (B, T, kTokens)
       : wte({.count = kTokens, .dim = args["dim"]}),
         wpe({.count = kLength, .dim = args["dim"]}),
         ln_f({.dim = args["dim"]}) {
-    for (std::int64_t i = 0; i < args["layers"]; ++i) h.emplace_back(args["dim"], args["heads"]);
+    for (int64_t i = 0; i < args["layers"]; ++i) h.emplace_back(args["dim"], args["heads"]);
     for (const auto& [name, p] : nn::named_parameters(*this))
       if (name.ends_with("weight") && p->value().rank() == 2) nn::init::normal(*p, 0.02);
   }
@@ -60,7 +60,7 @@ struct Gpt : nn::Module {  // tokens (B, T) -> logits (B, T, kTokens)
 };
 
 /// Sequences (count, kLength) that rise or fall by 1 to 4 in each step, modulo kTokens.
-Variable draw(std::int64_t count, std::int64_t direction) {
+Variable draw(int64_t count, int64_t direction) {
   const Variable first = randint(0, kTokens, {count, 1}), step = randint(1, 5, {count, 1});
   return remainder(first + direction * step * arange(kLength), kTokens);
 }
@@ -74,22 +74,21 @@ int main(int argc, char** argv) {
   const models::Arguments args(
       argc, argv, {{"steps", 150}, {"pretrain", 300}, {"batch", 32}, {"dim", 48}, {"heads", 4}, {"layers", 2}});
   Runtime runtime(args.runtime());
-  const auto train = [&](nn::Module& model, std::int64_t direction, auto&& steps) {
+  const auto train = [&](nn::Module& model, int64_t direction, auto&& steps) {
     optim::AdamW optimizer(model, {.lr = 3e-3});
     amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy(), .clip_norm = 1});
     for ([[maybe_unused]] const auto step : steps)
-      trainer.step(draw(args["batch"], direction), [&](const Variable& x) {
-        return cross_entropy(narrow(model(x), 1, 1, kLength - 2), narrow(x, 1, 2, kLength - 2));
-      });
+      trainer.step(draw(args["batch"], direction),
+                   [&](const Variable& x) { return cross_entropy(slice(model(x), 1, 1, -1), slice(x, 1, 2)); });
     const Variable x = draw(512, direction);
     const Variable found = trainer.evaluate([&] { return argmax(model(x), -1); });
-    return mean(cast(narrow(found, 1, 1, kLength - 2) == narrow(x, 1, 2, kLength - 2), DType::f32)).item();
+    return mean(cast(slice(found, 1, 1, -1) == slice(x, 1, 2), DType::f32)).item();
   };
 
   const auto path = std::filesystem::temp_directory_path() / ("gpt2-" + std::to_string(getpid()) + ".safetensors");
   {
     Gpt<nn::Linear> model(args);
-    models::metric("pretrained", train(model, 1, std::views::iota(std::int64_t{0}, args["pretrain"])));
+    models::metric("pretrained", train(model, 1, std::views::iota(int64_t{0}, args["pretrain"])));
     io::Safetensors file;
     for (const auto& [name, p] : nn::named_parameters(model)) file.tensors[name] = exchanged(name, p->value());
     io::write_safetensors(path, file);

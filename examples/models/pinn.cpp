@@ -9,7 +9,7 @@ constexpr double kViscosity = 0.05, kSpeed = 0.5;
 
 /// u = speed (1 - tanh(speed (x - speed t) / (2 nu))) at points (N, 2) of x and t -> (N, 1).
 Variable exact(const Variable& at) {
-  const Variable x = narrow(at, 1, 0, 1), t = narrow(at, 1, 1, 1);
+  const Variable x = narrow(at, 1, 0, 1), t = slice(at, 1, 1);
   return kSpeed * (1 - tanh(kSpeed / (2 * kViscosity) * (x - kSpeed * t)));
 }
 
@@ -17,7 +17,7 @@ struct Points {
   Variable inside, edge;  // (N, 2)
 };
 
-Points draw(std::int64_t count) {
+Points draw(int64_t count) {
   const Variable x = 2 * rand({count, 1}) - 1, t = rand({count, 1}), zero = Tensor::zeros({count, 1});
   return {concat({2 * rand({count, 1}) - 1, rand({count, 1})}), concat({concat({x, zero}), concat({sign(x), t})}, 0)};
 }
@@ -25,7 +25,7 @@ Points draw(std::int64_t count) {
 Variable residual(nn::Module& u, const Variable& at) {
   const Variable points(at.value(), true), value = u(points);
   const Variable first = grad(sum(value), points, {.create_graph = true});
-  const Variable u_x = narrow(first, 1, 0, 1), u_t = narrow(first, 1, 1, 1);
+  const Variable u_x = narrow(first, 1, 0, 1), u_t = slice(first, 1, 1);
   const Variable u_xx = narrow(grad(sum(u_x), points, {.create_graph = true}), 1, 0, 1);
   return u_t + value * u_x - kViscosity * u_xx;
 }
@@ -33,7 +33,7 @@ Variable residual(nn::Module& u, const Variable& at) {
 int main(int argc, char** argv) {
   const models::Arguments args(argc, argv, {{"steps", 1000}, {"points", 128}, {"width", 24}});
   Runtime runtime(args.runtime());
-  const std::int64_t width = args["width"];
+  const int64_t width = args["width"];
   nn::Sequential u(nn::Linear({.in = 2, .out = width}), nn::Tanh(), nn::Linear({.in = width, .out = width}), nn::Tanh(),
                    nn::Linear({.in = width, .out = width}), nn::Tanh(), nn::Linear({.in = width, .out = 1}));
   optim::Adam optimizer(u);

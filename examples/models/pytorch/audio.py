@@ -48,7 +48,7 @@ args = Arguments(steps=200, batch=32, length=1024, width=16, spectrogram=0)
 model = Classifier(args.width, args.spectrogram)
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 
-for _ in args.steps():
+for step in args.steps():
     samples, kinds = draw(args.batch, args.length)
     with args.autocast():
         loss = F.cross_entropy(model(samples), kinds)
@@ -56,6 +56,7 @@ for _ in args.steps():
     args.scaler.scale(loss).backward()
     args.scaler.step(optimizer)
     args.scaler.update()
+    args.report(step, loss)
 
 model.eval()
 samples, kinds = draw(512, args.length)

@@ -51,7 +51,7 @@ model = Clip(args.width, args.dim, args.layers)
 optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
 
 own = torch.arange(args.batch)
-for _ in args.steps():
+for step in args.steps():
     images, captions = draw(torch.randperm(KINDS)[:args.batch])
     with args.autocast():
         logits = model(images, captions)
@@ -60,6 +60,7 @@ for _ in args.steps():
     args.scaler.scale(loss).backward()
     args.scaler.step(optimizer)
     args.scaler.update()
+    args.report(step, loss)
 
 model.eval()
 kinds = torch.arange(KINDS).repeat(4)

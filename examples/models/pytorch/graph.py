@@ -4,38 +4,33 @@ from torch import nn
 
 from common import Arguments, metric
 
-COMMUNITIES, LABELED = 4, 20
+CLASSES, LABELED = 4, 20
 
 
 class Graph:
     def __init__(self, nodes, width):
-        self.labels = torch.arange(nodes) % COMMUNITIES
+        self.labels = torch.arange(nodes) % CLASSES
         p = torch.where(self.labels[None] == self.labels[:, None], 0.1, 0.01)
         above = torch.bernoulli(p.triu(1))
         edges = (above + above.T + torch.eye(nodes)).nonzero()
-        self.features = torch.randn(nodes, width) + torch.randn(COMMUNITIES, width)[self.labels] * 0.3
+        self.features = torch.randn(nodes, width) + torch.randn(CLASSES, width)[self.labels] * 0.3
         self.start, self.end = edges[:, 0], edges[:, 1]
 
     def gathered(self, rows):
         return torch.zeros(len(self.labels), rows.shape[1], dtype=rows.dtype).index_add(0, self.end, rows)
 
 
-class GraphConvolution(nn.Module):
-    def __init__(self, width, out):
+def convolved(h, g):
+    scale = g.gathered(torch.ones(len(g.end), 1)).rsqrt()
+    return g.gathered((h * scale)[g.start]) * scale
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
         super().__init__()
-        self.linear = nn.Linear(width, out)
-
-    def forward(self, x, g):
-        scale = g.gathered(torch.ones(len(g.end), 1)).rsqrt()
-        return g.gathered((self.linear(x) * scale)[g.start]) * scale
-
-
-class GraphAttention(nn.Module):
-    def __init__(self, width, out, heads):
-        super().__init__()
-        self.linear = nn.Linear(width, out, bias=False)
-        self.source = nn.Linear(out, heads, bias=False)
-        self.target = nn.Linear(out, heads, bias=False)
+        self.linear = nn.Linear(dim, dim, bias=False)
+        self.source = nn.Linear(dim, heads, bias=False)
+        self.target = nn.Linear(dim, heads, bias=False)
 
     def forward(self, x, g):
         h = self.linear(x)
@@ -49,13 +44,13 @@ class GraphAttention(nn.Module):
 class Classifier(nn.Module):
     def __init__(self, features, width, heads):
         super().__init__()
-        self.first = GraphConvolution(features, width)
-        self.second = GraphAttention(width, width, heads)
+        self.first = nn.Linear(features, width)
+        self.second = Attention(width, heads)
         self.dropout = nn.Dropout()
-        self.head = nn.Linear(width, COMMUNITIES)
+        self.head = nn.Linear(width, CLASSES)
 
     def forward(self, g):
-        return self.head(F.elu(self.second(self.dropout(F.relu(self.first(g.features, g))), g)))
+        return self.head(F.elu(self.second(self.dropout(F.relu(convolved(self.first(g.features), g))), g)))
 
 
 args = Arguments(steps=100, nodes=400, features=16, width=32, heads=4)
@@ -63,13 +58,14 @@ graph = Graph(args.nodes, args.features)
 model = Classifier(args.features, args.width, args.heads)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.05)
 
-for _ in args.steps():
+for step in args.steps():
     with args.autocast():
         loss = F.cross_entropy(model(graph)[:LABELED], graph.labels[:LABELED])
     optimizer.zero_grad()
     args.scaler.scale(loss).backward()
     args.scaler.step(optimizer)
     args.scaler.update()
+    args.report(step, loss)
 
 model.eval()
 with torch.no_grad(), args.autocast():

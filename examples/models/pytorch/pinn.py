@@ -33,7 +33,7 @@ u = nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, width), nn.Ta
 optimizer = torch.optim.Adam(u.parameters(), lr=5e-3)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(args.count, 1))
 
-for _ in args.steps():
+for step in args.steps():
     inside, edge = draw(args.points)
     with args.autocast():
         loss = residual(u, inside).square().mean() + nn.functional.mse_loss(u(edge), exact(edge))
@@ -42,6 +42,7 @@ for _ in args.steps():
     args.scaler.step(optimizer)
     args.scaler.update()
     schedule.step()
+    args.report(step, loss)
 
 at, _ = draw(4096)
 with torch.no_grad(), args.autocast():

@@ -56,7 +56,7 @@ args = Arguments(steps=60, batch=4, side=16, width=8, levels=2)
 model = UNet(args.width, args.levels)
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 
-for _ in args.steps():
+for step in args.steps():
     volumes, labels = draw(args.batch, args.side)
     with args.autocast():
         loss = F.cross_entropy(model(volumes), labels)
@@ -64,6 +64,7 @@ for _ in args.steps():
     args.scaler.scale(loss).backward()
     args.scaler.step(optimizer)
     args.scaler.update()
+    args.report(step, loss)
 
 model.eval()
 volumes, labels = draw(16, args.side)

@@ -14,11 +14,10 @@ struct Graph {
 
 Graph draw(int64_t nodes, int64_t width) {
   const Variable labels = remainder(arange(nodes), kClasses);
-  const Variable p = where(unsqueeze(labels, 0) == unsqueeze(labels, 1), 0.1, 0.01);
+  const Variable p = where(labels == unsqueeze(labels, 1), 0.1, 0.01);
   const Variable above = bernoulli(triu(p, 1).value());
   const Variable edges = nonzero(above + transpose(above) + eye(nodes));
-  return {randn({nodes, width}) + Variable(randn({kClasses, width}))[labels] * 0.3, labels, select(edges, 1, 0),
-          select(edges, 1, 1)};
+  return {randn({nodes, width}) + 0.7 * one_hot(labels, width), labels, select(edges, 1, 0), select(edges, 1, 1)};
 }
 
 /// Sums `rows` (E, C) of the edges to each of `nodes` nodes.
@@ -33,17 +32,15 @@ Variable convolved(const Variable& h, const Graph& g) {
 }
 
 struct Attention : nn::Module {
-  nn::Linear linear, source, target;
+  nn::Linear linear, scores;
   Attention(int64_t dim, int64_t heads)
-      : linear({.in = dim, .out = dim, .bias = false}),
-        source({.in = dim, .out = heads, .bias = false}),
-        target({.in = dim, .out = heads, .bias = false}) {}
-  void visit(nn::Visitor& v) override { v("linear", linear), v("source", source), v("target", target); }
+      : linear({.in = dim, .out = dim, .bias = false}), scores({.in = dim, .out = 2 * heads}) {}
+  void visit(nn::Visitor& v) override { v("linear", linear), v("scores", scores); }
   Variable operator()(const Variable& x, const Graph& g) {
     const nn::ModuleScope scope(*this);
     const Variable h = linear(x);
-    const Variable score = leaky_relu(source(h)[g.from] + target(h)[g.to], 0.2);
-    const Variable weight = exp(score - max(score).detach());
+    const auto s = chunk(scores(h), 2, 1);
+    const Variable score = leaky_relu(s[0][g.from] + s[1][g.to], 0.2), weight = exp(score - max(score).detach());
     const Variable share = weight / gathered(weight, g)[g.to];
     const Variable rows = unflatten(h[g.from], 1, {share.dim(1), -1});
     return gathered(flatten(rows * unsqueeze(share, -1)), g);

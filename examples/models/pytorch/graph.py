@@ -10,10 +10,10 @@ CLASSES, LABELED = 4, 20
 class Graph:
     def __init__(self, nodes, width):
         self.labels = torch.arange(nodes) % CLASSES
-        p = torch.where(self.labels[None] == self.labels[:, None], 0.1, 0.01)
+        p = torch.where(self.labels == self.labels[:, None], 0.1, 0.01)
         above = torch.bernoulli(p.triu(1))
         edges = (above + above.T + torch.eye(nodes)).nonzero()
-        self.features = torch.randn(nodes, width) + torch.randn(CLASSES, width)[self.labels] * 0.3
+        self.features = torch.randn(nodes, width) + 0.7 * F.one_hot(self.labels, width)
         self.start, self.end = edges[:, 0], edges[:, 1]
 
     def gathered(self, rows):
@@ -29,12 +29,12 @@ class Attention(nn.Module):
     def __init__(self, dim, heads):
         super().__init__()
         self.linear = nn.Linear(dim, dim, bias=False)
-        self.source = nn.Linear(dim, heads, bias=False)
-        self.target = nn.Linear(dim, heads, bias=False)
+        self.scores = nn.Linear(dim, 2 * heads)
 
     def forward(self, x, g):
         h = self.linear(x)
-        score = F.leaky_relu(self.source(h)[g.start] + self.target(h)[g.end], 0.2)
+        source, target = self.scores(h).chunk(2, 1)
+        score = F.leaky_relu(source[g.start] + target[g.end], 0.2)
         weight = torch.exp(score - score.max().detach())
         share = weight / g.gathered(weight)[g.end]
         rows = h[g.start].unflatten(1, (share.shape[1], -1))

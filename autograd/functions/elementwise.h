@@ -20,6 +20,10 @@ Variable elementwise(std::initializer_list<double> params, std::initializer_list
 Variable scalar_beside(const Variable& x, std::int64_t value, DType dtype);
 /// Returns a whole number as a scalar that keeps the dtype of x, which has whole numbers: x's own, i64 for bool.
 Variable whole_beside(const Variable& x, std::int64_t value);
+/// where() of two operands of whole numbers or truth values, exact, in the wider dtype of both.
+Variable whole_where(const Variable& condition, const Variable& a, const Variable& b);
+/// clamp() of whole numbers, to the whole numbers between the bounds.
+Variable whole_clamp(const Variable& x, double low, double high);
 /// Returns a number as a scalar that keeps the dtype of x: rounded to it if x is floating, whole_beside() for a whole
 /// number, else f32.
 template <Number S>
@@ -27,10 +31,6 @@ Variable number_beside(const Variable& x, S s) {
   if (!is_floating(x.dtype()) && std::integral<S>) return whole_beside(x, static_cast<std::int64_t>(s));
   return Tensor::full(Shape{}, static_cast<double>(s), is_floating(x.dtype()) ? x.dtype() : DType::f32, x.device());
 }
-/// where() of two operands of whole numbers or truth values, exact, in the wider dtype of both.
-Variable whole_where(const Variable& condition, const Variable& a, const Variable& b);
-/// clamp() of whole numbers, to the whole numbers between the bounds.
-Variable whole_clamp(const Variable& x, double low, double high);
 }  // namespace detail
 
 inline Variable relu(const Variable& x) { return detail::elementwise<ops::Relu>({}, {x}); }

@@ -7,7 +7,7 @@
 #include "binade/core/make.h"
 #include "binade/core/runtime.h"
 
-// C++ numbers as operands of division, where() and slice(): values and dtypes are torch's.
+// C++ numbers as operands of division, where() and slice(), and x[index]: values and dtypes are torch's.
 namespace binade {
 namespace {
 
@@ -70,6 +70,25 @@ TEST_F(NumberOperands, SliceReachesTheEnd) {
   EXPECT_EQ(slice(whole_, 0, 7).dim(0), 0);
   EXPECT_THROW(slice(whole_, 0, 8), ShapeError);
   EXPECT_THROW(slice(whole_, 1, 0), ShapeError);
+}
+
+TEST_F(NumberOperands, BracketsTakeIndicesAndMasks) {
+  const Variable x(Tensor::from({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.f}}), true);
+  const Variable rows = x[Tensor::from({{2, 0}, {-1, 2}})];  // negative positions count from the end
+  EXPECT_EQ(rows.shape(), (Shape{2, 2, 2}));
+  EXPECT_EQ(values(rows), (Numbers{5, 6, 1, 2, 5, 6, 5, 6}));
+  backward(sum(rows));
+  EXPECT_EQ(x.grad().to_vector<double>(), (Numbers{1, 1, 0, 0, 3, 3}));
+
+  const Variable large = x[select(x, 1, 0) > 2];  // a mask of rows
+  EXPECT_EQ(large.shape(), (Shape{2, 2}));
+  EXPECT_EQ(values(large), (Numbers{3, 4, 5, 6}));
+  EXPECT_EQ(values(x[x > 4]), (Numbers{5, 6}));
+  EXPECT_EQ(x[x > 9].shape(), (Shape{0}));
+  EXPECT_EQ(values(x[1]), (Numbers{3, 4}));  // a number is one position
+  EXPECT_THROW(x[Tensor::from({3})], DataError);
+  EXPECT_THROW(x[Variable(Tensor::from({1.f}))], DTypeError);
+  EXPECT_THROW(x[Variable(ones({2})) > 0], ShapeError);
 }
 
 }  // namespace

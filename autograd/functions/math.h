@@ -59,6 +59,19 @@ inline Variable remainder(const Variable& a, const Variable& b) {
 inline Variable floor_divide(const Variable& a, const Variable& b) {
   return detail::elementwise<ops::FloorDivide>({}, {a, b});
 }
+/// A number as divisor keeps the dtype of a, as in arithmetic: remainder(arange(9), 4) is whole.
+template <Number S>
+Variable fmod(const Variable& a, S b) {
+  return fmod(a, detail::number_beside(a, b));
+}
+template <Number S>
+Variable remainder(const Variable& a, S b) {
+  return remainder(a, detail::number_beside(a, b));
+}
+template <Number S>
+Variable floor_divide(const Variable& a, S b) {
+  return floor_divide(a, detail::number_beside(a, b));
+}
 inline Variable hypot(const Variable& a, const Variable& b) { return detail::elementwise<ops::Hypot>({}, {a, b}); }
 inline Variable copysign(const Variable& a, const Variable& b) {
   return detail::elementwise<ops::Copysign>({}, {a, b});

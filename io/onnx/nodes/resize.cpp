@@ -1,4 +1,4 @@
-#include "tests/onnx/resize.h"
+#include "binade/io/onnx/nodes/resize.h"
 
 #include <algorithm>
 #include <cmath>

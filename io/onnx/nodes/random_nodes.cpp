@@ -1,6 +1,6 @@
 #include <numbers>
 
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 /// Random numbers, whose values ONNX leaves open, and the windows of signal processing.
 namespace binade::onnx {

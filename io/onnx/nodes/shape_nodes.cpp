@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 namespace binade::onnx {
 namespace {

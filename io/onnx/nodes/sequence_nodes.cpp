@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 /// Recurrent layers and attention.
 namespace binade::onnx {

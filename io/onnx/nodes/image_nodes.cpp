@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/onnx/node.h"
-#include "tests/onnx/resize.h"
-#include "tests/onnx/windows.h"
+#include "binade/io/onnx/nodes/node.h"
+#include "binade/io/onnx/nodes/resize.h"
+#include "binade/io/onnx/nodes/windows.h"
 
 namespace binade::onnx {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/onnx/windows.h"
+#include "binade/io/onnx/nodes/windows.h"
 
 #include <algorithm>
 

@@ -77,6 +77,8 @@ class Call {
   const Tensor& in(int i) const { return read_[static_cast<std::size_t>(i)]; }
   const Tensor& out(int i = 0) const { return outputs_[static_cast<std::size_t>(i)]; }
   int results() const { return static_cast<int>(outputs_.size()); }
+  /// The names of the value of input i; null for a constant.
+  const RecordedValue* value(int i) const { return recorder_.find(in(i)); }
   bool is_constant(int i) const { return recorder_.find(in(i)) == nullptr; }
   DType computing() const { return computing_; }  ///< f32 or f64, or i64 if no operand or result is floating
 
@@ -117,6 +119,8 @@ class Call {
 
   void result(int k, const std::string& x, bool first = false) { result_as(k, x, computing_, first); }
   void result_as(int k, const std::string& x, DType dtype, bool first = false);
+  /// Result k, of the dtype of its tensor, by the names of its value in one or both orders.
+  void set(int k, RecordedValue value) { recorder_.values_[Recorder::key_of(out(k))] = std::move(value); }
   void problem(const std::string& why);
 
  private:

@@ -55,7 +55,12 @@ template <class Op>
 void reduce_along(Call& c, const char* op) {
   const auto& p = c.params<Op>();
   const Reduced r = reduced(c, {p.axis}, p.keepdim, c.computing());
-  c.result(0, over(c, op, r.x, r.axes, p.keepdim), r.first_result);
+  const bool scalar = c.in(0).rank() == 0;
+  c.result(0, scalar ? c.node("Identity", {r.x}) : over(c, op, r.x, r.axes, p.keepdim), r.first_result);
+  if (scalar) return c.result_as(1, c.scalar(0, DType::i64), DType::i64);
+  const std::int64_t keep = p.keepdim ? 1 : 0;
+  const char* position = std::string(op) == "ReduceMax" ? "ArgMax" : "ArgMin";
+  c.result_as(1, c.node(position, {r.x}, {{"axis", r.axes[0]}, {"keepdims", keep}}), DType::i64, r.first_result);
 }
 
 /// any and all of truth values, as the largest and smallest of 0 and 1.

@@ -15,24 +15,30 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
+using Unary = std::string (*)(Call&, const std::string& x);
+using Binary = std::string (*)(Call&, const std::string& a, const std::string& b);
+
 /// An op of one input that ONNX has under the name `op`.
-template <const char* const& op>
-void same(Call& c) {
-  const bool first = c.prefers_channels_first();
-  c.result(0, c.node(op, {c.operand(0, first)}), first);
+OpWriter same(const char* op) {
+  return [op](Call& c) {
+    const bool first = c.prefers_channels_first();
+    c.result(0, c.node(op, {c.operand(0, first)}), first);
+  };
 }
 
 /// A writer whose body returns the result from its operands, in the order that the operands have.
-template <std::string (*body)(Call&, const std::string& x)>
-void unary(Call& c) {
-  const bool first = c.prefers_channels_first();
-  c.result(0, body(c, c.operand(0, first)), first);
+OpWriter unary(Unary body) {
+  return [body](Call& c) {
+    const bool first = c.prefers_channels_first();
+    c.result(0, body(c, c.operand(0, first)), first);
+  };
 }
-template <std::string (*body)(Call&, const std::string& a, const std::string& b)>
-void binary(Call& c) {
-  const bool first = c.prefers_channels_first();
-  const std::string a = c.operand(0, first);
-  c.result(0, body(c, a, c.operand(1, first)), first);
+OpWriter binary(Binary body) {
+  return [body](Call& c) {
+    const bool first = c.prefers_channels_first();
+    const std::string a = c.operand(0, first);
+    c.result(0, body(c, a, c.operand(1, first)), first);
+  };
 }
 
 using Text = const std::string&;
@@ -91,107 +97,82 @@ void convert(Call& c) {
 // A power of a negative number with a whole exponent is negative or positive in ONNX too.
 std::string power(Call& c, Text x) { return c.node("Pow", {x, c.scalar(c.params<ops::Pow>().exponent)}); }
 
-#define BINADE_SAME(name) constexpr const char* k##name = #name
-BINADE_SAME(Abs);
-BINADE_SAME(Acos);
-BINADE_SAME(Acosh);
-BINADE_SAME(Asin);
-BINADE_SAME(Asinh);
-BINADE_SAME(Atan);
-BINADE_SAME(Atanh);
-BINADE_SAME(Ceil);
-BINADE_SAME(Cos);
-BINADE_SAME(Cosh);
-BINADE_SAME(Erf);
-BINADE_SAME(Exp);
-BINADE_SAME(Floor);
-BINADE_SAME(Log);
-BINADE_SAME(Neg);
-BINADE_SAME(Round);
-BINADE_SAME(Sign);
-BINADE_SAME(Sin);
-BINADE_SAME(Sinh);
-BINADE_SAME(Sqrt);
-BINADE_SAME(Tan);
-BINADE_SAME(Tanh);
-#undef BINADE_SAME
-
 }  // namespace
 
 OpWriters elementwise_writers() {
   return {
-      {"abs", same<kAbs>},
-      {"acos", same<kAcos>},
-      {"acosh", same<kAcosh>},
-      {"asin", same<kAsin>},
-      {"asinh", same<kAsinh>},
-      {"atan", same<kAtan>},
-      {"atanh", same<kAtanh>},
-      {"ceil", same<kCeil>},
-      {"cos", same<kCos>},
-      {"cosh", same<kCosh>},
-      {"erf", same<kErf>},
-      {"exp", same<kExp>},
-      {"floor", same<kFloor>},
-      {"log", same<kLog>},
-      {"neg", same<kNeg>},
-      {"round", same<kRound>},
-      {"sign", same<kSign>},
-      {"sin", same<kSin>},
-      {"sinh", same<kSinh>},
-      {"sqrt", same<kSqrt>},
-      {"tan", same<kTan>},
-      {"tanh", same<kTanh>},
-      {"square", unary<[](Call& c, Text x) { return c.node("Mul", {x, x}); }>},
-      {"pow", unary<power>},
-      {"clamp", unary<[](Call& c, Text x) {
+      {"abs", same("Abs")},
+      {"acos", same("Acos")},
+      {"acosh", same("Acosh")},
+      {"asin", same("Asin")},
+      {"asinh", same("Asinh")},
+      {"atan", same("Atan")},
+      {"atanh", same("Atanh")},
+      {"ceil", same("Ceil")},
+      {"cos", same("Cos")},
+      {"cosh", same("Cosh")},
+      {"erf", same("Erf")},
+      {"exp", same("Exp")},
+      {"floor", same("Floor")},
+      {"log", same("Log")},
+      {"neg", same("Neg")},
+      {"round", same("Round")},
+      {"sign", same("Sign")},
+      {"sin", same("Sin")},
+      {"sinh", same("Sinh")},
+      {"sqrt", same("Sqrt")},
+      {"tan", same("Tan")},
+      {"tanh", same("Tanh")},
+      {"square", unary([](Call& c, Text x) { return c.node("Mul", {x, x}); })},
+      {"pow", unary(power)},
+      {"clamp", unary([](Call& c, Text x) {
          const auto& p = c.params<ops::Clamp>();
          return bounded(c, x, p.low, p.high);
-       }>},
-      {"log1p", unary<[](Call& c, Text x) {
+       })},
+      {"log1p", unary([](Call& c, Text x) {
          return in_double(c, x, [](Call& d, Text z) { return d.node("Log", {d.node("Add", {z, d.scalar(1, DType::f64)})}); });
-       }>},
-      {"expm1", unary<[](Call& c, Text x) {
+       })},
+      {"expm1", unary([](Call& c, Text x) {
          return in_double(c, x, [](Call& d, Text z) { return d.node("Sub", {d.node("Exp", {z}), d.scalar(1, DType::f64)}); });
-       }>},
-      {"log2", unary<[](Call& c, Text x) { return c.node("Div", {c.node("Log", {x}), c.scalar(std::log(2.0))}); }>},
-      {"log10", unary<[](Call& c, Text x) { return c.node("Div", {c.node("Log", {x}), c.scalar(std::log(10.0))}); }>},
-      {"exp2", unary<[](Call& c, Text x) { return c.node("Pow", {c.scalar(2), x}); }>},
-      {"rsqrt", unary<[](Call& c, Text x) { return c.node("Reciprocal", {c.node("Sqrt", {x})}); }>},
-      {"trunc", unary<truncated>},
-      {"frac", unary<[](Call& c, Text x) { return c.node("Sub", {x, truncated(c, x)}); }>},
-      {"nan_to_num", unary<numbers_for_nan>},
-      {"add_scalar", unary<[](Call& c, Text x) { return c.node("Add", {x, number_of(c)}); }>},
-      {"mul_scalar", unary<[](Call& c, Text x) { return c.node("Mul", {x, number_of(c)}); }>},
-      {"div_scalar", unary<[](Call& c, Text x) { return c.node("Div", {x, number_of(c)}); }>},
-      {"scalar_sub", unary<[](Call& c, Text x) { return c.node("Sub", {number_of(c), x}); }>},
-      {"scalar_div", unary<[](Call& c, Text x) { return c.node("Div", {number_of(c), x}); }>},
-      {"add", binary<[](Call& c, Text a, Text b) { return c.node("Add", {a, b}); }>},
-      {"sub", binary<[](Call& c, Text a, Text b) { return c.node("Sub", {a, b}); }>},
-      {"mul", binary<[](Call& c, Text a, Text b) { return c.node("Mul", {a, b}); }>},
-      {"div", binary<[](Call& c, Text a, Text b) { return c.node("Div", {a, b}); }>},
-      {"maximum", binary<[](Call& c, Text a, Text b) { return c.node("Max", {a, b}); }>},
-      {"minimum", binary<[](Call& c, Text a, Text b) { return c.node("Min", {a, b}); }>},
-      {"tensor_pow", binary<[](Call& c, Text a, Text b) { return c.node("Pow", {a, b}); }>},
-      {"fmod", binary<fmod_of>},
-      {"remainder", binary<remainder_of>},
-      {"floor_divide", binary<floor_quotient>},
-      {"hypot", binary<[](Call& c, Text a, Text b) {
+       })},
+      {"log2", unary([](Call& c, Text x) { return c.node("Div", {c.node("Log", {x}), c.scalar(std::log(2.0))}); })},
+      {"log10", unary([](Call& c, Text x) { return c.node("Div", {c.node("Log", {x}), c.scalar(std::log(10.0))}); })},
+      {"exp2", unary([](Call& c, Text x) { return c.node("Pow", {c.scalar(2), x}); })},
+      {"rsqrt", unary([](Call& c, Text x) { return c.node("Reciprocal", {c.node("Sqrt", {x})}); })},
+      {"trunc", unary(truncated)},
+      {"frac", unary([](Call& c, Text x) { return c.node("Sub", {x, truncated(c, x)}); })},
+      {"nan_to_num", unary(numbers_for_nan)},
+      {"add_scalar", unary([](Call& c, Text x) { return c.node("Add", {x, number_of(c)}); })},
+      {"mul_scalar", unary([](Call& c, Text x) { return c.node("Mul", {x, number_of(c)}); })},
+      {"div_scalar", unary([](Call& c, Text x) { return c.node("Div", {x, number_of(c)}); })},
+      {"scalar_sub", unary([](Call& c, Text x) { return c.node("Sub", {number_of(c), x}); })},
+      {"scalar_div", unary([](Call& c, Text x) { return c.node("Div", {number_of(c), x}); })},
+      {"add", binary([](Call& c, Text a, Text b) { return c.node("Add", {a, b}); })},
+      {"sub", binary([](Call& c, Text a, Text b) { return c.node("Sub", {a, b}); })},
+      {"mul", binary([](Call& c, Text a, Text b) { return c.node("Mul", {a, b}); })},
+      {"div", binary([](Call& c, Text a, Text b) { return c.node("Div", {a, b}); })},
+      {"maximum", binary([](Call& c, Text a, Text b) { return c.node("Max", {a, b}); })},
+      {"minimum", binary([](Call& c, Text a, Text b) { return c.node("Min", {a, b}); })},
+      {"tensor_pow", binary([](Call& c, Text a, Text b) { return c.node("Pow", {a, b}); })},
+      {"fmod", binary(fmod_of)},
+      {"remainder", binary(remainder_of)},
+      {"floor_divide", binary(floor_quotient)},
+      {"hypot", binary([](Call& c, Text a, Text b) {
          const std::string x = c.cast(a, c.computing(), DType::f64), y = c.cast(b, c.computing(), DType::f64);
          const std::string sum = c.node("Add", {c.node("Mul", {x, x}), c.node("Mul", {y, y})});
          return c.cast(c.node("Sqrt", {sum}), DType::f64, c.computing());
-       }>},
-      {"logaddexp", binary<[](Call& c, Text a, Text b) {
+       })},
+      {"logaddexp", binary([](Call& c, Text a, Text b) {
          const std::string distance = c.node("Neg", {c.node("Abs", {c.node("Sub", {a, b})})});
          return c.node("Add", {c.node("Max", {a, b}), c.node("Softplus", {distance})});
-       }>},
-      {"xlogy", binary<[](Call& c, Text a, Text b) {
+       })},
+      {"xlogy", binary([](Call& c, Text a, Text b) {
          const std::string zero = c.scalar(0), product = c.node("Mul", {a, c.node("Log", {b})});
          return c.node("Where", {c.node("Equal", {a, zero}), zero, product});
-       }>},
-      {"prelu", binary<[](Call& c, Text a, Text b) {
+       })},
+      {"prelu", binary([](Call& c, Text a, Text b) {
          return c.node("Where", {c.node("Greater", {a, c.scalar(0)}), a, c.node("Mul", {a, b})});
-       }>},
+       })},
       {"where", choose},
       {"cast", convert},
   };

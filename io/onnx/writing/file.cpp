@@ -123,7 +123,8 @@ void write_graph(const std::string& path, const Graph& graph, bool external) {
   for (const WrittenNode& n : graph.nodes) {
     ::onnx::NodeProto& node = *to.add_node();
     node.set_op_type(n.op);
-    node.set_name(n.outputs.front());
+    for (const std::string& name : n.outputs)
+      if (node.name().empty()) node.set_name(name);
     node.set_doc_string(n.origin);
     for (const std::string& name : n.inputs) node.add_input(name);
     for (const std::string& name : n.outputs) node.add_output(name);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -135,7 +136,7 @@ class Call {
 };
 
 /// Writes the nodes of an op.
-using OpWriter = void (*)(Call&);
+using OpWriter = std::function<void(Call&)>;
 /// The writers of all ops that have a counterpart, by OpInfo::name.
 const std::map<std::string, OpWriter>& op_writers();
 using OpWriters = std::map<std::string, OpWriter>;

@@ -1,6 +1,7 @@
 #include "tests/onnx/golden_node.h"
 
 #include <cstdlib>
+#include <sstream>
 #include <string_view>
 
 namespace binade::onnx {
@@ -25,9 +26,18 @@ bool is_list(const std::string& key) {
   return false;
 }
 
+/// "Tanh,Relu" as two texts.
+std::vector<std::string> texts_of(const std::string& word) {
+  std::vector<std::string> texts;
+  std::istringstream parts(word);
+  for (std::string part; std::getline(parts, part, ',');) texts.push_back(part);
+  return texts;
+}
+
 Attribute attribute_of(const golden::Case& source, const std::string& key) {
   const std::string& word = source.text(key);
   if (is_list(key)) return source.integers(key);
+  if (key == "activations") return texts_of(word);
   if (is_whole(word)) return source.integer(key);
   if (is_number(word)) return source.number(key);
   return word;

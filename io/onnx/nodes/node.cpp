@@ -40,6 +40,12 @@ std::vector<std::int64_t> Node::list(int i) const {
   return x.value().to_vector<std::int64_t>();
 }
 
+std::int64_t Node::whole(int i) const {
+  const std::vector<std::int64_t> numbers = list(i);
+  cannot_if(numbers.size() != 1, fmt::format("input {}: wanted one number, got {}", i, numbers.size()));
+  return numbers[0];
+}
+
 std::int64_t Node::integer(const std::string& key, std::int64_t fallback) const {
   const auto* value = typed<std::int64_t>(attributes_, key, "a whole number");
   return value != nullptr ? *value : fallback;
@@ -65,6 +71,11 @@ std::vector<std::int64_t> Node::integers(const std::string& key, const std::vect
 std::vector<double> Node::numbers(const std::string& key) const {
   const auto* value = typed<std::vector<double>>(attributes_, key, "numbers");
   return value != nullptr ? *value : std::vector<double>{};
+}
+
+std::vector<std::string> Node::texts(const std::string& key) const {
+  const auto* value = typed<std::vector<std::string>>(attributes_, key, "texts");
+  return value != nullptr ? *value : std::vector<std::string>{};
 }
 
 DType Node::dtype(const std::string& key, DType fallback) const {
@@ -102,7 +113,8 @@ const Table& table() {
     Table joined;
     for (const Table& family : {elementwise_nodes(), reduction_nodes(), shape_nodes(), index_nodes(),
                                 in_dtype_of_input(product_nodes()), in_dtype_of_input(image_nodes()),
-                                in_dtype_of_input(norm_nodes()), in_dtype_of_input(sequence_nodes()), random_nodes()})
+                                in_dtype_of_input(norm_nodes()), in_dtype_of_input(sequence_nodes()), random_nodes(),
+                                signal_nodes()})
       joined.insert(family.begin(), family.end());
     return joined;
   }();

@@ -45,6 +45,8 @@ class Node {
   const std::vector<Variable>& all() const { return inputs_; }
   /// Input i, a vector or a number of whole numbers, read on the host.
   std::vector<std::int64_t> list(int i) const;
+  /// Input i, one whole number, read on the host.
+  std::int64_t whole(int i) const;
 
   // These return `fallback` without the attribute, and throw CannotSay if it has another type.
   bool given(const std::string& key) const { return attributes_.contains(key); }
@@ -53,6 +55,7 @@ class Node {
   std::string text(const std::string& key, const std::string& fallback) const;
   std::vector<std::int64_t> integers(const std::string& key, const std::vector<std::int64_t>& fallback = {}) const;
   std::vector<double> numbers(const std::string& key) const;
+  std::vector<std::string> texts(const std::string& key) const;
   DType dtype(const std::string& key, DType fallback) const;
   /// A tensor among the attributes; undefined if it is omitted.
   Variable tensor(const std::string& key) const;
@@ -78,6 +81,7 @@ Table image_nodes();
 Table norm_nodes();
 Table sequence_nodes();
 Table random_nodes();
+Table signal_nodes();
 
 /// The nodes of all families by operator.
 const Table& table();
@@ -89,8 +93,16 @@ inline Variable channels_last(const Variable& x) { return movedim(x, {1}, {-1});
 inline Variable channels_first(const Variable& x) { return movedim(x, {-1}, {1}); }
 /// y in the dtype of x, which ONNX demands of most results.
 inline Variable like(const Variable& x, const Variable& y) { return cast(y, x.dtype()); }
-/// `axis`, counted from the start.
-inline int from_start(std::int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
+/// `axis`, counted from the start. Throws CannotSay if there is no such axis.
+inline int from_start(std::int64_t axis, int rank) {
+  cannot_if(axis < -rank || axis >= rank, "axis " + std::to_string(axis) + " of " + std::to_string(rank));
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+/// Throws CannotSay unless a list has `wanted` numbers.
+inline void check_count(const char* what, std::size_t got, std::size_t wanted) {
+  cannot_if(got != wanted, std::string(what) + ": wanted " + std::to_string(wanted) + " numbers, got " +
+                               std::to_string(got));
+}
 inline std::vector<int> as_axes(const std::vector<std::int64_t>& axes) { return {axes.begin(), axes.end()}; }
 inline std::vector<std::int64_t> dims_of(const Variable& x) {
   const auto dims = x.shape().dims();

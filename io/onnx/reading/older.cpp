@@ -84,7 +84,7 @@ void top_k(Older& n) {
 
 /// The extents of x as a matrix whose rows begin at an axis.
 Integers as_matrix(const Variable& x, std::int64_t axis) {
-  const int rank = rank_of(x), first = from_start(axis, rank + 1);
+  const int rank = rank_of(x), first = axis == rank ? rank : from_start(axis, rank);
   Integers dims{1, 1};
   for (int i = 0; i < rank; ++i) dims[i < first ? 0 : 1] *= x.dim(i);
   return dims;
@@ -120,6 +120,7 @@ Outputs run_of_version(const Step& step, std::vector<Variable> inputs, std::int6
   if (opset < 11 && n.op == "Clip") clip(n);
   if ((opset < 11 && n.op == "Resize") || n.op == "Upsample") resize(n);
   if (opset < 10 && n.op == "TopK") top_k(n);
+  if (opset < 20 && n.op == "DFT" && !n.given("axis")) n.attributes["axis"] = std::int64_t{1};
   if (opset < 13 && n.op == "Split") n.integers_to_input("split", 1);
   if (opset < 21 && n.op == "GroupNormalization") group_norm(n);
   if (opset < 14 && n.op == "BatchNormalization" && step.outputs.size() > 1)

@@ -1,11 +1,12 @@
 #include "binade/io/onnx/reading/tensors.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <onnx/onnx_pb.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "binade/core/error.h"

@@ -1,13 +1,16 @@
 #pragma once
 
-#include <onnx/onnx_pb.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "binade/core/tensor.h"
 #include "binade/io/onnx/nodes/node.h"
+
+namespace onnx {  // of protobuf's classes
+class AttributeProto;
+class TensorProto;
+}  // namespace onnx
 
 namespace binade::onnx {
 

@@ -85,7 +85,7 @@ void write_graph(const std::string& path, const Graph& graph, bool external) {
   ::onnx::ModelProto model;
   model.set_ir_version(8);
   model.set_producer_name("Binade");
-  model.set_producer_version(version());
+  model.set_producer_version(std::string(version()));
   auto* opset = model.add_opset_import();
   opset->set_domain("");
   opset->set_version(kExportOpset);

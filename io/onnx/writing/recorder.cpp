@@ -97,7 +97,9 @@ void Recorder::before_forward(const OpCall&, std::span<const Variable> inputs, T
 
 void Recorder::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs, const Observation&) {
   for (const Tensor& y : outputs) alive_.push_back(y);
-  const auto computed = [&](const Tensor& x) { return x.defined() && find(x) != nullptr; };
+  const auto computed = [&](const Tensor& x) {
+    return x.defined() && (find(x) != nullptr || weights_.contains(x.raw()) || copies_.contains(x.raw()));
+  };
   if (std::ranges::none_of(read, computed)) return;  // a constant
   Call written(*this, call, read, outputs);
   const auto writer = op_writers().find(call.info.name);

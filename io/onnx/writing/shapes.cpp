@@ -45,7 +45,7 @@ void permute(Call& c) {
   Integers order;
   for (const int d : c.params<ops::Permute>().order) order.push_back(from_start(d, rank));
   const Integers to_first{0, 3, 1, 2}, to_rows{0, 2, 3, 1};
-  const RecordedValue x = *c.value(0);
+  const RecordedValue x = c.is_constant(0) ? RecordedValue{.rows = c.stored(0)} : *c.value(0);
   if (rank == 4 && order == to_first && !x.channels_first.empty()) return c.set(0, {.rows = x.channels_first});
   if (x.rows.empty()) {
     for (std::int64_t& d : order) d = to_rows[static_cast<std::size_t>(d)];

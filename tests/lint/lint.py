@@ -42,7 +42,7 @@ THIRD_PARTY = (
     (r"hdf5\.h|H5", r"(tests/)?io/", "io/"),
     (r"Eigen/|unsupported/Eigen", r"tests/|core/kernels/eigen/.*\.cpp", "the .cpp files of core/kernels/eigen/ and tests/"),
     (r"kissfft/", r"core/kernels/cpu/fft\.cpp", "core/kernels/cpu/fft.cpp"),
-    (r"onnx/|google/protobuf/", r"io/onnx/.*\.cpp", "the .cpp files of io/onnx/"),
+    (r"onnx/|google/protobuf/", r"(io|tests)/onnx/.*\.cpp", "the .cpp files of io/onnx/ and tests/onnx/"),
     (r"omp\.h", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"immintrin\.h|x86intrin\.h", r"core/(kernels/.*|.*\.cpp)|bench/", "core/kernels/, the .cpp files of core/ and bench/"),
     (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),

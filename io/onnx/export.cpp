@@ -142,7 +142,8 @@ void export_model(const std::string& path, nn::Module& model, const Variable& x,
 
 std::vector<std::string> exported_ops() {
   std::vector<std::string> names;
-  for (const auto& [name, writer] : op_writers()) names.push_back(name);
+  for (const auto& [info, writer] : op_writers()) names.emplace_back(info->name);
+  std::ranges::sort(names);
   return names;
 }
 

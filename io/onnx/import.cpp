@@ -83,9 +83,10 @@ class Reader {
     for (const auto& opset : model.opset_import())
       if (opset.domain().empty() || opset.domain() == "ai.onnx") state_->opset = opset.version();
     if (state_->opset < kOldestOpset || state_->opset > 1000)
-      refuse(fmt::format("wanted operators of opset {} or later, got opset {}; convert the file with the package onnx "
-                         "(onnx.version_converter)",
-                         kOldestOpset, state_->opset));
+      refuse(
+          fmt::format("wanted operators of opset {} or later, got opset {}; convert the file with the package onnx "
+                      "(onnx.version_converter)",
+                      kOldestOpset, state_->opset));
   }
 
   /// Lists all operators without a function, so that one attempt says everything.
@@ -107,7 +108,8 @@ class Reader {
   int define(const std::string& name, const std::string& by) {
     if (name.empty()) refuse(by + " has no name");
     const auto [found, is_first] = places_.emplace(name, state_->values);
-    if (!is_first) refuse(fmt::format("the name \"{}\" is given to two values, the second time by {}", shortened(name), by));
+    if (!is_first)
+      refuse(fmt::format("the name \"{}\" is given to two values, the second time by {}", shortened(name), by));
     return state_->values++;
   }
 
@@ -155,8 +157,8 @@ class Reader {
       }
       const auto found = places_.find(name);
       if (found == places_.end())
-        refuse(fmt::format("{} reads \"{}\", which is no input or initializer and computed by no earlier node", described,
-                           shortened(name)));
+        refuse(fmt::format("{} reads \"{}\", which is no input or initializer and computed by no earlier node",
+                           described, shortened(name)));
       note_use(found->second, step.op, static_cast<int>(step.inputs.size()));
       step.inputs.push_back(found->second);
     }
@@ -164,8 +166,7 @@ class Reader {
     for (const auto& attribute : from.attribute())
       if (!step.attributes.emplace(attribute.name(), tensors.attribute(attribute, described)).second)
         refuse(fmt::format("{} has the attribute {} twice", described, shortened(attribute.name())));
-    for (const std::string& name : from.output())
-      step.outputs.push_back(name.empty() ? -1 : define(name, described));
+    for (const std::string& name : from.output()) step.outputs.push_back(name.empty() ? -1 : define(name, described));
     if (step.outputs.empty()) refuse(described + " has no outputs");
     state_->steps.push_back(std::move(step));
   }

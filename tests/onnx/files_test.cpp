@@ -5,16 +5,16 @@
 #include <fstream>
 #include <functional>
 
+#include "binade/autograd/functions.h"
 #include "binade/autograd/inference_mode.h"
 #include "binade/core/error.h"
-#include "binade/autograd/functions.h"
 #include "binade/core/make.h"
 #include "binade/core/runtime.h"
 #include "binade/io/onnx/import.h"
+#include "binade/nn/activation.h"
 #include "binade/nn/batch_norm.h"
 #include "binade/nn/linear.h"
 #include "binade/nn/sequential.h"
-#include "binade/nn/activation.h"
 #include "tests/error_text.h"
 #include "tests/onnx/models.h"
 
@@ -64,7 +64,8 @@ TEST_F(OnnxFiles, ImportedModelsGiveTheOutputsOfTheExportedOnes) {
     EXPECT_EQ(model.opset(), kExportOpset);
     const std::vector<Variable> got = model.run(s.inputs), want = outputs_of(s, s.inputs);
     ASSERT_EQ(got.size(), want.size());
-    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(difference(got[i].value(), want[i].value()), kTolerance) << i;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_LT(difference(got[i].value(), want[i].value()), kTolerance) << i;
   }
 }
 
@@ -77,7 +78,8 @@ TEST_F(OnnxFiles, ADynamicBatchTakesAnyNumberOfSamples) {
     std::vector<Variable> five;
     for (const Variable& x : s.inputs) five.push_back(concat({x, x, narrow(x, 0, 0, 1)}, 0));
     const std::vector<Variable> got = model.run(five), want = outputs_of(s, five);
-    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(difference(got[i].value(), want[i].value()), kTolerance) << i;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_LT(difference(got[i].value(), want[i].value()), kTolerance) << i;
   }
 }
 
@@ -134,8 +136,9 @@ struct Outer : nn::Module {
 std::string refusal(const std::string& path, std::function<Variable(const Variable&)> f, bool batch = false) {
   Outer model;
   model.odd.f = std::move(f);
-  return test::error_of<ArgumentError>(
-      [&] { export_model(path, model, Variable(randn({2, 3})), {.dynamic_batch = batch}); });
+  return test::error_of<ArgumentError>([&] {
+    export_model(path, model, Variable(randn({2, 3})), {.dynamic_batch = batch});
+  });
 }
 
 TEST_F(OnnxFiles, AnOpWithoutCounterpartIsNamedWithItsModule) {
@@ -143,10 +146,11 @@ TEST_F(OnnxFiles, AnOpWithoutCounterpartIsNamedWithItsModule) {
   EXPECT_NE(text.find("lgamma [odd]"), std::string::npos) << text;
   EXPECT_FALSE(fs::exists(path("x")));
   // One that no output depends on is no error.
-  EXPECT_EQ(refusal(path("y"), [](const Variable& x) {
-              lgamma(abs(x) + 1.0);
-              return x + 1.0;
-            }),
+  EXPECT_EQ(refusal(path("y"),
+                    [](const Variable& x) {
+                      lgamma(abs(x) + 1.0);
+                      return x + 1.0;
+                    }),
             "no error");
 }
 
@@ -159,7 +163,11 @@ TEST_F(OnnxFiles, AGraphThatHoldsForTheExampleOnlyIsRefused) {
     EXPECT_NE(text.find("differs between two runs"), std::string::npos) << text;
   }
   const std::string text = refusal(
-      path("x"), [](const Variable& x) { return x + reshape(cast(arange(x.dim(0)), DType::f32), {x.dim(0), 1}); }, true);
+      path("x"),
+      [](const Variable& x) {
+        return x + reshape(cast(arange(x.dim(0)), DType::f32), {x.dim(0), 1});
+      },
+      true);
   EXPECT_NE(text.find("export without dynamic_batch"), std::string::npos) << text;
 }
 
@@ -174,7 +182,8 @@ TEST_F(OnnxFiles, DamagedFilesAreRefusedWithWords) {
   };
   EXPECT_NE(text_of("").find("no complete ONNX model"), std::string::npos);
   EXPECT_NE(text_of("no model").find("bad"), std::string::npos);
-  for (std::size_t size = 1; size < bytes.size(); size += 7) EXPECT_NE(text_of(bytes.substr(0, size)), "no error") << size;
+  for (std::size_t size = 1; size < bytes.size(); size += 7)
+    EXPECT_NE(text_of(bytes.substr(0, size)), "no error") << size;
   // Every byte changed: data or words, but no crash.
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     std::string other = bytes;
@@ -193,7 +202,9 @@ TEST_F(OnnxFiles, InputsAreCheckedAgainstTheDeclaration) {
   nn::Linear layer({.in = 3, .out = 2});
   export_model(path("net"), layer, Variable(randn({2, 3})));
   Model model = import_model(path("net"));
-  EXPECT_NE(test::error_of<ShapeError>([&] { model(Variable(randn({2, 4}))); }).find("wanted extents (2, 3)"),
+  EXPECT_NE(test::error_of<ShapeError>([&] {
+              model(Variable(randn({2, 4})));
+            }).find("wanted extents (2, 3)"),
             std::string::npos);
   EXPECT_THROW(model(Variable(randn({2, 3}, DType::f64))), DTypeError);
   EXPECT_THROW(model.run({}), ArgumentError);

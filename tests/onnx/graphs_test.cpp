@@ -41,7 +41,8 @@ class OnnxGraphs : public ::testing::Test {
     for (const std::int64_t d : dims)
       to.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(d);
   }
-  NodeProto& node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  NodeProto& node(const std::string& op, const std::vector<std::string>& inputs,
+                  const std::vector<std::string>& outputs) {
     NodeProto& n = *model_.mutable_graph()->add_node();
     n.set_op_type(op);
     n.set_name("the_" + op);
@@ -197,21 +198,39 @@ TEST_F(OnnxGraphs, AttributesThatDoNotFitAreWords) {
   weight("w", {1, 1, 1, 1}, 1);
   whole("shape", {1, 1, 2, 3});
   const std::vector<std::function<void()>> nodes{
-      [&] { integers(node("MaxPool", {"r"}, {"y"}), "kernel_shape", {0, 0}); },
+      [&] {
+        integers(node("MaxPool", {"r"}, {"y"}), "kernel_shape", {0, 0});
+      },
       [&] { integers(node("MaxPool", {"r"}, {"y"}), "kernel_shape", {1}); },
       [&] { node("MaxPool", {"r"}, {"y"}); },
-      [&] { integers(node("Conv", {"r", "w"}, {"y"}), "strides", {0, 0}); },
-      [&] { integers(node("Conv", {"r", "w"}, {"y"}), "strides", {1}); },
-      [&] { integers(node("Conv", {"r", "w"}, {"y"}), "pads", {1, 1}); },
+      [&] {
+        integers(node("Conv", {"r", "w"}, {"y"}), "strides", {0, 0});
+      },
+      [&] {
+        integers(node("Conv", {"r", "w"}, {"y"}), "strides", {1});
+      },
+      [&] {
+        integers(node("Conv", {"r", "w"}, {"y"}), "pads", {1, 1});
+      },
       [&] { integer(node("DepthToSpace", {"r"}, {"y"}), "blocksize", 0); },
-      [&] { integer(node("Gather", {"r", "shape"}, {"y"}), "axis", 9); },
-      [&] { integers(node("Transpose", {"r"}, {"y"}), "perm", {0, 0, 1, 7}); },
-      [&] { integers(node("Concat", {"r", "r"}, {"y"}), "axis", {1}); },
+      [&] {
+        integer(node("Gather", {"r", "shape"}, {"y"}), "axis", 9);
+      },
+      [&] {
+        integers(node("Transpose", {"r"}, {"y"}), "perm", {0, 0, 1, 7});
+      },
+      [&] {
+        integers(node("Concat", {"r", "r"}, {"y"}), "axis", {1});
+      },
       [&] { node("Conv", {"r"}, {"y"}); },
       [&] { node("Split", {"r"}, {"y"}).add_output(""); },
-      [&] { node("TopK", {"r", "shape"}, {"y"}); },
+      [&] {
+        node("TopK", {"r", "shape"}, {"y"});
+      },
       [&] { node("Resize", {"r"}, {"y"}); },
-      [&] { node("Pad", {"r", "shape"}, {"y"}); },
+      [&] {
+        node("Pad", {"r", "shape"}, {"y"});
+      },
   };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     model_.mutable_graph()->clear_node();

@@ -85,8 +85,9 @@ std::vector<Sample> samples() {
   all.push_back(of_one("mlp",
                        nn::Sequential(nn::Linear({.in = 6, .out = 16}), nn::Relu(), nn::Linear({.in = 16, .out = 3})),
                        randn({4, 6})));
-  nn::Sequential convolutions(nn::Conv2d({.in = 3, .out = 8, .padding = 1}), nn::BatchNorm2d({.channels = 8, .relu = true}),
-                              nn::MaxPool2d(), nn::Conv2d({.in = 8, .out = 8, .stride = 2, .groups = 2}),
+  nn::Sequential convolutions(nn::Conv2d({.in = 3, .out = 8, .padding = 1}),
+                              nn::BatchNorm2d({.channels = 8, .relu = true}), nn::MaxPool2d(),
+                              nn::Conv2d({.in = 8, .out = 8, .stride = 2, .groups = 2}),
                               nn::BatchNorm2d({.channels = 8}));
   train_once(convolutions, images(4, 16, 3));
   all.push_back(of_one("convolutions", std::move(convolutions), images(2, 16, 3)));

@@ -17,8 +17,8 @@ struct Sample {
   bool batched = true;  ///< the first axis of all inputs is that of the samples
 };
 
-/// Small models of all kinds: an MLP, convolutions with batch norm, attention, recurrent layers, the examples' U-Net and
-/// GPT, and elementwise functions. The weights depend on the seed of the Runtime alone.
+/// Small models of all kinds: an MLP, convolutions with batch norm, attention, recurrent layers, the examples' U-Net
+/// and GPT, and elementwise functions. The weights depend on the seed of the Runtime alone.
 std::vector<Sample> samples();
 
 }  // namespace binade::onnx

@@ -85,7 +85,8 @@ Outputs max_pool_with_positions(const Node& n, const std::vector<Window>& w) {
   else
     r = max_pool3d_with_indices(
         a, {.kernel = extent3(w, kernel), .stride = extent3(w, stride), .padding = extent3(w, padding)});
-  const std::int64_t planes = n[0].dim(0) * n[0].dim(1), plane = n[0].shape().numel() / std::max<std::int64_t>(planes, 1);
+  const std::int64_t planes = n[0].dim(0) * n[0].dim(1),
+                     plane = n[0].shape().numel() / std::max<std::int64_t>(planes, 1);
   Integers dims(static_cast<std::size_t>(rank_of(n[0])), 1);
   dims[0] = n[0].dim(0), dims[1] = n[0].dim(1);
   return {channels_first(r.values), channels_first(r.indices) + reshape(arange(planes) * plane, dims)};
@@ -249,14 +250,13 @@ Variable affine_grid(const Node& n) {
 
 Variable sampled(const Node& n) {
   const std::string mode = n.text("mode", "linear"), padding = n.text("padding_mode", "zeros");
-  const GridSampleOptions options{
-      .mode = mode == "nearest"                      ? GridSampleMode::kNearest
-              : mode == "cubic" || mode == "bicubic" ? GridSampleMode::kBicubic
-                                                     : GridSampleMode::kBilinear,
-      .padding = padding == "border"       ? GridSamplePadding::kBorder
-                 : padding == "reflection" ? GridSamplePadding::kReflection
-                                           : GridSamplePadding::kZeros,
-      .align_corners = n.integer("align_corners", 0) != 0};
+  const GridSampleOptions options{.mode = mode == "nearest"                      ? GridSampleMode::kNearest
+                                          : mode == "cubic" || mode == "bicubic" ? GridSampleMode::kBicubic
+                                                                                 : GridSampleMode::kBilinear,
+                                  .padding = padding == "border"       ? GridSamplePadding::kBorder
+                                             : padding == "reflection" ? GridSamplePadding::kReflection
+                                                                       : GridSamplePadding::kZeros,
+                                  .align_corners = n.integer("align_corners", 0) != 0};
   return channels_first(grid_sample(channels_last(n[0]), n[1], options));
 }
 

@@ -111,10 +111,10 @@ Table in_dtype_of_input(Table family) {
 const Table& table() {
   static const Table all = [] {
     Table joined;
-    for (const Table& family : {elementwise_nodes(), reduction_nodes(), shape_nodes(), index_nodes(),
-                                in_dtype_of_input(product_nodes()), in_dtype_of_input(image_nodes()),
-                                in_dtype_of_input(norm_nodes()), in_dtype_of_input(sequence_nodes()), random_nodes(),
-                                signal_nodes()})
+    for (const Table& family :
+         {elementwise_nodes(), reduction_nodes(), shape_nodes(), index_nodes(), in_dtype_of_input(product_nodes()),
+          in_dtype_of_input(image_nodes()), in_dtype_of_input(norm_nodes()), in_dtype_of_input(sequence_nodes()),
+          random_nodes(), signal_nodes()})
       joined.insert(family.begin(), family.end());
     return joined;
   }();

@@ -100,8 +100,8 @@ inline int from_start(std::int64_t axis, int rank) {
 }
 /// Throws CannotSay unless a list has `wanted` numbers.
 inline void check_count(const char* what, std::size_t got, std::size_t wanted) {
-  cannot_if(got != wanted, std::string(what) + ": wanted " + std::to_string(wanted) + " numbers, got " +
-                               std::to_string(got));
+  cannot_if(got != wanted,
+            std::string(what) + ": wanted " + std::to_string(wanted) + " numbers, got " + std::to_string(got));
 }
 inline std::vector<int> as_axes(const std::vector<std::int64_t>& axes) { return {axes.begin(), axes.end()}; }
 inline std::vector<std::int64_t> dims_of(const Variable& x) {

@@ -59,8 +59,8 @@ Outputs recurrent(const Node& n, Layer layer, const std::vector<std::int64_t>& o
   const Variable x = batch_first ? n[0] : transpose(n[0], 0, 1);
   std::vector<Variable> y, h, c;
   for (std::int64_t d = 0; d < (direction == "bidirectional" ? 2 : 1); ++d) {
-    const RecurrentResult r = one_direction(n, layer, order, x, d,
-                                            {.reverse = direction == "reverse" || d == 1, .lengths = n[4], .relu = relu_of(n)});
+    const RecurrentResult r = one_direction(
+        n, layer, order, x, d, {.reverse = direction == "reverse" || d == 1, .lengths = n[4], .relu = relu_of(n)});
     y.push_back(r.y);
     h.push_back(r.state.h);
     c.push_back(r.state.c);

@@ -98,7 +98,8 @@ Outputs sequence_of_parts(const Node& n) {
 Variable reshaped(const Node& n) {
   Integers dims = n.list(1);
   for (std::size_t i = 0; i < dims.size(); ++i)
-    if (dims[i] == 0 && n.integer("allowzero", 0) == 0 && static_cast<int>(i) < rank_of(n[0])) dims[i] = n[0].dim(static_cast<int>(i));
+    if (dims[i] == 0 && n.integer("allowzero", 0) == 0 && static_cast<int>(i) < rank_of(n[0]))
+      dims[i] = n[0].dim(static_cast<int>(i));
   return reshape(n[0], dims);
 }
 

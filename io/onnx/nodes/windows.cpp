@@ -20,8 +20,8 @@ std::vector<Window> windows_of(const Node& node, const Variable& x, const std::v
     w = {.kernel = kernel[i], .stride = strides[i], .dilation = dilations[i]};
     constexpr std::int64_t kMost = std::int64_t{1} << 30;
     const auto in_range = [&](std::int64_t v, std::int64_t least) { return v >= least && v <= kMost; };
-    cannot_if(!in_range(w.kernel, 1) || !in_range(w.stride, 1) || !in_range(w.dilation, 1) || !in_range(pads[i], -kMost) ||
-                  !in_range(pads[i + count], -kMost),
+    cannot_if(!in_range(w.kernel, 1) || !in_range(w.stride, 1) || !in_range(w.dilation, 1) ||
+                  !in_range(pads[i], -kMost) || !in_range(pads[i + count], -kMost),
               "a kernel, stride, dilation or padding out of range");
     const std::int64_t extent = x.dim(static_cast<int>(i) + 2);
     if (automatic.starts_with("SAME")) {

@@ -61,7 +61,8 @@ std::string name_of_data_type(std::int64_t data_type) {
   if (data_type < 0 || data_type > 1000 || !TensorProto::DataType_IsValid(static_cast<int>(data_type)))
     return fmt::format("number {}", data_type);
   std::string name = TensorProto::DataType_Name(static_cast<TensorProto::DataType>(data_type));
-  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return name;
 }
 
@@ -97,8 +98,8 @@ Tensor TensorReader::read(const TensorProto& from, const std::string& what) cons
   }
   const auto counted = [&](int size) {
     if (static_cast<std::uint64_t>(size) != count)
-      refuse(fmt::format("{} of shape {} and dtype {} has {} elements instead of {}", label, *shape, name_of(*dtype), size,
-                         count));
+      refuse(fmt::format("{} of shape {} and dtype {} has {} elements instead of {}", label, *shape, name_of(*dtype),
+                         size, count));
   };
   switch (*dtype) {
     case DType::f32: counted(from.float_data_size()); return listed<float>(from.float_data(), *shape, *dtype);
@@ -128,8 +129,7 @@ std::string TensorReader::external(const TensorProto& from, const std::string& l
         refuse(fmt::format("{}: {} of its external data is \"{}\"", label, entry.key(), shortened(text)));
     }
   }
-  if (length != bytes)
-    refuse(fmt::format("{} has {} bytes of external data instead of {}", label, length, bytes));
+  if (length != bytes) refuse(fmt::format("{} has {} bytes of external data instead of {}", label, length, bytes));
   // Component by component from the file's folder, so that nothing outside of it is read.
   io::FileOps& ops = io::FileOps::real();
   io::FileHandle folder = io::open_folder(ops, io::split_path(path_).first);

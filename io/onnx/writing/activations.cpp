@@ -1,9 +1,10 @@
+#include "binade/io/onnx/writing/activations.h"
+
 #include <cmath>
 #include <numbers>
 
 #include "binade/core/ops/activations.h"
 #include "binade/core/ops/unary.h"
-#include "binade/io/onnx/writing/activations.h"
 
 namespace binade::onnx {
 
@@ -46,53 +47,60 @@ std::string logistic(Call& c, Text x) { return c.node("Sigmoid", {x}); }
 
 OpWriters activation_writers() {
   return {
-      {"relu", unary([](Call& c, Text x) {
+      {&ops::Relu::info, unary([](Call& c, Text x) {
          // ONNX's Relu of whole numbers is not in every program.
          return c.computing() == DType::i64 ? c.node("Max", {x, c.scalar(0)}) : c.node("Relu", {x});
        })},
-      {"sigmoid", unary(logistic)},
-      {"gelu", unary([](Call& c, Text x) { return activated(c, x, Activation::kGelu); })},
-      {"gelu_tanh", unary([](Call& c, Text x) { return activated(c, x, Activation::kGeluTanh); })},
-      {"silu", unary([](Call& c, Text x) { return c.node("Mul", {x, logistic(c, x)}); })},
-      {"softplus", unary([](Call& c, Text x) { return c.node("Softplus", {x}); })},
-      {"leaky_relu", unary([](Call& c, Text x) {
+      {&ops::Sigmoid::info, unary(logistic)},
+      {&ops::Gelu::info, unary([](Call& c, Text x) { return activated(c, x, Activation::kGelu); })},
+      {&ops::GeluTanh::info, unary([](Call& c, Text x) { return activated(c, x, Activation::kGeluTanh); })},
+      {&ops::Silu::info, unary([](Call& c, Text x) {
+         return c.node("Mul", {x, logistic(c, x)});
+       })},
+      {&ops::Softplus::info, unary([](Call& c, Text x) { return c.node("Softplus", {x}); })},
+      {&ops::LeakyRelu::info, unary([](Call& c, Text x) {
          return c.node("LeakyRelu", {x}, {{"alpha", static_cast<double>(c.params<ops::LeakyRelu>().slope)}});
        })},
-      {"elu", unary([](Call& c, Text x) {
+      {&ops::Elu::info, unary([](Call& c, Text x) {
          return c.node("Elu", {x}, {{"alpha", static_cast<double>(c.params<ops::Elu>().alpha)}});
        })},
-      {"celu", unary([](Call& c, Text x) {
+      {&ops::Celu::info, unary([](Call& c, Text x) {
          const double alpha = c.params<ops::Celu>().alpha;
          return c.node("Mul", {c.node("Elu", {c.node("Div", {x, c.scalar(alpha)})}), c.scalar(alpha)});
        })},
-      {"selu", unary([](Call& c, Text x) {
+      {&ops::Selu::info, unary([](Call& c, Text x) {
          return c.node("Selu", {x}, {{"alpha", ops::Selu::kAlpha}, {"gamma", ops::Selu::kScale}});
        })},
-      {"hardswish", unary([](Call& c, Text x) { return c.node("HardSwish", {x}); })},
-      {"hardsigmoid", unary([](Call& c, Text x) {
+      {&ops::Hardswish::info, unary([](Call& c, Text x) { return c.node("HardSwish", {x}); })},
+      {&ops::Hardsigmoid::info, unary([](Call& c, Text x) {
          return c.node("HardSigmoid", {x}, {{"alpha", 1.0 / 6}, {"beta", 0.5}});
        })},
-      {"hardtanh", unary([](Call& c, Text x) {
+      {&ops::Hardtanh::info, unary([](Call& c, Text x) {
          const auto& p = c.params<ops::Hardtanh>();
          return c.node("Clip", {x, c.scalar(p.low), c.scalar(p.high)});
        })},
-      {"mish", unary([](Call& c, Text x) { return c.node("Mul", {x, c.node("Tanh", {c.node("Softplus", {x})})}); })},
-      {"softplus_beta", unary([](Call& c, Text x) {
+      {&ops::Mish::info, unary([](Call& c, Text x) {
+         return c.node("Mul", {x, c.node("Tanh", {c.node("Softplus", {x})})});
+       })},
+      {&ops::SoftplusBeta::info, unary([](Call& c, Text x) {
          const auto& p = c.params<ops::SoftplusBeta>();
          const std::string scaled = c.node("Mul", {x, c.scalar(p.beta)});
          const std::string soft = c.node("Div", {c.node("Softplus", {scaled}), c.scalar(p.beta)});
          return c.node("Where", {c.node("Greater", {scaled, c.scalar(p.threshold)}), x, soft});
        })},
-      {"logsigmoid", unary([](Call& c, Text x) { return c.node("Neg", {c.node("Softplus", {c.node("Neg", {x})})}); })},
-      {"hardshrink", unary([](Call& c, Text x) {
+      {&ops::Logsigmoid::info,
+       unary([](Call& c, Text x) { return c.node("Neg", {c.node("Softplus", {c.node("Neg", {x})})}); })},
+      {&ops::Hardshrink::info, unary([](Call& c, Text x) {
          return c.node("Shrink", {x}, {{"lambd", c.params<ops::Hardshrink>().lambda}, {"bias", 0.0}});
        })},
-      {"softshrink", unary([](Call& c, Text x) {
+      {&ops::Softshrink::info, unary([](Call& c, Text x) {
          const double lambda = c.params<ops::Softshrink>().lambda;
          return c.node("Shrink", {x}, {{"lambd", lambda}, {"bias", lambda}});
        })},
-      {"tanhshrink", unary([](Call& c, Text x) { return c.node("Sub", {x, c.node("Tanh", {x})}); })},
-      {"threshold", unary([](Call& c, Text x) {
+      {&ops::Tanhshrink::info, unary([](Call& c, Text x) {
+         return c.node("Sub", {x, c.node("Tanh", {x})});
+       })},
+      {&ops::Threshold::info, unary([](Call& c, Text x) {
          const auto& p = c.params<ops::Threshold>();
          return c.node("Where", {c.node("Greater", {x, c.scalar(p.threshold)}), x, c.scalar(p.value)});
        })},

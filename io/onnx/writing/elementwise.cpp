@@ -46,7 +46,9 @@ using Text = const std::string&;
 /// The number of a scalar op; its result is floating, also for a whole input.
 std::string number_of(Call& c) { return c.scalar(c.params<ops::AddScalar>().scalar); }
 
-std::string truncated(Call& c, Text x) { return c.node("Mul", {c.node("Sign", {x}), c.node("Floor", {c.node("Abs", {x})})}); }
+std::string truncated(Call& c, Text x) {
+  return c.node("Mul", {c.node("Sign", {x}), c.node("Floor", {c.node("Abs", {x})})});
+}
 
 /// f of x in f64, for functions of small differences: log(1 + x), exp(x) - 1.
 std::string in_double(Call& c, Text x, std::string (*f)(Call&, Text)) {
@@ -101,80 +103,118 @@ std::string power(Call& c, Text x) { return c.node("Pow", {x, c.scalar(c.params<
 
 OpWriters elementwise_writers() {
   return {
-      {"abs", same("Abs")},
-      {"acos", same("Acos")},
-      {"acosh", same("Acosh")},
-      {"asin", same("Asin")},
-      {"asinh", same("Asinh")},
-      {"atan", same("Atan")},
-      {"atanh", same("Atanh")},
-      {"ceil", same("Ceil")},
-      {"cos", same("Cos")},
-      {"cosh", same("Cosh")},
-      {"erf", same("Erf")},
-      {"exp", same("Exp")},
-      {"floor", same("Floor")},
-      {"log", same("Log")},
-      {"neg", same("Neg")},
-      {"round", same("Round")},
-      {"sign", same("Sign")},
-      {"sin", same("Sin")},
-      {"sinh", same("Sinh")},
-      {"sqrt", same("Sqrt")},
-      {"tan", same("Tan")},
-      {"tanh", same("Tanh")},
-      {"square", unary([](Call& c, Text x) { return c.node("Mul", {x, x}); })},
-      {"pow", unary(power)},
-      {"clamp", unary([](Call& c, Text x) {
+      {&ops::Abs::info, same("Abs")},
+      {&ops::Acos::info, same("Acos")},
+      {&ops::Acosh::info, same("Acosh")},
+      {&ops::Asin::info, same("Asin")},
+      {&ops::Asinh::info, same("Asinh")},
+      {&ops::Atan::info, same("Atan")},
+      {&ops::Atanh::info, same("Atanh")},
+      {&ops::Ceil::info, same("Ceil")},
+      {&ops::Cos::info, same("Cos")},
+      {&ops::Cosh::info, same("Cosh")},
+      {&ops::Erf::info, same("Erf")},
+      {&ops::Exp::info, same("Exp")},
+      {&ops::Floor::info, same("Floor")},
+      {&ops::Log::info, same("Log")},
+      {&ops::Neg::info, same("Neg")},
+      {&ops::Round::info, same("Round")},
+      {&ops::Sign::info, same("Sign")},
+      {&ops::Sin::info, same("Sin")},
+      {&ops::Sinh::info, same("Sinh")},
+      {&ops::Sqrt::info, same("Sqrt")},
+      {&ops::Tan::info, same("Tan")},
+      {&ops::Tanh::info, same("Tanh")},
+      {&ops::Square::info, unary([](Call& c, Text x) {
+         return c.node("Mul", {x, x});
+       })},
+      {&ops::Pow::info, unary(power)},
+      {&ops::Clamp::info, unary([](Call& c, Text x) {
          const auto& p = c.params<ops::Clamp>();
          return bounded(c, x, p.low, p.high);
        })},
-      {"log1p", unary([](Call& c, Text x) {
-         return in_double(c, x, [](Call& d, Text z) { return d.node("Log", {d.node("Add", {z, d.scalar(1, DType::f64)})}); });
+      {&ops::Log1p::info, unary([](Call& c, Text x) {
+         return in_double(c, x, [](Call& d, Text z) {
+           return d.node("Log", {d.node("Add", {z, d.scalar(1, DType::f64)})});
+         });
        })},
-      {"expm1", unary([](Call& c, Text x) {
-         return in_double(c, x, [](Call& d, Text z) { return d.node("Sub", {d.node("Exp", {z}), d.scalar(1, DType::f64)}); });
+      {&ops::Expm1::info, unary([](Call& c, Text x) {
+         return in_double(c, x, [](Call& d, Text z) {
+           return d.node("Sub", {d.node("Exp", {z}), d.scalar(1, DType::f64)});
+         });
        })},
-      {"log2", unary([](Call& c, Text x) { return c.node("Div", {c.node("Log", {x}), c.scalar(std::log(2.0))}); })},
-      {"log10", unary([](Call& c, Text x) { return c.node("Div", {c.node("Log", {x}), c.scalar(std::log(10.0))}); })},
-      {"exp2", unary([](Call& c, Text x) { return c.node("Pow", {c.scalar(2), x}); })},
-      {"rsqrt", unary([](Call& c, Text x) { return c.node("Reciprocal", {c.node("Sqrt", {x})}); })},
-      {"trunc", unary(truncated)},
-      {"frac", unary([](Call& c, Text x) { return c.node("Sub", {x, truncated(c, x)}); })},
-      {"nan_to_num", unary(numbers_for_nan)},
-      {"add_scalar", unary([](Call& c, Text x) { return c.node("Add", {x, number_of(c)}); })},
-      {"mul_scalar", unary([](Call& c, Text x) { return c.node("Mul", {x, number_of(c)}); })},
-      {"div_scalar", unary([](Call& c, Text x) { return c.node("Div", {x, number_of(c)}); })},
-      {"scalar_sub", unary([](Call& c, Text x) { return c.node("Sub", {number_of(c), x}); })},
-      {"scalar_div", unary([](Call& c, Text x) { return c.node("Div", {number_of(c), x}); })},
-      {"add", binary([](Call& c, Text a, Text b) { return c.node("Add", {a, b}); })},
-      {"sub", binary([](Call& c, Text a, Text b) { return c.node("Sub", {a, b}); })},
-      {"mul", binary([](Call& c, Text a, Text b) { return c.node("Mul", {a, b}); })},
-      {"div", binary([](Call& c, Text a, Text b) { return c.node("Div", {a, b}); })},
-      {"maximum", binary([](Call& c, Text a, Text b) { return c.node("Max", {a, b}); })},
-      {"minimum", binary([](Call& c, Text a, Text b) { return c.node("Min", {a, b}); })},
-      {"tensor_pow", binary([](Call& c, Text a, Text b) { return c.node("Pow", {a, b}); })},
-      {"fmod", binary(fmod_of)},
-      {"remainder", binary(remainder_of)},
-      {"floor_divide", binary(floor_quotient)},
-      {"hypot", binary([](Call& c, Text a, Text b) {
+      {&ops::Log2::info, unary([](Call& c, Text x) {
+         return c.node("Div", {c.node("Log", {x}), c.scalar(std::log(2.0))});
+       })},
+      {&ops::Log10::info, unary([](Call& c, Text x) {
+         return c.node("Div", {c.node("Log", {x}), c.scalar(std::log(10.0))});
+       })},
+      {&ops::Exp2::info, unary([](Call& c, Text x) {
+         return c.node("Pow", {c.scalar(2), x});
+       })},
+      {&ops::Rsqrt::info, unary([](Call& c, Text x) { return c.node("Reciprocal", {c.node("Sqrt", {x})}); })},
+      {&ops::Trunc::info, unary(truncated)},
+      {&ops::Frac::info, unary([](Call& c, Text x) {
+         return c.node("Sub", {x, truncated(c, x)});
+       })},
+      {&ops::NanToNum::info, unary(numbers_for_nan)},
+      {&ops::AddScalar::info, unary([](Call& c, Text x) {
+         return c.node("Add", {x, number_of(c)});
+       })},
+      {&ops::MulScalar::info, unary([](Call& c, Text x) {
+         return c.node("Mul", {x, number_of(c)});
+       })},
+      {&ops::DivScalar::info, unary([](Call& c, Text x) {
+         return c.node("Div", {x, number_of(c)});
+       })},
+      {&ops::ScalarSub::info, unary([](Call& c, Text x) {
+         return c.node("Sub", {number_of(c), x});
+       })},
+      {&ops::ScalarDiv::info, unary([](Call& c, Text x) {
+         return c.node("Div", {number_of(c), x});
+       })},
+      {&ops::Add::info, binary([](Call& c, Text a, Text b) {
+         return c.node("Add", {a, b});
+       })},
+      {&ops::Sub::info, binary([](Call& c, Text a, Text b) {
+         return c.node("Sub", {a, b});
+       })},
+      {&ops::Mul::info, binary([](Call& c, Text a, Text b) {
+         return c.node("Mul", {a, b});
+       })},
+      {&ops::Div::info, binary([](Call& c, Text a, Text b) {
+         return c.node("Div", {a, b});
+       })},
+      {&ops::Maximum::info, binary([](Call& c, Text a, Text b) {
+         return c.node("Max", {a, b});
+       })},
+      {&ops::Minimum::info, binary([](Call& c, Text a, Text b) {
+         return c.node("Min", {a, b});
+       })},
+      {&ops::TensorPow::info, binary([](Call& c, Text a, Text b) {
+         return c.node("Pow", {a, b});
+       })},
+      {&ops::Fmod::info, binary(fmod_of)},
+      {&ops::Remainder::info, binary(remainder_of)},
+      {&ops::FloorDivide::info, binary(floor_quotient)},
+      {&ops::Hypot::info, binary([](Call& c, Text a, Text b) {
          const std::string x = c.cast(a, c.computing(), DType::f64), y = c.cast(b, c.computing(), DType::f64);
          const std::string sum = c.node("Add", {c.node("Mul", {x, x}), c.node("Mul", {y, y})});
          return c.cast(c.node("Sqrt", {sum}), DType::f64, c.computing());
        })},
-      {"logaddexp", binary([](Call& c, Text a, Text b) {
+      {&ops::LogAddExp::info, binary([](Call& c, Text a, Text b) {
          const std::string distance = c.node("Neg", {c.node("Abs", {c.node("Sub", {a, b})})});
          return c.node("Add", {c.node("Max", {a, b}), c.node("Softplus", {distance})});
        })},
-      {"xlogy", binary([](Call& c, Text a, Text b) {
+      {&ops::Xlogy::info, binary([](Call& c, Text a, Text b) {
          const std::string zero = c.scalar(0), product = c.node("Mul", {a, c.node("Log", {b})});
          return c.node("Where", {c.node("Equal", {a, zero}), zero, product});
        })},
-      {"prelu", binary([](Call& c, Text a, Text b) {
+      {&ops::Prelu::info, binary([](Call& c, Text a, Text b) {
          return c.node("Where", {c.node("Greater", {a, c.scalar(0)}), a, c.node("Mul", {a, b})});
        })},
-      {"where", choose},
-      {"cast", convert},
+      {&ops::Where::info, choose},
+      {&ops::Cast::info, convert},
   };
 }
 

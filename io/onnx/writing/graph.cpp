@@ -57,7 +57,8 @@ void fold_transposed_weights(Graph& graph) {
     c.value = permuted(c.value, std::get<Integers>(all[0]->attributes.at("perm")));
     for (const WrittenNode* node : all) replaced[node->outputs[0]] = c.name;
   }
-  std::erase_if(graph.nodes, [&](const WrittenNode& n) { return n.op == "Transpose" && replaced.contains(n.outputs[0]); });
+  std::erase_if(graph.nodes,
+                [&](const WrittenNode& n) { return n.op == "Transpose" && replaced.contains(n.outputs[0]); });
   for (WrittenNode& node : graph.nodes)
     for (std::string& name : node.inputs)
       if (const auto found = replaced.find(name); found != replaced.end()) name = found->second;
@@ -78,10 +79,10 @@ void check_no_problems(const Graph& graph) {
 namespace {
 
 [[noreturn]] void depends_on_values(const std::string& origin, const std::string& what) {
-  throw ArgumentError(
-      fmt::format("onnx::export_model: {}: {} differs between two runs on inputs with other values. The graph would hold "
-                  "only for the example: compute it with functions that record ops, or from shapes alone",
-                  origin, what));
+  throw ArgumentError(fmt::format(
+      "onnx::export_model: {}: {} differs between two runs on inputs with other values. The graph would hold "
+      "only for the example: compute it with functions that record ops, or from shapes alone",
+      origin, what));
 }
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
@@ -108,8 +109,7 @@ class Merge {
     for (WrittenNode& node : graph_.nodes)
       if (reader == nullptr && std::ranges::find(node.inputs, mine.name) != node.inputs.end()) reader = &node;
     if (reader != nullptr) origin = reader->origin;
-    if (batch_ == other_ || mine.weight || mine.value.dtype() != theirs.dtype() ||
-        mine.value.rank() != theirs.rank())
+    if (batch_ == other_ || mine.weight || mine.value.dtype() != theirs.dtype() || mine.value.rank() != theirs.rank())
       depends_on_values(origin, "an operand");
     if (mine.value.dtype() == DType::i64 && mine.value.rank() == 1 && mine.value.numel() == theirs.numel())
       list(mine, theirs, *reader, origin);
@@ -128,10 +128,11 @@ class Merge {
     std::size_t differing = 0, last = 0;
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i] == b[i]) continue;
-      check<ArgumentError>(factor(a[i], b[i]) > 0,
-                           "onnx::export_model: {}: the number {} becomes {} with {} samples instead of {}, which is no "
-                           "multiple of the batch size; export without dynamic_batch",
-                           origin, a[i], b[i], other_, batch_);
+      check<ArgumentError>(
+          factor(a[i], b[i]) > 0,
+          "onnx::export_model: {}: the number {} becomes {} with {} samples instead of {}, which is no "
+          "multiple of the batch size; export without dynamic_batch",
+          origin, a[i], b[i], other_, batch_);
       ++differing, last = i;
     }
     const auto negative = [](std::int64_t v) { return v < 0; };
@@ -143,7 +144,8 @@ class Merge {
     std::vector<std::string> parts;
     for (std::size_t i = 0; i < a.size(); ++i)
       parts.push_back(a[i] != b[i] ? times_batch(factor(a[i], b[i])) : number(Integers{a[i]}));
-    become(mine.name, {.op = "Concat", .inputs = parts, .outputs = {mine.name}, .attributes = {{"axis", std::int64_t{0}}}});
+    become(mine.name,
+           {.op = "Concat", .inputs = parts, .outputs = {mine.name}, .attributes = {{"axis", std::int64_t{0}}}});
   }
 
   /// A tensor that repeats along the axes that differ.
@@ -176,9 +178,10 @@ class Merge {
     const Tensor one = narrow(x, axis, 0, 1).value().on_host();
     for (std::int64_t i = 1; i < x.dim(axis); ++i)
       if (!same_bytes(one, narrow(x, axis, i, 1).value().on_host()))
-        throw ArgumentError(fmt::format("onnx::export_model: {}: an operand of shape {} has other values for each sample; "
-                                        "export without dynamic_batch",
-                                        origin, x.shape()));
+        throw ArgumentError(
+            fmt::format("onnx::export_model: {}: an operand of shape {} has other values for each sample; "
+                        "export without dynamic_batch",
+                        origin, x.shape()));
     return one;
   }
 

@@ -43,9 +43,10 @@ void conv_transpose2d(Call& c) {
 void max_pool2d(Call& c) {
   const auto& p = c.params<ops::MaxPool2d>();
   const std::string x = c.channels_first(0);
-  const WrittenAttributes windows{{"kernel_shape", both(p.kernel)}, {"strides", both(p.stride)}, {"pads", pads(p.padding)}};
+  const WrittenAttributes windows{
+      {"kernel_shape", both(p.kernel)}, {"strides", both(p.stride)}, {"pads", pads(p.padding)}};
   c.result(0, c.node("MaxPool", {x}, windows), true);
-  if (c.results() > 1) c.problem("MaxPool has no positions in a window");
+  if (c.results() > 1) c.problem("MaxPool has no positions in a window", 1);
 }
 
 void avg_pool2d(Call& c) {
@@ -108,10 +109,13 @@ void upsample(Call& c) {
 
 OpWriters image_writers() {
   return {
-      {"conv2d", conv2d},         {"conv_transpose2d", conv_transpose2d},
-      {"max_pool2d", max_pool2d}, {"max_pool2d_indices", max_pool2d},
-      {"avg_pool2d", avg_pool2d}, {"upsample", upsample},
-      {"upsample_bicubic", upsample},
+      {&ops::Conv2d::info, conv2d},
+      {&ops::ConvTranspose2d::info, conv_transpose2d},
+      {&ops::MaxPool2d::info, max_pool2d},
+      {&ops::MaxPool2dIndices::info, max_pool2d},
+      {&ops::AvgPool2d::info, avg_pool2d},
+      {&ops::Upsample::info, upsample},
+      {&ops::UpsampleBicubic::info, upsample},
   };
 }
 

@@ -51,9 +51,9 @@ void batch_norm(Call& c) {
   no_counterpart_if(p.training, "the layer is in training mode; call eval()");
   const std::int64_t count = c.in(0).shape().cols();
   const Channels x = channels_of(c, 0);
-  const std::string y = c.node(
-      "BatchNormalization",
-      {x.x, or_filled(c, 1, count, 1), or_filled(c, 2, count, 0), c.number(4), c.number(5)}, {{"epsilon", p.eps}});
+  const std::string y = c.node("BatchNormalization",
+                               {x.x, or_filled(c, 1, count, 1), or_filled(c, 2, count, 0), c.number(4), c.number(5)},
+                               {{"epsilon", p.eps}});
   finish(c, x, y, 3, p.relu);
 }
 
@@ -110,12 +110,12 @@ void sum_and_rows(Call& c) {
 
 OpWriters norm_writers() {
   return {
-      {"batch_norm", batch_norm},
-      {"group_norm", group_norm},
-      {"layer_norm", rows<ops::LayerNorm, layer_norm_of>},
-      {"rms_norm", rows<ops::RmsNorm, rms_norm_of>},
-      {"add_layer_norm", sum_and_rows<ops::AddLayerNorm, layer_norm_of>},
-      {"add_rms_norm", sum_and_rows<ops::AddRmsNorm, rms_norm_of>},
+      {&ops::BatchNorm::info, batch_norm},
+      {&ops::GroupNorm::info, group_norm},
+      {&ops::LayerNorm::info, rows<ops::LayerNorm, layer_norm_of>},
+      {&ops::RmsNorm::info, rows<ops::RmsNorm, rms_norm_of>},
+      {&ops::AddLayerNorm::info, sum_and_rows<ops::AddLayerNorm, layer_norm_of>},
+      {&ops::AddRmsNorm::info, sum_and_rows<ops::AddRmsNorm, rms_norm_of>},
   };
 }
 

@@ -1,4 +1,5 @@
 #include "binade/core/ops/fft.h"
+#include "binade/core/ops/linalg_solve.h"
 #include "binade/core/ops/linear.h"
 #include "binade/core/ops/matmul.h"
 #include "binade/core/ops/projections.h"
@@ -67,10 +68,9 @@ void fft(Call& c) {
   // DFT counts axes after one of the batch.
   x = c.node("Unsqueeze", {x, c.list({0})});
   const std::string n = c.scalar(static_cast<double>(p.n), DType::i64);
-  std::string y = c.node("DFT", {x, n},
-                         {{"axis", axis + 1},
-                          {"inverse", std::int64_t{p.inverse ? 1 : 0}},
-                          {"onesided", std::int64_t{real ? 1 : 0}}});
+  std::string y = c.node(
+      "DFT", {x, n},
+      {{"axis", axis + 1}, {"inverse", std::int64_t{p.inverse ? 1 : 0}}, {"onesided", std::int64_t{real ? 1 : 0}}});
   y = c.node("Squeeze", {y, c.list({0})});
   const double factor = p.inverse ? p.scale * static_cast<double>(p.n) : p.scale;
   c.result(0, factor == 1 ? y : c.node("Mul", {y, c.scalar(factor)}));
@@ -80,11 +80,9 @@ void fft(Call& c) {
 
 OpWriters product_writers() {
   return {
-      {"linear", linear},
-      {"projections", projections},
-      {"matmul", matmul},
-      {"det", [](Call& c) { c.result(0, c.node("Det", {c.number(0)})); }},
-      {"fft", fft},
+      {&ops::Linear::info, linear}, {&ops::Projections::info, projections},
+      {&ops::Matmul::info, matmul}, {&ops::Det::info, [](Call& c) { c.result(0, c.node("Det", {c.number(0)})); }},
+      {&ops::Fft::info, fft},
   };
 }
 

@@ -102,7 +102,7 @@ void Recorder::after_forward(const OpCall& call, std::span<const Tensor> read, T
   };
   if (std::ranges::none_of(read, computed)) return;  // a constant
   Call written(*this, call, read, outputs);
-  const auto writer = op_writers().find(call.info.name);
+  const auto writer = op_writers().find(&call.info);
   if (writer == op_writers().end()) return written.problem("no operator of ONNX computes it");
   try {
     writer->second(written);
@@ -137,15 +137,15 @@ std::vector<std::string> Call::node(int outputs, const std::string& op, std::vec
   return names;
 }
 
-void Call::problem(const std::string& why) {
+void Call::problem(const std::string& why, int first) {
   WrittenNode bad{.origin = origin_, .problem = why};
   for (const Tensor& x : read_)
     if (x.defined())
       if (const RecordedValue* value = recorder_.find(x); value != nullptr)
         bad.inputs.push_back(value->rows.empty() ? value->channels_first : value->rows);
-  for (const Tensor& y : outputs_) {
+  for (int k = first; k < results(); ++k) {
     bad.outputs.push_back(recorder_.fresh(stem_ + "/problem"));
-    recorder_.values_[Recorder::key_of(y)] = {.rows = bad.outputs.back()};
+    set(k, {.rows = bad.outputs.back()});
   }
   recorder_.graph_.nodes.push_back(std::move(bad));
 }
@@ -266,12 +266,12 @@ std::int64_t data_type_of(DType dtype) {
   return 0;
 }
 
-const std::map<std::string, OpWriter>& op_writers() {
+const OpWriters& op_writers() {
   static const OpWriters all = [] {
     OpWriters joined;
-    for (const OpWriters& family : {elementwise_writers(), activation_writers(), truth_writers(), reduction_writers(),
-                                    shape_writers(), product_writers(), image_writers(), norm_writers(),
-                                    sequence_writers()})
+    for (const OpWriters& family :
+         {elementwise_writers(), activation_writers(), truth_writers(), reduction_writers(), shape_writers(),
+          product_writers(), image_writers(), norm_writers(), sequence_writers()})
       joined.insert(family.begin(), family.end());
     return joined;
   }();

@@ -56,10 +56,10 @@ class Recorder final : public TapeObserver {
   const std::map<const void*, std::string>& weights_;
   Graph graph_;
   std::map<Key, RecordedValue> values_;
-  std::map<Key, std::string> constants_;                           // names of constants
-  std::map<const void*, std::string> copies_;                      // names of weights by the address of a rounded copy
+  std::map<Key, std::string> constants_;       // names of constants
+  std::map<const void*, std::string> copies_;  // names of weights by the address of a rounded copy
   std::map<std::pair<std::string, std::string>, std::string> made_;  // results of Cast and Transpose nodes
-  std::map<std::string, int> used_;                                // how often a name was wanted
+  std::map<std::string, int> used_;                                  // how often a name was wanted
   std::vector<Tensor> alive_;
 };
 
@@ -85,9 +85,9 @@ class Call {
 
   // Names of operands.
 
-  std::string stored(int i);                             ///< input i in its own dtype
+  std::string stored(int i);                               ///< input i in its own dtype
   std::string number(int i) { return as(i, computing_); }  ///< input i in the computing dtype
-  std::string as(int i, DType dtype);                    ///< input i cast to a dtype
+  std::string as(int i, DType dtype);                      ///< input i cast to a dtype
   /// Input i (N, H, W, C) as (N, C, H, W) in the computing dtype.
   std::string channels_first(int i);
   /// Input i, a weight (K, H, W, C), as (K, C, H, W); other axes: in the order `perm`.
@@ -122,7 +122,8 @@ class Call {
   void result_as(int k, const std::string& x, DType dtype, bool first = false);
   /// Result k, of the dtype of its tensor, by the names of its value in one or both orders.
   void set(int k, RecordedValue value) { recorder_.values_[Recorder::key_of(out(k))] = std::move(value); }
-  void problem(const std::string& why);
+  /// The results from number `first` on have no counterpart.
+  void problem(const std::string& why, int first = 0);
 
  private:
   std::string rows(int i);  // the value of input i in row-major order
@@ -137,9 +138,10 @@ class Call {
 
 /// Writes the nodes of an op.
 using OpWriter = std::function<void(Call&)>;
-/// The writers of all ops that have a counterpart, by OpInfo::name.
-const std::map<std::string, OpWriter>& op_writers();
-using OpWriters = std::map<std::string, OpWriter>;
+/// The writers of ops, by the address of Op::info: a user's op may have the name of one of Binade's.
+using OpWriters = std::map<const OpInfo*, OpWriter>;
+/// Those of all ops that have a counterpart.
+const OpWriters& op_writers();
 OpWriters elementwise_writers();
 OpWriters activation_writers();
 OpWriters truth_writers();

@@ -101,7 +101,8 @@ void norm(Call& c) {
 void cumulate(Call& c) {
   const auto& p = c.params<ops::Cumulate>();
   no_counterpart_if(p.how != Cumulation::kSum, "opset 17 has cumulative sums only");
-  const std::string axis = c.tensor(Tensor::scalar(static_cast<double>(from_start(p.axis, c.in(0).rank())), DType::i64));
+  const std::string axis = c.tensor(
+      Tensor::scalar(static_cast<double>(from_start(p.axis, c.in(0).rank())), DType::i64));
   c.result(0, c.node("CumSum", {c.number(0), axis}, {{"reverse", std::int64_t{p.reverse ? 1 : 0}}}));
 }
 
@@ -128,22 +129,22 @@ void sorted(Call& c) {
 
 OpWriters reduction_writers() {
   return {
-      {"sum", [](Call& c) { reduce<ops::Sum>(c, "ReduceSum"); }},
-      {"mean", [](Call& c) { reduce<ops::Mean>(c, "ReduceMean"); }},
-      {"max", [](Call& c) { reduce<ops::Max>(c, "ReduceMax"); }},
-      {"min", [](Call& c) { reduce<ops::Min>(c, "ReduceMin"); }},
-      {"prod", [](Call& c) { reduce<ops::Prod>(c, "ReduceProd"); }},
-      {"max_along", [](Call& c) { reduce_along<ops::MaxAlong>(c, "ReduceMax"); }},
-      {"min_along", [](Call& c) { reduce_along<ops::MinAlong>(c, "ReduceMin"); }},
-      {"any", [](Call& c) { truth<ops::Any>(c, "ReduceMax"); }},
-      {"all", [](Call& c) { truth<ops::All>(c, "ReduceMin"); }},
-      {"argmax", [](Call& c) { position<ops::ArgMax>(c, "ArgMax"); }},
-      {"argmin", [](Call& c) { position<ops::ArgMin>(c, "ArgMin"); }},
-      {"norm", norm},
-      {"cumulate", cumulate},
-      {"softmax", [](Call& c) { soft<ops::Softmax>(c, "Softmax"); }},
-      {"log_softmax", [](Call& c) { soft<ops::LogSoftmax>(c, "LogSoftmax"); }},
-      {"sort", sorted},
+      {&ops::Sum::info, [](Call& c) { reduce<ops::Sum>(c, "ReduceSum"); }},
+      {&ops::Mean::info, [](Call& c) { reduce<ops::Mean>(c, "ReduceMean"); }},
+      {&ops::Max::info, [](Call& c) { reduce<ops::Max>(c, "ReduceMax"); }},
+      {&ops::Min::info, [](Call& c) { reduce<ops::Min>(c, "ReduceMin"); }},
+      {&ops::Prod::info, [](Call& c) { reduce<ops::Prod>(c, "ReduceProd"); }},
+      {&ops::MaxAlong::info, [](Call& c) { reduce_along<ops::MaxAlong>(c, "ReduceMax"); }},
+      {&ops::MinAlong::info, [](Call& c) { reduce_along<ops::MinAlong>(c, "ReduceMin"); }},
+      {&ops::Any::info, [](Call& c) { truth<ops::Any>(c, "ReduceMax"); }},
+      {&ops::All::info, [](Call& c) { truth<ops::All>(c, "ReduceMin"); }},
+      {&ops::ArgMax::info, [](Call& c) { position<ops::ArgMax>(c, "ArgMax"); }},
+      {&ops::ArgMin::info, [](Call& c) { position<ops::ArgMin>(c, "ArgMin"); }},
+      {&ops::Norm::info, norm},
+      {&ops::Cumulate::info, cumulate},
+      {&ops::Softmax::info, [](Call& c) { soft<ops::Softmax>(c, "Softmax"); }},
+      {&ops::LogSoftmax::info, [](Call& c) { soft<ops::LogSoftmax>(c, "LogSoftmax"); }},
+      {&ops::Sort::info, sorted},
   };
 }
 

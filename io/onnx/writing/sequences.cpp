@@ -83,7 +83,7 @@ void attention(Call& c) {
   const auto grouped = [&](const std::string& x, std::int64_t heads, const Integers& perm) {
     return c.node("Transpose", {c.node("Reshape", {x, c.list({0, 0, e.groups, heads, e.depth})})}, {{"perm", perm}});
   };
-  const std::string q = grouped(o.q, shared, {0, 2, 3, 1, 4});                       // (B, G, R, T, D)
+  const std::string q = grouped(o.q, shared, {0, 2, 3, 1, 4});                                   // (B, G, R, T, D)
   const std::string k = grouped(o.k, 1, {0, 2, 3, 4, 1}), v = grouped(o.v, 1, {0, 2, 3, 1, 4});  // (B, G, 1, D, S), …
   const double scale = p.scale == 0 ? 1 / std::sqrt(static_cast<double>(e.depth)) : p.scale;
   std::string logits = c.node("MatMul", {c.node("Mul", {q, c.scalar(scale)}), k});
@@ -142,29 +142,31 @@ void recurrent(Call& c, const char* op, const Integers& order, bool reverse, Wri
     };
     bias = c.node("Concat", {part(3), part(4)}, {{"axis", std::int64_t{1}}});
   }
-  const auto state = [&](int i) {
-    return c.has(i) ? c.node("Unsqueeze", {c.number(i), c.list({0})}) : std::string();
-  };
+  const auto state = [&](int i) { return c.has(i) ? c.node("Unsqueeze", {c.number(i), c.list({0})}) : std::string(); };
   std::vector<std::string> inputs{x, w, r, bias, c.has(lengths) ? c.as(lengths, DType::i32) : "", state(5)};
   if (cell) inputs.push_back(state(6));
   const std::vector<std::string> y = c.node(cell ? 3 : 2, op, inputs, attributes);
   const std::string all = c.node("Squeeze", {y[0], c.list({1})});
   c.result(0, c.node("Transpose", {all}, {{"perm", Integers{1, 0, 2}}}));
-  for (int k = 1; k < c.results(); ++k)
-    c.result(k, c.node("Squeeze", {y[static_cast<std::size_t>(k)], c.list({0})}));
+  for (int k = 1; k < c.results(); ++k) c.result(k, c.node("Squeeze", {y[static_cast<std::size_t>(k)], c.list({0})}));
 }
 
 }  // namespace
 
 OpWriters sequence_writers() {
   return {
-      {"attention", attention},
-      {"rnn", [](Call& c) {
+      {&ops::Attention::info, attention},
+      {&ops::Rnn::info,
+       [](Call& c) {
          const auto& p = c.params<ops::Rnn>();
          recurrent(c, "RNN", {0}, p.reverse, {{"activations", std::vector<std::string>{p.relu ? "Relu" : "Tanh"}}});
        }},
-      {"lstm", [](Call& c) { recurrent(c, "LSTM", {0, 3, 1, 2}, c.params<ops::Lstm>().reverse, {}); }},
-      {"gru", [](Call& c) {
+      {&ops::Lstm::info,
+       [](Call& c) {
+         recurrent(c, "LSTM", {0, 3, 1, 2}, c.params<ops::Lstm>().reverse, {});
+       }},
+      {&ops::Gru::info,
+       [](Call& c) {
          recurrent(c, "GRU", {1, 0, 2}, c.params<ops::Gru>().reverse, {{"linear_before_reset", std::int64_t{1}}});
        }},
   };

@@ -86,13 +86,15 @@ void rearrange(Call& c) {
     Integers pads(2 * rank, 0);
     pads[static_cast<std::size_t>(a.axis)] = before;
     pads[static_cast<std::size_t>(a.axis) + rank] = after;
-    return moved(c, a, c.node("Pad", {a.x, c.list(pads), c.scalar(p.fill, dtype)}, {{"mode", std::string("constant")}}));
+    return moved(c, a,
+                 c.node("Pad", {a.x, c.list(pads), c.scalar(p.fill, dtype)}, {{"mode", std::string("constant")}}));
   }
   const bool inside = last < 0 || (map(0) >= 0 && map(last) >= 0);
   if (map.window == 1 && map.step > 0 && inside && last >= 0 && map(last) == map.begin + last * map.step &&
       map(0) == map.begin && map.begin >= 0)
-    return moved(c, a, c.node("Slice", {a.x, c.list({map.begin}), c.list({map(last) + 1}), c.list({a.axis}),
-                                        c.list({map.step})}));
+    return moved(c, a,
+                 c.node("Slice",
+                        {a.x, c.list({map.begin}), c.list({map(last) + 1}), c.list({a.axis}), c.list({map.step})}));
   Integers positions;
   std::vector<std::uint8_t> holes;
   for (std::int64_t j = 0; j < p.count; ++j) {
@@ -162,16 +164,11 @@ void scatter(Call& c) {
 
 OpWriters shape_writers() {
   return {
-      {"reshape", reshape},
-      {"permute", permute},
-      {"slice", slice},
-      {"concat", concat},
-      {"expand", expand},
-      {"rearrange", rearrange},
-      {"gather", gather},
-      {"index_select", index_select},
-      {"embedding", embedding},
-      {"scatter", scatter},
+      {&ops::Reshape::info, reshape},     {&ops::Permute::info, permute},
+      {&ops::Slice::info, slice},         {&ops::Concat::info, concat},
+      {&ops::Expand::info, expand},       {&ops::Rearrange::info, rearrange},
+      {&ops::Gather::info, gather},       {&ops::IndexSelect::info, index_select},
+      {&ops::Embedding::info, embedding}, {&ops::Scatter::info, scatter},
   };
 }
 

@@ -1,3 +1,5 @@
+#include "binade/core/ops/truth.h"
+
 #include "binade/io/onnx/writing/recorder.h"
 
 /// Comparisons and logical ops.
@@ -56,23 +58,23 @@ void finite(Call& c, bool nan, bool infinite, bool negated) {
 
 OpWriters truth_writers() {
   return {
-      {"eq", [](Call& c) { compare(c, "Equal"); }},
-      {"ne", [](Call& c) { compare(c, "Equal", true); }},
-      {"lt", [](Call& c) { compare(c, "Less"); }},
-      {"le", [](Call& c) { compare(c, "LessOrEqual"); }},
-      {"gt", [](Call& c) { compare(c, "Greater"); }},
-      {"ge", [](Call& c) { compare(c, "GreaterOrEqual"); }},
-      {"logical_and", [](Call& c) { logical(c, "And"); }},
-      {"logical_or", [](Call& c) { logical(c, "Or"); }},
-      {"logical_xor", [](Call& c) { logical(c, "Xor"); }},
-      {"logical_not", negate},
-      {"bitwise_and", [](Call& c) { bits(c, [](Call& b) { logical(b, "And"); }); }},
-      {"bitwise_or", [](Call& c) { bits(c, [](Call& b) { logical(b, "Or"); }); }},
-      {"bitwise_xor", [](Call& c) { bits(c, [](Call& b) { logical(b, "Xor"); }); }},
-      {"bitwise_not", [](Call& c) { bits(c, negate); }},
-      {"isnan", [](Call& c) { finite(c, true, false, false); }},
-      {"isinf", [](Call& c) { finite(c, false, true, false); }},
-      {"isfinite", [](Call& c) { finite(c, true, true, true); }},
+      {&ops::Equal::info, [](Call& c) { compare(c, "Equal"); }},
+      {&ops::NotEqual::info, [](Call& c) { compare(c, "Equal", true); }},
+      {&ops::Less::info, [](Call& c) { compare(c, "Less"); }},
+      {&ops::LessEqual::info, [](Call& c) { compare(c, "LessOrEqual"); }},
+      {&ops::Greater::info, [](Call& c) { compare(c, "Greater"); }},
+      {&ops::GreaterEqual::info, [](Call& c) { compare(c, "GreaterOrEqual"); }},
+      {&ops::LogicalAnd::info, [](Call& c) { logical(c, "And"); }},
+      {&ops::LogicalOr::info, [](Call& c) { logical(c, "Or"); }},
+      {&ops::LogicalXor::info, [](Call& c) { logical(c, "Xor"); }},
+      {&ops::LogicalNot::info, negate},
+      {&ops::BitwiseAnd::info, [](Call& c) { bits(c, [](Call& b) { logical(b, "And"); }); }},
+      {&ops::BitwiseOr::info, [](Call& c) { bits(c, [](Call& b) { logical(b, "Or"); }); }},
+      {&ops::BitwiseXor::info, [](Call& c) { bits(c, [](Call& b) { logical(b, "Xor"); }); }},
+      {&ops::BitwiseNot::info, [](Call& c) { bits(c, negate); }},
+      {&ops::IsNan::info, [](Call& c) { finite(c, true, false, false); }},
+      {&ops::IsInf::info, [](Call& c) { finite(c, false, true, false); }},
+      {&ops::IsFinite::info, [](Call& c) { finite(c, true, true, true); }},
   };
 }
 

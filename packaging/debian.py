@@ -5,6 +5,7 @@
     libbinade-dev    headers, pkg-config file, CMake package files
     binade-tools     binade-doctor and the example programs binade-gpt and binade-unet
     binade-mpi       the MPI engine of runs over several processes, if it was built (docs/ranks.md)
+    binade-onnx      the library for ONNX files, if it was built (docs/onnx.md)
 
 dpkg-shlibdeps computes the packages on which libraries and programs depend. The CUDA module is left out: it needs NVIDIA's
 cuBLASLt and cuDNN, of which Debian has no packages. Two runs for the same commit and the same build give the same bytes.
@@ -26,6 +27,7 @@ ABOUT = {
     "library": ("shared library", " This package has the shared library."),
     "dev": ("development files", " This package has the headers, and the files by which pkg-config and CMake find the\n library."),
     "mpi": ("MPI engine", " This package has the engine that connects several processes of a run by MPI.\n Binade opens it only if a launcher such as mpirun has started several."),
+    "onnx": ("ONNX files", " This package has the library that writes models as ONNX files and reads them,\n and what is needed to link it; libbinade-dev has its headers."),
     "tools": ("programs", " This package has binade-doctor, which inspects and verifies checkpoints and run\n folders, and two example programs that train a transformer and a U-Net."),
 }
 DESCRIPTION = """\
@@ -98,6 +100,11 @@ class Packages:
         self.objects = {self.library: [self.move(self.library, f"{self.libdir}/{file}", f"{libdir}/{file}")]}
         if os.path.exists(f"{self.libdir}/libbinade_mpi.so"):
             self.objects["binade-mpi"] = [self.move("binade-mpi", f"{self.libdir}/libbinade_mpi.so", f"{libdir}/libbinade_mpi.so")]
+        onnx = f"libbinade_onnx.so.{self.version}"
+        if os.path.exists(f"{self.libdir}/{onnx}"):
+            self.objects["binade-onnx"] = [self.move("binade-onnx", f"{self.libdir}/{onnx}", f"{libdir}/{onnx}")]
+            for name in ("libbinade_onnx.so", "pkgconfig/binade-onnx.pc"):
+                self.move("binade-onnx", f"{self.libdir}/{name}", f"{libdir}/{name}")
         for name in ("libbinade.so", "pkgconfig", "cmake"):
             self.move("libbinade-dev", f"{self.libdir}/{name}", f"{libdir}/{name}")
         for name in ("binade.h", "binade"):
@@ -115,13 +122,15 @@ class Packages:
 
     def make_prefix_usual(self, libdir):
         """Adapts the pkg-config and CMake files of a build with another libdir: in packages it is /usr/lib/TRIPLET."""
-        root = self.root("libbinade-dev") + "/usr/"
         up = os.path.relpath(".", libdir)
-        for name, pattern, to in (("pkgconfig/binade.pc", r"^prefix=.*$", f"prefix=${{pcfiledir}}/../{up}"),
-                                  ("pkgconfig/binade.pc", r"^libdir=.*$", f"libdir=${{prefix}}/{libdir}"),
-                                  ("pkgconfig/binade.pc", r"^includedir=.*$", "includedir=${prefix}/include"),
-                                  ("cmake/binade/binade-config.cmake", r'"\$\{_binade_libdir\}/\.\./[./]*[^"]*"', f'"${{_binade_libdir}}/{up}/include"')):
-            path = f"{root}{libdir}/{name}"
+        files = {"libbinade-dev": ["pkgconfig/binade.pc"], "binade-onnx": ["pkgconfig/binade-onnx.pc"] if "binade-onnx" in self.objects else []}
+        changes = [(package, name, pattern, to) for package, names in files.items() for name in names
+                   for pattern, to in ((r"^prefix=.*$", f"prefix=${{pcfiledir}}/../{up}"), (r"^libdir=.*$", f"libdir=${{prefix}}/{libdir}"),
+                                       (r"^includedir=.*$", "includedir=${prefix}/include"))]
+        changes.append(("libbinade-dev", "cmake/binade/binade-config.cmake", r'"\$\{_binade_libdir\}/\.\./[./]*[^"]*"',
+                        f'"${{_binade_libdir}}/{up}/include"'))
+        for package, name, pattern, to in changes:
+            path = f"{self.root(package)}/usr/{libdir}/{name}"
             with open(path, encoding="utf-8") as file:
                 text, count = re.subn(pattern, lambda _: to, file.read(), flags=re.MULTILINE)
             if count != 1:
@@ -170,6 +179,10 @@ class Packages:
         if "binade-mpi" in self.objects:
             self.control("binade-mpi", "mpi", f"{self.library} (= {self.debian_version}), {self.shared_libraries('binade-mpi')}", "Section: libs\n")
             packages.append("binade-mpi")
+        if "binade-onnx" in self.objects:
+            depends = f"{self.library} (= {self.debian_version}), {self.shared_libraries('binade-onnx')}"
+            self.control("binade-onnx", "onnx", depends, "Section: libs\n")
+            packages.append("binade-onnx")
         os.makedirs(folder, exist_ok=True)
         env = {**os.environ, "SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct") or os.environ.get("SOURCE_DATE_EPOCH", "0")}
         for package in packages:

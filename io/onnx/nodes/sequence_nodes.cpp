@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 /// Recurrent layers and attention.
 namespace binade::onnx {
@@ -16,6 +16,11 @@ Variable in_order(const Variable& rows, const std::vector<std::int64_t>& order) 
   const Variable index = Tensor::from(order, Shape{gates});
   const Variable split = unflatten(rows, 0, {gates, -1});
   return flatten(index_select(split, 0, index), 0, 1);
+}
+
+bool relu_of(const Node& n) {
+  const std::vector<std::string> all = n.texts("activations");
+  return n.op() == "RNN" && !all.empty() && all[0] == "Relu";
 }
 
 /// One direction: number d of the weights.
@@ -34,8 +39,19 @@ RecurrentResult one_direction(const Node& n, Layer layer, const std::vector<std:
   return layer(x, weights, {.h = state(5), .c = state(6)}, options);
 }
 
+/// Whether the activations are those that a layer has without them; an RNN may also have Relu.
+bool usual_activations(const Node& n) {
+  const std::vector<std::string> all = n.texts("activations");
+  const std::vector<std::string> usual = n.op() == "LSTM"  ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+                                         : n.op() == "GRU" ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                                                           : std::vector<std::string>{relu_of(n) ? "Relu" : "Tanh"};
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i] != usual[i % usual.size()]) return false;
+  return !all.empty();
+}
+
 Outputs recurrent(const Node& n, Layer layer, const std::vector<std::int64_t>& order) {
-  cannot_if(n.given("activations"), "recurrent layers have fixed activations");
+  cannot_if(n.given("activations") && !usual_activations(n), "recurrent layers have fixed activations");
   cannot_if(n.given("clip"), "recurrent layers do not clip");
   cannot_if(n.has(7), "lstm() has no peepholes");
   const bool batch_first = n.integer("layout", 0) != 0;
@@ -43,8 +59,8 @@ Outputs recurrent(const Node& n, Layer layer, const std::vector<std::int64_t>& o
   const Variable x = batch_first ? n[0] : transpose(n[0], 0, 1);
   std::vector<Variable> y, h, c;
   for (std::int64_t d = 0; d < (direction == "bidirectional" ? 2 : 1); ++d) {
-    const RecurrentResult r = one_direction(n, layer, order, x, d,
-                                            {.reverse = direction == "reverse" || d == 1, .lengths = n[4]});
+    const RecurrentResult r = one_direction(
+        n, layer, order, x, d, {.reverse = direction == "reverse" || d == 1, .lengths = n[4], .relu = relu_of(n)});
     y.push_back(r.y);
     h.push_back(r.state.h);
     c.push_back(r.state.c);

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 namespace binade::onnx {
 

@@ -1,6 +1,6 @@
 #include <numbers>
 
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 /// Random numbers, whose values ONNX leaves open, and the windows of signal processing.
 namespace binade::onnx {
@@ -34,7 +34,7 @@ Function of_input(Variable (*f)(const Node&, const Shape&, DType)) {
 /// A sum of cosines: a0 - a1 cos(2 pi i / period) + a2 cos(4 pi i / period).
 Function window(double a0, double a1, double a2) {
   return one([=](const Node& n) {
-    const std::int64_t size = n.list(0)[0], period = n.integer("periodic", 1) != 0 ? size : size - 1;
+    const std::int64_t size = n.whole(0), period = n.integer("periodic", 1) != 0 ? size : size - 1;
     const Variable angle = cast(arange(size), DType::f64) * (2 * std::numbers::pi / static_cast<double>(period));
     return cast(a0 - a1 * cos(angle) + a2 * cos(2.0 * angle), n.dtype("output_datatype", DType::f32));
   });

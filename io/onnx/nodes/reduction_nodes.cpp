@@ -1,4 +1,4 @@
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 namespace binade::onnx {
 namespace {
@@ -32,7 +32,7 @@ Function extremum(Variable (*f)(const Variable&, std::optional<int>, bool)) {
 /// A cumulative function with ONNX's options; an exclusive one starts with `neutral` and leaves the last element out.
 Function cumulative(Variable (*f)(const Variable&, int), double neutral) {
   return one([f, neutral](const Node& n) {
-    const int axis = from_start(n.list(1)[0], rank_of(n[0]));
+    const int axis = from_start(n.whole(1), rank_of(n[0]));
     const bool reverse = n.integer("reverse", 0) != 0;
     Variable x = reverse ? flip(n[0], {axis}) : n[0];
     if (n.integer("exclusive", 0) != 0) {

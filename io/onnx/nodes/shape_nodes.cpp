@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 namespace binade::onnx {
 namespace {
@@ -12,6 +12,8 @@ using Integers = std::vector<std::int64_t>;
 std::vector<int> axes_or_all(const Integers& axes, int rank, std::size_t count) {
   std::vector<int> all(count);
   std::iota(all.begin(), all.end(), 0);
+  cannot_if(!axes.empty() && axes.size() != count, "axes: wanted as many as there are other numbers");
+  cannot_if(axes.empty() && count > static_cast<std::size_t>(rank), "more numbers than axes");
   if (!axes.empty())
     std::transform(axes.begin(), axes.end(), all.begin(), [rank](std::int64_t a) { return from_start(a, rank); });
   return all;
@@ -27,6 +29,8 @@ Integers last_axis_first(const Integers& before, const Integers& after) {
 Variable padded(const Node& n) {
   const int rank = rank_of(n[0]);
   const Integers pads = n.list(1);
+  cannot_if(pads.size() % 2 != 0 || (!n.has(3) && pads.size() != 2 * static_cast<std::size_t>(rank)),
+            "pads: wanted two numbers for each axis");
   const std::vector<int> axes = axes_or_all(n.has(3) ? n.list(3) : Integers{}, rank, pads.size() / 2);
   Integers before(static_cast<std::size_t>(rank)), after = before;
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -59,6 +63,9 @@ Variable centered(const Node& n) {
 Variable part(const Node& n) {
   const Integers begins = n.list(1), ends = n.list(2);
   const Integers steps = n.has(4) ? n.list(4) : Integers(begins.size(), 1);
+  check_count("ends", ends.size(), begins.size());
+  check_count("steps", steps.size(), begins.size());
+  cannot_if(std::find(steps.begin(), steps.end(), 0) != steps.end(), "a step of 0");
   const std::vector<int> axes = axes_or_all(n.has(3) ? n.list(3) : Integers{}, rank_of(n[0]), begins.size());
   Variable y = n[0];
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -76,9 +83,10 @@ Variable part(const Node& n) {
 
 /// Parts of a tensor: of given sizes, or as many as `count`.
 Outputs parts(const Node& n, std::int64_t count) {
-  const int axis = static_cast<int>(n.integer("axis", 0));
+  const int axis = from_start(n.integer("axis", 0), rank_of(n[0]));
+  cannot_if(count < 1, "a split into no parts");
   if (n.has(1) && rank_of(n[1]) == 1) return split(n[0], n.list(1), axis);
-  const std::int64_t size = n.has(1) ? n.list(1)[0] : (n[0].dim(axis) + count - 1) / count;
+  const std::int64_t size = n.has(1) ? n.whole(1) : (n[0].dim(axis) + count - 1) / count;
   return split(n[0], size, axis);
 }
 
@@ -90,13 +98,15 @@ Outputs sequence_of_parts(const Node& n) {
 Variable reshaped(const Node& n) {
   Integers dims = n.list(1);
   for (std::size_t i = 0; i < dims.size(); ++i)
-    if (dims[i] == 0 && n.integer("allowzero", 0) == 0) dims[i] = n[0].dim(static_cast<int>(i));
+    if (dims[i] == 0 && n.integer("allowzero", 0) == 0 && static_cast<int>(i) < rank_of(n[0]))
+      dims[i] = n[0].dim(static_cast<int>(i));
   return reshape(n[0], dims);
 }
 
 Variable flattened(const Node& n) {
   const Integers dims = dims_of(n[0]);
-  const auto axis = static_cast<std::size_t>(from_start(n.integer("axis", 1), rank_of(n[0])));
+  const std::int64_t given = n.integer("axis", 1);  // may be the rank
+  const auto axis = given == rank_of(n[0]) ? dims.size() : static_cast<std::size_t>(from_start(given, rank_of(n[0])));
   std::int64_t rows = 1;
   for (std::size_t i = 0; i < axis; ++i) rows *= dims[i];
   return reshape(n[0], {rows, rows == 0 ? 0 : n[0].shape().numel() / rows});
@@ -132,7 +142,7 @@ Variable extents(const Node& n) {
 Variable range(const Node& n) {
   const DType dtype = n[0].dtype();
   if (is_floating(dtype)) return arange(n[0].item(), n[1].item(), n[2].item(), dtype);
-  return arange(n.list(0)[0], n.list(1)[0], n.list(2)[0], dtype);
+  return arange(n.whole(0), n.whole(1), n.whole(2), dtype);
 }
 
 Variable identity_matrix(const Node& n) {
@@ -143,19 +153,25 @@ Variable identity_matrix(const Node& n) {
 }
 
 Variable triangle(const Node& n) {
-  const std::int64_t k = n.has(1) ? n.list(1)[0] : 0;
+  const std::int64_t k = n.has(1) ? n.whole(1) : 0;
   return n.integer("upper", 1) != 0 ? triu(n[0], k) : tril(n[0], k);
+}
+
+std::int64_t block_size(const Node& n) {
+  const std::int64_t b = n.integer("blocksize", 1);
+  cannot_if(b < 1 || b > 65536 || rank_of(n[0]) != 4, "blocks of this size, or no image");
+  return b;
 }
 
 /// Channels to positions; the mode CRD orders channels like pixel_shuffle().
 Variable depth_to_space(const Node& n) {
-  const std::int64_t b = n.integer("blocksize", 1), c = n[0].dim(1) / (b * b), h = n[0].dim(2), w = n[0].dim(3);
+  const std::int64_t b = block_size(n), c = n[0].dim(1) / (b * b), h = n[0].dim(2), w = n[0].dim(3);
   if (n.text("mode", "DCR") == "CRD") return channels_first(pixel_shuffle(channels_last(n[0]), b));
   return reshape(permute(reshape(n[0], {-1, b, b, c, h, w}), {0, 3, 4, 1, 5, 2}), {n[0].dim(0), c, h * b, w * b});
 }
 
 Variable space_to_depth(const Node& n) {
-  const std::int64_t b = n.integer("blocksize", 1), c = n[0].dim(1), h = n[0].dim(2) / b, w = n[0].dim(3) / b;
+  const std::int64_t b = block_size(n), c = n[0].dim(1), h = n[0].dim(2) / b, w = n[0].dim(3) / b;
   if (n.text("mode", "DCR") == "CRD") return channels_first(pixel_unshuffle(channels_last(n[0]), b));
   return reshape(permute(reshape(n[0], {-1, c, h, b, w, b}), {0, 3, 5, 1, 2, 4}), {n[0].dim(0), c * b * b, h, w});
 }
@@ -173,6 +189,11 @@ Variable constant(const Node& n) {
   if (const Variable value = n.tensor("value"); value.defined()) return value;
   if (n.given("value_float")) return Tensor::scalar(n.number("value_float", 0));
   if (n.given("value_int")) return Tensor::scalar(static_cast<double>(n.integer("value_int", 0)), DType::i64);
+  if (n.given("value_floats")) {
+    const std::vector<double> numbers = n.numbers("value_floats");
+    const std::vector<float> values(numbers.begin(), numbers.end());
+    return Tensor::from(values, Shape{static_cast<std::int64_t>(values.size())});
+  }
   const Integers values = n.integers("value_ints");
   cannot_if(!n.given("value_ints"), "a constant of this kind");
   return Tensor::from(values, Shape{static_cast<std::int64_t>(values.size())});

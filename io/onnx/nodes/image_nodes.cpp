@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/onnx/node.h"
-#include "tests/onnx/resize.h"
-#include "tests/onnx/windows.h"
+#include "binade/io/onnx/nodes/node.h"
+#include "binade/io/onnx/nodes/resize.h"
+#include "binade/io/onnx/nodes/windows.h"
 
 namespace binade::onnx {
 namespace {
@@ -36,6 +36,7 @@ Variable pooled(const Variable& x, const std::vector<Window>& w, bool average) {
   const auto kernel = [](const Window& v) { return v.kernel; };
   const auto stride = [](const Window& v) { return v.stride; };
   const Variable a = channels_last(x);
+  cannot_if(w.empty() || w.size() > 3, "pooling of this rank");
   if (w.size() == 1) {
     const Pool1dOptions options{.kernel = w[0].kernel, .stride = w[0].stride};
     return channels_first(average ? avg_pool1d(a, options) : max_pool1d(a, options));
@@ -66,12 +67,37 @@ Variable average_pool(const Node& n) {
   return y / averages(padded(ones, w, 1, false), rest);
 }
 
-Variable max_pool(const Node& n) {
-  cannot_if(n.outputs() > 1, "max_pool2d() does not return positions");
+/// The largest elements and their positions in the whole tensor.
+Outputs max_pool_with_positions(const Node& n, const std::vector<Window>& w) {
+  const auto plain = [](const Window& v) { return v.symmetric() && v.dilation == 1; };
+  cannot_if(!std::all_of(w.begin(), w.end(), plain) || n.integer("storage_order", 0) != 0,
+            "max_pool2d_with_indices() has no asymmetric padding, dilation or order of columns");
+  const auto kernel = [](const Window& v) { return v.kernel; };
+  const auto stride = [](const Window& v) { return v.stride; };
+  const auto padding = [](const Window& v) { return v.before; };
+  const Variable a = channels_last(n[0]);
+  MaxPoolResult r;
+  if (w.size() == 1)
+    r = max_pool1d_with_indices(a, {.kernel = w[0].kernel, .stride = w[0].stride, .padding = w[0].before});
+  else if (w.size() == 2)
+    r = max_pool2d_with_indices(
+        a, {.kernel = extent2(w, kernel), .stride = extent2(w, stride), .padding = extent2(w, padding)});
+  else
+    r = max_pool3d_with_indices(
+        a, {.kernel = extent3(w, kernel), .stride = extent3(w, stride), .padding = extent3(w, padding)});
+  const std::int64_t planes = n[0].dim(0) * n[0].dim(1),
+                     plane = n[0].shape().numel() / std::max<std::int64_t>(planes, 1);
+  Integers dims(static_cast<std::size_t>(rank_of(n[0])), 1);
+  dims[0] = n[0].dim(0), dims[1] = n[0].dim(1);
+  return {channels_first(r.values), channels_first(r.indices) + reshape(arange(planes) * plane, dims)};
+}
+
+Outputs max_pool(const Node& n) {
   const std::vector<Window> w = windows_of(n, n[0], n.integers("kernel_shape"));
+  if (n.outputs() > 1) return max_pool_with_positions(n, w);
   const bool floating = is_floating(n[0].dtype());
   const Variable x = padded(floating ? n[0] : cast(n[0], DType::f32), w, -std::numeric_limits<double>::infinity());
-  return like(n[0], dilated(w) ? max(unfolded(x, w), elements(w)) : pooled(x, w, false));
+  return {like(n[0], dilated(w) ? max(unfolded(x, w), elements(w)) : pooled(x, w, false))};
 }
 
 /// The root of the sum of powers: a sum over a window is an average times the window's size.
@@ -95,6 +121,7 @@ Variable max_unpool(const Node& n) {
                              dims);
   if (!n.has(2)) return y;
   const Integers wanted = n.list(2);
+  check_count("output_shape", wanted.size(), dims.size());
   Integers more;
   for (std::size_t i = dims.size(); i-- > 0;) more.insert(more.end(), {0, wanted[i] - dims[i]});
   return pad(y, more);
@@ -110,6 +137,8 @@ std::vector<Growth> growth_of(const Node& n, const Integers& kernel) {
   std::vector<Window> windows = windows_of(n, n[0], kernel);
   const Integers more = n.integers("output_padding", Integers(kernel.size(), 0)), wanted = n.integers("output_shape");
   const std::string automatic = n.text("auto_pad", "NOTSET");
+  check_count("output_padding", more.size(), kernel.size());
+  if (!wanted.empty()) check_count("output_shape", wanted.size(), kernel.size());
   std::vector<Growth> growth(kernel.size());
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     growth[i] = {windows[i], more[i]};
@@ -128,6 +157,7 @@ std::vector<Growth> growth_of(const Node& n, const Integers& kernel) {
 
 Variable conv_transpose(const Node& n) {
   Integers kernel = dims_of(n[1]), cut;
+  cannot_if(kernel.size() < 3 || kernel.size() > 5, "a filter of this rank");
   kernel.erase(kernel.begin(), kernel.begin() + 2);
   std::vector<Growth> growth = growth_of(n, kernel);
   const auto is_symmetric = [](const Growth& g) { return g.window.symmetric(); };
@@ -188,8 +218,12 @@ Variable column_to_image(const Node& n) {
   const Integers size = n.list(1), kernel = n.list(2);
   const std::size_t count = size.size();
   cannot_if(count != 2, "no fold of volumes");
+  check_count("block_shape", kernel.size(), 2);
   const Integers strides = n.integers("strides", {1, 1}), dilations = n.integers("dilations", {1, 1}),
                  pads = n.integers("pads", {0, 0, 0, 0});
+  check_count("strides", strides.size(), 2);
+  check_count("dilations", dilations.size(), 2);
+  check_count("pads", pads.size(), 4);
   cannot_if(pads[0] != pads[2] || pads[1] != pads[3], "fold2d() has no asymmetric padding");
   const std::int64_t k = kernel[0] * kernel[1];
   const Variable windows = permute(reshape(n[0], {n[0].dim(0), -1, k, n[0].dim(2)}), {0, 3, 2, 1});
@@ -214,6 +248,18 @@ Variable affine_grid(const Node& n) {
   return einsum("...k,nck->n...c", {stack(grid, -1), n[0]});
 }
 
+Variable sampled(const Node& n) {
+  const std::string mode = n.text("mode", "linear"), padding = n.text("padding_mode", "zeros");
+  const GridSampleOptions options{.mode = mode == "nearest"                      ? GridSampleMode::kNearest
+                                          : mode == "cubic" || mode == "bicubic" ? GridSampleMode::kBicubic
+                                                                                 : GridSampleMode::kBilinear,
+                                  .padding = padding == "border"       ? GridSamplePadding::kBorder
+                                             : padding == "reflection" ? GridSamplePadding::kReflection
+                                                                       : GridSamplePadding::kZeros,
+                                  .align_corners = n.integer("align_corners", 0) != 0};
+  return channels_first(grid_sample(channels_last(n[0]), n[1], options));
+}
+
 std::vector<int> positions(const Node& n) {
   std::vector<int> axes;
   for (int i = 2; i < rank_of(n[0]); ++i) axes.push_back(i);
@@ -230,6 +276,7 @@ Table image_nodes() {
       {"Col2Im", one(column_to_image)},
       {"Conv", one([](const Node& n) { return conv(n, n[0], n[1], n[2]); })},
       {"ConvTranspose", one(conv_transpose)},
+      {"GridSample", one(sampled)},
       {"GlobalAveragePool", one([](const Node& n) { return mean(n[0], positions(n), true); })},
       {"GlobalLpPool",
        one([](const Node& n) { return norm(n[0], static_cast<double>(n.integer("p", 2)), positions(n), true); })},
@@ -239,7 +286,7 @@ Table image_nodes() {
                                                    n.number("beta", 0.75), n.number("bias", 1)));
        })},
       {"LpPool", one(power_pool)},
-      {"MaxPool", one(max_pool)},
+      {"MaxPool", max_pool},
       {"MaxUnpool", one(max_unpool)},
       {"Resize", one(resized)},
   };

@@ -1,4 +1,4 @@
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 namespace binade::onnx {
 namespace {
@@ -83,7 +83,7 @@ Variable hot(const Node& n) {
 }
 
 Outputs largest(const Node& n) {
-  const auto [values, indices] = topk(n[0], n.list(1)[0], static_cast<int>(n.integer("axis", -1)),
+  const auto [values, indices] = topk(n[0], n.whole(1), static_cast<int>(n.integer("axis", -1)),
                                       n.integer("largest", 1) != 0);
   return {values, indices};
 }

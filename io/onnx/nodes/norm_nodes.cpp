@@ -1,4 +1,4 @@
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 namespace binade::onnx {
 namespace {

@@ -1,5 +1,5 @@
-#include "tests/onnx/node.h"
-#include "tests/onnx/windows.h"
+#include "binade/io/onnx/nodes/node.h"
+#include "binade/io/onnx/nodes/windows.h"
 
 namespace binade::onnx {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/onnx/resize.h"
+#include "binade/io/onnx/nodes/resize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,17 +23,25 @@ std::vector<Axis> axes_of(const Node& n) {
   for (std::size_t i = 0; i < rank; ++i) axes[i].from = axes[i].to = n[0].dim(static_cast<int>(i));
   const std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
   double common = policy == "not_larger" ? HUGE_VAL : 0;
+  const bool by_scale = n.has(2) && n[2].value().numel() > 0;
+  cannot_if(!by_scale && !n.has(3), "neither scales nor sizes");
+  const Tensor scales = by_scale ? n[2].value().on_host() : Tensor();
+  const std::vector<std::int64_t> sizes = by_scale ? std::vector<std::int64_t>() : n.list(3);
+  check_count("scales or sizes", by_scale ? static_cast<std::size_t>(scales.numel()) : sizes.size(), chosen.size());
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     Axis& axis = axes[static_cast<std::size_t>(from_start(chosen[i], static_cast<int>(rank)))];
-    if (n.has(2)) {
-      axis.scale = n[2].value().at(static_cast<std::int64_t>(i));
+    if (by_scale) {
+      axis.scale = scales.at(static_cast<std::int64_t>(i));
+      cannot_if(!(axis.scale > 0 && axis.scale < 65536), "a scale out of range");
       axis.to = static_cast<std::int64_t>(std::floor(static_cast<double>(axis.from) * axis.scale));
     } else {
-      axis.to = n.list(3)[i];
+      axis.to = sizes[i];
       axis.scale = static_cast<double>(axis.to) / static_cast<double>(axis.from);
       common = policy == "not_larger" ? std::min(common, axis.scale) : std::max(common, axis.scale);
     }
   }
+  for (const Axis& axis : axes)
+    cannot_if(axis.from < 1 || axis.to < 1 || axis.to > (std::int64_t{1} << 30), "a size out of range");
   if (policy != "stretch")
     for (const std::int64_t i : chosen) {
       Axis& axis = axes[static_cast<std::size_t>(from_start(i, static_cast<int>(rank)))];
@@ -77,25 +85,69 @@ bool is_half_pixel(const Axis& axis) {
   return true;
 }
 
+/// The weight of an element at distance t: a triangle, or Keys' cubic polynomial.
+double weight_at(double t, bool cubic, double a) {
+  t = std::abs(t);
+  if (!cubic) return std::max(0.0, 1 - t);
+  if (t < 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
+  return t < 2 ? a * (((t - 5) * t + 8) * t - 4) : 0;
+}
+
+/// The interpolation along an axis as a matrix (to, from) of weights. Elements beyond the edge are those at the edge,
+/// or left out; with a filter against aliasing, a weight reaches as far as the distance of two results.
+Variable weights_of(const Node& n, const Axis& axis, bool cubic) {
+  const double a = n.number("cubic_coeff_a", -0.75);
+  const bool filter = n.integer("antialias", 0) != 0 && axis.scale < 1;
+  const bool left_out = n.integer("exclude_outside", 0) != 0 || filter;
+  const double reach = filter ? 1 / axis.scale : 1, support = (cubic ? 2 : 1) * reach;
+  std::vector<float> weights(static_cast<std::size_t>(axis.to * axis.from), 0.f);
+  for (std::int64_t o = 0; o < axis.to; ++o) {
+    const double u = axis.positions[static_cast<std::size_t>(o)];
+    std::vector<std::pair<std::int64_t, double>> taps;
+    double sum = 0;
+    for (auto i = static_cast<std::int64_t>(std::ceil(u - support)); static_cast<double>(i) <= u + support; ++i) {
+      if (left_out && (i < 0 || i >= axis.from)) continue;
+      taps.emplace_back(std::clamp<std::int64_t>(i, 0, axis.from - 1),
+                        weight_at((static_cast<double>(i) - u) / reach, cubic, a));
+      sum += taps.back().second;
+    }
+    for (const auto& [i, w] : taps)
+      weights[static_cast<std::size_t>(o * axis.from + i)] += static_cast<float>(left_out ? w / sum : w);
+  }
+  return Tensor::from(weights, Shape{axis.to, axis.from});
+}
+
+Variable interpolated(const Node& n, const std::vector<Axis>& axes, bool cubic) {
+  Variable y = n[0];
+  for (int i = 0; i < static_cast<int>(axes.size()); ++i) {
+    const Axis& axis = axes[static_cast<std::size_t>(i)];
+    if (axis.from == axis.to && is_half_pixel(axis)) continue;
+    const Variable w = cast(weights_of(n, axis, cubic), y.dtype() == DType::f64 ? DType::f64 : DType::f32);
+    y = movedim(matmul(movedim(cast(y, w.dtype()), {i}, {-1}), w, {.transpose_b = true}), {-1}, {i});
+  }
+  return y;
+}
+
 }  // namespace
 
 Variable resized(const Node& n) {
   const std::string mode = n.text("mode", "nearest"), where = n.text("coordinate_transformation_mode", "half_pixel");
-  cannot_if(mode == "cubic", "upsample_to() has no cubic interpolation");
   cannot_if(where == "tf_crop_and_resize", "upsample_to() does not crop");
-  cannot_if(n.integer("antialias", 0) != 0, "upsample_to() has no filter against aliasing");
   std::vector<Axis> axes = axes_of(n);
-  cannot_if(axes.size() != 4 || axes[0].from != axes[0].to || axes[1].from != axes[1].to,
-            "upsample_to() is for images");
-  for (Axis& axis : axes)
+  bool plain = axes.size() == 4 && mode == "linear" && n.integer("antialias", 0) == 0;
+  for (std::size_t d = 0; d < axes.size(); ++d) {
+    Axis& axis = axes[d];
     for (std::int64_t i = 0; i < axis.to; ++i) axis.positions.push_back(position(where, axis, static_cast<double>(i)));
-  if (mode == "nearest") {
-    const std::string rounding = n.text("nearest_mode", "round_prefer_floor");
-    return index_select(index_select(n[0], 2, nearest(axes[2], rounding)), 3, nearest(axes[3], rounding));
+    plain = plain && (d < 2 ? axis.from == axis.to : is_half_pixel(axis));
   }
-  cannot_if(!is_half_pixel(axes[2]) || !is_half_pixel(axes[3]),
-            "upsample_to() interpolates between half-pixel centers");
-  return channels_first(upsample_to(channels_last(n[0]), axes[2].to, axes[3].to, UpsampleMode::kBilinear));
+  if (plain) return channels_first(upsample_to(channels_last(n[0]), axes[2].to, axes[3].to, UpsampleMode::kBilinear));
+  if (mode != "nearest") return interpolated(n, axes, mode == "cubic");
+  const std::string rounding = n.text("nearest_mode", "round_prefer_floor");
+  Variable y = n[0];
+  for (std::size_t d = 0; d < axes.size(); ++d)
+    if (axes[d].from != axes[d].to || where != "half_pixel")
+      y = index_select(y, static_cast<int>(d), nearest(axes[d], rounding));
+  return y;
 }
 
 }  // namespace binade::onnx

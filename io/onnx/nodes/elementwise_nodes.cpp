@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "tests/onnx/node.h"
+#include "binade/io/onnx/nodes/node.h"
 
 namespace binade::onnx {
 namespace {

@@ -3,7 +3,7 @@
 // one of four quarters; captions are three words. Prints the share of images whose caption is found among all 64.
 #include <cmath>
 
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

@@ -1,7 +1,7 @@
 // A convolutional GAN (Radford et al., "Unsupervised representation learning with deep convolutional GANs", 2016) with
 // the loss of Gulrajani et al., "Improved training of Wasserstein GANs", 2017: a penalty on the critic's gradient.
 // Critic and generator are updated in one step, which commits both updates or none. It learns images of discs.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

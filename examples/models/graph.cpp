@@ -1,7 +1,7 @@
 // A graph convolution (Kipf, Welling, 2017) and a graph attention (Velickovic et al., 2018) classify the nodes of a
 // stochastic block model: nodes of a community are connected more often, their features alone say little, and five
 // nodes of each community have labels. Prints the accuracy on all other nodes.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

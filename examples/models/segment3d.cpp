@@ -1,6 +1,6 @@
 // A 3-D U-Net (Cicek et al., 2016) segments drawn volumes: a ball and a box of equal brightness in noise, so that only
 // their shapes tell them apart. Prints the mean Dice score of both on new volumes.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

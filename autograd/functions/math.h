@@ -1,6 +1,9 @@
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <optional>
+#include <type_traits>
 
 #include "binade/autograd/functions/elementwise.h"
 
@@ -58,6 +61,42 @@ inline Variable remainder(const Variable& a, const Variable& b) {
 }
 inline Variable floor_divide(const Variable& a, const Variable& b) {
   return detail::elementwise<ops::FloorDivide>({}, {a, b});
+}
+
+/// A C++ number that stands for an operand: bool is none, because truth values are not numbers.
+template <class S>
+concept PlainNumber = std::is_arithmetic_v<S> && !std::same_as<S, bool>;
+namespace detail {
+/// Returns the number as a scalar beside x, as `x + s` takes it: a whole number keeps the dtype of whole numbers, a
+/// floating one beside them is f32, and beside floating numbers it has the dtype of x.
+template <PlainNumber S>
+Variable number_beside(const Variable& x, S s) {
+  if constexpr (std::integral<S>)
+    if (!is_floating(x.dtype())) return whole_beside(x, static_cast<std::int64_t>(s));
+  return Tensor::full(Shape{}, static_cast<double>(s), is_floating(x.dtype()) ? x.dtype() : DType::f32, x.device());
+}
+}  // namespace detail
+/// The same with a number as the second operand: `remainder(x, 10)`.
+template <PlainNumber S>
+Variable fmod(const Variable& x, S s) {
+  return fmod(x, detail::number_beside(x, s));
+}
+template <PlainNumber S>
+Variable remainder(const Variable& x, S s) {
+  return remainder(x, detail::number_beside(x, s));
+}
+template <PlainNumber S>
+Variable floor_divide(const Variable& x, S s) {
+  return floor_divide(x, detail::number_beside(x, s));
+}
+/// where() with a number in the place of a or b: `where(mask, x, 0)`.
+template <PlainNumber S>
+Variable where(const Variable& condition, const Variable& a, S b) {
+  return where(condition, a, detail::number_beside(a, b));
+}
+template <PlainNumber S>
+Variable where(const Variable& condition, S a, const Variable& b) {
+  return where(condition, detail::number_beside(b, a), b);
 }
 inline Variable hypot(const Variable& a, const Variable& b) { return detail::elementwise<ops::Hypot>({}, {a, b}); }
 inline Variable copysign(const Variable& a, const Variable& b) {

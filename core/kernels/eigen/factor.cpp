@@ -199,8 +199,7 @@ void run_cholesky(const CholeskyArgs& a) {
       if (a.n <= kSmall) {
         a.info[i] = cholesky_small({from, a.n, a.n, a.n}, l);
       } else {
-        for (std::int64_t r = 0; r < a.n; ++r)
-          for (std::int64_t c = 0; c < a.n; ++c) l(r, c) = c <= r ? from[r * a.n + c] : T(0);
+        std::copy_n(from, a.n * a.n, l.data);  // no element below the diagonal depends on those above it
         a.info[i] = cholesky(l);
       }
       for (std::int64_t r = 0; r < a.n; ++r) std::fill(&l(r, r) + 1, &l(r, r) + a.n - r, T(0));

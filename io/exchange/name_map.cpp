@@ -446,8 +446,10 @@ NameMap names_without_model(const TensorMap& tensors) {
       return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : std::string("\n");
     };
     const auto is_path = [](const std::string& p) { return p.empty() || p.ends_with('.'); };
-    if (const std::string p = prefix_before("in_proj_weight"); is_path(p)) add_attention(map, p, p, false);
-    if (const std::string p = prefix_before("q_proj_weight"); is_path(p) && has(p + "k_proj_weight"))
+    if (const std::string p = prefix_before("in_proj_weight"); is_path(p) && has(p + "out_proj.weight"))
+      add_attention(map, p, p, false);
+    if (const std::string p = prefix_before("q_proj_weight");
+        is_path(p) && has(p + "k_proj_weight") && has(p + "out_proj.weight"))
       add_attention(map, p, p, true);
     const std::string p = prefix_before("query.weight");
     if (!is_path(p) || !has(p + "key.weight") || !has(p + "value.weight") || !has(p + "out.weight")) continue;

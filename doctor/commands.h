@@ -35,7 +35,7 @@ int replay(const std::string& bundle, const std::string& program);
 
 /// Arguments of `export` and `import`.
 struct ExchangeOptions {
-  std::string from{}, to{};      ///< paths of the input and of the output
+  std::string from{}, to{};  ///< paths of the input and of the output
   /// Names and layouts in the exchange file: binade, auto (io::names_without_model()), pytorch-unet, hf-gpt2, or the
   /// path of a file of rules (io/exchange/name_map.h).
   std::string names = "binade";

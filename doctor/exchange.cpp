@@ -28,10 +28,11 @@ Tensor padded_rows(const Tensor& t, std::int64_t rows) {
   return padded;
 }
 
-constexpr const char* kAdvice = "wanted what the rules say; see docs/exchange.md, and \"optional\" and \"-\" for the rest";
+constexpr const char* kAdvice =
+    "wanted what the rules say; see docs/exchange.md, and \"optional\" and \"-\" for the rest";
 
-/// Returns the rules of `names`: "auto", or the path of a file of rules. Names without a rule are equal. `tensors`: those
-/// that are to be converted.
+/// Returns the rules of `names`: "auto", or the path of a file of rules. Names without a rule are equal. `tensors`:
+/// those that are to be converted.
 io::NameMap rules_of(const std::string& names, const io::TensorMap& tensors) {
   io::NameMap map = names == "auto" ? io::NameMap() : io::NameMap::read(names);
   return map.append(io::names_without_model(tensors));

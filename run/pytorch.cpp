@@ -144,7 +144,8 @@ class Rules {
   std::vector<std::string> second_names(const Place& place) const {
     std::vector<std::string> all;
     const std::string name = place.ours.substr(place.path.empty() ? 0 : place.path.size() + 1);
-    const std::string kind = places_.kind(place.path), parametrized = join(place.their_path, "parametrizations.weight.");
+    const std::string kind = places_.kind(place.path),
+                      parametrized = join(place.their_path, "parametrizations.weight.");
     static const std::map<std::string, std::map<std::string, std::string>> kParametrizations{
         {"WeightNorm", {{"weight_g", "original0"}, {"weight_v", "original1"}}},
         {"SpectralNorm", {{"weight_orig", "original"}, {"weight_u", "0._u"}, {"weight_v", "0._v"}}}};
@@ -195,9 +196,9 @@ class Rules {
   }
 
   Places places_;
-  std::map<const void*, std::string> first_;         // the first name of each tensor
+  std::map<const void*, std::string> first_;  // the first name of each tensor
   std::map<std::string, const Place*> by_name_;
-  std::set<std::string> attentions_;                 // paths whose rules were added
+  std::set<std::string> attentions_;  // paths whose rules were added
   io::NameMap map_;
 };
 

@@ -30,8 +30,8 @@ struct PytorchOptions {
 nn::LoadResult load_pytorch(const std::string& path, nn::Module& model, const PytorchOptions& options = {});
 
 /// Writes weights and buffers as a safetensors file with PyTorch's names and layouts. In PyTorch:
-/// `model.load_state_dict(safetensors.torch.load_file(path))`. `options.entry` and `strict` have no meaning here. Throws
-/// StorageError; ArgumentError if a rule does not fit.
+/// `model.load_state_dict(safetensors.torch.load_file(path))`. `options.entry` and `strict` have no meaning here.
+/// Throws StorageError; ArgumentError if a rule does not fit.
 void save_pytorch(const std::string& path, nn::Module& model, const PytorchOptions& options = {});
 
 /// Returns the rules between the names and layouts of a PyTorch model with the same structure and names, and of

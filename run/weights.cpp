@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the averages of a checkpoint by the names of the parameters. Each optimizer has its own: "optim/ema/average/"
-/// or, if there are several, "optim/NAME/ema/average/".
+/// Returns the averages of a checkpoint by the names of the parameters. Each optimizer has its own:
+/// "optim/ema/average/" or, if there are several, "optim/NAME/ema/average/".
 std::map<std::string, Tensor> averages_of(const StateDict& checkpoint) {
   constexpr std::string_view kSection = "optim/", kPart = "ema/average/";
   std::map<std::string, Tensor> averages;
@@ -69,9 +69,10 @@ LoadedWeights load_weights(nn::Module& model, const StateDict& checkpoint, const
                          name);
   const bool averaged = options.average.value_or(true) && !averages.empty();
   if (averaged && !options.average && options.say)
-    options.say(fmt::format("{}: averaged weights are loaded, as in the evaluations of the run; average = false loads "
-                            "the weights of the last step",
-                            name));
+    options.say(
+        fmt::format("{}: averaged weights are loaded, as in the evaluations of the run; average = false loads "
+                    "the weights of the last step",
+                    name));
   StateDict state;
   bool fp8 = false;
   for (const auto& [parameter, value] : weights.values()) {
@@ -79,7 +80,8 @@ LoadedWeights load_weights(nn::Module& model, const StateDict& checkpoint, const
     const StateDict::Value chosen = average == averages.end() ? value : StateDict::Value(average->second);
     // A run without f32 master weights stores 16-bit weights; the model's f32 parameters represent them exactly.
     const auto* tensor = std::get_if<Tensor>(&chosen);
-    state.put(parameter, tensor != nullptr && is_half(tensor->dtype()) ? StateDict::Value(tensor->to(DType::f32)) : chosen);
+    state.put(parameter,
+              tensor != nullptr && is_half(tensor->dtype()) ? StateDict::Value(tensor->to(DType::f32)) : chosen);
   }
   for (const auto& [buffer, value] : statistics.values()) {
     state.put(buffer, value);
@@ -95,8 +97,8 @@ LoadedWeights load_weights(nn::Module& model, const std::string& path, const Wei
   std::error_code error;
   if (fs::is_directory(path, error)) {
     const std::string folder = checkpoints_in(path);
-    const io::FoundCheckpoint found = io::find_checkpoint(folder, options.checkpoint,
-                                                          options.say ? options.say : [](const std::string&) {});
+    const io::FoundCheckpoint found = io::find_checkpoint(
+        folder, options.checkpoint, options.say ? options.say : [](const std::string&) {});
     const std::string file = folder + "/" + found.file;
     if (options.say) options.say(fmt::format("{}: {}", file, found.why));
     return load_weights(model, found.state, options, file);

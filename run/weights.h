@@ -13,7 +13,8 @@ namespace binade {
 /// Options of load_weights().
 struct WeightsOptions {
   /// True: the averaged weights (optim/ema.h, schedule-free AdamW), an error if there are none. False: the weights of
-  /// the last step. Not given: the averages if there are any, which is what evaluations of the run used; `say` tells it.
+  /// the last step. Not given: the averages if there are any, which is what evaluations of the run used; `say` tells
+  /// it.
   std::optional<bool> average{};
   io::CheckpointChoice checkpoint{};  ///< of a run folder: the best if any has a score, else the newest
   bool strict = true;                 ///< false: missing and unexpected tensors are returned, not thrown

@@ -39,7 +39,8 @@ bool is_permutation_of_indices(const Numbers& order) {
 
 Numbers inverse(const Numbers& order) {
   Numbers result(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) result[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    result[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
   return result;
 }
 
@@ -64,8 +65,8 @@ Tensor swapped_last(const Tensor& t, std::int64_t first) {
 
 Tensor with_blocks(const Tensor& t, const Numbers& order) {
   const auto count = static_cast<std::int64_t>(order.size());
-  check<ShapeError>(t.rank() >= 1 && t.dim(0) % count == 0, "blocks: wanted an axis 0 of {} equal blocks, got {}", count,
-                    t.shape());
+  check<ShapeError>(t.rank() >= 1 && t.dim(0) % count == 0, "blocks: wanted an axis 0 of {} equal blocks, got {}",
+                    count, t.shape());
   Tensor result = Tensor::empty(t.shape(), t.dtype());
   const Tensor from = t.on_host();
   const std::size_t bytes = t.bytes() / static_cast<std::size_t>(count);
@@ -130,8 +131,8 @@ LayoutStep layout_step(std::string_view text) {
                        name->most == 0 ? "no number" : (name->most == 1 ? "one number" : "1 number or more"),
                        step.numbers.size());
   const bool ordered = step.kind == Kind::kPermute || step.kind == Kind::kBlocks;
-  check<ArgumentError>(!ordered || is_permutation_of_indices(step.numbers),
-                       "{}: wanted each number from 0 to {} once", text, step.numbers.size() - 1);
+  check<ArgumentError>(!ordered || is_permutation_of_indices(step.numbers), "{}: wanted each number from 0 to {} once",
+                       text, step.numbers.size() - 1);
   check<ArgumentError>(step.kind != Kind::kFlattened || step.numbers.front() > 0, "{}: wanted a number above 0", text);
   return step;
 }

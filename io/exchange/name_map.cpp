@@ -44,7 +44,8 @@ std::vector<std::int64_t> ratios_of(const std::string& word) {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(word.data() + at + 1, word.data() + word.size(), number);
     at = static_cast<std::size_t>(end - word.data());
-    const bool good = error == std::errc() && number > 0 && number <= 1'000'000 && (at == word.size() || word[at] == ':');
+    const bool good = error == std::errc() && number > 0 && number <= 1'000'000 &&
+                      (at == word.size() || word[at] == ':');
     check<ArgumentError>(good, "{}: wanted numbers from 1 to 1000000 with colons between them", word);
     ratios.push_back(number);
   }
@@ -65,9 +66,10 @@ void apply_word(NameRule& rule, const std::string& word) {
   } else if (word.starts_with("sizes=")) {
     rule.sizes = ratios_of(word);
   } else {
-    throw ArgumentError(fmt::format("{}: wanted transpose, filter, permute=…, flattened=…, blocks=…, as-is, axis=0 to 7, "
-                                    "sizes=…, optional or tied",
-                                    word));
+    throw ArgumentError(
+        fmt::format("{}: wanted transpose, filter, permute=…, flattened=…, blocks=…, as-is, axis=0 to 7, "
+                    "sizes=…, optional or tied",
+                    word));
   }
 }
 
@@ -99,8 +101,8 @@ NameRule rule_of(const Names& words) {
 std::set<int> captures_of(const Names& names, bool literal) {
   const std::set<int> first = NamePattern(names.front(), literal).captures();
   for (const std::string& name : names)
-    check<ArgumentError>(NamePattern(name, literal).captures() == first, "wanted the same captures in all names, got {}",
-                         fmt::join(names, " + "));
+    check<ArgumentError>(NamePattern(name, literal).captures() == first,
+                         "wanted the same captures in all names, got {}", fmt::join(names, " + "));
   return first;
 }
 
@@ -387,8 +389,8 @@ class Conversion {
   std::set<std::size_t> patterns_;                      // the other rules
   TensorMap input_;
   MappedTensors result_;
-  std::set<std::string> used_, failed_;             // names of inputs, names of results
-  std::map<std::string, Source> sources_;           // of results
+  std::set<std::string> used_, failed_;                // names of inputs, names of results
+  std::map<std::string, Source> sources_;              // of results
   std::map<std::string, std::set<std::string>> seen_;  // values of {1}, by the text before it
 };
 
@@ -416,14 +418,22 @@ void add_attention(NameMap& map, const std::string& theirs, const std::string& o
     const bool optional = part == "bias";
     if (separate && part == "weight") {
       for (std::size_t i = 0; i < 3; ++i)
-        map.add({.theirs = {fmt::format("{}{}_proj_weight", theirs, kParts[i][0])}, .ours = {thirds[i]}, .tied = tied,
+        map.add({.theirs = {fmt::format("{}{}_proj_weight", theirs, kParts[i][0])},
+                 .ours = {thirds[i]},
+                 .tied = tied,
                  .literal = true});
     } else {
-      map.add({.theirs = {theirs + "in_proj_" + part}, .ours = thirds, .optional = optional, .tied = tied,
+      map.add({.theirs = {theirs + "in_proj_" + part},
+               .ours = thirds,
+               .optional = optional,
+               .tied = tied,
                .literal = true});
     }
-    map.add({.theirs = {theirs + "out_proj." + part}, .ours = {ours + "out." + part}, .optional = optional,
-             .tied = tied, .literal = true});
+    map.add({.theirs = {theirs + "out_proj." + part},
+             .ours = {ours + "out." + part},
+             .optional = optional,
+             .tied = tied,
+             .literal = true});
   }
 }
 
@@ -436,8 +446,10 @@ NameMap names_without_model(const TensorMap& tensors) {
       return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : std::string("\n");
     };
     const auto is_path = [](const std::string& p) { return p.empty() || p.ends_with('.'); };
-    if (const std::string p = prefix_before("in_proj_weight"); is_path(p)) add_attention(map, p, p, false);
-    if (const std::string p = prefix_before("q_proj_weight"); is_path(p) && has(p + "k_proj_weight"))
+    if (const std::string p = prefix_before("in_proj_weight"); is_path(p) && has(p + "out_proj.weight"))
+      add_attention(map, p, p, false);
+    if (const std::string p = prefix_before("q_proj_weight");
+        is_path(p) && has(p + "k_proj_weight") && has(p + "out_proj.weight"))
       add_attention(map, p, p, true);
     const std::string p = prefix_before("query.weight");
     if (!is_path(p) || !has(p + "key.weight") || !has(p + "value.weight") || !has(p + "out.weight")) continue;

@@ -72,8 +72,8 @@ class NameMap {
   void guess_filters() { guesses_filters_ = true; }
 
   /// Converts tensors of the other program. `wanted`, if given, has the tensors of the model: results have their dtypes
-  /// (floating ones are rounded once), other shapes are errors, a rule whose result it lacks does not apply, and each of
-  /// its names is required unless the rule is optional. Without it, a rule is required if it has no captures, or {1}
+  /// (floating ones are rounded once), other shapes are errors, a rule whose result it lacks does not apply, and each
+  /// of its names is required unless the rule is optional. Without it, a rule is required if it has no captures, or {1}
   /// alone with a value that occurs in another name with the same text before it.
   MappedTensors from_theirs(const TensorMap& theirs, const TensorMap* wanted = nullptr) const;
   /// Converts tensors of Binade. Rules are required as in from_theirs() without a model.

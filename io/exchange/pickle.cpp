@@ -15,13 +15,48 @@ using Kind = Pickle::Value::Kind;
 
 // The opcodes of pickletools that are read here.
 enum Op : unsigned char {
-  kProto = 0x80, kFrame = 0x95, kStop = '.', kMarkOp = '(', kPop = '0', kPopMark = '1', kNone = 'N', kTrue = 0x88,
-  kFalse = 0x89, kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M', kLong1 = 0x8a, kBinFloat = 'G', kBinUnicode = 'X',
-  kShortBinUnicode = 0x8c, kBinUnicode8 = 0x8d, kBinBytes = 'B', kShortBinBytes = 'C', kBinString = 'T',
-  kShortBinString = 'U', kEmptyTuple = ')', kTuple1 = 0x85, kTuple2 = 0x86, kTuple3 = 0x87, kTuple = 't',
-  kEmptyList = ']', kAppend = 'a', kAppends = 'e', kEmptyDict = '}', kSetItem = 's', kSetItems = 'u', kGlobal = 'c',
-  kStackGlobal = 0x93, kReduce = 'R', kBuild = 'b', kBinPersId = 'Q', kBinPut = 'q', kLongBinPut = 'r', kMemoize = 0x94,
-  kBinGet = 'h', kLongBinGet = 'j'
+  kProto = 0x80,
+  kFrame = 0x95,
+  kStop = '.',
+  kMarkOp = '(',
+  kPop = '0',
+  kPopMark = '1',
+  kNone = 'N',
+  kTrue = 0x88,
+  kFalse = 0x89,
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kLong1 = 0x8a,
+  kBinFloat = 'G',
+  kBinUnicode = 'X',
+  kShortBinUnicode = 0x8c,
+  kBinUnicode8 = 0x8d,
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
+  kBinString = 'T',
+  kShortBinString = 'U',
+  kEmptyTuple = ')',
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kTuple = 't',
+  kEmptyList = ']',
+  kAppend = 'a',
+  kAppends = 'e',
+  kEmptyDict = '}',
+  kSetItem = 's',
+  kSetItems = 'u',
+  kGlobal = 'c',
+  kStackGlobal = 0x93,
+  kReduce = 'R',
+  kBuild = 'b',
+  kBinPersId = 'Q',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kMemoize = 0x94,
+  kBinGet = 'h',
+  kLongBinGet = 'j'
 };
 
 constexpr std::string_view kStorageSuffix = "Storage";
@@ -111,7 +146,8 @@ class Unpickler {
     push({.kind = Kind::kTuple, .items = std::move(items)});
   }
   Value& container(Kind kind, const char* what) {
-    if (stack_.empty() || value(stack_.back()).kind != kind) refuse(fmt::format("adds to a {} that is not there", what));
+    if (stack_.empty() || value(stack_.back()).kind != kind)
+      refuse(fmt::format("adds to a {} that is not there", what));
     return value(stack_.back());
   }
   void set_items(const std::vector<std::size_t>& items) {
@@ -140,14 +176,16 @@ class Unpickler {
 
   void push_global(const std::string& global) {
     if (!is_known_global(global))
-      refuse(fmt::format("uses {}, which is not part of a state dict, and nothing of a file is executed here; save the "
-                         "state dict alone: torch.save(model.state_dict(), path)",
-                         global));
+      refuse(
+          fmt::format("uses {}, which is not part of a state dict, and nothing of a file is executed here; save the "
+                      "state dict alone: torch.save(model.state_dict(), path)",
+                      global));
     push({.kind = Kind::kGlobal, .text = global});
   }
   void push_stack_global() {
     const std::size_t name = pop(), module = pop();
-    if (value(name).kind != Kind::kText || value(module).kind != Kind::kText) refuse("names a global by other than texts");
+    if (value(name).kind != Kind::kText || value(module).kind != Kind::kText)
+      refuse("names a global by other than texts");
     push_global(value(module).text + "." + value(name).text);
   }
 
@@ -166,7 +204,8 @@ class Unpickler {
 
   std::uint64_t extent(std::size_t index, const char* what) {
     const Value& number = value(index);
-    if (number.kind != Kind::kInteger || number.integer < 0) refuse(fmt::format("has a {} that is no natural number", what));
+    if (number.kind != Kind::kInteger || number.integer < 0)
+      refuse(fmt::format("has a {} that is no natural number", what));
     return static_cast<std::uint64_t>(number.integer);
   }
   std::vector<std::uint64_t> extents(std::size_t index, const char* what) {

@@ -28,7 +28,19 @@ class Pickle {
   /// A value. Containers hold indices into the list of all values, because a pickle may use a value many times.
   struct Value {
     enum class Kind : std::uint8_t {
-      kNone, kBool, kInteger, kNumber, kText, kBytes, kTuple, kList, kDict, kGlobal, kStorage, kTensor, kMark
+      kNone,
+      kBool,
+      kInteger,
+      kNumber,
+      kText,
+      kBytes,
+      kTuple,
+      kList,
+      kDict,
+      kGlobal,
+      kStorage,
+      kTensor,
+      kMark
     };
     Kind kind = Kind::kNone;
     std::int64_t integer = 0;
@@ -36,7 +48,7 @@ class Pickle {
     std::string text{};                                        ///< kText, kBytes; kGlobal: "module.name"
     std::vector<std::size_t> items{};                          ///< kTuple, kList
     std::vector<std::pair<std::size_t, std::size_t>> pairs{};  ///< kDict, in order
-    std::shared_ptr<const TensorView> tensor{};  ///< kTensor; kStorage: its first three members
+    std::shared_ptr<const TensorView> tensor{};                ///< kTensor; kStorage: its first three members
   };
 
   /// Parses a pickle of protocols 2 to 5. Throws DataError that begins with `name`. It needs at most about 150 bytes of

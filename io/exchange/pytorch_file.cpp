@@ -28,10 +28,10 @@ struct StorageType {
   const char* name;
   DType dtype;
 };
-constexpr StorageType kStorages[] = {{"DoubleStorage", DType::f64},    {"FloatStorage", DType::f32},
-                                     {"HalfStorage", DType::f16},      {"BFloat16Storage", DType::bf16},
-                                     {"LongStorage", DType::i64},      {"IntStorage", DType::i32},
-                                     {"ByteStorage", DType::u8},       {"BoolStorage", DType::boolean}};
+constexpr StorageType kStorages[] = {{"DoubleStorage", DType::f64}, {"FloatStorage", DType::f32},
+                                     {"HalfStorage", DType::f16},   {"BFloat16Storage", DType::bf16},
+                                     {"LongStorage", DType::i64},   {"IntStorage", DType::i32},
+                                     {"ByteStorage", DType::u8},    {"BoolStorage", DType::boolean}};
 
 /// Reads the tensors of one file.
 class File {
@@ -90,15 +90,16 @@ class File {
   }
 
   std::string describe(const Pickle::Value& value) const {
-    constexpr const char* kNames[] = {"None",    "a bool",       "a whole number", "a number",  "a text",
-                                      "bytes",   "a tuple",      "a list",         "a dictionary", "a class",
-                                      "a storage", "a tensor",   "a mark"};
+    constexpr const char* kNames[] = {"None",      "a bool",   "a whole number", "a number",     "a text",
+                                      "bytes",     "a tuple",  "a list",         "a dictionary", "a class",
+                                      "a storage", "a tensor", "a mark"};
     return kNames[static_cast<std::size_t>(value.kind)];
   }
 
   std::size_t count_tensors(const Pickle::Value& dict) const {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        dict.pairs, [&](const auto& pair) { return pickle_[pair.second].kind == Kind::kTensor; }));
+    return static_cast<std::size_t>(std::ranges::count_if(dict.pairs, [&](const auto& pair) {
+      return pickle_[pair.second].kind == Kind::kTensor;
+    }));
   }
 
   /// Lists the dictionaries of tensors among the entries of a dictionary, for an error.
@@ -212,7 +213,8 @@ class File {
     // The last axes that lie side by side are copied at once.
     std::uint64_t run = 1;
     std::size_t outer = rank;
-    while (outer > 0 && (w.view.shape[outer - 1] == 1 || w.view.strides[outer - 1] == run)) run *= w.view.shape[--outer];
+    while (outer > 0 && (w.view.shape[outer - 1] == 1 || w.view.strides[outer - 1] == run))
+      run *= w.view.shape[--outer];
     std::vector<std::uint64_t> position(outer, 0);
     for (auto left = static_cast<std::uint64_t>(tensor.numel()); left > 0; left -= run, to += run * size) {
       std::memcpy(to, storage.data() + at * size, run * size);
@@ -236,10 +238,11 @@ class File {
 
 /// Refuses what is no zip archive, in words for files that PyTorch writes too.
 void check_is_zip(std::string_view begin, const std::string& name) {
-  check<DataError>(!begin.starts_with("\x80"),
-                   "{}: wanted the zip format of torch.save(), got a bare pickle, which PyTorch before 1.6 wrote; load it "
-                   "in PyTorch and save it again",
-                   name);
+  check<DataError>(
+      !begin.starts_with("\x80"),
+      "{}: wanted the zip format of torch.save(), got a bare pickle, which PyTorch before 1.6 wrote; load it "
+      "in PyTorch and save it again",
+      name);
   check<DataError>(is_zip(begin), "{}: wanted a file of torch.save(), got {}", name,
                    begin.empty() ? "an empty file" : "something else");
 }
@@ -261,8 +264,8 @@ TensorMap read_pytorch(const std::string& path, const std::string& entry) {
 TensorMap read_weights_file(const std::string& path, const std::string& entry) {
   const std::string begin = read_begin(path, kMagicBytes);
   if (is_zip(begin) || begin.starts_with("\x80")) return read_pytorch(path, entry);
-  check<DataError>(entry.empty(), "{}: wanted a file of torch.save() to choose the entry \"{}\" of, got another file", path,
-                   entry);
+  check<DataError>(entry.empty(), "{}: wanted a file of torch.save() to choose the entry \"{}\" of, got another file",
+                   path, entry);
   return read_safetensors(path).tensors;
 }
 

@@ -60,10 +60,9 @@ std::string make_pytorch(Draws& draws) {
   if (draws.one_in(3)) content = mutate_text(content, draws, kWords);
   if (draws.one_in(6)) content = mutate(content, draws);
   const std::string data(4 * elements, '\1');
-  const std::string file = text_of(io::encode_zip({{"a/data.pkl", bytes_of(content)},
-                                                   {"a/data/0", bytes_of(data)},
-                                                   {"a/data/1", bytes_of(data)}},
-                                                  draws.one_in(3)));
+  const std::string file = text_of(
+      io::encode_zip({{"a/data.pkl", bytes_of(content)}, {"a/data/0", bytes_of(data)}, {"a/data/1", bytes_of(data)}},
+                     draws.one_in(3)));
   return draws.one_in(3) ? mutate(file, draws) : file;
 }
 

@@ -49,10 +49,10 @@ std::unique_ptr<nn::Module> module_of(const std::string& name) {
                                             nn::BatchNorm1d({.channels = 4}),
                                             nn::ConvTranspose1d({.in = 4, .out = 2, .kernel = 2, .stride = 2}));
   if (name == "conv2d")
-    return std::make_unique<nn::Sequential>(
-        nn::Conv2d({.in = 4, .out = 6, .kernel = {3, 2}, .stride = 2, .groups = 2}),
-        nn::BatchNorm2d({.channels = 6, .relu = true}), nn::Identity(),
-        nn::ConvTranspose2d({.in = 6, .out = 4, .kernel = {2, 3}, .stride = 2, .groups = 2}));
+    return std::make_unique<nn::Sequential>(nn::Conv2d({.in = 4, .out = 6, .kernel = {3, 2}, .stride = 2, .groups = 2}),
+                                            nn::BatchNorm2d({.channels = 6, .relu = true}), nn::Identity(),
+                                            nn::ConvTranspose2d(
+                                                {.in = 6, .out = 4, .kernel = {2, 3}, .stride = 2, .groups = 2}));
   if (name == "conv3d")
     return std::make_unique<nn::Sequential>(nn::Conv3d({.in = 2, .out = 3, .kernel = {1, 2, 3}}),
                                             nn::BatchNorm3d({.channels = 3}),
@@ -65,8 +65,7 @@ std::unique_ptr<nn::Module> module_of(const std::string& name) {
                                             nn::LayerNorm({.dim = 4}));
   if (name == "tied") return std::make_unique<Tied>();
   if (name == "lstm")
-    return std::make_unique<nn::Lstm>(
-        nn::RecurrentOptions{.in = 3, .hidden = 4, .layers = 2, .bidirectional = true});
+    return std::make_unique<nn::Lstm>(nn::RecurrentOptions{.in = 3, .hidden = 4, .layers = 2, .bidirectional = true});
   if (name == "gru") return std::make_unique<nn::Gru>(nn::RecurrentOptions{.in = 3, .hidden = 4});
   if (name == "attention")
     return std::make_unique<nn::MultiHeadAttention>(nn::MultiHeadAttentionOptions{.dim = 8, .heads = 2});

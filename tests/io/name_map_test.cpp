@@ -54,8 +54,9 @@ TEST(Layouts, StepsThatDoNotFitAreRefused) {
   EXPECT_THROW(to_ours(counted({2, 3}), layout("permute=0,1,2")), ShapeError);
   EXPECT_THROW(to_ours(counted({2, 3}), layout("flattened=2")), ShapeError);
   EXPECT_THROW(to_ours(counted({3, 2}), layout("blocks=1,0")), ShapeError);
-  for (const char* text : {"permute", "permute=", "permute=0,0", "permute=0,2", "flattened=0", "flattened=-1", "blocks=1",
-                           "transpose=1", "permute=0;1", "permute=0,1,", "turn", "permute=0,1,2,3,4,5,6,7,8"})
+  for (const char* text :
+       {"permute", "permute=", "permute=0,0", "permute=0,2", "flattened=0", "flattened=-1", "blocks=1", "transpose=1",
+        "permute=0;1", "permute=0,1,", "turn", "permute=0,1,2,3,4,5,6,7,8"})
     EXPECT_THROW(layout_step(text), ArgumentError) << text;
 }
 
@@ -88,8 +89,12 @@ h.{1}.mask        -> -
 a + b             -> joined : axis=1 sizes=1:2
 )",
                                      "rules");
-  TensorMap theirs{{"model.emb.weight", counted({2, 2})}, {"h.0.ln.bias", counted({3})}, {"h.0.qkv", counted({2, 3})},
-                   {"h.0.mask", counted({1})},            {"a", counted({2, 1})},        {"b", counted({2, 2})}};
+  TensorMap theirs{{"model.emb.weight", counted({2, 2})},
+                   {"h.0.ln.bias", counted({3})},
+                   {"h.0.qkv", counted({2, 3})},
+                   {"h.0.mask", counted({1})},
+                   {"a", counted({2, 1})},
+                   {"b", counted({2, 2})}};
   const MappedTensors ours = map.from_theirs(theirs);
   ours.check("test", "");
   EXPECT_EQ(ours.tensors.size(), 5u);
@@ -107,7 +112,8 @@ a + b             -> joined : axis=1 sizes=1:2
 }
 
 TEST(NameMaps, EveryProblemIsListedAtOnce) {
-  const NameMap map = NameMap::parse("a -> x\nb.{1}.w -> y.{1}.w\nb.{1}.v -> y.{1}.v : transpose\nq + r -> z\n", "rules");
+  const NameMap map = NameMap::parse("a -> x\nb.{1}.w -> y.{1}.w\nb.{1}.v -> y.{1}.v : transpose\nq + r -> z\n",
+                                     "rules");
   const MappedTensors got = map.from_theirs(
       {{"b.3.w", counted({2})}, {"b.4.v", counted({2})}, {"q", counted({1})}, {"c", counted({1})}});
   EXPECT_THAT(got.missing, ElementsAre("r (which belongs to q)", "a", "b.4.w", "b.3.v"));
@@ -122,7 +128,9 @@ TEST(NameMaps, EveryProblemIsListedAtOnce) {
 TEST(NameMaps, AModelSaysWhatIsMissingAndWhichShapesItWants) {
   NameMap map = NameMap::parse("a -> x\n- -> own\nw -> y : optional\n", "rules");
   map.set_layout("x", layout("filter"));
-  const TensorMap wanted{{"x", Tensor::zeros({1, 3, 2})}, {"own", Tensor::zeros({1})}, {"y", Tensor::zeros({1})},
+  const TensorMap wanted{{"x", Tensor::zeros({1, 3, 2})},
+                         {"own", Tensor::zeros({1})},
+                         {"y", Tensor::zeros({1})},
                          {"z", Tensor::zeros({1})}};
   MappedTensors got = map.from_theirs({{"a", counted({1, 2, 3}).to(DType::f64)}, {"other", counted({1})}}, &wanted);
   EXPECT_THAT(got.missing, ElementsAre("z"));
@@ -150,12 +158,12 @@ TEST(NameMaps, TiedNamesAreComparedAndWrittenAgain) {
 }
 
 TEST(NameMaps, WithoutAModelFiltersAndAttentionsFollowFromNames) {
-  TensorMap theirs{{"c.weight", counted({2, 3, 4, 5})},        {"pos", counted({1, 2, 3})},
-                   {"a.in_proj_weight", counted({6, 2})},      {"a.in_proj_bias", counted({6})},
-                   {"a.out_proj.weight", counted({2, 2})},     {"a.out_proj.bias", counted({2})},
-                   {"b.out_proj.weight", counted({2, 2})},     {"m.q_proj_weight", counted({2, 2})},
-                   {"m.k_proj_weight", counted({2, 3})},       {"m.v_proj_weight", counted({2, 4})},
-                   {"m.in_proj_bias", counted({6})},           {"m.out_proj.weight", counted({2, 2})},
+  TensorMap theirs{{"c.weight", counted({2, 3, 4, 5})},    {"pos", counted({1, 2, 3})},
+                   {"a.in_proj_weight", counted({6, 2})},  {"a.in_proj_bias", counted({6})},
+                   {"a.out_proj.weight", counted({2, 2})}, {"a.out_proj.bias", counted({2})},
+                   {"b.out_proj.weight", counted({2, 2})}, {"m.q_proj_weight", counted({2, 2})},
+                   {"m.k_proj_weight", counted({2, 3})},   {"m.v_proj_weight", counted({2, 4})},
+                   {"m.in_proj_bias", counted({6})},       {"m.out_proj.weight", counted({2, 2})},
                    {"m.out_proj.bias", counted({2})}};
   const MappedTensors ours = names_without_model(theirs).from_theirs(theirs);
   ours.check("test", "");
@@ -192,7 +200,8 @@ TEST(NameMaps, WrongRulesAreRefusedWithTheirLine) {
                {"a.{x} -> b", "in braces"},
                {"prefix", "wanted one text"}};
   for (const auto& c : cases) {
-    const std::string error = error_of<ArgumentError>([&] { NameMap::parse(std::string("x -> y\n") + c.line, "names.txt"); });
+    const std::string error = error_of<ArgumentError>(
+        [&] { NameMap::parse(std::string("x -> y\n") + c.line, "names.txt"); });
     EXPECT_THAT(error, HasSubstr("names.txt: line 2: ")) << c.line;
     EXPECT_THAT(error, HasSubstr(c.wanted)) << c.line;
   }

@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 /// Runs statements after those of torch_files.h, in the folder.
 void python(const ScratchFolder& folder, const std::string& statements) {
   const char* interpreter = std::getenv("BINADE_PYTHON");
-  const std::string script = folder.write("script.py", std::string(kTorchFiles) + "os.chdir('" + folder.path() + "')\n" +
-                                                           statements);
+  const std::string script = folder.write("script.py", std::string(kTorchFiles) + "os.chdir('" + folder.path() +
+                                                           "')\n" + statements);
   const std::string command = std::string(interpreter != nullptr ? interpreter : "python3") + " " + script;
   ASSERT_EQ(std::system(command.c_str()), 0) << statements;
 }
@@ -87,7 +87,8 @@ save('c.pt', {'epoch': 3, 'lr': 0.1, 'model': {'w': tensor('Float', [1], (1,))},
   const std::string path = folder.path("c.pt");
   EXPECT_EQ(read_pytorch(path, "model").at("w").item(), 1);
   EXPECT_EQ(read_pytorch(path, "a.b").at("v").item(), 4);
-  EXPECT_THAT(error_of<DataError>([&] { read_pytorch(path, "optimizer"); }), HasSubstr("wanted a dictionary of tensors"));
+  EXPECT_THAT(error_of<DataError>([&] { read_pytorch(path, "optimizer"); }),
+              HasSubstr("wanted a dictionary of tensors"));
   const std::string whole = error_of<DataError>([&] { read_pytorch(path); });
   EXPECT_THAT(whole, HasSubstr("\"model\" (1 tensors)"));
   EXPECT_THAT(whole, HasSubstr("\"a.b\" (1 tensors)"));
@@ -117,7 +118,8 @@ archive('build.pt', b'\x80\x02K\x01}b.')
   EXPECT_THAT(reason("namespace.pt"), HasSubstr("types.SimpleNamespace"));
   EXPECT_THAT(reason("namespace.pt"), HasSubstr("torch.save(model.state_dict(), path)"));
   EXPECT_THAT(reason("getattr.pt"), HasSubstr("builtins.getattr"));
-  for (const char* name : {"inst.pt", "newobj.pt", "ext.pt"}) EXPECT_THAT(reason(name), HasSubstr("instruction")) << name;
+  for (const char* name : {"inst.pt", "newobj.pt", "ext.pt"})
+    EXPECT_THAT(reason(name), HasSubstr("instruction")) << name;
   EXPECT_THAT(reason("obj.pt"), HasSubstr("os.system"));
   EXPECT_THAT(reason("call.pt"), HasSubstr("calls torch.FloatStorage"));
   EXPECT_THAT(reason("stack.pt"), HasSubstr("posix.system"));

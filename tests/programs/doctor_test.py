@@ -63,6 +63,25 @@ class Doctor(ProgramTest):
         self.doctor("import", self.folder / "w.safetensors", self.folder / "again.h5")
         self.assertEqual(checkpoint.read_bytes(), (self.folder / "again.h5").read_bytes())
 
+    def test_names_and_layouts_follow_from_ranks_or_from_a_file_of_rules(self):
+        known = self.imported("unet_torch", "pytorch-unet")
+        rules = self.folder / "rules.txt"
+        rules.write_text("# every filter\n{*}.weight -> {*}.weight : filter\n")
+        for names in ("auto", rules):
+            checkpoint, back = self.folder / "other.h5", self.folder / "back.safetensors"
+            self.doctor("import", fixture(self.shared, "unet_torch"), checkpoint, "--names", names)
+            self.assertEqual(checkpoint.read_bytes(), known.read_bytes())
+            self.doctor("export", checkpoint, back, "--names", names)
+            self.assertEqual(header(back), header(fixture(self.shared, "unet_torch")))
+        rules.write_text("head.weight -> output.weight\nhead.bias -> output.bias\n- -> extra\n")
+        self.doctor("import", fixture(self.shared, "unet_torch"), self.folder / "other.h5", "--names", rules)
+        self.assertIn("model/output.weight", self.doctor("diff", known, self.folder / "other.h5", expect=1).stdout)
+        rules.write_text("head.weight -> head.weight : turn\n")
+        self.refuse(20, "import", fixture(self.shared, "unet_torch"), self.folder / "x.h5", "--names", rules, words=["line 1", "turn"])
+        rules.write_text("absent -> present\n")
+        self.refuse(40, "import", fixture(self.shared, "unet_torch"), self.folder / "x.h5", "--names", rules, words=["missing: absent"])
+        self.refuse(40, "import", fixture(self.shared, "unet_torch"), self.folder / "x.h5", "--names", "atuo", words=["atuo"])
+
     def test_vocabulary_is_padded_and_cut_back(self):
         self.doctor("import", fixture(self.shared, "gpt2_hub"), self.folder / "p.h5", "--names", "hf-gpt2", "--vocabulary", 128)
         self.assertIn("(128, 12)", self.doctor("inspect", "--all", self.folder / "p.h5").stdout)

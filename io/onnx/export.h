@@ -47,6 +47,10 @@ using Forward = std::function<std::vector<Variable>(std::span<const Variable> in
 /// for options that do not fit; StorageError.
 void export_model(const std::string& path, nn::Module& model, const Forward& forward, std::span<const Variable> inputs,
                   const ExportOptions& options = {});
+inline void export_model(const std::string& path, nn::Module& model, const Forward& forward,
+                         std::initializer_list<Variable> inputs, const ExportOptions& options = {}) {
+  export_model(path, model, forward, std::span(inputs.begin(), inputs.size()), options);
+}
 /// The same for a model with one input and one output: `model(x)`.
 void export_model(const std::string& path, nn::Module& model, const Variable& x, const ExportOptions& options = {});
 

@@ -197,9 +197,19 @@ class Reader {
     }
     visible = visible.substr(0, 200);
     if (!visible.empty() && visible.back() == '.') visible.back() = '_';
-    std::string unique = visible;
     // No name may be the path to another one either: "a" and "a.b" cannot both be entries of a checkpoint.
-    for (int i = 1; !names_.insert(unique).second; ++i) unique = fmt::format("{}_{}", visible, i);
+    const auto is_taken = [&](const std::string& wanted) {
+      if (names_.contains(wanted) || paths_.contains(wanted)) return true;
+      for (std::size_t dot = wanted.find('.'); dot != std::string::npos; dot = wanted.find('.', dot + 1))
+        if (names_.contains(wanted.substr(0, dot))) return true;
+      return false;
+    };
+    if (is_taken(visible)) std::ranges::replace(visible, '.', '_');
+    std::string unique = visible;
+    for (int i = 1; is_taken(unique); ++i) unique = fmt::format("{}_{}", visible, i);
+    names_.insert(unique);
+    for (std::size_t dot = unique.find('.'); dot != std::string::npos; dot = unique.find('.', dot + 1))
+      paths_.insert(unique.substr(0, dot));
     return unique;
   }
 
@@ -269,7 +279,7 @@ class Reader {
   std::unique_ptr<Model::State> state_ = std::make_unique<Model::State>();
   std::unordered_map<std::string, int> places_;
   std::vector<Initializer> initializers_;
-  std::set<std::string> names_;
+  std::set<std::string> names_, paths_;  // of parameters and buffers, and the paths to them
 };
 
 }  // namespace

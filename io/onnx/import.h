@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -57,6 +58,9 @@ class Model final : public nn::Module {
   /// inputs, ShapeError and DTypeError for inputs that are not as declared, and the error of a function with the name
   /// of the node; ArgumentError if an attribute asks for what Binade's functions lack.
   std::vector<Variable> run(std::span<const Variable> inputs);
+  std::vector<Variable> run(std::initializer_list<Variable> inputs) {
+    return run(std::span(inputs.begin(), inputs.size()));
+  }
 
  private:
   std::unique_ptr<State> state_;

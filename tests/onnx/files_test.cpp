@@ -207,7 +207,7 @@ TEST_F(OnnxFiles, InputsAreCheckedAgainstTheDeclaration) {
             }).find("wanted extents (2, 3)"),
             std::string::npos);
   EXPECT_THROW(model(Variable(randn({2, 3}, DType::f64))), DTypeError);
-  EXPECT_THROW(model.run({}), ArgumentError);
+  EXPECT_THROW(model.run(std::vector<Variable>()), ArgumentError);
 }
 
 }  // namespace

@@ -87,7 +87,10 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  for (const auto& [signal, action] : before_) ::sigaction(signal, &action, nullptr);
+  // The launcher may pass a request on after this rank has heard of it in another way.
+  const bool keeps = launcher != 0 && received != 0;
+  for (const auto& [signal, action] : before_)
+    if (!keeps || signal == SIGPIPE || signal == SIGXFSZ) ::sigaction(signal, &action, nullptr);
   installed = false;
 }
 

@@ -13,7 +13,8 @@ namespace binade::io {
 ///
 /// A process that a launcher of ranks has started may get the same request three times: from the user, from the
 /// launcher and from mpirun, as when a system service is stopped with all its processes. A signal is therefore a second
-/// one only if its sender has sent one before. Everybody but these two parents counts as one sender.
+/// one only if its sender has sent one before. Everybody but these two parents counts as one sender. Such a process that
+/// was asked to stop keeps the handlers until it ends.
 class StopSignals {
  public:
   /// Throws ArgumentError if another object exists.

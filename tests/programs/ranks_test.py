@@ -130,7 +130,7 @@ class Ranks(ProgramTest):
         for pid in ranks:  # stopped ranks cannot finish their step, so that the second signal finds them
             os.kill(pid, signal.SIGSTOP)
         os.kill(process.pid, signal.SIGTERM)
-        wait_until(lambda: all(is_pending(pid, signal.SIGTERM) for pid in ranks[:1]))
+        wait_until(lambda: any(is_pending(pid, signal.SIGTERM) for pid in ranks))
         os.kill(process.pid, signal.SIGTERM)
         for pid in ranks:
             wait_until(lambda: is_pending(pid, signal.SIGTERM))

@@ -9,7 +9,7 @@ constexpr int64_t kClasses = 4, kLabeled = 20;
 
 struct Graph {
   Variable features, labels;  // (N, F) and (N)
-  Variable from, to;          // (E): edges in both directions, and one from each node to itself
+  Variable start, end;        // (E): edges in both directions, and one from each node to itself
 };
 
 Graph draw(int64_t nodes, int64_t width) {
@@ -22,13 +22,13 @@ Graph draw(int64_t nodes, int64_t width) {
 
 /// Sums `rows` (E, C) of the edges to each of `nodes` nodes.
 Variable gathered(const Variable& rows, const Graph& g) {
-  return index_add(Tensor::zeros({g.labels.dim(0), rows.dim(1)}, rows.dtype()), 0, g.to, rows);
+  return index_add(Tensor::zeros({g.labels.dim(0), rows.dim(1)}, rows.dtype()), 0, g.end, rows);
 }
 
 /// A graph convolution of h (N, C), the result of a linear layer.
 Variable convolved(const Variable& h, const Graph& g) {
-  const Variable scale = rsqrt(gathered(ones({g.to.dim(0), 1}), g));
-  return gathered((h * scale)[g.from], g) * scale;
+  const Variable scale = rsqrt(gathered(ones({g.end.dim(0), 1}), g));
+  return gathered((h * scale)[g.start], g) * scale;
 }
 
 struct Attention : nn::Module {
@@ -40,9 +40,9 @@ struct Attention : nn::Module {
     const nn::ModuleScope scope(*this);
     const Variable h = linear(x);
     const auto s = chunk(scores(h), 2, 1);
-    const Variable score = leaky_relu(s[0][g.from] + s[1][g.to], 0.2), weight = exp(score - max(score).detach());
-    const Variable share = weight / gathered(weight, g)[g.to];
-    const Variable rows = unflatten(h[g.from], 1, {share.dim(1), -1});
+    const Variable score = leaky_relu(s[0][g.start] + s[1][g.end], 0.2), weight = exp(score - max(score).detach());
+    const Variable share = weight / gathered(weight, g)[g.end];
+    const Variable rows = unflatten(h[g.start], 1, {share.dim(1), -1});
     return gathered(flatten(rows * unsqueeze(share, -1)), g);
   }
 };

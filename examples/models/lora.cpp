@@ -77,9 +77,8 @@ int main(int argc, char** argv) {
   const auto train = [&](nn::Module& model, int64_t direction, auto&& steps) {
     optim::AdamW optimizer(model, {.lr = 3e-3});
     amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy(), .clip_norm = 1});
-    for ([[maybe_unused]] const auto step : steps)
-      trainer.step(draw(args["batch"], direction),
-                   [&](const Variable& x) { return cross_entropy(slice(model(x), 1, 1, -1), slice(x, 1, 2)); });
+    const auto loss = [&](const Variable& x) { return cross_entropy(slice(model(x), 1, 1, -1), slice(x, 1, 2)); };
+    for (const int64_t step : steps) args.report(step, trainer.step(draw(args["batch"], direction), loss).loss);
     const Variable x = draw(512, direction);
     const Variable found = trainer.evaluate([&] { return argmax(model(x), -1); });
     return mean(cast(slice(found, 1, 1, -1) == slice(x, 1, 2), DType::f32)).item();

@@ -40,9 +40,10 @@ int main(int argc, char** argv) {
   amp::Trainer trainer(runtime, u, optimizer,
                        {.precision = args.policy(), .schedule = optim::Schedule::cosine(5e-3, args["steps"])});
 
-  for ([[maybe_unused]] const auto step : args.steps())
-    trainer.step(draw(args["points"]),
-                 [&](const Points& b) { return mean(square(residual(u, b.inside))) + mse(u(b.edge), exact(b.edge)); });
+  const auto loss = [&](const Points& b) {
+    return mean(square(residual(u, b.inside))) + mse(u(b.edge), exact(b.edge));
+  };
+  for (const int64_t step : args.steps()) args.report(step, trainer.step(draw(args["points"]), loss).loss);
 
   const Variable at = draw(4096).inside, truth = exact(at);
   const Variable found = trainer.evaluate([&] { return u(at); });

@@ -82,7 +82,7 @@ def exchanged(state):
 
 def train(model, direction, steps):
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-3)
-    for _ in steps:
+    for step in steps:
         x = draw(args.batch, direction)
         with args.autocast():
             loss = F.cross_entropy(model(x)[:, 1:-1].transpose(1, 2), x[:, 2:])
@@ -92,6 +92,7 @@ def train(model, direction, steps):
         nn.utils.clip_grad_norm_(model.parameters(), 1)
         args.scaler.step(optimizer)
         args.scaler.update()
+        args.report(step, loss)
     x = draw(512, direction)
     with torch.no_grad(), args.autocast():
         found = model(x).argmax(-1)

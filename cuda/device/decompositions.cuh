@@ -14,8 +14,8 @@ bool library_decomposes();
 /// Replaces the upper triangle of a (n, n) by u with a = u^T u. Float or, if `wide`, double. info: 1 + the position of
 /// the first pivot that is not positive.
 void library_cholesky(bool wide, std::int64_t n, void* a, int* info);
-/// Replaces a (rows, columns) by its factors l and u. pivots: row numbers from 1. info: 1 + the position of a pivot that
-/// is 0; the factors are then not usable.
+/// Replaces a (rows, columns) by its factors l and u. pivots: row numbers from 1. info: 1 + the position of a pivot
+/// that is 0; the factors are then not usable.
 void library_lu(bool wide, std::int64_t rows, std::int64_t columns, void* a, std::int64_t* pivots, int* info);
 /// Replaces a (rows, columns) by r and, below the diagonal, the vectors of reflections, whose factors become tau.
 void library_qr(std::int64_t rows, std::int64_t columns, double* a, double* tau, int* info);

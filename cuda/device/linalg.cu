@@ -1,6 +1,5 @@
-#include "binade/cuda/device/linalg.cuh"
-
 #include "binade/cuda/device/libraries.cuh"
+#include "binade/cuda/device/linalg.cuh"
 
 /// Copies of matrices to a workspace in double.
 namespace binade::cuda {

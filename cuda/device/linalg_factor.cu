@@ -42,9 +42,8 @@ __global__ void __launch_bounds__(kLinalgThreads) factor_cholesky(CholeskyArgs a
     T* const l = static_cast<T*>(a.l.data) + matrix * a.n * a.n;
     if (only != nullptr) {
       const T* const from = static_cast<const T*>(a.a.data) + matrix * a.n * a.n;
-      each_of_square(0, a.n, a.n, [&](std::int64_t i, std::int64_t j) {
-        l[i * a.n + j] = j <= i ? from[i * a.n + j] : T(0);
-      });
+      each_of_square(0, a.n, a.n,
+                     [&](std::int64_t i, std::int64_t j) { l[i * a.n + j] = j <= i ? from[i * a.n + j] : T(0); });
       __syncthreads();
     }
     std::int64_t bad = 0;

@@ -13,9 +13,7 @@ struct QrWork {
   const unsigned long long* largest = nullptr;
   double *a = nullptr, *q = nullptr, *tau = nullptr, *v = nullptr;
 
-  __host__ __device__ std::int64_t reflections() const {
-    return args.rows < args.columns ? args.rows : args.columns;
-  }
+  __host__ __device__ std::int64_t reflections() const { return args.rows < args.columns ? args.rows : args.columns; }
 };
 
 __global__ void __launch_bounds__(kLinalgThreads) factor_qr(QrWork w) {

@@ -420,10 +420,10 @@ TEST(LinearAlgebra, DetHasSecondDerivativesAtSingularMatrices) {
   };
   for (std::int64_t rank = 1; rank < 4; ++rank) expect(fmt::format("rank {}", rank), of_rank(rank));
   for (std::int64_t n = 1; n < 5; ++n) expect(fmt::format("zeros {}", n), Tensor::zeros(Shape{n, n}, DType::f64));
-  expect("a batch of all ranks",
-         stack({Variable(regular_4), of_rank(3), of_rank(2), of_rank(1), Variable(here(Tensor::zeros({4, 4}, DType::f64)))},
-               0)
-             .value());
+  expect("a batch of all ranks", stack({Variable(regular_4), of_rank(3), of_rank(2), of_rank(1),
+                                        Variable(here(Tensor::zeros({4, 4}, DType::f64)))},
+                                       0)
+                                     .value());
   Tensor nearly = of_rank(3).to(Device::cpu()).clone();
   nearly.mutable_data<double>()[0] += 1e-9;
   expect("nearly singular", nearly);
@@ -439,7 +439,8 @@ TEST(LinearAlgebra, DetHasThirdDerivativesAtZero) {
   // In f32, at a matrix of rank 2: the second derivatives of a 3 x 3 determinant are its elements, with signs.
   const Variable a(here(Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}, {3, 3})), true);
   const Variable g = grad(det(a), a, {.create_graph = true});
-  const Tensor row = grad(narrow(reshape(g, {9}), 0, 0, 1), a, {}).value().to(Device::cpu());  // of the cofactor a4 a8 - a5 a7
+  const Tensor row =
+      grad(narrow(reshape(g, {9}), 0, 0, 1), a, {}).value().to(Device::cpu());  // of the cofactor a4 a8 - a5 a7
   const float wanted[] = {0, 0, 0, 0, 9, -8, 0, -6, 5};
   for (std::int64_t i = 0; i < 9; ++i) EXPECT_NEAR(row.at(i), wanted[i], 2e-5) << i;
 }

@@ -143,22 +143,21 @@ cusolverStatus_t cusolverDnSetDeterministicMode(cusolverDnHandle_t handle, cusol
 }
 
 cusolverStatus_t cusolverDnXpotrf_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, cublasFillMode_t, std::int64_t n,
-                                             cudaDataType type, const void* a, std::int64_t pitch,
-                                             cudaDataType compute, std::size_t* on_device, std::size_t* on_host) {
+                                             cudaDataType type, const void* a, std::int64_t pitch, cudaDataType compute,
+                                             std::size_t* on_device, std::size_t* on_host) {
   return sizes(pitch >= n && type == compute && simt::owns(a), on_device, on_host);
 }
 cusolverStatus_t cusolverDnXpotrf(cusolverDnHandle_t handle, cusolverDnParams_t, cublasFillMode_t read, std::int64_t n,
                                   cudaDataType type, void* a, std::int64_t pitch, cudaDataType compute, void* device,
                                   std::size_t device_bytes, void* host, std::size_t host_bytes, int* info) {
   const bool valid = read == CUBLAS_FILL_MODE_UPPER && pitch >= n && type == compute && on_device(a) && on_device(info);
-  return submit(handle, valid, device, device_bytes, host, host_bytes, [=] {
-    with_type(type, [&]<class T>(T) { *info = cholesky<T>(part<T>(a, n, n, pitch)); });
-  });
+  return submit(handle, valid, device, device_bytes, host, host_bytes,
+                [=] { with_type(type, [&]<class T>(T) { *info = cholesky<T>(part<T>(a, n, n, pitch)); }); });
 }
 
 cusolverStatus_t cusolverDnXgetrf_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, std::int64_t m, std::int64_t,
-                                             cudaDataType type, const void* a, std::int64_t pitch,
-                                             cudaDataType compute, std::size_t* on_device, std::size_t* on_host) {
+                                             cudaDataType type, const void* a, std::int64_t pitch, cudaDataType compute,
+                                             std::size_t* on_device, std::size_t* on_host) {
   return sizes(pitch >= m && type == compute && simt::owns(a), on_device, on_host);
 }
 cusolverStatus_t cusolverDnXgetrf(cusolverDnHandle_t handle, cusolverDnParams_t, std::int64_t m, std::int64_t n,
@@ -166,9 +165,8 @@ cusolverStatus_t cusolverDnXgetrf(cusolverDnHandle_t handle, cusolverDnParams_t,
                                   cudaDataType compute, void* device, std::size_t device_bytes, void* host,
                                   std::size_t host_bytes, int* info) {
   const bool valid = pitch >= m && type == compute && on_device(a) && on_device(pivots) && on_device(info);
-  return submit(handle, valid, device, device_bytes, host, host_bytes, [=] {
-    with_type(type, [&]<class T>(T) { *info = lu<T>(part<T>(a, m, n, pitch), pivots); });
-  });
+  return submit(handle, valid, device, device_bytes, host, host_bytes,
+                [=] { with_type(type, [&]<class T>(T) { *info = lu<T>(part<T>(a, m, n, pitch), pivots); }); });
 }
 
 cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, std::int64_t m, std::int64_t,
@@ -225,10 +223,9 @@ cusolverStatus_t cusolverDnXsyevd_bufferSize(cusolverDnHandle_t, cusolverDnParam
   return sizes(valid && simt::owns(a) && simt::owns(values), on_device, on_host);
 }
 cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t mode,
-                                  cublasFillMode_t read, std::int64_t n, cudaDataType type, void* a,
-                                  std::int64_t pitch, cudaDataType value_type, void* values, cudaDataType compute,
-                                  void* device, std::size_t device_bytes, void* host, std::size_t host_bytes,
-                                  int* info) {
+                                  cublasFillMode_t read, std::int64_t n, cudaDataType type, void* a, std::int64_t pitch,
+                                  cudaDataType value_type, void* values, cudaDataType compute, void* device,
+                                  std::size_t device_bytes, void* host, std::size_t host_bytes, int* info) {
   const bool types = type == CUDA_R_64F && value_type == type && compute == type;
   const bool valid = types && mode == CUSOLVER_EIG_MODE_VECTOR && read == CUBLAS_FILL_MODE_LOWER && pitch >= n &&
                      on_device(a) && on_device(values) && on_device(info);
@@ -303,18 +300,29 @@ void* stand_in() {
 }
 
 void* stand_in_symbol(const char* name) {
-#define SIMT_SYMBOL(function) {#function, reinterpret_cast<void*>(&::function)}
+#define SIMT_SYMBOL(function) \
+  { #function, reinterpret_cast < void*>(&::function) }
   static const std::map<std::string_view, void*> symbols{
-      SIMT_SYMBOL(cusolverDnCreate),            SIMT_SYMBOL(cusolverDnCreateParams),
-      SIMT_SYMBOL(cusolverDnSetStream),         SIMT_SYMBOL(cusolverDnSetDeterministicMode),
-      SIMT_SYMBOL(cusolverDnXpotrf_bufferSize), SIMT_SYMBOL(cusolverDnXpotrf),
-      SIMT_SYMBOL(cusolverDnXgetrf_bufferSize), SIMT_SYMBOL(cusolverDnXgetrf),
-      SIMT_SYMBOL(cusolverDnXgeqrf_bufferSize), SIMT_SYMBOL(cusolverDnXgeqrf),
-      SIMT_SYMBOL(cusolverDnDorgqr_bufferSize), SIMT_SYMBOL(cusolverDnDorgqr),
-      SIMT_SYMBOL(cusolverDnXsyevd_bufferSize), SIMT_SYMBOL(cusolverDnXsyevd),
-      SIMT_SYMBOL(cusolverDnXgesvd_bufferSize), SIMT_SYMBOL(cusolverDnXgesvd),
-      SIMT_SYMBOL(cublasCreate_v2),             SIMT_SYMBOL(cublasSetStream_v2),
-      SIMT_SYMBOL(cublasStrsm_v2_64),           SIMT_SYMBOL(cublasDtrsm_v2_64),
+      SIMT_SYMBOL(cusolverDnCreate),
+      SIMT_SYMBOL(cusolverDnCreateParams),
+      SIMT_SYMBOL(cusolverDnSetStream),
+      SIMT_SYMBOL(cusolverDnSetDeterministicMode),
+      SIMT_SYMBOL(cusolverDnXpotrf_bufferSize),
+      SIMT_SYMBOL(cusolverDnXpotrf),
+      SIMT_SYMBOL(cusolverDnXgetrf_bufferSize),
+      SIMT_SYMBOL(cusolverDnXgetrf),
+      SIMT_SYMBOL(cusolverDnXgeqrf_bufferSize),
+      SIMT_SYMBOL(cusolverDnXgeqrf),
+      SIMT_SYMBOL(cusolverDnDorgqr_bufferSize),
+      SIMT_SYMBOL(cusolverDnDorgqr),
+      SIMT_SYMBOL(cusolverDnXsyevd_bufferSize),
+      SIMT_SYMBOL(cusolverDnXsyevd),
+      SIMT_SYMBOL(cusolverDnXgesvd_bufferSize),
+      SIMT_SYMBOL(cusolverDnXgesvd),
+      SIMT_SYMBOL(cublasCreate_v2),
+      SIMT_SYMBOL(cublasSetStream_v2),
+      SIMT_SYMBOL(cublasStrsm_v2_64),
+      SIMT_SYMBOL(cublasDtrsm_v2_64),
   };
 #undef SIMT_SYMBOL
   const auto found = symbols.find(name);

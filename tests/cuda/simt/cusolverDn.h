@@ -18,13 +18,14 @@ void* stand_in();
 void* stand_in_symbol(const char* name);
 }  // namespace simt
 
-enum cusolverStatus_t { CUSOLVER_STATUS_SUCCESS = 0, CUSOLVER_STATUS_ALLOC_FAILED = 2, CUSOLVER_STATUS_INVALID_VALUE = 3 };
+enum cusolverStatus_t {
+  CUSOLVER_STATUS_SUCCESS = 0,
+  CUSOLVER_STATUS_ALLOC_FAILED = 2,
+  CUSOLVER_STATUS_INVALID_VALUE = 3
+};
 enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_ALLOC_FAILED = 3, CUBLAS_STATUS_INVALID_VALUE = 7 };
 enum cusolverEigMode_t { CUSOLVER_EIG_MODE_NOVECTOR = 0, CUSOLVER_EIG_MODE_VECTOR = 1 };
-enum cusolverDeterministicMode_t {
-  CUSOLVER_DETERMINISTIC_RESULTS = 1,
-  CUSOLVER_ALLOW_NON_DETERMINISTIC_RESULTS = 2
-};
+enum cusolverDeterministicMode_t { CUSOLVER_DETERMINISTIC_RESULTS = 1, CUSOLVER_ALLOW_NON_DETERMINISTIC_RESULTS = 2 };
 enum cublasFillMode_t { CUBLAS_FILL_MODE_LOWER = 0, CUBLAS_FILL_MODE_UPPER = 1 };
 enum cublasDiagType_t { CUBLAS_DIAG_NON_UNIT = 0, CUBLAS_DIAG_UNIT = 1 };
 enum cublasSideMode_t { CUBLAS_SIDE_LEFT = 0, CUBLAS_SIDE_RIGHT = 1 };
@@ -72,16 +73,15 @@ cusolverStatus_t cusolverDnXsyevd_bufferSize(cusolverDnHandle_t handle, cusolver
                                              cudaDataType value_type, const void* values, cudaDataType compute,
                                              std::size_t* on_device, std::size_t* on_host);
 cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t parameters, cusolverEigMode_t mode,
-                                  cublasFillMode_t read, std::int64_t n, cudaDataType type, void* a,
-                                  std::int64_t pitch, cudaDataType value_type, void* values, cudaDataType compute,
-                                  void* device, std::size_t on_device, void* host, std::size_t on_host, int* info);
+                                  cublasFillMode_t read, std::int64_t n, cudaDataType type, void* a, std::int64_t pitch,
+                                  cudaDataType value_type, void* values, cudaDataType compute, void* device,
+                                  std::size_t on_device, void* host, std::size_t on_host, int* info);
 cusolverStatus_t cusolverDnXgesvd_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t parameters,
                                              signed char job_u, signed char job_vt, std::int64_t m, std::int64_t n,
-                                             cudaDataType type, const void* a, std::int64_t pitch,
-                                             cudaDataType s_type, const void* s, cudaDataType u_type, const void* u,
-                                             std::int64_t u_pitch, cudaDataType vt_type, const void* vt,
-                                             std::int64_t vt_pitch, cudaDataType compute, std::size_t* on_device,
-                                             std::size_t* on_host);
+                                             cudaDataType type, const void* a, std::int64_t pitch, cudaDataType s_type,
+                                             const void* s, cudaDataType u_type, const void* u, std::int64_t u_pitch,
+                                             cudaDataType vt_type, const void* vt, std::int64_t vt_pitch,
+                                             cudaDataType compute, std::size_t* on_device, std::size_t* on_host);
 cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t parameters, signed char job_u,
                                   signed char job_vt, std::int64_t m, std::int64_t n, cudaDataType type, void* a,
                                   std::int64_t pitch, cudaDataType s_type, void* s, cudaDataType u_type, void* u,

@@ -48,8 +48,8 @@ class Libraries {
   decltype(&::cusolverDnXsyevd) eigh = nullptr;
   decltype(&::cusolverDnXgesvd_bufferSize) svd_size = nullptr;
   decltype(&::cusolverDnXgesvd) svd = nullptr;
-  decltype(&::cublasStrsm_v2_64) triangular_f32 = nullptr;
-  decltype(&::cublasDtrsm_v2_64) triangular_f64 = nullptr;
+  decltype(&::cublasStrsm_64) triangular_f32 = nullptr;
+  decltype(&::cublasDtrsm_64) triangular_f64 = nullptr;
   cusolverDnHandle_t handle = nullptr;
   cusolverDnParams_t parameters = nullptr;
   cublasHandle_t products = nullptr;
@@ -79,8 +79,8 @@ class Libraries {
     open("libcublas.so." + std::to_string(CUBLAS_VER_MAJOR));
     find(triangular_f32, "cublasStrsm_v2_64");
     find(triangular_f64, "cublasDtrsm_v2_64");
-    decltype(&::cublasCreate_v2) create_products = nullptr;
-    decltype(&::cublasSetStream_v2) set_stream_of_products = nullptr;
+    decltype(&::cublasCreate) create_products = nullptr;
+    decltype(&::cublasSetStream) set_stream_of_products = nullptr;
     find(create_products, "cublasCreate_v2");
     find(set_stream_of_products, "cublasSetStream_v2");
     if (!missing.empty()) return;

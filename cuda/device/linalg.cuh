@@ -157,7 +157,7 @@ struct LaterNumber {
 __device__ inline double sign_of_vector(const double* v, std::int64_t stride, std::int64_t count) {
   const std::int64_t lane = threadIdx.x % kWarp;
   double largest = 0;
-  for (std::int64_t i = lane; i < count; i += kWarp) largest = std::fmax(largest, std::fabs(v[i * stride]));
+  for (std::int64_t i = lane; i < count; i += kWarp) largest = Largest::combine(largest, std::fabs(v[i * stride]));
   const double least = 0.99 * fold_warp<Largest>(largest);
   std::int64_t before = -count;  // minus the first position with at least this magnitude
   for (std::int64_t i = lane; i < count && before == -count; i += kWarp)

@@ -161,7 +161,7 @@ __device__ void multiply_reflections(const SvdWork& w, const double* a, double* 
 __device__ double magnitude_of(const double* d, const double* e, std::int64_t n) {
   double largest = 0;
   for (std::int64_t i = 0; i < n; ++i)
-    largest = std::fmax(largest, std::fabs(d[i]) + (i + 1 < n ? std::fabs(e[i]) : 0.0));
+    largest = Largest::combine(largest, std::fabs(d[i]) + (i + 1 < n ? std::fabs(e[i]) : 0.0));
   return largest;
 }
 

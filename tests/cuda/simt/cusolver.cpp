@@ -271,24 +271,24 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t,
   });
 }
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   *handle = new simt_products;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   handle->stream = stream;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasStrsm_v2_64(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t read,
-                                 cublasOperation_t operation, cublasDiagType_t diagonal, std::int64_t m, std::int64_t n,
-                                 const float* factor, const float* a, std::int64_t a_pitch, float* b,
-                                 std::int64_t b_pitch) {
+cublasStatus_t cublasStrsm_64(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t read,
+                              cublasOperation_t operation, cublasDiagType_t diagonal, std::int64_t m, std::int64_t n,
+                              const float* factor, const float* a, std::int64_t a_pitch, float* b,
+                              std::int64_t b_pitch) {
   return triangular(handle, side, read, operation, diagonal, m, n, factor, a, a_pitch, b, b_pitch);
 }
-cublasStatus_t cublasDtrsm_v2_64(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t read,
-                                 cublasOperation_t operation, cublasDiagType_t diagonal, std::int64_t m, std::int64_t n,
-                                 const double* factor, const double* a, std::int64_t a_pitch, double* b,
-                                 std::int64_t b_pitch) {
+cublasStatus_t cublasDtrsm_64(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t read,
+                              cublasOperation_t operation, cublasDiagType_t diagonal, std::int64_t m, std::int64_t n,
+                              const double* factor, const double* a, std::int64_t a_pitch, double* b,
+                              std::int64_t b_pitch) {
   return triangular(handle, side, read, operation, diagonal, m, n, factor, a, a_pitch, b, b_pitch);
 }
 
@@ -300,31 +300,29 @@ void* stand_in() {
 }
 
 void* stand_in_symbol(const char* name) {
-#define SIMT_SYMBOL(function) \
-  { #function, reinterpret_cast < void*>(&::function) }
+  const auto address = [](auto* function) { return reinterpret_cast<void*>(function); };
   static const std::map<std::string_view, void*> symbols{
-      SIMT_SYMBOL(cusolverDnCreate),
-      SIMT_SYMBOL(cusolverDnCreateParams),
-      SIMT_SYMBOL(cusolverDnSetStream),
-      SIMT_SYMBOL(cusolverDnSetDeterministicMode),
-      SIMT_SYMBOL(cusolverDnXpotrf_bufferSize),
-      SIMT_SYMBOL(cusolverDnXpotrf),
-      SIMT_SYMBOL(cusolverDnXgetrf_bufferSize),
-      SIMT_SYMBOL(cusolverDnXgetrf),
-      SIMT_SYMBOL(cusolverDnXgeqrf_bufferSize),
-      SIMT_SYMBOL(cusolverDnXgeqrf),
-      SIMT_SYMBOL(cusolverDnDorgqr_bufferSize),
-      SIMT_SYMBOL(cusolverDnDorgqr),
-      SIMT_SYMBOL(cusolverDnXsyevd_bufferSize),
-      SIMT_SYMBOL(cusolverDnXsyevd),
-      SIMT_SYMBOL(cusolverDnXgesvd_bufferSize),
-      SIMT_SYMBOL(cusolverDnXgesvd),
-      SIMT_SYMBOL(cublasCreate_v2),
-      SIMT_SYMBOL(cublasSetStream_v2),
-      SIMT_SYMBOL(cublasStrsm_v2_64),
-      SIMT_SYMBOL(cublasDtrsm_v2_64),
+      {"cusolverDnCreate", address(&::cusolverDnCreate)},
+      {"cusolverDnCreateParams", address(&::cusolverDnCreateParams)},
+      {"cusolverDnSetStream", address(&::cusolverDnSetStream)},
+      {"cusolverDnSetDeterministicMode", address(&::cusolverDnSetDeterministicMode)},
+      {"cusolverDnXpotrf_bufferSize", address(&::cusolverDnXpotrf_bufferSize)},
+      {"cusolverDnXpotrf", address(&::cusolverDnXpotrf)},
+      {"cusolverDnXgetrf_bufferSize", address(&::cusolverDnXgetrf_bufferSize)},
+      {"cusolverDnXgetrf", address(&::cusolverDnXgetrf)},
+      {"cusolverDnXgeqrf_bufferSize", address(&::cusolverDnXgeqrf_bufferSize)},
+      {"cusolverDnXgeqrf", address(&::cusolverDnXgeqrf)},
+      {"cusolverDnDorgqr_bufferSize", address(&::cusolverDnDorgqr_bufferSize)},
+      {"cusolverDnDorgqr", address(&::cusolverDnDorgqr)},
+      {"cusolverDnXsyevd_bufferSize", address(&::cusolverDnXsyevd_bufferSize)},
+      {"cusolverDnXsyevd", address(&::cusolverDnXsyevd)},
+      {"cusolverDnXgesvd_bufferSize", address(&::cusolverDnXgesvd_bufferSize)},
+      {"cusolverDnXgesvd", address(&::cusolverDnXgesvd)},
+      {"cublasCreate_v2", address(&::cublasCreate)},
+      {"cublasSetStream_v2", address(&::cublasSetStream)},
+      {"cublasStrsm_v2_64", address(&::cublasStrsm_64)},
+      {"cublasDtrsm_v2_64", address(&::cublasDtrsm_64)},
   };
-#undef SIMT_SYMBOL
   const auto found = symbols.find(name);
   return found == symbols.end() ? nullptr : found->second;
 }

@@ -8,13 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#define CUSOLVER_VER_MAJOR 0
-#define CUBLAS_VER_MAJOR 0
+inline constexpr int CUSOLVER_VER_MAJOR = 0, CUBLAS_VER_MAJOR = 0;
 
 namespace simt {
 /// Returns the stand-in for both libraries, or null unless BINADE_SIMT_LIBRARY is set.
 void* stand_in();
-/// Returns the address of one of the functions below, or null.
+/// Returns the address of one of the functions below, by the name that it has in the library, or null.
 void* stand_in_symbol(const char* name);
 }  // namespace simt
 
@@ -89,13 +88,13 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   cudaDataType compute, void* device, std::size_t on_device, void* host,
                                   std::size_t on_host, int* info);
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t* handle);
-cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream);
-cublasStatus_t cublasStrsm_v2_64(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t read,
-                                 cublasOperation_t operation, cublasDiagType_t diagonal, std::int64_t m, std::int64_t n,
-                                 const float* factor, const float* a, std::int64_t a_pitch, float* b,
-                                 std::int64_t b_pitch);
-cublasStatus_t cublasDtrsm_v2_64(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t read,
-                                 cublasOperation_t operation, cublasDiagType_t diagonal, std::int64_t m, std::int64_t n,
-                                 const double* factor, const double* a, std::int64_t a_pitch, double* b,
-                                 std::int64_t b_pitch);
+cublasStatus_t cublasCreate(cublasHandle_t* handle);
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
+cublasStatus_t cublasStrsm_64(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t read,
+                              cublasOperation_t operation, cublasDiagType_t diagonal, std::int64_t m, std::int64_t n,
+                              const float* factor, const float* a, std::int64_t a_pitch, float* b,
+                              std::int64_t b_pitch);
+cublasStatus_t cublasDtrsm_64(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t read,
+                              cublasOperation_t operation, cublasDiagType_t diagonal, std::int64_t m, std::int64_t n,
+                              const double* factor, const double* a, std::int64_t a_pitch, double* b,
+                              std::int64_t b_pitch);

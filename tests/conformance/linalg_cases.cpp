@@ -219,7 +219,6 @@ void add_eigen(std::vector<Case>& cases, const Extents& e) {
 
 std::vector<Case> linalg_cases() {
   std::vector<Case> cases;
-  if (tested_device() != Device::cpu()) return cases;  // a GPU has no kernels for them (docs/functions.md)
   for (const Extents& e : kSquare) add_factors(cases, e);
   for (const Extents& e : kSquare)
     if (e.rows < 50) add_eigen(cases, e);

@@ -37,7 +37,7 @@ ROOMS = {
 
 # Third-party headers: (include, regular expression of the files that may have it, in words).
 THIRD_PARTY = (
-    (r"cuda|cublas|cudnn|cufft|curand|nccl|cub/|thrust/|driver_types", r"(tests/)?cuda/", "cuda/"),
+    (r"cuda|cublas|cudnn|cufft|cusolver|curand|nccl|cub/|thrust/|driver_types", r"(tests/)?cuda/", "cuda/"),
     (r"mpi\.h", r"mpi/engine\.cpp", "mpi/engine.cpp"),
     (r"hdf5\.h|H5", r"(tests/)?io/", "io/"),
     (r"Eigen/|unsupported/Eigen", r"tests/|core/kernels/eigen/.*\.cpp", "the .cpp files of core/kernels/eigen/ and tests/"),

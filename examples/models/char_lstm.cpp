@@ -68,7 +68,7 @@ Windows windows(const Variable& text, int64_t batch, int64_t length) {
 
 int main(int argc, char** argv) {
   const models::Arguments args(argc, argv,
-                               {{"steps", 150}, {"batch", 32}, {"length", 48}, {"hidden", 64}, {"layers", 1}});
+                               {{"steps", 300}, {"batch", 16}, {"length", 96}, {"hidden", 64}, {"layers", 1}});
   Runtime runtime(args.runtime());
   CharLstm model(args["hidden"], args["layers"]);
   optim::Adam optimizer(model, {.lr = 1e-2});

@@ -61,7 +61,7 @@ Images shapes(int64_t count) {
 }
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 60}, {"batch", 32}, {"width", 8}});
+  const models::Arguments args(argc, argv, {{"steps", 90}, {"batch", 32}, {"width", 8}});
   Runtime runtime(args.runtime());
   nn::Sequential model = resnet18(args["width"], 6);
   optim::Sgd optimizer(model, {.momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});

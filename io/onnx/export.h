@@ -12,6 +12,7 @@
 /// link it with `pkg-config --libs binade-onnx`, or in CMake the target binade::onnx.
 namespace binade::onnx {
 
+/// Options of export_model().
 struct ExportOptions {
   /// Names of the inputs and outputs of the graph; without them input, or input_0, input_1, …, and output likewise.
   std::vector<std::string> input_names{}, output_names{};
@@ -47,6 +48,7 @@ using Forward = std::function<std::vector<Variable>(std::span<const Variable> in
 /// for options that do not fit; StorageError.
 void export_model(const std::string& path, nn::Module& model, const Forward& forward, std::span<const Variable> inputs,
                   const ExportOptions& options = {});
+/// The same for inputs between braces.
 inline void export_model(const std::string& path, nn::Module& model, const Forward& forward,
                          std::initializer_list<Variable> inputs, const ExportOptions& options = {}) {
   export_model(path, model, forward, std::span(inputs.begin(), inputs.size()), options);

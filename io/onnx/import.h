@@ -22,6 +22,7 @@ struct ModelValue {
   std::optional<std::vector<std::int64_t>> dims{};
 };
 
+/// Options of import_model().
 struct ImportOptions {
   /// Decides whether a floating initializer becomes a parameter, which is trained; otherwise it is a buffer. By
   /// default, all are parameters except the statistics of batch norms, those with one element, and the scales of
@@ -38,12 +39,15 @@ struct ImportOptions {
 /// Threads may call one model at the same time. Movable.
 class Model final : public nn::Module {
  public:
+  /// The graph, in io/onnx/reading/model_state.h.
   struct State;
+  /// Used by import_model().
   explicit Model(std::unique_ptr<State> state);
   ~Model() override;
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
+  /// Return the inputs and outputs in the order of run().
   const std::vector<ModelValue>& inputs() const;
   const std::vector<ModelValue>& outputs() const;
   std::int64_t opset() const;           ///< version of ONNX's operators that the file states
@@ -58,6 +62,7 @@ class Model final : public nn::Module {
   /// inputs, ShapeError and DTypeError for inputs that are not as declared, and the error of a function with the name
   /// of the node; ArgumentError if an attribute asks for what Binade's functions lack.
   std::vector<Variable> run(std::span<const Variable> inputs);
+  /// The same for inputs between braces.
   std::vector<Variable> run(std::initializer_list<Variable> inputs) {
     return run(std::span(inputs.begin(), inputs.size()));
   }

@@ -13,19 +13,19 @@ std::string Model::State::described(const Step& step) const {
 }
 
 std::vector<Variable> Model::State::run(const Step& step, const std::vector<Variable>& all) const {
-  std::vector<Variable> inputs;
+  std::vector<Variable> operands;
   Device device;
   for (const int place : step.inputs) {
-    inputs.push_back(place < 0 ? Variable() : all[static_cast<std::size_t>(place)]);
-    if (inputs.back().defined() && inputs.back().device() != Device::cpu()) device = inputs.back().device();
+    operands.push_back(place < 0 ? Variable() : all[static_cast<std::size_t>(place)]);
+    if (operands.back().defined() && operands.back().device() != Device::cpu()) device = operands.back().device();
   }
   if (device != Device::cpu())  // positions and extents are made on the host
-    for (Variable& x : inputs)
+    for (Variable& x : operands)
       if (x.defined() && x.device() != device) x = x.value().to(device);
   try {
-    Outputs outputs = run_of_version(step, std::move(inputs), opset);
-    outputs.resize(std::max(outputs.size(), step.outputs.size()));
-    return outputs;
+    Outputs results = run_of_version(step, std::move(operands), opset);
+    results.resize(std::max(results.size(), step.outputs.size()));
+    return results;
   } catch (const CannotSay& e) {
     throw ArgumentError(fmt::format("{}: {}: {}", path, described(step), e.what()));
   } catch (const Error&) {

@@ -77,7 +77,7 @@ TEST(Weights, AveragesOfAnOptimizerAreFoundToo) {
 }
 
 TEST(Weights, WithoutAveragesTheWeightsAreLoadedAndNothingIsSaid) {
-  toy::Training run({});
+  toy::Training run;
   run.step(0);
   const StateDict state = run.trainer.state();
   toy::Net net;
@@ -90,7 +90,7 @@ TEST(Weights, WithoutAveragesTheWeightsAreLoadedAndNothingIsSaid) {
 }
 
 TEST(Weights, OfAnotherModelAreListedAndChangeNothing) {
-  toy::Training run({});
+  toy::Training run;
   const StateDict state = run.trainer.state();
   toy::Two two;
   const std::vector<float> before = numbers(two.first.weight.value());

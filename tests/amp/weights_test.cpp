@@ -7,6 +7,7 @@
 #include "binade/autograd/inference_mode.h"
 #include "binade/io/exchange/safetensors.h"
 #include "binade/io/files/output_file.h"
+#include "binade/optim/ema.h"
 #include "binade/optim/schedule_free.h"
 #include "binade/run/pytorch.h"
 #include "tests/amp/toy.h"

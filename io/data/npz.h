@@ -22,6 +22,7 @@ struct NpzOptions {
 /// the name of its member without ".npy". Dtypes and errors are those of decode_npy(); memory is bounded by the size of
 /// the file times what deflate can expand. Throws DataError whose text begins with `name`.
 NpzArrays decode_npz(std::span<const std::byte> file, const std::string& name);
+/// Reads a regular file as decode_npz() does.
 NpzArrays read_npz(const std::string& path);
 
 /// Encodes arrays as a .npz file; the same arrays give the same bytes. Dtypes are those of encode_npy().

@@ -23,7 +23,7 @@ namespace binade::io {
 struct LayoutStep {
   /// The kinds of steps, in the order of the table above.
   enum class Kind : std::uint8_t { kTranspose, kFilter, kPermute, kFlattened, kBlocks };
-  Kind kind = Kind::kFilter;
+  Kind kind = Kind::kFilter;            ///< what is changed
   std::vector<std::int64_t> numbers{};  ///< the numbers after "="
 };
 using Layout = std::vector<LayoutStep>;

@@ -21,7 +21,7 @@ struct NameRule {
   std::vector<std::string> ours{};    ///< empty: only the other program has the tensor; it is not read
   Layout layout{};                    ///< of the one tensor; empty: see NameMap::set_layout()
   bool as_is = false;                 ///< true: the layout is the same, whatever kind of module has the tensor
-  int axis = 0;
+  int axis = 0;                       ///< axis along which several tensors are joined
   std::vector<std::int64_t> sizes{};  ///< ratios of the parts; empty: equal parts
   bool optional = false;              ///< the tensor may be missing
   bool tied = false;                  ///< the tensor has a second name on their side: written again, compared if read
@@ -30,7 +30,7 @@ struct NameRule {
 
 /// Tensors under other names, and what was wrong.
 struct MappedTensors {
-  TensorMap tensors{};
+  TensorMap tensors{};                    ///< the results
   std::vector<std::string> missing{};     ///< names that the result lacks
   std::vector<std::string> unexpected{};  ///< names of the input that no rule converts
   std::vector<std::string> different{};   ///< names with descriptions: wrong shapes, two tensors of one name
@@ -62,6 +62,7 @@ class NameMap {
   NameMap& add(NameRule rule);
   /// Adds a rule as a line of text.
   NameMap& add(std::string_view line);
+  /// Removes a text from names of the other program that begin with it.
   NameMap& remove_prefix(const std::string& prefix);
   /// Adds all rules, prefixes and layouts of another map; its rules apply to names that no rule of this one matches.
   NameMap& append(const NameMap& other);

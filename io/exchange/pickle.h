@@ -19,14 +19,15 @@ class Pickle {
  public:
   /// A tensor: a view of a storage, as the pickle describes it. Nothing of it is checked against the storage.
   struct TensorView {
-    std::string type{};  ///< class of the storage: "FloatStorage"
-    std::string key{};   ///< name of the storage
-    std::uint64_t storage_elements = 0;
-    std::uint64_t offset = 0;  ///< in elements, as the strides
-    std::vector<std::uint64_t> shape{}, strides{};
+    std::string type{};                             ///< class of the storage: "FloatStorage"
+    std::string key{};                              ///< name of the storage
+    std::uint64_t storage_elements = 0;             ///< number of elements of the storage
+    std::uint64_t offset = 0;                       ///< in elements, as the strides
+    std::vector<std::uint64_t> shape{}, strides{};  ///< of equal length, at most 8
   };
   /// A value. Containers hold indices into the list of all values, because a pickle may use a value many times.
   struct Value {
+    /// What a value is.
     enum class Kind : std::uint8_t {
       kNone,
       kBool,
@@ -43,8 +44,8 @@ class Pickle {
       kMark
     };
     Kind kind = Kind::kNone;
-    std::int64_t integer = 0;
-    double number = 0;
+    std::int64_t integer = 0;                                  ///< kInteger; kBool: 0 or 1
+    double number = 0;                                         ///< kNumber
     std::string text{};                                        ///< kText, kBytes; kGlobal: "module.name"
     std::vector<std::size_t> items{};                          ///< kTuple, kList
     std::vector<std::pair<std::size_t, std::size_t>> pairs{};  ///< kDict, in order
@@ -55,6 +56,7 @@ class Pickle {
   /// memory for each byte of the pickle.
   Pickle(std::span<const std::byte> pickle, const std::string& name);
 
+  /// Return the value of the whole pickle, and the value at an index of items or pairs.
   const Value& root() const { return values_[root_]; }
   const Value& operator[](std::size_t index) const { return values_[index]; }
 

@@ -19,6 +19,7 @@ namespace binade::io {
 /// than four times the bytes of the storages, sparse and quantized tensors, files of TorchScript, files of PyTorch
 /// before 1.6. Throws DataError whose text begins with `name`; if the file has several dictionaries, it lists them.
 TensorMap decode_pytorch(std::span<const std::byte> file, const std::string& name, const std::string& entry = "");
+/// Reads a regular file as decode_pytorch() does, one storage at a time.
 TensorMap read_pytorch(const std::string& path, const std::string& entry = "");
 
 /// Reads tensors from a file of torch.save() or a safetensors file, whichever it is by its first bytes. `entry` must be

@@ -7,6 +7,7 @@
 #include "binade/autograd/inference_mode.h"
 #include "binade/io/exchange/safetensors.h"
 #include "binade/io/files/output_file.h"
+#include "binade/optim/ema.h"
 #include "binade/optim/schedule_free.h"
 #include "binade/run/pytorch.h"
 #include "tests/amp/toy.h"
@@ -77,7 +78,7 @@ TEST(Weights, AveragesOfAnOptimizerAreFoundToo) {
 }
 
 TEST(Weights, WithoutAveragesTheWeightsAreLoadedAndNothingIsSaid) {
-  toy::Training run({});
+  toy::Training run;
   run.step(0);
   const StateDict state = run.trainer.state();
   toy::Net net;
@@ -90,7 +91,7 @@ TEST(Weights, WithoutAveragesTheWeightsAreLoadedAndNothingIsSaid) {
 }
 
 TEST(Weights, OfAnotherModelAreListedAndChangeNothing) {
-  toy::Training run({});
+  toy::Training run;
   const StateDict state = run.trainer.state();
   toy::Two two;
   const std::vector<float> before = numbers(two.first.weight.value());

@@ -41,7 +41,7 @@ a['empty'] = np.zeros((3, 0), 'f4')
 a['folder/name with blank'] = np.ones(2, 'f4')
 np.savez('stored.npz', **a)
 np.savez_compressed('deflated.npz', **a)
-np.savez('fortran.npz', **{t: np.asfortranarray(v) for t, v in a.items()})
+np.savez('fortran.npz', **{t: np.array(v, order='F') for t, v in a.items()})
 np.savez('none.npz')
 )");
   const NpzArrays stored = read_npz(folder.path("stored.npz"));
@@ -99,7 +99,7 @@ assert os.path.getsize('one.npy') == 128 + 24 and np.load('one.npy').tolist() ==
   EXPECT_EQ(encode_npz(arrays), encode_npz(arrays));
   const NpzArrays back = read_npz(folder.path("stored.npz"));
   for (const auto& [name, tensor] : arrays)
-    if (name != "bf16") EXPECT_TRUE(same(back.at(name), tensor)) << name;
+    EXPECT_TRUE(name == "bf16" || same(back.at(name), tensor)) << name;
   EXPECT_TRUE(same(back.at("bf16").to(DType::bf16), arrays.at("bf16")));
 }
 

@@ -28,7 +28,7 @@ Variable chosen(Net& actor, const Variable& state) {
   return cast(rand({state.dim(0)}) < sigmoid(actor(state)), DType::f32);
 }
 Variable log_probability(Net& actor, const Variable& states, const Variable& actions) {
-  return -bce_with_logits(actor(states), actions, Reduction::kNone);
+  return -bce_with_logits(actor(states), actions, {.reduction = Reduction::kNone});
 }
 
 struct Moves {

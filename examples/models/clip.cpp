@@ -1,6 +1,7 @@
 // CLIP (Radford et al., 2021): an image tower and a text tower learn one space, in which an image is nearest to its
-// caption, by a contrastive loss with a learned temperature. Images show one of four shapes in one of four colors in
-// one of four quarters; captions are three words. Prints the share of images whose caption is found among all 64.
+// caption, by a contrastive loss with a learned temperature. Images show a disc, a ring, a cross or a bar in one of
+// four colors in one of four quarters; captions are three words. Prints the share of images whose caption is found
+// among all 64.
 #include <cmath>
 
 #include "examples/models/common.h"
@@ -21,7 +22,8 @@ Pairs draw(const Tensor& kinds) {
   const auto offset = [&](const Variable& side) { return reshape(side - 0.5 + 0.1 * randn({count}), {-1, 1, 1}); };
   const Variable x = abs(axis - offset(remainder(place, 2)));
   const Variable y = abs(unsqueeze(axis, 1) - offset(floor_divide(place, 2)));
-  const Variable distances = stack({hypot(x, y), maximum(x, y), 0.7 * (x + y), 1.5 * hypot(x - y, 0.2 * (x + y))}, 1);
+  const Variable r = hypot(x, y), cross = 1.5 * hypot(x - y, 0.2 * (x + y));
+  const Variable distances = stack({r, 2.5 * abs(r - 0.3), cross, hypot(0.7 * x, 2.5 * y)}, 1);
   const Variable inside = index(distances, {arange(count), shape}) < 0.35;
   const Variable colors = Tensor::from({{1.f, 0.f, 0.f}, {0.f, 1.f, 0.f}, {0.f, 0.f, 1.f}, {1.f, 1.f, 0.f}});
   const Variable paint = reshape(colors[color], {-1, 1, 1, 3});

@@ -60,9 +60,9 @@ struct Gpt : nn::Module {  // tokens (B, T) -> logits (B, T, kTokens)
 };
 
 /// Sequences (count, kLength) that rise or fall by 1 to 4 in each step, modulo kTokens.
-Variable draw(int64_t count, int64_t direction) {
+Tensor draw(int64_t count, int64_t direction) {
   const Variable first = randint(0, kTokens, {count, 1}), step = randint(1, 5, {count, 1});
-  return remainder(first + direction * step * arange(kLength), kTokens);
+  return remainder(first + direction * step * arange(kLength), kTokens).value();
 }
 
 /// Hugging Face's matrices, except embeddings, are (in, out), ours (out, in).
@@ -77,9 +77,9 @@ int main(int argc, char** argv) {
   const auto train = [&](nn::Module& model, int64_t direction, auto&& steps) {
     optim::AdamW optimizer(model, {.lr = 3e-3});
     amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy(), .clip_norm = 1});
-    const auto loss = [&](const Variable& x) { return cross_entropy(slice(model(x), 1, 1, -1), slice(x, 1, 2)); };
+    const auto loss = [&](const Tensor& x) { return cross_entropy(slice(model(x), 1, 1, -1), slice(x, 1, 2)); };
     for (const int64_t step : steps) args.report(step, trainer.step(draw(args["batch"], direction), loss).loss);
-    const Variable x = draw(512, direction);
+    const Tensor x = draw(512, direction);
     const Variable found = trainer.evaluate([&] { return argmax(model(x), -1); });
     return mean(cast(slice(found, 1, 1, -1) == slice(x, 1, 2), DType::f32)).item();
   };

@@ -18,9 +18,8 @@ def draw(kinds):
 
     x = (axis - offset(place % 2)).abs()
     y = (axis[:, None] - offset(place // 2)).abs()
-    x, y = torch.broadcast_tensors(x, y)
-    distances = torch.stack([torch.hypot(x, y), torch.maximum(x, y), 0.7 * (x + y),
-                             1.5 * torch.hypot(x - y, 0.2 * (x + y))], 1)
+    r, cross = torch.hypot(x, y), 1.5 * torch.hypot(x - y, 0.2 * (x + y))
+    distances = torch.stack([r, 2.5 * (r - 0.3).abs(), cross, torch.hypot(0.7 * x, 2.5 * y)], 1)
     inside = distances[torch.arange(len(kinds)), shape] < 0.35
     colors = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]])
     images = inside[:, None] * colors[color][:, :, None, None] + 0.2 * torch.randn(len(kinds), 3, 16, 16)

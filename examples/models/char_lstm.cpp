@@ -2,7 +2,7 @@
 // which subject and verb agree, and writes some. A real one has --hidden 512 --layers 3.
 #include <random>
 
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

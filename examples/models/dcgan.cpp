@@ -1,7 +1,7 @@
 // A convolutional GAN (Radford et al., "Unsupervised representation learning with deep convolutional GANs", 2016) with
 // the loss of Gulrajani et al., "Improved training of Wasserstein GANs", 2017: a penalty on the critic's gradient.
 // Critic and generator are updated in one step, which commits both updates or none. It learns images of discs.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     return mean(critic(made)) - mean(critic(real)) + 10 * penalty(critic, real, made);
   };
   const auto deceive = [&](const Tensor& real) { return -mean(critic(make(real.dim(0)))); };
-  const auto phases = amp::Phases(amp::phase(critic_optimizer, judge), amp::phase(generator_optimizer, deceive));
+  auto phases = amp::Phases(amp::phase(critic_optimizer, judge), amp::phase(generator_optimizer, deceive));
   for (const int64_t step : args.steps()) args.report(step, trainer.step(discs(args["batch"]), phases).loss);
 
   models::metric("distance", trainer.evaluate([&] { return distance(make(1000), discs(1000)); }));

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

@@ -1,6 +1,6 @@
 // ResNet-18 for images of 32 by 32 pixels (He et al., "Deep residual learning for image recognition", 2016). It learns
 // to tell six shapes apart. The width of the paper is --width 64.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

@@ -1,7 +1,7 @@
 // A transformer that translates (Vaswani et al., "Attention is all you need", 2017), with greedy and beam search. Its
 // task: to reverse a text of 4 to 8 letters and to replace each letter by another one. The base model of the paper is
 // --dim 512 --heads 8 --layers 6.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

@@ -1,6 +1,6 @@
 // A convolutional variational autoencoder (Kingma, Welling, "Auto-encoding variational Bayes", 2014) of images of
 // discs, whose place and size are three numbers. It prints the bound of -log p(image) on images that it has not seen.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

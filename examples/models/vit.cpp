@@ -1,6 +1,6 @@
 // A vision transformer (Dosovitskiy et al., "An image is worth 16x16 words", 2021): a transformer encoder whose tokens
 // are patches of an image. It learns to tell four shapes apart. ViT-S is --patch 16 --dim 384 --heads 6 --layers 12.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

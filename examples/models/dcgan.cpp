@@ -44,7 +44,7 @@ double distance(const Variable& a, const Variable& b) {
 }
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 200}, {"batch", 32}, {"width", 8}, {"latent", 16}});
+  const models::Arguments args(argc, argv, {{"steps", 600}, {"batch", 32}, {"width", 8}, {"latent", 16}});
   Runtime runtime(args.runtime());
   nn::Sequential generator = make_generator(args["latent"], args["width"]), critic = make_critic(args["width"]);
   optim::Adam generator_optimizer(generator, {.lr = 2e-3, .beta1 = 0.5, .beta2 = 0.9});

@@ -31,11 +31,11 @@ struct Vae : nn::Module {
 };
 
 /// White discs of random place and size (N, 16, 16, 1).
-Variable discs(int64_t count) {
+Tensor discs(int64_t count) {
   const Variable at = linspace(-1, 1, 16), radius = rand({count, 1, 1, 1}) * 0.4 + 0.2;
   const Variable x = reshape(at, {1, 1, 16, 1}) - (rand({count, 1, 1, 1}) - 0.5);
   const Variable y = reshape(at, {1, 16, 1, 1}) - (rand({count, 1, 1, 1}) - 0.5);
-  return cast(hypot(x, y) < radius, DType::f32);
+  return cast(hypot(x, y) < radius, DType::f32).value();
 }
 
 int main(int argc, char** argv) {
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   optim::Adam optimizer(model, {.lr = 3e-3});
   amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy()});
 
-  const auto loss = [&](const Variable& x) { return model.loss(x); };
+  const auto loss = [&](const Tensor& x) { return model.loss(x); };
   for (const int64_t step : args.steps()) args.report(step, trainer.step(discs(args["batch"]), loss).loss);
 
   models::metric("elbo", trainer.evaluate([&] { return loss(discs(1000)).item(); }));

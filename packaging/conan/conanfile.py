@@ -44,7 +44,7 @@ class BinadeConan(ConanFile):
 
     def system_requirements(self):
         Apt(self).install(["meson", "ninja-build", "pkg-config", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev",
-                           "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev"], update=True, check=True)
+                           "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev", "libturbojpeg0-dev", "libsndfile1-dev"], update=True, check=True)
 
     def generate(self):
         toolchain = MesonToolchain(self)

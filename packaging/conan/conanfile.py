@@ -45,7 +45,7 @@ class BinadeConan(ConanFile):
 
     def system_requirements(self):
         Apt(self).install(["meson", "ninja-build", "pkg-config", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev", "libzip-dev",
-                           "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev",
+                           "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev", "libturbojpeg0-dev", "libsndfile1-dev",
                            *(["libprotobuf-dev", "libonnx-dev"] if self.options.onnx else [])], update=True, check=True)
 
     def generate(self):

@@ -12,7 +12,8 @@ import unittest
 SOURCE = sys.argv[1]
 # Debian's package: vcpkg's port
 PORTS = {"libfmt-dev": "fmt", "libeigen3-dev": "eigen3", "libhdf5-dev": "hdf5", "libpng-dev": "libpng", "zlib1g-dev": "zlib", "libzip-dev": "libzip",
-         "nlohmann-json3-dev": "nlohmann-json", "libcli11-dev": "cli11", "libssl-dev": "openssl", "libkissfft-dev": "kissfft"}
+         "nlohmann-json3-dev": "nlohmann-json", "libcli11-dev": "cli11", "libssl-dev": "openssl", "libkissfft-dev": "kissfft",
+         "libturbojpeg0-dev": "libjpeg-turbo", "libsndfile1-dev": "libsndfile"}
 # vcpkg's functions, which record their calls.
 STUBS = "".join(f"function({name})\n  file(APPEND ${{CALLS}} \"{name} ${{ARGN}}\\n\")\nendfunction()\n" for name in (
     "vcpkg_configure_meson", "vcpkg_install_meson", "vcpkg_fixup_pkgconfig", "vcpkg_copy_tools", "vcpkg_install_copyright"))

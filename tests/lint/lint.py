@@ -48,6 +48,8 @@ THIRD_PARTY = (
     (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"zip\.h", r"io/files/zip\.cpp", "io/files/zip.cpp"),
     (r"png\.h", r"(tests/)?io/.*\.cpp", "the .cpp files of io/"),
+    (r"turbojpeg\.h|jpeglib\.h", r"(tests/)?io/.*\.cpp", "the .cpp files of io/"),
+    (r"sndfile\.h", r"io/data/audio\.cpp", "io/data/audio.cpp"),
     (r"CLI/", r"(run|doctor|examples|bench|tests)/.*\.cpp", "the programs' .cpp files"),
     (r"nlohmann/", r"(io|amp|run|doctor|examples|bench|tests)/.*\.cpp", ".cpp files above core/"),
     (r"fmt/(?!core\.h)", r".*\.cpp", ".cpp files (headers take fmt/core.h)"),
@@ -55,7 +57,7 @@ THIRD_PARTY = (
     (r"gtest/|gmock/", r"tests/", "tests/"),
 )
 
-GENERATED = {"core/build_config.h", "core/version_text.h", "cuda/abi.h", "doctor/page_assets.h", "io/unicode_ranges.h"}
+GENERATED = {"core/build_config.h", "core/version_text.h", "cuda/abi.h", "doctor/page_assets.h", "io/optional_formats.h", "io/unicode_ranges.h"}
 MAX_LINES = 600
 BANNED_WORDS = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager", "misc"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b|\bnot (yet )?implemented\b|\bstub(bed)?\b", re.IGNORECASE)

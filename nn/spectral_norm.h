@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "binade/nn/shared_buffers.h"
 #include "binade/nn/weight_norm.h"
 
 namespace binade::nn {
@@ -47,7 +46,7 @@ class SpectralWeight {
 /// and those of the layer except the weight. A transposed convolution has its output channels on the last axis: {.axis
 /// = -1}. A weight of zeros gives NaN.
 template <LayerWithWeight M>
-class SpectralNorm : public Module, public SharesBuffers {
+class SpectralNorm : public Module {
  public:
   explicit SpectralNorm(M layer, const SpectralNormOptions& o = {})
       : layer_(std::move(layer)), weight_(std::exchange(layer_.weight, Parameter()), o) {}
@@ -57,10 +56,6 @@ class SpectralNorm : public Module, public SharesBuffers {
   }
   std::string kind() const override { return "SpectralNorm"; }
   Variable forward(const Variable& x) override { return layer_.with_weight(x, weight_.normalized(training())); }
-
-  std::vector<SharedBuffer> shared_buffers() override {
-    return {{&weight_.u, SharedRule::kOncePerStep}, {&weight_.v, SharedRule::kOncePerStep}};
-  }
 
   Parameter& original() { return weight_.original; }
   /// Returns the layer with the present normalized weight as its own parameter.

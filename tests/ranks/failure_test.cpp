@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "binade/core/rank_tree.h"
+#include "binade/nn/spectral_norm.h"
 #include "tests/ranks/expect_error.h"
 #include "tests/ranks/small_task.h"
 
@@ -169,6 +170,33 @@ TEST(FailureOverRanks, WeightsThatDifferAreFoundAtTheNextStep) {
             kOptions);
       },
       {"rank 1 and rank 0 disagree about the gradient norm of the last step in step 2"});
+}
+
+/// A network with a buffer that changes from one micro-batch to the next.
+struct Spectral : nn::Module {
+  nn::SpectralNorm<nn::Linear> layer{nn::Linear({.in = 6, .out = 2})};
+  void visit(nn::Visitor& v) override { v("layer", layer); }
+  Variable forward(const Variable& x) override { return layer(x); }
+};
+
+TEST(FailureOverRanks, ASpectralNormIsRefused) {
+  test::expect_error<ArgumentError>(
+      [] {
+        run_thread_ranks(
+            2,
+            [](const std::shared_ptr<Communicator>& self) {
+              Runtime runtime({.seed = 1, .threads = 1});
+              Spectral net;
+              optim::AdamW optimizer(net);
+              amp::Trainer trainer(runtime, net, optimizer, {.accumulate = 2, .ranks = self});
+              io::Loader<Batch> loader({.batch = 4, .samples = 20, .prefetch = 0},
+                                       [](const io::BatchOrigin& origin) { return make_batch(origin, -1); });
+              for (const auto& batch : trainer.batches(loader))
+                trainer.step(batch, [&](const Batch& b) { return nn::mse(net(b.x), b.y); });
+            },
+            kOptions);
+      },
+      {"has changed the buffer layer.", "nn::SharesBuffers"});
 }
 
 }  // namespace

@@ -112,8 +112,7 @@ TEST(RunOverRanks, AStateThatOneRankHasAloneIsNotSavedAndTheRunGoesOnWithTheUndi
   fs::create_directories(base.path);
   const std::string wanted = run(1, base.path / "one", 6, {}).front(), two = base.path / "two";
   const Settings settings{.inject = {"scale-weight@step=3,path=out,factor=1.001,rank=1"}};
-  test::expect_error<RankError>([&] { run(2, two, 6, settings); },
-                                {"rank 1 and rank 0 disagree about", "after step 4", "not saved"});
+  test::expect_error<RankError>([&] { run(2, two, 6, settings); }, {"rank 1 and rank 0 disagree about", "not saved"});
   EXPECT_TRUE(fs::exists(fs::path(two) / "drills-rank-1.jsonl"));
   EXPECT_EQ(newest(two).integer("progress/step"), 2);
   // The fault does not strike again.

@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "binade/amp/step/memory_forecast.h"
-#include "binade/nn/spectral_norm.h"
 #include "tests/ranks/expect_error.h"
 #include "tests/ranks/small_task.h"
 
@@ -35,11 +34,10 @@ struct Meter : nn::Module, nn::SharesBuffers {
   }
 };
 
-/// A network of modules with buffers: power iterations, a count, a maximum, histories of fp8.
+/// A network of modules with buffers: a count, a maximum, histories of fp8.
 struct Buffered : nn::Module {
   Meter meter;
-  nn::SpectralNorm<nn::Linear> first{nn::Linear({.in = 6, .out = 16})};
-  nn::Linear second{{.in = 16, .out = 2}};
+  nn::Linear first{{.in = 6, .out = 16}}, second{{.in = 16, .out = 2}};
   void visit(nn::Visitor& v) override {
     v("meter", meter);
     v("first", first);

@@ -220,7 +220,7 @@ class Reader {
         state_->constants.push_back({i.name, i.place, i.value});
         continue;
       }
-      const bool trained = options_.trained ? options_.trained(i.name, i.value) : !i.fixed && i.value.numel() > 1;
+      const bool trained = options_.trained ? options_.trained(i.name, i.value) : !i.fixed && i.value.rank() > 0;
       const std::string name = visible_name(i.name);
       if (trained)
         state_->parameters.push_back({name, i.place, nn::Parameter(i.value)});

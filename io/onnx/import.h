@@ -25,7 +25,7 @@ struct ModelValue {
 /// Options of import_model().
 struct ImportOptions {
   /// Decides whether a floating initializer becomes a parameter, which is trained; otherwise it is a buffer. By
-  /// default, all are parameters except the statistics of batch norms, those with one element, and the scales of
+  /// default, all are parameters except the statistics of batch norms, those of rank 0, and the scales of
   /// resizing and quantization. Constants in nodes `Constant` are neither.
   std::function<bool(const std::string& name, const Tensor& value)> trained{};
 };

@@ -260,7 +260,9 @@ void resumes(bool reads_only_its_share) {
       part.skip();
       EXPECT_EQ(take(part), wanted[i + 1]);
     }
-    if (reads_only_its_share) EXPECT_LE(*counted.reads, 4 * (3 + 3 + workers));
+    if (reads_only_its_share) {
+      EXPECT_LE(*counted.reads, 4 * (3 + 3 + workers));
+    }
   }
 }
 

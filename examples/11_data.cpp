@@ -7,7 +7,8 @@
 
 using namespace binade;
 
-/// Sequences of different lengths, each a wave of one of two frequencies. Any class with size() and get() is a data set.
+/// Sequences of different lengths, each a wave of one of two frequencies. Any class with size() and get() is a data
+/// set.
 struct Waves {
   struct Sample {
     io::Sequence wave{};     // (length, 1)
@@ -58,9 +59,8 @@ std::string train(const std::string& folder, std::int64_t cut, int workers) {
   // Batches of similar lengths, of at most 1000 values with their padding.
   io::BucketOptions buckets{.tokens = 1000, .seed = 3};
   for (std::int64_t i = 0; i < Waves().size(); ++i) buckets.lengths.push_back(Waves().length(i));
-  auto loader = io::make_loader(noisy, {.seed = 3,
-                                        .workers = workers,
-                                        .batch_sampler = std::make_shared<io::BucketBatchSampler>(buckets)});
+  auto loader = io::make_loader(
+      noisy, {.seed = 3, .workers = workers, .batch_sampler = std::make_shared<io::BucketBatchSampler>(buckets)});
 
   amp::TrainingRun run(trainer, {.folder = folder, .steps = 60, .checkpoint_every = 20, .log_every = 20});
   run.resume_if_possible();

@@ -71,8 +71,8 @@ void check_wav_is_whole(const std::string& bytes, const std::string& name) {
     const bool is_data = bytes.compare(at, 4, "data") == 0;
     // 0 and 2^32 - 1 are written by programs that do not know the length: everything to the end.
     if (is_data && (length == 0 || length == 0xFFFFFFFFu)) return;
-    check<DataError>(!is_data || length <= bytes.size() - at - 8,
-                     "{}: truncated: wanted {} bytes of samples, got {}", name, length, bytes.size() - at - 8);
+    check<DataError>(!is_data || length <= bytes.size() - at - 8, "{}: truncated: wanted {} bytes of samples, got {}",
+                     name, length, bytes.size() - at - 8);
     if (is_data) return;
     at += 8 + std::size_t{length} + length % 2;
   }
@@ -85,7 +85,8 @@ Audio decode_audio(const std::string& bytes, const std::string& name) {
   SF_VIRTUAL_IO access{&Bytes::size, &Bytes::seek, &Bytes::read, &Bytes::write, &Bytes::tell};
   Bytes source{bytes};
   SF_INFO info{};
-  const std::unique_ptr<SNDFILE, decltype(&sf_close)> file(sf_open_virtual(&access, SFM_READ, &info, &source), &sf_close);
+  const std::unique_ptr<SNDFILE, decltype(&sf_close)> file(sf_open_virtual(&access, SFM_READ, &info, &source),
+                                                           &sf_close);
   check<DataError>(file != nullptr, "{}: wanted an audio file, got one that cannot be read: {}", name,
                    sf_strerror(nullptr));
   check<DataError>(info.frames >= 1 && info.channels >= 1 && info.samplerate >= 1,
@@ -141,8 +142,7 @@ Audio resample(const Audio& audio, std::int64_t rate) {
       const double t = (static_cast<double>(k) - center) * limit, angle = std::numbers::pi * t;
       const double hann = std::cos(angle / kZeros / 2);
       const double weight = limit * hann * hann * (t == 0 ? 1 : std::sin(angle) / angle);
-      for (std::int64_t c = 0; c < channels; ++c)
-        sums[static_cast<std::size_t>(c)] += weight * from[k * channels + c];
+      for (std::int64_t c = 0; c < channels; ++c) sums[static_cast<std::size_t>(c)] += weight * from[k * channels + c];
     }
     for (std::int64_t c = 0; c < channels; ++c)
       to[n * channels + c] = static_cast<float>(sums[static_cast<std::size_t>(c)]);
@@ -170,8 +170,7 @@ Tensor random_time_shift(const Tensor& samples, const RandomStream& random, std:
   check<ArgumentError>(most >= 0 && most < (std::int64_t{1} << 30),
                        "random_time_shift: wanted 0 to 2^30 frames, got {}", most);
   const std::int64_t frames = samples.dim(0), channels = samples.dim(1);
-  const std::int64_t by =
-      static_cast<std::int64_t>(random.below(0, 2 * static_cast<std::uint64_t>(most) + 1)) - most;
+  const std::int64_t by = static_cast<std::int64_t>(random.below(0, 2 * static_cast<std::uint64_t>(most) + 1)) - most;
   Tensor result = Tensor::zeros(samples.shape());
   const std::int64_t kept = frames - std::abs(by);
   if (kept > 0)
@@ -208,8 +207,7 @@ Tensor spec_augment(const Tensor& spectrogram, const RandomStream& random, const
   float* to = result.mutable_data<float>();
   std::uint64_t word = 0;
   const auto draw = [&](std::int64_t width, std::int64_t size) {
-    width = static_cast<std::int64_t>(
-        random.below(word++, static_cast<std::uint64_t>(std::min(width, size)) + 1));
+    width = static_cast<std::int64_t>(random.below(word++, static_cast<std::uint64_t>(std::min(width, size)) + 1));
     const auto first = static_cast<std::int64_t>(random.below(word++, static_cast<std::uint64_t>(size - width) + 1));
     return std::pair(first, width);
   };

@@ -17,15 +17,15 @@ struct Audio {
 /// True if this build can read audio files, which needs libsndfile (docs/data.md).
 bool can_read_audio();
 /// Reads a WAV file (PCM of 8, 16, 24 or 32 bits, float), or another format that the installed libsndfile knows (FLAC,
-/// Ogg). Throws DataError with the path for a file that is damaged, truncated or has no frame, and ArgumentError if this
-/// build cannot read audio.
+/// Ogg). Throws DataError with the path for a file that is damaged, truncated or has no frame, and ArgumentError if
+/// this build cannot read audio.
 Audio read_audio(const std::string& path);
 /// Decodes the bytes of an audio file; error texts begin with `name`.
 Audio decode_audio(const std::string& bytes, const std::string& name);
 
-/// Returns the sound at another rate, with ceil(frames * rate / audio.rate) frames: a low-pass filter of a windowed sinc
-/// (Hann, 6 zero crossings to each side), whose limit is 0.99 of half of the lower rate; the defaults of torchaudio.
-/// Throws ArgumentError for a rate outside of 1 … 10^7.
+/// Returns the sound at another rate, with ceil(frames * rate / audio.rate) frames: a low-pass filter of a windowed
+/// sinc (Hann, 6 zero crossings to each side), whose limit is 0.99 of half of the lower rate; the defaults of
+/// torchaudio. Throws ArgumentError for a rate outside of 1 … 10^7.
 Audio resample(const Audio& audio, std::int64_t rate);
 
 // Functions with a RandomStream draw from it alone: pass SampleContext::part(k).random(). They throw ShapeError unless

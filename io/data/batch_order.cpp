@@ -105,8 +105,9 @@ BatchOrder::BatchOrder(LoaderOptions options) : options_(std::move(options)), la
                        "loader: wanted a sampler or a batch sampler, got both");
   if (options_.sampler || options_.batch_sampler) {
     options_.epoch = options_.sampler ? options_.sampler->epoch_size() : options_.batch_sampler->epoch_size();
-    check<ArgumentError>(options_.epoch >= 1, "loader: wanted a sampler of at least one sample per epoch, got '{}' of {}",
-                         name(), options_.epoch);
+    check<ArgumentError>(options_.epoch >= 1,
+                         "loader: wanted a sampler of at least one sample per epoch, got '{}' of {}", name(),
+                         options_.epoch);
   } else if (options_.order != SampleOrder::kRandomOffset || options_.epoch <= 0) {
     options_.epoch = options_.samples;
   }

@@ -24,10 +24,11 @@ Tensor stack_rows(const std::vector<Tensor>& rows) {
   check<ArgumentError>(!rows.empty(), "collate: wanted at least one tensor, got none");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     check_row(rows, i);
-    check<ShapeError>(rows[i].shape() == rows[0].shape(),
-                      "collate: wanted tensors of one shape, got {} for sample 0 of the batch and {} for sample {}; bring "
-                      "the samples to one size, or use io::Sequence, which pads",
-                      rows[0].shape(), rows[i].shape(), i);
+    check<ShapeError>(
+        rows[i].shape() == rows[0].shape(),
+        "collate: wanted tensors of one shape, got {} for sample 0 of the batch and {} for sample {}; bring "
+        "the samples to one size, or use io::Sequence, which pads",
+        rows[0].shape(), rows[i].shape(), i);
   }
   std::vector<std::int64_t> dims{std::ssize(rows)};
   dims.insert(dims.end(), rows[0].shape().dims().begin(), rows[0].shape().dims().end());
@@ -47,10 +48,11 @@ PaddedSequences pad_rows(const std::vector<Tensor>& rows, double padding) {
   std::int64_t longest = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     check_row(rows, i);
-    check<ShapeError>(rows[i].rank() >= 1 && rows[i].shape().with_dim(0, 0) == rows[0].shape().with_dim(0, 0),
-                      "collate: wanted sequences (length, …) that agree in all other extents, got {} for sample 0 of the "
-                      "batch and {} for sample {}",
-                      rows[0].shape(), rows[i].shape(), i);
+    check<ShapeError>(
+        rows[i].rank() >= 1 && rows[i].shape().with_dim(0, 0) == rows[0].shape().with_dim(0, 0),
+        "collate: wanted sequences (length, …) that agree in all other extents, got {} for sample 0 of the "
+        "batch and {} for sample {}",
+        rows[0].shape(), rows[i].shape(), i);
     longest = std::max(longest, rows[i].dim(0));
   }
   std::vector<std::int64_t> dims{std::ssize(rows), longest};

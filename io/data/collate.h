@@ -56,13 +56,15 @@ struct CollatedType<std::string> {
   using type = std::vector<std::string>;
 };
 template <class T>
-  requires kIsNumber<T>
+requires kIsNumber<T>
 struct CollatedType<T> {
   using type = Tensor;
 };
 
 template <class T>
-concept Collated = requires { typename CollatedType<T>::type; };
+concept Collated = requires {
+  typename CollatedType<T>::type;
+};
 
 template <Collated... T>
 struct CollatedType<std::tuple<T...>> {
@@ -89,8 +91,7 @@ constexpr bool kMembersFit = [] {
 }();
 
 template <class T>
-  requires(kHasMembers<T> && requires { typename T::Batch; })
-struct CollatedType<T> {
+requires(kHasMembers<T>&& requires { typename T::Batch; }) struct CollatedType<T> {
   static_assert(kMembersFit<T, typename T::Batch>,
                 "collate: the member type `Batch` of a sample must have one member for each member of the sample, in "
                 "the same order: Tensor for a Tensor or a number, io::PaddedSequences for an io::Sequence, "
@@ -98,8 +99,7 @@ struct CollatedType<T> {
   using type = typename T::Batch;
 };
 template <class T>
-  requires(kHasMembers<T> && !requires { typename T::Batch; } && kMembersFit<T, T>)
-struct CollatedType<T> {
+requires(kHasMembers<T> && !requires { typename T::Batch; } && kMembersFit<T, T>) struct CollatedType<T> {
   using type = T;
 };
 
@@ -112,10 +112,11 @@ struct IsVector<std::vector<T>> : std::true_type {};
 template <class T>
 struct SampleType {
   static constexpr bool kNumbersNeedBatch = !kHasMembers<T> || Collated<T>;
-  static_assert(kNumbersNeedBatch,
-                "collate: a batch cannot be the same struct as this sample, for it has members that are no tensors; "
-                "declare in it `struct Batch { Tensor …; };` with one member for each of its own (Tensor for a number), "
-                "or give make_loader() a function that collates samples");
+  static_assert(
+      kNumbersNeedBatch,
+      "collate: a batch cannot be the same struct as this sample, for it has members that are no tensors; "
+      "declare in it `struct Batch { Tensor x, y; };` with one member for each of its own (Tensor for a number), "
+      "or give make_loader() a function that collates samples");
   static constexpr bool kKnown = kHasMembers<T> || Collated<T>;
   static_assert(kKnown,
                 "collate: wanted samples of Tensor, number, std::string, io::Sequence, a tuple or a struct of these; "
@@ -125,9 +126,9 @@ struct SampleType {
 }  // namespace detail
 
 /// Makes a batch of samples: rows of a tensor from tensors of one shape, a tensor (N) from numbers (float f32, double
-/// f64, bool bool, std::uint8_t u8, integers of 64 bits and std::uint32_t i64, other integers i32), a vector from texts, PaddedSequences from Sequence. A
-/// tuple gives a tuple. A struct of tensors gives the same struct; a struct with other members gives its member type
-/// `Batch`, which has one member for each of them:
+/// f64, bool bool, std::uint8_t u8, integers of 64 bits and std::uint32_t i64, other integers i32), a vector from
+/// texts, PaddedSequences from Sequence. A tuple gives a tuple. A struct of tensors gives the same struct; a struct
+/// with other members gives its member type `Batch`, which has one member for each of them:
 ///
 ///     struct Image { Tensor pixels; std::int64_t label; struct Batch { Tensor pixels, labels; }; };
 ///
@@ -139,11 +140,11 @@ namespace detail {
 
 /// The type of the elements of a tensor of such numbers.
 template <class T>
-using StoredNumber = std::conditional_t<
-    std::is_floating_point_v<T>, std::conditional_t<std::is_same_v<T, float>, float, double>,
-    std::conditional_t<std::is_same_v<T, bool> || std::is_same_v<T, std::uint8_t>, T,
-                       std::conditional_t<sizeof(T) == 8 || std::is_same_v<T, std::uint32_t>, std::int64_t,
-                                          std::int32_t>>>;
+using StoredNumber =
+    std::conditional_t<std::is_floating_point_v<T>, std::conditional_t<std::is_same_v<T, float>, float, double>,
+                       std::conditional_t<std::is_same_v<T, bool> || std::is_same_v<T, std::uint8_t>, T,
+                                          std::conditional_t<sizeof(T) == 8 || std::is_same_v<T, std::uint32_t>,
+                                                             std::int64_t, std::int32_t>>>;
 
 template <class T>
 auto collate_known(const std::vector<T>& samples) {
@@ -169,9 +170,8 @@ auto collate_known(const std::vector<T>& samples) {
       for (const T& one : samples) column.push_back(std::get<I>(members_of(one)));
       std::get<I>(members_of(batch)) = collate_known(column);
     };
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (member(std::integral_constant<std::size_t, I>{}), ...);
-    }(std::make_index_sequence<std::tuple_size_v<MembersOf<const T>>>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (member(std::integral_constant<std::size_t, I>{}), ...); }
+    (std::make_index_sequence<std::tuple_size_v<MembersOf<const T>>>{});
     return batch;
   }
 }

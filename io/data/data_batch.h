@@ -123,15 +123,9 @@ struct DataBatch {
   const Data* operator->() const { return &data; }
   Data* operator->() { return &data; }
 
-  std::int64_t size() const
-    requires detail::kHasRows<Data>
-  {
-    return detail::rows_of(data);
-  }
+  std::int64_t size() const requires detail::kHasRows<Data> { return detail::rows_of(data); }
   /// Returns `count` rows from row `begin` on. Tensors share the storage.
-  DataBatch rows(std::int64_t begin, std::int64_t count) const
-    requires detail::kHasRows<Data>
-  {
+  DataBatch rows(std::int64_t begin, std::int64_t count) const requires detail::kHasRows<Data> {
     const auto part = [&]<class T>(const T& all) {
       if constexpr (std::is_same_v<T, Tensor>)
         return all.narrow(begin, count);
@@ -142,9 +136,7 @@ struct DataBatch {
     return {detail::with_each(data, part), std::move(of_part)};
   }
   /// Returns the batch without some rows; `rows` must be ascending.
-  DataBatch without(std::span<const std::int64_t> rows) const
-    requires detail::kHasRows<Data>
-  {
+  DataBatch without(std::span<const std::int64_t> rows) const requires detail::kHasRows<Data> {
     const auto rest = [&]<class T>(const T& all) {
       if constexpr (std::is_same_v<T, Tensor>) {
         return without_rows(all, rows);
@@ -157,9 +149,7 @@ struct DataBatch {
     };
     return {detail::with_each(data, rest), origin.without(rows)};
   }
-  DataBatch to(Device device) const
-    requires detail::kHasRows<Data>
-  {
+  DataBatch to(Device device) const requires detail::kHasRows<Data> {
     const auto moved = [&]<class T>(const T& all) {
       if constexpr (std::is_same_v<T, Tensor>)
         return all.to(device);
@@ -169,17 +159,13 @@ struct DataBatch {
     return {detail::with_each(data, moved), origin};
   }
   /// Returns the whole batch as a state, for a repro bundle.
-  StateDict state() const
-    requires detail::kHasState<Data>
-  {
+  StateDict state() const requires detail::kHasState<Data> {
     StateDict state = origin.state();
     detail::put_data(state, "data", data);
     return state;
   }
   /// Returns the batch that state() stored. Throws CheckpointError.
-  static DataBatch from_state(const StateDict& state)
-    requires detail::kHasState<Data>
-  {
+  static DataBatch from_state(const StateDict& state) requires detail::kHasState<Data> {
     BatchOrigin from = BatchOrigin::from_state(state);
     return {detail::get_data<Data>(state, "data", std::ssize(from.samples)), std::move(from)};
   }

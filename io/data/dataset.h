@@ -23,8 +23,8 @@
 
 namespace binade::io {
 
-/// Says for which place of a run a sample is read. Random choices must be functions of it: then a resumed run, a replay,
-/// and any number of workers and ranks read the same sample.
+/// Says for which place of a run a sample is read. Random choices must be functions of it: then a resumed run, a
+/// replay, and any number of workers and ranks read the same sample.
 struct SampleContext {
   std::uint64_t seed = 0;  ///< LoaderOptions::seed
   std::uint64_t slot = 0;  ///< position among all samples of all epochs
@@ -47,9 +47,13 @@ concept HasSize = requires(const D& data) {
   { data.size() } -> std::convertible_to<std::int64_t>;
 };
 template <class D>
-concept GetsInContext = requires(const D& data, std::int64_t i, const SampleContext& context) { data.get(i, context); };
+concept GetsInContext = requires(const D& data, std::int64_t i, const SampleContext& context) {
+  data.get(i, context);
+};
 template <class D>
-concept Gets = requires(const D& data, std::int64_t i) { data.get(i); };
+concept Gets = requires(const D& data, std::int64_t i) {
+  data.get(i);
+};
 
 /// Returns the class name of a type, without namespaces and template arguments.
 std::string class_name(const std::type_info& type);
@@ -63,7 +67,7 @@ std::string class_name(const std::type_info& type);
 ///     std::string content() const;                                       // a hash of the data; a resume compares it
 ///     std::vector<std::int64_t> same_content(std::int64_t index) const;  // samples that are quarantined together
 template <class D>
-concept Dataset = detail::HasSize<D> && (detail::GetsInContext<D> || detail::Gets<D>);
+concept Dataset = detail::HasSize<D> &&(detail::GetsInContext<D> || detail::Gets<D>);
 
 /// Returns sample `index` of a data set, which must be in range.
 template <Dataset D>
@@ -81,7 +85,9 @@ using SampleOf = decltype(get_sample(std::declval<const D&>(), 0, SampleContext{
 /// Returns the name of a data set for messages: its name(), or that of its class.
 template <class D>
 std::string name_of_dataset(const D& data) {
-  if constexpr (requires { { data.name() } -> std::convertible_to<std::string>; })
+  if constexpr (requires {
+                  { data.name() } -> std::convertible_to<std::string>;
+                })
     return data.name();
   else
     return detail::class_name(typeid(D));
@@ -90,7 +96,9 @@ std::string name_of_dataset(const D& data) {
 /// Returns the hash of a data set's content, or an empty text if it has none.
 template <class D>
 std::string content_of_dataset(const D& data) {
-  if constexpr (requires { { data.content() } -> std::convertible_to<std::string>; })
+  if constexpr (requires {
+                  { data.content() } -> std::convertible_to<std::string>;
+                })
     return data.content();
   else
     return {};
@@ -132,8 +140,8 @@ template <class Sample>
 class AnyDataset {
  public:
   template <Dataset D>
-    requires(!std::same_as<D, AnyDataset> && std::convertible_to<SampleOf<D>, Sample>)
-  AnyDataset(D data)  // NOLINT(google-explicit-constructor): a data set can be passed where any is wanted
+  requires(!std::same_as<D, AnyDataset> && std::convertible_to<SampleOf<D>, Sample>)
+      AnyDataset(D data)  // NOLINT(google-explicit-constructor): a data set can be passed where any is wanted
       : size_(data.size()), name_(name_of_dataset(data)), content_(content_of_dataset(data)) {
     const auto owned = std::make_shared<const D>(std::move(data));
     get_ = [owned](std::int64_t i, const SampleContext& context) -> Sample { return get_sample(*owned, i, context); };
@@ -151,8 +159,7 @@ class AnyDataset {
 
 /// Tensors with one row per sample: sample i is a tuple of row i of each, or that row itself if there is one tensor.
 template <std::same_as<Tensor>... T>
-  requires(sizeof...(T) >= 1)
-class TensorDataset {
+requires(sizeof...(T) >= 1) class TensorDataset {
  public:
   /// Takes copies on the CPU. Throws ShapeError unless all have the same number of rows.
   explicit TensorDataset(T... tensors) : tensors_{tensors.on_host()...} {
@@ -168,9 +175,8 @@ class TensorDataset {
     if constexpr (sizeof...(T) == 1)
       return tensors_[0][index];
     else
-      return [&]<std::size_t... I>(std::index_sequence<I...>) {
-        return std::tuple{tensors_[I][index]...};
-      }(std::index_sequence_for<T...>{});
+      return [&]<std::size_t... I>(std::index_sequence<I...>) { return std::tuple{tensors_[I][index]...}; }
+    (std::index_sequence_for<T...>{});
   }
   std::string name() const { return "TensorDataset"; }
   std::string content() const { return content_; }
@@ -321,9 +327,10 @@ std::pair<Subset<D>, Subset<D>> random_split(const D& data, double held_out, std
 /// A data set whose samples pass through a function: `f(sample)` or `f(sample, context)`.
 template <Dataset D, class F>
 class TransformedDataset {
-  static_assert(std::invocable<const F&, SampleOf<D>, const SampleContext&> || std::invocable<const F&, SampleOf<D>>,
-                "transform: the function must take a sample of the data set, by value or const reference, and may take a "
-                "`const io::SampleContext&` after it; it must be callable when it is const");
+  static_assert(
+      std::invocable<const F&, SampleOf<D>, const SampleContext&> || std::invocable<const F&, SampleOf<D>>,
+      "transform: the function must take a sample of the data set, by value or const reference, and may take a "
+      "`const io::SampleContext&` after it; it must be callable when it is const");
 
  public:
   TransformedDataset(D data, F f) : data_(std::move(data)), f_(std::move(f)) {}
@@ -336,16 +343,10 @@ class TransformedDataset {
   }
   std::string name() const { return name_of_dataset(data_); }
   std::string content() const { return content_of_dataset(data_); }
-  std::vector<std::int64_t> same_content(std::int64_t index) const
-    requires requires(const D& d) { d.same_content(0); }
-  {
-    return data_.same_content(index);
-  }
-  auto sampler() const
-    requires requires(const D& d) { d.sampler(); }
-  {
-    return data_.sampler();
-  }
+  std::vector<std::int64_t> same_content(std::int64_t index) const requires requires(const D& d) { d.same_content(0); }
+  { return data_.same_content(index); }
+  auto sampler() const requires requires(const D& d) { d.sampler(); }
+  { return data_.sampler(); }
 
  private:
   D data_;

@@ -23,7 +23,8 @@ bool is_hidden(const fs::path& path) { return path.filename().string().starts_wi
 
 /// Returns the paths of the images below a folder, relative to `root`, with their sizes, ascending.
 std::vector<std::pair<std::string, std::uint64_t>> images_below(const fs::path& folder, const fs::path& root) {
-  static const std::set<std::string> kOthers{".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".avif", ".heic"};
+  static const std::set<std::string> kOthers{".tif", ".tiff", ".bmp",  ".gif", ".webp",
+                                             ".ppm", ".pgm",  ".avif", ".heic"};
   std::vector<std::pair<std::string, std::uint64_t>> images;
   fs::recursive_directory_iterator it(folder, fs::directory_options::follow_directory_symlink);
   constexpr int kDeepest = 32;  // a link to a folder above would be followed without end

@@ -164,8 +164,8 @@ Tensor mixed_targets(const char* op, const Tensor& labels, std::int64_t classes,
   for (std::int64_t n = 0; n < rows; ++n) {
     const std::int64_t own = classes_of[static_cast<std::size_t>(n)];
     const std::int64_t other = classes_of[static_cast<std::size_t>((n + rows - 1) % rows)];
-    check<DataError>(own >= 0 && own < classes, "{}: wanted labels from 0 to {}, got {} in row {}", op, classes - 1, own,
-                     n);
+    check<DataError>(own >= 0 && own < classes, "{}: wanted labels from 0 to {}, got {} in row {}", op, classes - 1,
+                     own, n);
     check<DataError>(other >= 0 && other < classes, "{}: wanted labels from 0 to {}, got {}", op, classes - 1, other);
     to[n * classes + own] += static_cast<float>(share);
     to[n * classes + other] += static_cast<float>(1 - share);
@@ -344,8 +344,8 @@ Tensor random_erasing(const Tensor& image, const RandomStream& random, const Era
   check_image("random_erasing", image);
   check_ranges("random_erasing", o.min_area, o.max_area, o.min_ratio, o.max_ratio);
   if (random.uniform(40) >= o.probability) return image;
-  const Rectangle r =
-      draw_rectangle(random, image.dim(0), image.dim(1), o.min_area, o.max_area, o.min_ratio, o.max_ratio);
+  const Rectangle r = draw_rectangle(random, image.dim(0), image.dim(1), o.min_area, o.max_area, o.min_ratio,
+                                     o.max_ratio);
   Tensor result = image.clone();
   const std::int64_t channels = image.dim(2);
   for (std::int64_t y = r.y; y < r.y + r.height; ++y)

@@ -11,13 +11,13 @@
 
 namespace binade::io {
 
-// Images are (H, W, C) f32 on the CPU, with values in 0 … 1 before image_normalize(). Functions with a RandomStream draw
-// from it alone: pass SampleContext::random(), so that a choice is a function of seed and slot. Several functions of one
-// sample need streams of their own: SampleContext::part(k).random(). All throw ShapeError for another shape, and
+// Images are (H, W, C) f32 on the CPU, with values in 0 … 1 before image_normalize(). Functions with a RandomStream
+// draw from it alone: pass SampleContext::random(), so that a choice is a function of seed and slot. Several functions
+// of one sample need streams of their own: SampleContext::part(k).random(). All throw ShapeError for another shape, and
 // ArgumentError for settings out of range.
 
-/// Resizes to height x width, bilinear with half-pixel centers. A smaller image averages: the triangle filter is as wide
-/// as the source pixels of a pixel (Pillow's and torchvision's antialias).
+/// Resizes to height x width, bilinear with half-pixel centers. A smaller image averages: the triangle filter is as
+/// wide as the source pixels of a pixel (Pillow's and torchvision's antialias).
 Tensor resize_image(const Tensor& image, std::int64_t height, std::int64_t width);
 /// Resizes so that the shorter side has `side` pixels; the longer one is rounded down.
 Tensor resize_shorter_side(const Tensor& image, std::int64_t side);
@@ -33,8 +33,8 @@ struct ResizedCropOptions {
   double min_area = 0.08, max_area = 1;             ///< share of the image's area
   double min_ratio = 3.0 / 4, max_ratio = 4.0 / 3;  ///< width / height, drawn uniformly in its logarithm
 };
-/// Returns a window of random area and aspect ratio, resized. Draws up to 10 windows; if none fits, takes the largest one
-/// in the middle whose ratio is allowed (Szegedy et al., "Going deeper with convolutions", 2015; as torchvision).
+/// Returns a window of random area and aspect ratio, resized. Draws up to 10 windows; if none fits, takes the largest
+/// one in the middle whose ratio is allowed (Szegedy et al., "Going deeper with convolutions", 2015; as torchvision).
 Tensor random_resized_crop(const Tensor& image, std::int64_t height, std::int64_t width, const RandomStream& random,
                            const ResizedCropOptions& options = {});
 /// Exchanges left and right with a probability.
@@ -73,9 +73,9 @@ Tensor random_erasing(const Tensor& image, const RandomStream& random, const Era
 Tensor image_normalize(const Tensor& image, const std::vector<double>& mean = {0.485, 0.456, 0.406},
                        const std::vector<double>& deviation = {0.229, 0.224, 0.225});
 
-/// Applies `count` of 10 operations, drawn with repetition, with a strength of `magnitude` in 0 … 30 (after Cubuk et al.,
-/// "RandAugment", 2020): identity, brightness, contrast, saturation, hue, rotation, shear and translation along both
-/// axes. Where the image does not reach, it is mirrored. The sign of each is drawn.
+/// Applies `count` of 10 operations, drawn with repetition, with a strength of `magnitude` in 0 … 30 (after Cubuk et
+/// al., "RandAugment", 2020): identity, brightness, contrast, saturation, hue, rotation, shear and translation along
+/// both axes. Where the image does not reach, it is mirrored. The sign of each is drawn.
 Tensor rand_augment(const Tensor& image, const RandomStream& random, int count = 2, int magnitude = 9);
 
 /// A batch whose labels are shares of classes.
@@ -83,9 +83,9 @@ struct MixedImages {
   Tensor images{};   ///< (N, H, W, C) f32
   Tensor targets{};  ///< (N, classes) f32, each row sums to 1
 };
-/// Blends every image with the one before it in the batch, and the labels likewise, by one number from Beta(alpha, alpha)
-/// (Zhang et al., "mixup", 2018). The number is a function of the seed and the batch's first slot. Throws DataError for a
-/// label out of range.
+/// Blends every image with the one before it in the batch, and the labels likewise, by one number from Beta(alpha,
+/// alpha) (Zhang et al., "mixup", 2018). The number is a function of the seed and the batch's first slot. Throws
+/// DataError for a label out of range.
 MixedImages mixup(const LabeledImage::Batch& batch, std::int64_t classes, double alpha, std::uint64_t seed,
                   const BatchOrigin& origin);
 /// The same with a rectangle of the other image (Yun et al., "CutMix", 2019): labels are mixed by area.

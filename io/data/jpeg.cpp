@@ -22,8 +22,8 @@ Image decode_jpeg(const std::string& bytes, const std::string& name, std::int64_
   check<OutOfMemoryError>(decoder != nullptr, "{}: no memory to decode the JPEG", name);
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
   int width = 0, height = 0, subsampling = 0, colors = 0;
-  const bool has_header =
-      tjDecompressHeader3(decoder.get(), data, bytes.size(), &width, &height, &subsampling, &colors) == 0;
+  const bool has_header = tjDecompressHeader3(decoder.get(), data, bytes.size(), &width, &height, &subsampling,
+                                              &colors) == 0;
   check<DataError>(has_header && width > 0 && height > 0, "{}: damaged JPEG: {}", name, tjGetErrorStr2(decoder.get()));
   check<DataError>(std::int64_t{width} * height <= max_pixels, "{}: wanted an image of at most {} pixels, got {} x {}",
                    name, max_pixels, height, width);

@@ -58,10 +58,10 @@ struct LoaderBase::Impl {
   std::uint64_t read = 0;
   std::uint64_t ahead = 0;  // first slot of the next batch that a worker claims
   Share share{};
-  int read_number = 0;           // number of the next batch within the period of the share
-  int ahead_number = 0;          // the same for the next batch that a worker claims
-  std::uint64_t generation = 0;  // incremented when the batches that are being made become obsolete
-  bool reading = false;          // true while a thread is in `read_in_order`
+  int read_number = 0;                       // number of the next batch within the period of the share
+  int ahead_number = 0;                      // the same for the next batch that a worker claims
+  std::uint64_t generation = 0;              // incremented when the batches that are being made become obsolete
+  bool reading = false;                      // true while a thread is in `read_in_order`
   std::deque<std::shared_ptr<Entry>> queue;  // in order; the first is the next that next() returns
   std::vector<std::jthread> workers;
 

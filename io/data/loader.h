@@ -82,8 +82,8 @@ class LoaderBase {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Loads batches of a data set in a fixed order, ahead of their use, by one thread or several. make_loader() makes one of
-/// a data set (io/data/make_loader.h); below that, a data set is any function that makes the batch of given samples.
+/// Loads batches of a data set in a fixed order, ahead of their use, by one thread or several. make_loader() makes one
+/// of a data set (io/data/make_loader.h); below that, a data set is any function that makes the batch of given samples.
 /// With prefetch > 0 it runs in the worker threads, with workers > 1 in several at once:
 ///
 ///     Loader<MyBatch> loader({.batch = 8, .samples = count}, [&](const BatchOrigin& origin) { return … });

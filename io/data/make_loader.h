@@ -32,9 +32,10 @@ struct DatasetType {
   static constexpr bool kGets = GetsInContext<D> || Gets<D>;
   static constexpr bool kFits = kHasSize && kGets;
   static_assert(kHasSize, "data set: it must have `std::int64_t size() const`, the number of its samples");
-  static_assert(kGets,
-                "data set: it must have `Sample get(std::int64_t index) const` or `Sample get(std::int64_t index, const "
-                "io::SampleContext& context) const`; const, because several workers call it at once");
+  static_assert(
+      kGets,
+      "data set: it must have `Sample get(std::int64_t index) const` or `Sample get(std::int64_t index, const "
+      "io::SampleContext& context) const`; const, because several workers call it at once");
 };
 
 /// Says why a function cannot collate samples.
@@ -42,9 +43,10 @@ template <class F, class Sample>
 struct CollateType {
   static constexpr bool kWithOrigin = std::invocable<const F&, std::vector<Sample>, const BatchOrigin&>;
   static constexpr bool kFits = kWithOrigin || std::invocable<const F&, std::vector<Sample>>;
-  static_assert(kFits,
-                "make_loader: the collate function must take `std::vector<Sample>` with the samples of the data set, and "
-                "may take a `const io::BatchOrigin&` after it; it must be callable when it is const");
+  static_assert(
+      kFits,
+      "make_loader: the collate function must take `std::vector<Sample>` with the samples of the data set, and "
+      "may take a `const io::BatchOrigin&` after it; it must be callable when it is const");
 };
 
 template <class F, class Sample>
@@ -61,7 +63,7 @@ struct BatchOf {
   using type = DataBatch<Data>;
 };
 template <class Data>
-  requires requires(Data& data) { static_cast<BatchOrigin&>(data.origin); }
+requires requires(Data& data) { static_cast<BatchOrigin&>(data.origin); }
 struct BatchOf<Data> {
   using type = Data;
 };
@@ -80,7 +82,9 @@ auto make_dataset_loader(D data, LoaderOptions options, F f) {
   using Batch = typename BatchOf<decltype(call_collate(f, std::vector<Sample>{}, BatchOrigin{}))>::type;
   options.samples = data.size();
   if (options.content.empty()) options.content = content_of_dataset(data);
-  if constexpr (requires { { data.sampler() } -> std::convertible_to<std::shared_ptr<const Sampler>>; })
+  if constexpr (requires {
+                  { data.sampler() } -> std::convertible_to<std::shared_ptr<const Sampler>>;
+                })
     if (!options.sampler && !options.batch_sampler) options.sampler = data.sampler();
   const auto shared = std::make_shared<const D>(std::move(data));
   if constexpr (requires { shared->same_content(std::int64_t{}); })
@@ -92,10 +96,8 @@ auto make_dataset_loader(D data, LoaderOptions options, F f) {
         samples.reserve(origin.samples.size());
         for (std::size_t row = 0; row < origin.samples.size(); ++row) {
           check<DataError>(!work.obsolete.stop_requested(), "loader: nobody takes this batch any more");
-          const SampleContext context{.seed = seed,
-                                      .slot = origin.slots[row],
-                                      .epoch = origin.epoch,
-                                      .obsolete = work.obsolete};
+          const SampleContext context{
+              .seed = seed, .slot = origin.slots[row], .epoch = origin.epoch, .obsolete = work.obsolete};
           samples.push_back(at_place(
               [&] {
                 return fmt::format("{}, sample {} (slot {}, epoch {})", name_of_dataset(*shared), origin.samples[row],
@@ -119,8 +121,8 @@ auto make_dataset_loader(D data, LoaderOptions options, F f) {
 ///     auto loader = io::make_loader(io::ImageFolder("pets"), {.batch = 32, .seed = 1, .workers = 4});
 ///
 /// The members `samples` and `content` of the options are filled in. `collate` makes a batch of samples:
-/// `Data(std::vector<Sample>)`, or with a `const BatchOrigin&` after it for random choices. The batches of the loader are
-/// DataBatch<Data>, or what `collate` returns if that has a member `origin`.
+/// `Data(std::vector<Sample>)`, or with a `const BatchOrigin&` after it for random choices. The batches of the loader
+/// are DataBatch<Data>, or what `collate` returns if that has a member `origin`.
 ///
 /// An exception of the data set or of `collate` comes out of next(), with the data set, the sample, its slot and its
 /// epoch before its text.

@@ -102,7 +102,12 @@ using MembersOf = decltype(members_of(std::declval<T&>()));
 /// Calls f(number, member) for each member of an aggregate or tuple, in order.
 template <class T, class F>
 constexpr void for_each_member(T& value, F&& f) {
-  std::apply([&](auto&... member) { std::size_t i = 0; (f(i++, member), ...); }, members_of(value));
+  std::apply(
+      [&](auto&... member) {
+        std::size_t i = 0;
+        (f(i++, member), ...);
+      },
+      members_of(value));
 }
 
 }  // namespace binade::io::detail

@@ -27,10 +27,7 @@ double uniform_53(const RandomStream& stream, std::uint64_t i) {
 }
 
 RandomStream stream_of(std::uint64_t seed, std::int64_t epoch, std::uint32_t index) {
-  return {.seed = seed,
-          .purpose = RngPurpose::kShuffle,
-          .step = static_cast<std::uint64_t>(epoch),
-          .index = index};
+  return {.seed = seed, .purpose = RngPurpose::kShuffle, .step = static_cast<std::uint64_t>(epoch), .index = index};
 }
 
 std::string short_hash(const void* data, std::size_t bytes) {
@@ -44,8 +41,8 @@ void check_samples(std::int64_t samples) {
 }  // namespace
 
 std::int64_t uniform_below(const RandomStream& stream, std::uint64_t i, std::int64_t n) {
-  return static_cast<std::int64_t>(
-      static_cast<unsigned __int128>(word_64(stream, i)) * static_cast<std::uint64_t>(n) >> 64);
+  return static_cast<std::int64_t>(static_cast<unsigned __int128>(word_64(stream, i)) * static_cast<std::uint64_t>(n) >>
+                                   64);
 }
 
 std::string describe(const std::vector<double>& numbers) {
@@ -207,8 +204,8 @@ std::vector<std::vector<std::int64_t>> BucketBatchSampler::batches(std::int64_t 
     std::stable_sort(first, last, [&](std::int64_t a, std::int64_t b) { return length(a) < length(b); });
     bool full = true;
     for (auto it = first; it != last; ++it) {  // ascending, so the newest sample is the longest of its batch
-      if (!full) full = std::ssize(batches.back()) >= most ||
-                        length(*it) > options_.tokens / (std::ssize(batches.back()) + 1);
+      if (!full)
+        full = std::ssize(batches.back()) >= most || length(*it) > options_.tokens / (std::ssize(batches.back()) + 1);
       if (full) batches.emplace_back();
       batches.back().push_back(*it);
       full = false;

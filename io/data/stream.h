@@ -54,8 +54,9 @@ concept StreamSkips = requires(S& stream) {
 template <class S>
 struct StreamType {
   static constexpr bool kFits = StreamDataset<S>;
-  static_assert(kFits,
-                "stream: it must have `std::optional<Sample> next()` and `void restart(std::int64_t pass)` (io/data/stream.h)");
+  static_assert(
+      kFits,
+      "stream: it must have `std::optional<Sample> next()` and `void restart(std::int64_t pass)` (io/data/stream.h)");
 };
 
 /// A stream and its position. Slots number the samples of all passes.
@@ -132,7 +133,8 @@ class StreamReader {
         while (at_.position < wanted) {
           const std::int64_t pass = at_.pass;
           advance(false, obsolete, static_cast<std::uint64_t>(wanted - at_.position));
-          check<DataError>(at_.pass == pass, "stream: wanted {} samples in pass {}, as before, got fewer", wanted, pass);
+          check<DataError>(at_.pass == pass, "stream: wanted {} samples in pass {}, as before, got fewer", wanted,
+                           pass);
         }
         at_.slot = wanted_slot;
       }
@@ -179,9 +181,9 @@ class StreamReader {
 
   std::mutex mutex_;
   S stream_;
-  Place at_;                              // of stream_
-  bool started_ = false;                  // true once the stream was told its pass
-  bool moved_ = false;                    // true while at_ is not where stream_ is
+  Place at_;                               // of stream_
+  bool started_ = false;                   // true once the stream was told its pass
+  bool moved_ = false;                     // true while at_ is not where stream_ is
   std::map<std::uint64_t, Place> places_;  // ends of batches by slot
 };
 
@@ -259,7 +261,8 @@ auto make_loader_of_stream(S stream, LoaderOptions options, F f) {
         return at_place([&] { return fmt::format("{}, batch of slots {} to {}", name, origin.begin, origin.end - 1); },
                         [&] {
                           return make_batch<Batch>(
-                              f, std::vector<Sample>(*std::static_pointer_cast<std::vector<Sample>>(work.input)), origin);
+                              f, std::vector<Sample>(*std::static_pointer_cast<std::vector<Sample>>(work.input)),
+                              origin);
                         });
       });
 }
@@ -277,8 +280,8 @@ auto make_stream_loader(S stream, LoaderOptions options, F collate = {}) {
   }
 }
 
-/// Reads one pass of a stream from its beginning, in batches, and calls `f` with each. The last batch may be smaller. It
-/// is for an evaluation; a stream for training has a loader.
+/// Reads one pass of a stream from its beginning, in batches, and calls `f` with each. The last batch may be smaller.
+/// It is for an evaluation; a stream for training has a loader.
 template <StreamDataset S, class F, class Collate = DefaultCollate>
 void for_each_batch(S& stream, std::int64_t batch, F&& f, Collate collate = {}) {
   check<ArgumentError>(batch >= 1, "for_each_batch: wanted a batch of at least 1, got {}", batch);

@@ -49,7 +49,8 @@ TEST_F(AudioFile, ReadsPcmAndFloat) {
   EXPECT_THAT(values(wav(1, 16, 1, raw<std::int16_t>(-32768) + raw<std::int16_t>(8192))), ElementsAre(-1, 0.25));
   EXPECT_THAT(values(wav(1, 24, 1, raw<std::int32_t>(-4194304, 3) + raw<std::int32_t>(1048576, 3))),
               ElementsAre(-0.5, 0.125));
-  EXPECT_THAT(values(wav(1, 32, 1, raw<std::int32_t>(1 << 30) + raw<std::int32_t>(-(1 << 29)))), ElementsAre(0.5, -0.25));
+  EXPECT_THAT(values(wav(1, 32, 1, raw<std::int32_t>(1 << 30) + raw<std::int32_t>(-(1 << 29)))),
+              ElementsAre(0.5, -0.25));
   EXPECT_THAT(values(wav(3, 32, 1, raw(1.5f) + raw(-0.1f))), ElementsAre(1.5, -0.1f));
   const Audio stereo = decode_audio(wav(1, 16, 2, raw<std::int16_t>(16384) + raw<std::int16_t>(0)), "a.wav");
   EXPECT_EQ(stereo.samples.shape(), (Shape{1, 2}));
@@ -80,8 +81,8 @@ TEST_F(AudioFile, NamesDamagedFiles) {
 Audio sine(std::int64_t rate, double hertz, std::int64_t frames) {
   Audio audio{Tensor::empty({frames, 1}), rate};
   for (std::int64_t i = 0; i < frames; ++i)
-    audio.samples.mutable_data<float>()[i] =
-        static_cast<float>(std::sin(2 * std::numbers::pi * hertz * static_cast<double>(i) / static_cast<double>(rate)));
+    audio.samples.mutable_data<float>()[i] = static_cast<float>(
+        std::sin(2 * std::numbers::pi * hertz * static_cast<double>(i) / static_cast<double>(rate)));
   return audio;
 }
 
@@ -111,7 +112,8 @@ TEST(Audio, RandomChangesAreFunctionsOfTheStream) {
   EXPECT_THROW(random_noise(Tensor::zeros({4}), one, 0, 0), ShapeError);
 }
 
-// 4000 numbers: the measured ratio has a standard deviation of 10 log10(e) sqrt(2 / 4000) = 0.1 decibels; 5 are allowed.
+// 4000 numbers: the measured ratio has a standard deviation of 10 log10(e) sqrt(2 / 4000) = 0.1 decibels; 5 are
+// allowed.
 TEST(Audio, NoiseHasTheWantedRatio) {
   const Tensor x = sine(8000, 440, 4000).samples, y = random_noise(x, {.seed = 3}, 10, 10);
   double signal = 0, noise = 0;

@@ -76,8 +76,8 @@ TEST(Dataset, TransformsSeeTheSlot) {
   const auto noisy = transform(Numbers{5}, [](std::int64_t i, const SampleContext& c) {
     return static_cast<double>(i) + c.random().uniform(0);
   });
-  const auto twice =
-      transform(noisy, [](double x, const SampleContext& c) { return std::pair(x, c.random().uniform(0)); });
+  const auto twice = transform(noisy,
+                               [](double x, const SampleContext& c) { return std::pair(x, c.random().uniform(0)); });
   const SampleContext here{.seed = 3, .slot = 17};
   EXPECT_EQ(get_sample(twice, 2, here), get_sample(twice, 2, here));
   EXPECT_NE(get_sample(twice, 2, here), get_sample(twice, 2, SampleContext{.seed = 3, .slot = 18}));
@@ -115,10 +115,11 @@ TEST(Dataset, AnErrorNamesDataSetSampleAndSlot) {
 }
 
 TEST(Dataset, ForeignExceptionsAreNested) {
-  auto loader = make_loader(transform(Numbers{3}, [](std::int64_t i) -> std::int64_t {
-                              if (i == 1) throw std::out_of_range("of mine");
-                              return i;
-                            }),
+  auto loader = make_loader(transform(Numbers{3},
+                                      [](std::int64_t i) -> std::int64_t {
+                                        if (i == 1) throw std::out_of_range("of mine");
+                                        return i;
+                                      }),
                             {.batch = 3, .order = SampleOrder::kSequential});
   try {
     loader.next();
@@ -129,7 +130,8 @@ TEST(Dataset, ForeignExceptionsAreNested) {
   }
 }
 
-// ---- collation -------------------------------------------------------------------------------------------------------
+// ---- collation
+// -------------------------------------------------------------------------------------------------------
 
 struct Pair {
   Tensor a{}, b{};
@@ -155,18 +157,20 @@ TEST(Collate, StacksTensorsNumbersTextsAndTuples) {
   EXPECT_EQ(collate(std::vector<std::int64_t>{1, 2}).dtype(), DType::i64);
   EXPECT_EQ(collate(std::vector<std::int8_t>{-1, 2}).at(0), -1);
   EXPECT_EQ(collate(std::vector<std::uint32_t>{4000000000u}).at(0), 4e9);
-  const auto [a, b, c] = collate(std::vector{std::tuple(1.0f, std::string("p"), 3), std::tuple(2.0f, std::string(), 4)});
+  const auto [a, b,
+              c] = collate(std::vector{std::tuple(1.0f, std::string("p"), 3), std::tuple(2.0f, std::string(), 4)});
   EXPECT_THAT(a.to_vector<float>(), ElementsAre(1, 2));
   EXPECT_THAT(b, ElementsAre("p", ""));
   EXPECT_EQ(c.dtype(), DType::i32);
-  const Pair both = collate(std::vector{Pair{Tensor::scalar(1), Tensor::zeros({0})}, Pair{Tensor::scalar(2), Tensor::zeros({0})}});
+  const Pair both = collate(
+      std::vector{Pair{Tensor::scalar(1), Tensor::zeros({0})}, Pair{Tensor::scalar(2), Tensor::zeros({0})}});
   EXPECT_EQ(both.a.shape(), Shape{2});
   EXPECT_EQ(both.b.shape(), (Shape{2, 0}));
 }
 
 TEST(Collate, PadsSequences) {
-  const auto padded = collate(std::vector{Sequence{Tensor::from({1, 2, 3}), -1}, Sequence{Tensor::zeros({0}, DType::i32)},
-                                          Sequence{Tensor::from({4})}});
+  const auto padded = collate(std::vector{Sequence{Tensor::from({1, 2, 3}), -1},
+                                          Sequence{Tensor::zeros({0}, DType::i32)}, Sequence{Tensor::from({4})}});
   EXPECT_THAT(padded.values.to_vector<std::int32_t>(), ElementsAre(1, 2, 3, -1, -1, -1, 4, -1, -1));
   EXPECT_THAT(padded.mask.to_vector<std::int32_t>(), ElementsAre(1, 1, 1, 0, 0, 0, 1, 0, 0));
   EXPECT_THAT(padded.lengths.to_vector<std::int64_t>(), ElementsAre(3, 0, 1));
@@ -176,7 +180,9 @@ TEST(Collate, PadsSequences) {
 }
 
 TEST(Collate, NamesTheSampleThatDoesNotFit) {
-  EXPECT_THAT(error_of<ShapeError>([] { collate(std::vector{Tensor::zeros({2}), Tensor::zeros({2}), Tensor::zeros({3})}); }),
+  EXPECT_THAT(error_of<ShapeError>([] {
+                collate(std::vector{Tensor::zeros({2}), Tensor::zeros({2}), Tensor::zeros({3})});
+              }),
               HasSubstr("got (2) for sample 0 of the batch and (3) for sample 2"));
   EXPECT_THROW(collate(std::vector{Tensor::zeros({2}), Tensor::zeros({2}, DType::i32)}), DTypeError);
   EXPECT_THROW(collate(std::vector{Tensor::zeros({2}), Tensor()}), ArgumentError);
@@ -223,7 +229,8 @@ TEST(DataBatch, IsStoredAndRead) {
     return error_of<CheckpointError>([&] { DataBatch<Photo::Batch>::from_state(other); });
   };
   EXPECT_THAT(with("data/1", nullptr), HasSubstr("data/1"));
-  const StateDict::Value three = Tensor::zeros({3}), scalar = Tensor::scalar(1), lengths = StateDict::Integers{5, 5, 5, 500};
+  const StateDict::Value three = Tensor::zeros({3}), scalar = Tensor::scalar(1),
+                         lengths = StateDict::Integers{5, 5, 5, 500};
   EXPECT_THAT(with("data/1", &three), HasSubstr("wanted 4 rows in 'data/1'"));
   EXPECT_THAT(with("data/1", &scalar), HasSubstr("wanted 4 rows in 'data/1'"));
   EXPECT_THAT(with("data/2/lengths", &lengths), HasSubstr("shorter"));

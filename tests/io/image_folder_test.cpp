@@ -17,8 +17,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// An 8 x 8 grey JPEG of value 128, written from the specification (ITU-T T.81): every quantizer is 1, the Huffman tables
-// have the one code 0 for category 0 and for the end of a block, so that the only block is the two bits 00 and padding.
+// An 8 x 8 grey JPEG of value 128, written from the specification (ITU-T T.81): every quantizer is 1, the Huffman
+// tables have the one code 0 for category 0 and for the end of a block, so that the only block is the two bits 00 and
+// padding.
 std::string grey_jpeg() {
   std::string quantizers(64, '\1'), counts(16, '\0');
   counts[0] = 1;

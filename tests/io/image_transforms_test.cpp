@@ -14,17 +14,16 @@ namespace binade::io {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::Pointwise;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
+using ::testing::Pointwise;
 
 std::vector<float> values(const Tensor& t) { return t.to_vector<float>(); }
 
 /// An image (h, w, 3) of different values in 0 … 1.
 Tensor picture(std::int64_t h, std::int64_t w) {
   Tensor t = Tensor::empty({h, w, 3});
-  for (std::int64_t i = 0; i < t.numel(); ++i)
-    t.mutable_data<float>()[i] = static_cast<float>((i * 37) % 101) / 101.0f;
+  for (std::int64_t i = 0; i < t.numel(); ++i) t.mutable_data<float>()[i] = static_cast<float>((i * 37) % 101) / 101.0f;
   return t;
 }
 Tensor pixel(float r, float g, float b) { return Tensor::from({r, g, b}, {1, 1, 3}); }
@@ -94,8 +93,8 @@ TEST(ImageTransforms, ColorsByHand) {
   near(adjust_brightness(pixel(0.2f, 0.4f, 0.8f), 2), {0.4f, 0.8f, 1});
   near(adjust_saturation(pixel(1, 0, 0), 0), {0.299f, 0.299f, 0.299f});
   near(adjust_contrast(Tensor::from({0.f, 1.f}, {1, 2, 1}), 0.5), {0.25f, 0.75f});
-  near(adjust_hue(pixel(1, 0, 0), 1.0 / 3), {0, 1, 0});          // red to green
-  near(adjust_hue(pixel(1, 0, 0), -1.0 / 3), {0, 0, 1});         // red to blue
+  near(adjust_hue(pixel(1, 0, 0), 1.0 / 3), {0, 1, 0});   // red to green
+  near(adjust_hue(pixel(1, 0, 0), -1.0 / 3), {0, 0, 1});  // red to blue
   near(adjust_hue(pixel(0.8f, 0.2f, 0.2f), 0.5), {0.2f, 0.8f, 0.8f});
   near(adjust_hue(pixel(0.1f, 0.5f, 0.3f), 0), {0.1f, 0.5f, 0.3f});
   near(adjust_hue(pixel(0.3f, 0.3f, 0.3f), 0.2), {0.3f, 0.3f, 0.3f});
@@ -153,8 +152,8 @@ TEST(ImageTransforms, MixupBlendsImagesAndLabelsAlike) {
     const double share = m.targets.at(3);  // of image 1, class 0
     EXPECT_NEAR(m.images.at(64), share * 1 + (1 - share) * 0, 1e-6);
     EXPECT_NEAR(m.targets.at(5), 1 - share, 1e-6);
-    EXPECT_NEAR(m.targets.at(8), share, 1e-6);      // image 2 (class 2) and image 1 before it (class 0)
-    EXPECT_NEAR(m.targets.at(2), 1, 1e-6);          // image 0 and the last one have one class
+    EXPECT_NEAR(m.targets.at(8), share, 1e-6);  // image 2 (class 2) and image 1 before it (class 0)
+    EXPECT_NEAR(m.targets.at(2), 1, 1e-6);      // image 0 and the last one have one class
     sum += share, squares += (share - 0.5) * (share - 0.5);
   }
   // Beta(a, a): mean 1/2, variance 1 / (4 (2 a + 1)) = 0.139. The mean of 2000 has a deviation of 0.0083.

@@ -95,18 +95,21 @@ TEST(LoaderWorkers, ResumeAtEveryBatchOverRanksGivesTheSameBits) {
                   continue;
                 }
                 const auto batch = loader.next();
-                ASSERT_EQ(numbers_of(batch), wanted[i]) << options.workers << " workers, batch " << i << ", cut " << cut;
+                ASSERT_EQ(numbers_of(batch), wanted[i])
+                    << options.workers << " workers, batch " << i << ", cut " << cut;
                 loader.commit(batch.origin);
               }
             };
             NoisyLoader before = make_loader(Noisy{}, options);
-            if (cut % 4 == 0) play(before, 0, cut);  // half of the cuts, to save time: seek() makes the others
-            else before.seek([&] {
-              BatchOrder order = BatchOrder(before.options());
-              std::uint64_t slot = 0;
-              for (std::size_t i = 0; i < cut; ++i) slot = order.batch_at(slot).end;
-              return slot;
-            }());
+            if (cut % 4 == 0)
+              play(before, 0, cut);  // half of the cuts, to save time: seek() makes the others
+            else
+              before.seek([&] {
+                BatchOrder order = BatchOrder(before.options());
+                std::uint64_t slot = 0;
+                for (std::size_t i = 0; i < cut; ++i) slot = order.batch_at(slot).end;
+                return slot;
+              }());
             NoisyLoader after = make_loader(Noisy{}, options);
             after.load_state(before.state());
             play(after, cut, std::min(wanted.size(), cut + 6));
@@ -191,7 +194,8 @@ TEST(LoaderWorkers, SettingsAreChecked) {
               HasSubstr("the checkpoint's order is weighted with replacement (23 of 23"));
 }
 
-// ---- streams ---------------------------------------------------------------------------------------------------------
+// ---- streams
+// ---------------------------------------------------------------------------------------------------------
 
 /// 0, 1, … 9 in every pass, shifted by 100 per pass. Notes what it reads.
 struct Counter {
@@ -256,7 +260,9 @@ void resumes(bool reads_only_its_share) {
       part.skip();
       EXPECT_EQ(take(part), wanted[i + 1]);
     }
-    if (reads_only_its_share) EXPECT_LE(*counted.reads, 4 * (3 + 3 + workers));
+    if (reads_only_its_share) {
+      EXPECT_LE(*counted.reads, 4 * (3 + 3 + workers));
+    }
   }
 }
 
@@ -288,7 +294,8 @@ TEST(StreamLoader, AnErrorNamesThePlace) {
 TEST(StreamLoader, OnePassForEvaluation) {
   std::vector<std::vector<std::int64_t>> all;
   Counter counter;
-  for_each_batch(counter, 4, [&](const DataBatch<Tensor>& batch) { all.push_back(batch.data.to_vector<std::int64_t>()); });
+  for_each_batch(counter, 4,
+                 [&](const DataBatch<Tensor>& batch) { all.push_back(batch.data.to_vector<std::int64_t>()); });
   EXPECT_THAT(all, ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7), ElementsAre(8, 9)));
 }
 

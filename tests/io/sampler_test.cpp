@@ -153,7 +153,9 @@ TEST(BucketBatchSampler, KeepsTheBudgetAndReadsEverySampleOnce) {
 }
 
 TEST(BucketBatchSampler, RefusesASampleAboveTheBudget) {
-  EXPECT_THAT(error_of<ArgumentError>([] { BucketBatchSampler({.lengths = {3, 9}, .tokens = 8}); }),
+  EXPECT_THAT(error_of<ArgumentError>([] {
+                BucketBatchSampler({.lengths = {3, 9}, .tokens = 8});
+              }),
               HasSubstr("got 9 for sample 1"));
 }
 
@@ -187,7 +189,9 @@ TEST(MixtureSampler, FractionsOfSamplesAreCarriedToTheNextEpoch) {
     for (const std::int64_t i : sampler.indices(epoch)) ++counts[i / 50];
     for (int s = 0; s < 3; ++s) EXPECT_NEAR(counts[s], shares[s] * 7 * static_cast<double>(epoch + 1), 1);
   }
-  EXPECT_THAT(error_of<ArgumentError>([] { MixtureSampler({.sizes = {5, 5}, .weights = {1, 99}, .epoch = 50}); }),
+  EXPECT_THAT(error_of<ArgumentError>([] {
+                MixtureSampler({.sizes = {5, 5}, .weights = {1, 99}, .epoch = 50});
+              }),
               HasSubstr("data set 0"));
 }
 
@@ -204,9 +208,9 @@ TEST(BatchOrder, LastBatchIsFilledShortOrDropped) {
     }
     return all;
   };
-  EXPECT_THAT(batches(LastBatch::kFilled), ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7),
-                                                       ElementsAre(8, 9, 0, 1), ElementsAre(2, 3, 4, 5),
-                                                       ElementsAre(6, 7, 8, 9)));
+  EXPECT_THAT(batches(LastBatch::kFilled),
+              ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7), ElementsAre(8, 9, 0, 1),
+                          ElementsAre(2, 3, 4, 5), ElementsAre(6, 7, 8, 9)));
   EXPECT_THAT(batches(LastBatch::kShort),
               ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7), ElementsAre(8, 9), ElementsAre(0, 1, 2, 3),
                           ElementsAre(4, 5, 6, 7)));

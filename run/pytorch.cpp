@@ -235,7 +235,7 @@ io::NameMap names_of(nn::Module& model, const PytorchOptions& options) {
 
 io::NameMap pytorch_names(nn::Module& model) { return Rules(model).map(); }
 
-nn::LoadResult load_pytorch(const std::string& path, nn::Module& model, const PytorchOptions& options) {
+nn::LoadResult load_pytorch(nn::Module& model, const std::string& path, const PytorchOptions& options) {
   const io::TensorMap theirs = io::read_weights_file(path, options.entry), ours = tensors_of(model);
   io::NameMap map = names_of(model, options);
   remove_wrappers(map, theirs, ours);
@@ -250,7 +250,7 @@ nn::LoadResult load_pytorch(const std::string& path, nn::Module& model, const Py
   return {std::move(mapped.missing), std::move(mapped.unexpected)};
 }
 
-void save_pytorch(const std::string& path, nn::Module& model, const PytorchOptions& options) {
+void save_pytorch(nn::Module& model, const std::string& path, const PytorchOptions& options) {
   io::MappedTensors mapped = names_of(model, options).to_theirs(tensors_of(model));
   mapped.different.insert(mapped.different.end(), mapped.unexpected.begin(), mapped.unexpected.end());
   std::string problems;

@@ -25,14 +25,14 @@ struct PytorchOptions {
 /// Changes nothing and throws DataError, which lists all of them, for missing and unexpected tensors (strict) and for
 /// wrong shapes. Returns missing and unexpected names without `strict`.
 ///
-///     load_pytorch("resnet.safetensors", model);
-///     load_pytorch("checkpoint.pt", model, {.names = io::NameMap::read("names.txt"), .entry = "state_dict"});
-nn::LoadResult load_pytorch(const std::string& path, nn::Module& model, const PytorchOptions& options = {});
+///     load_pytorch(model, "resnet.safetensors");
+///     load_pytorch(model, "checkpoint.pt", {.names = io::NameMap::read("names.txt"), .entry = "state_dict"});
+nn::LoadResult load_pytorch(nn::Module& model, const std::string& path, const PytorchOptions& options = {});
 
 /// Writes weights and buffers as a safetensors file with PyTorch's names and layouts. In PyTorch:
 /// `model.load_state_dict(safetensors.torch.load_file(path))`. `options.entry` and `strict` have no meaning here.
 /// Throws StorageError; ArgumentError if a rule does not fit.
-void save_pytorch(const std::string& path, nn::Module& model, const PytorchOptions& options = {});
+void save_pytorch(nn::Module& model, const std::string& path, const PytorchOptions& options = {});
 
 /// Returns the rules between the names and layouts of a PyTorch model with the same structure and names, and of
 /// `model`:

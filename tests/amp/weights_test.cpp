@@ -130,15 +130,15 @@ TEST(LoadPytorch, ListsEveryProblemAndChangesNothing) {
   io::write_safetensors(path, {.tensors = {{"first.weight", Tensor::zeros({4, 16})},
                                            {"second.weight", Tensor::zeros({2, 16})},
                                            {"other", Tensor::zeros({1})}}});
-  const std::string error = io::error_of<DataError>([&] { load_pytorch(path, two); });
+  const std::string error = io::error_of<DataError>([&] { load_pytorch(two, path); });
   for (const char* word : {"w.safetensors: missing: first.bias, second.bias, seen; unexpected: other; different: ",
                            "first.weight (wanted f32 (16, 4), got f32 (4, 16))"})
     EXPECT_THAT(error, HasSubstr(word));
   EXPECT_EQ(numbers(two.second.weight.value()), before);
-  EXPECT_THROW(load_pytorch(path, two, {.strict = false}), DataError) << "a wrong shape is an error without strict too";
+  EXPECT_THROW(load_pytorch(two, path, {.strict = false}), DataError) << "a wrong shape is an error without strict too";
   PytorchOptions options{.strict = false};
   options.names.add("first.weight -> first.weight : transpose");
-  const nn::LoadResult result = load_pytorch(path, two, options);
+  const nn::LoadResult result = load_pytorch(two, path, options);
   EXPECT_THAT(result.missing, ElementsAre("first.bias", "second.bias", "seen"));
   EXPECT_THAT(result.unexpected, ElementsAre("other"));
   EXPECT_EQ(two.second.weight.value().at(0), 0);
@@ -149,12 +149,12 @@ TEST(LoadPytorch, PrefixesOfWrappersAreRemoved) {
   const Runtime runtime({.seed = 1});
   toy::Two two;
   const std::string path = folder.path("w.safetensors");
-  save_pytorch(path, two);
+  save_pytorch(two, path);
   io::Safetensors content = io::read_safetensors(path), wrapped;
   for (const auto& [name, tensor] : content.tensors) wrapped.tensors.emplace("_orig_mod.module." + name, tensor);
   io::write_safetensors(path, wrapped);
   toy::Two other;
-  load_pytorch(path, other);
+  load_pytorch(other, path);
   EXPECT_EQ(numbers(other.first.weight.value()), numbers(two.first.weight.value()));
 }
 

@@ -119,14 +119,14 @@ TEST(StateDicts, OfPyTorchGiveItsOutputsAndAreWrittenBack) {
     const std::string path = folder.path(golden.name + ".safetensors");
     io::write_safetensors(path, {.tensors = state});
     const PytorchOptions options = options_for(golden.name);
-    load_pytorch(path, *module, options);
+    load_pytorch(*module, path, options);
     module->eval();
     {
       const InferenceMode inference;
       // Sums of f32 with at most a few dozen terms; a wrong layout is off by the size of the values.
       EXPECT_EQ(difference(output(*module, golden).value(), golden.array("out.y"), {.rtol = 1e-5, .share = 4e-6}), "");
     }
-    save_pytorch(path, *module, options);
+    save_pytorch(*module, path, options);
     const io::TensorMap back = io::read_safetensors(path).tensors;
     EXPECT_EQ(back.size(), state.size());
     if (golden.name.ends_with("_parametrized")) continue;  // written with the names of the other form

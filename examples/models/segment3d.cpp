@@ -22,7 +22,7 @@ Scans draw(int64_t count, int64_t side) {
     largest = maximum(largest, abs(along - each(-0.5, 0.5)));
   }
   const Variable labels = where(largest < half, 2, where(square_sum < square(radius), 1, 0));
-  return {unsqueeze((labels > 0) + 0.5 * randn({count, side, side, side}), -1), labels};
+  return {unsqueeze((labels > 0) + 0.3 * randn({count, side, side, side}), -1), labels};
 }
 
 nn::Sequential convolutions(int64_t in, int64_t out) {
@@ -58,10 +58,10 @@ struct UNet : nn::Module {  // volumes (B, S, S, S, 1) -> logits (B, S, S, S, 3)
 };
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 60}, {"batch", 4}, {"side", 16}, {"width", 8}, {"levels", 2}});
+  const models::Arguments args(argc, argv, {{"steps", 100}, {"batch", 4}, {"side", 16}, {"width", 8}, {"levels", 2}});
   Runtime runtime(args.runtime());
   UNet model(args["width"], args["levels"]);
-  optim::Adam optimizer(model, {.lr = 3e-3});
+  optim::Adam optimizer(model, {.lr = 1e-2});
   amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy()});
 
   const auto loss = [&](const Scans& b) { return cross_entropy(model(b.volumes), b.labels); };

@@ -21,7 +21,7 @@ def draw(count, side):
         square_sum = square_sum + (along - each(-0.5, 0.5))**2
         largest = torch.maximum(largest, (along - each(-0.5, 0.5)).abs())
     labels = torch.where(largest < half, 2, torch.where(square_sum < radius**2, 1, 0))
-    return ((labels > 0) + 0.5 * torch.randn(count, side, side, side))[:, None], labels
+    return ((labels > 0) + 0.3 * torch.randn(count, side, side, side))[:, None], labels
 
 
 def convolutions(channels, out):
@@ -52,9 +52,9 @@ class UNet(nn.Module):
         return self.head(y)
 
 
-args = Arguments(steps=60, batch=4, side=16, width=8, levels=2)
+args = Arguments(steps=100, batch=4, side=16, width=8, levels=2)
 model = UNet(args.width, args.levels)
-optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 
 for step in args.steps():
     volumes, labels = draw(args.batch, args.side)

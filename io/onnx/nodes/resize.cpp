@@ -94,12 +94,10 @@ double weight_at(double t, bool cubic, double a) {
 }
 
 /// The interpolation along an axis as a matrix (to, from) of weights. Elements beyond the edge are those at the edge,
-/// or left out; with a filter against aliasing, a weight reaches as far as the distance of two results.
+/// or left out.
 Variable weights_of(const Node& n, const Axis& axis, bool cubic) {
-  const double a = n.number("cubic_coeff_a", -0.75);
-  const bool filter = n.integer("antialias", 0) != 0 && axis.scale < 1;
-  const bool left_out = n.integer("exclude_outside", 0) != 0 || filter;
-  const double reach = filter ? 1 / axis.scale : 1, support = (cubic ? 2 : 1) * reach;
+  const double a = n.number("cubic_coeff_a", -0.75), support = cubic ? 2 : 1;
+  const bool left_out = n.integer("exclude_outside", 0) != 0;
   std::vector<float> weights(static_cast<std::size_t>(axis.to * axis.from), 0.f);
   for (std::int64_t o = 0; o < axis.to; ++o) {
     const double u = axis.positions[static_cast<std::size_t>(o)];
@@ -107,8 +105,7 @@ Variable weights_of(const Node& n, const Axis& axis, bool cubic) {
     double sum = 0;
     for (auto i = static_cast<std::int64_t>(std::ceil(u - support)); static_cast<double>(i) <= u + support; ++i) {
       if (left_out && (i < 0 || i >= axis.from)) continue;
-      taps.emplace_back(std::clamp<std::int64_t>(i, 0, axis.from - 1),
-                        weight_at((static_cast<double>(i) - u) / reach, cubic, a));
+      taps.emplace_back(std::clamp<std::int64_t>(i, 0, axis.from - 1), weight_at(static_cast<double>(i) - u, cubic, a));
       sum += taps.back().second;
     }
     for (const auto& [i, w] : taps)
@@ -133,8 +130,13 @@ Variable interpolated(const Node& n, const std::vector<Axis>& axes, bool cubic) 
 Variable resized(const Node& n) {
   const std::string mode = n.text("mode", "nearest"), where = n.text("coordinate_transformation_mode", "half_pixel");
   cannot_if(where == "tf_crop_and_resize", "upsample_to() does not crop");
+  cannot_if(n.integer("antialias", 0) != 0, "upsample_to() has no filter against aliasing");
   std::vector<Axis> axes = axes_of(n);
-  bool plain = axes.size() == 4 && mode == "linear" && n.integer("antialias", 0) == 0;
+  for (const Axis& axis : axes)
+    cannot_if(where == "align_corners" && mode != "nearest" &&
+                  axis.scale * static_cast<double>(axis.from) != static_cast<double>(axis.to),
+              "upsample_to() aligns corners of whole sizes");
+  bool plain = axes.size() == 4 && mode == "linear";
   for (std::size_t d = 0; d < axes.size(); ++d) {
     Axis& axis = axes[d];
     for (std::int64_t i = 0; i < axis.to; ++i) axis.positions.push_back(position(where, axis, static_cast<double>(i)));

@@ -189,8 +189,8 @@ TEST(GoldenOps, ModulesMatchPyTorch) {
   };
   // Scales of logits are f32 in the fused attention (see ops_attention_test.cpp), and window and ALiBi are f32 masks.
   // Gradients of queries and keys are what the derivative of a softmax leaves of terms up to 64; after two layers,
-  // those of PyTorch in f32 are off by 1e-6 too.
-  check_family("modules", functions, {.rtol = 1e-7, .share = 3e-8}, {.rtol = 1e-5, .share = 1e-6, .absolute = 0x1p-18});
+  // those of PyTorch in f32 are off by 1e-6 too. Levels with short vectors add more terms one after the other: 6e-6.
+  check_family("modules", functions, {.rtol = 1e-7, .share = 3e-8}, {.rtol = 1e-5, .share = 1e-6, .absolute = 0x1p-16});
 }
 
 }  // namespace

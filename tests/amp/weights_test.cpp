@@ -18,7 +18,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 void save(const std::string& path, const StateDict& state) {
   const io::CheckpointImage image = io::encode_checkpoint(state, "");
@@ -84,7 +83,7 @@ TEST(Weights, WithoutAveragesTheWeightsAreLoadedAndNothingIsSaid) {
   toy::Net net;
   std::vector<std::string> said;
   EXPECT_FALSE(load_weights(net, state, listening(said)).averaged);
-  EXPECT_THAT(said, IsEmpty());
+  EXPECT_TRUE(said.empty());
   EXPECT_EQ(numbers(net.up.value()), numbers(run.net.up.value()));
   EXPECT_THAT(io::error_of<CheckpointError>([&] { load_weights(net, state, {.average = true}, "FILE"); }),
               HasSubstr("FILE: it has no averaged weights"));

@@ -22,7 +22,7 @@ Scans draw(int64_t count, int64_t side) {
     largest = maximum(largest, abs(along - each(-0.5, 0.5)));
   }
   const Variable labels = where(largest < half, 2, where(square_sum < square(radius), 1, 0));
-  return {unsqueeze((labels > 0) + 0.3 * randn({count, side, side, side}), -1), labels};
+  return {unsqueeze((labels > 0) + 0.2 * randn({count, side, side, side}), -1), labels};
 }
 
 nn::Sequential convolutions(int64_t in, int64_t out) {
@@ -61,10 +61,11 @@ int main(int argc, char** argv) {
   const models::Arguments args(argc, argv, {{"steps", 100}, {"batch", 4}, {"side", 16}, {"width", 8}, {"levels", 2}});
   Runtime runtime(args.runtime());
   UNet model(args["width"], args["levels"]);
-  optim::Adam optimizer(model, {.lr = 1e-2});
+  optim::Adam optimizer(model, {.lr = 4e-3});
   amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy()});
 
-  const auto loss = [&](const Scans& b) { return cross_entropy(model(b.volumes), b.labels); };
+  const Variable weight = Tensor::from({0.1f, 1.0f, 1.0f});  // most voxels are background
+  const auto loss = [&](const Scans& b) { return cross_entropy(model(b.volumes), b.labels, {}, weight); };
   for (const int64_t step : args.steps()) args.report(step, trainer.step(draw(args["batch"], args["side"]), loss).loss);
 
   const Scans held_out = draw(16, args["side"]);

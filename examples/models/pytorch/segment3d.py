@@ -21,7 +21,7 @@ def draw(count, side):
         square_sum = square_sum + (along - each(-0.5, 0.5))**2
         largest = torch.maximum(largest, (along - each(-0.5, 0.5)).abs())
     labels = torch.where(largest < half, 2, torch.where(square_sum < radius**2, 1, 0))
-    return ((labels > 0) + 0.3 * torch.randn(count, side, side, side))[:, None], labels
+    return ((labels > 0) + 0.2 * torch.randn(count, side, side, side))[:, None], labels
 
 
 def convolutions(channels, out):
@@ -54,12 +54,13 @@ class UNet(nn.Module):
 
 args = Arguments(steps=100, batch=4, side=16, width=8, levels=2)
 model = UNet(args.width, args.levels)
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+weight = torch.tensor([0.1, 1.0, 1.0])  # most voxels are background
+optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
 
 for step in args.steps():
     volumes, labels = draw(args.batch, args.side)
     with args.autocast():
-        loss = F.cross_entropy(model(volumes), labels)
+        loss = F.cross_entropy(model(volumes), labels, weight)
     optimizer.zero_grad()
     args.scaler.scale(loss).backward()
     args.scaler.step(optimizer)

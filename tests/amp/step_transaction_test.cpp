@@ -368,10 +368,13 @@ TEST(StepTransaction, ABatchMayBeATensorOrAVariable) {
     EXPECT_EQ(run.trainer.steps(), 1);
     return run.trainer.state_hash();
   };
-  Training expected;
-  expected.step(batch);
-  EXPECT_EQ(state_after(Tensor(batch.x)), expected.trainer.state_hash());
-  EXPECT_EQ(state_after(Variable(batch.x)), expected.trainer.state_hash());
+  const auto expected = [&] {
+    Training run;
+    run.step(batch);
+    return run.trainer.state_hash();
+  }();
+  EXPECT_EQ(state_after(Tensor(batch.x)), expected);
+  EXPECT_EQ(state_after(Variable(batch.x)), expected);
 }
 
 TEST(StepTransaction, TheStateDoesNotDependOnTheNumberOfThreads) {

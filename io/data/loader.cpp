@@ -62,6 +62,7 @@ struct LoaderBase::Impl {
   int ahead_number = 0;                      // the same for the next batch that a worker claims
   std::uint64_t generation = 0;              // incremented when the batches that are being made become obsolete
   bool reading = false;                      // true while a thread is in `read_in_order`
+  std::exception_ptr shortage;               // there was no memory for a further entry; next() throws it
   std::deque<std::shared_ptr<Entry>> queue;  // in order; the first is the next that next() returns
   std::vector<std::jthread> workers;
 
@@ -117,9 +118,12 @@ struct LoaderBase::Impl {
     changed.notify_all();
   }
 
-  /// Adds the next batch to the queue. Returns its entry if a worker has to make it.
+  /// Adds the next batch to the queue. Returns its entry if a worker has to make it. Throws, with nothing changed, if
+  /// there is no memory for the entry itself.
   std::shared_ptr<Entry> claim(Lock& lock) {
     const auto entry = std::make_shared<Entry>();
+    entry->status = Entry::Status::kMaking;
+    queue.push_back(entry);  // before it is read, so that no input can be lost
     const std::uint64_t now = generation;
     const bool mine = is_mine(ahead_number);
     try {
@@ -128,14 +132,13 @@ struct LoaderBase::Impl {
       if (now != generation) return nullptr;
       ahead = entry->origin.end;
       ahead_number = (ahead_number + 1) % share.period;
-      if (!mine) entry->status = Entry::Status::kDone;
+      entry->status = mine ? Entry::Status::kWaiting : Entry::Status::kDone;
     } catch (...) {
       if (now != generation) return nullptr;
       entry->failure = std::current_exception();
       entry->status = Entry::Status::kFailed;
       entry->has_place = false;
     }
-    queue.push_back(entry);
     changed.notify_all();
     return entry->status == Entry::Status::kWaiting ? entry : nullptr;
   }
@@ -143,11 +146,16 @@ struct LoaderBase::Impl {
   void work(const std::stop_token& stop, const InheritedRuntime& runtime) {
     const RuntimeScope scope(runtime);
     Lock lock(mutex);
-    while (changed.wait(lock, stop, [&] { return first_waiting() || can_claim(); })) {
+    while (changed.wait(lock, stop, [&] { return first_waiting() || (!shortage && can_claim()); })) {
       if (stop.stop_requested()) return;
-      std::shared_ptr<Entry> entry = first_waiting();
-      if (!entry) entry = claim(lock);
-      if (entry && entry->status == Entry::Status::kWaiting) make_entry(*entry, lock);
+      try {
+        std::shared_ptr<Entry> entry = first_waiting();
+        if (!entry) entry = claim(lock);
+        if (entry && entry->status == Entry::Status::kWaiting) make_entry(*entry, lock);
+      } catch (...) {
+        shortage = std::current_exception();
+        changed.notify_all();
+      }
     }
   }
 
@@ -155,6 +163,7 @@ struct LoaderBase::Impl {
   void discard() {
     for (const auto& entry : queue) entry->obsolete.request_stop();
     queue.clear();
+    shortage = nullptr;
     ++generation;
   }
 
@@ -188,9 +197,13 @@ struct LoaderBase::Impl {
       changed.notify_all();
     }
     changed.wait(lock, [&] {
-      return !queue.empty() &&
-             (queue.front()->status == Entry::Status::kDone || queue.front()->status == Entry::Status::kFailed);
+      if (queue.empty()) return shortage != nullptr;
+      return queue.front()->status == Entry::Status::kDone || queue.front()->status == Entry::Status::kFailed;
     });
+    if (queue.empty()) {
+      changed.notify_all();
+      std::rethrow_exception(std::exchange(shortage, nullptr));
+    }
     std::shared_ptr<Entry> entry = queue.front();
     if (entry->status == Entry::Status::kDone) return entry;
     entry->status = Entry::Status::kReported;

@@ -38,7 +38,8 @@ int main(int argc, char** argv) {
                    nn::Linear({.in = width, .out = width}), nn::Tanh(), nn::Linear({.in = width, .out = 1}));
   optim::Adam optimizer(u);
   amp::Trainer trainer(runtime, u, optimizer,
-                       {.precision = args.policy(), .schedule = optim::Schedule::cosine(5e-3, args["steps"])});
+                       {.precision = args.policy(),
+                        .schedule = optim::Schedule::cosine(5e-3, std::max<int64_t>(1, args["steps"]))});
 
   const auto loss = [&](const Points& b) {
     return mean(square(residual(u, b.inside))) + mse(u(b.edge), exact(b.edge));

@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   const models::Arguments args(argc, argv, {{"steps", 100}, {"batch", 4}, {"side", 16}, {"width", 8}, {"levels", 2}});
   Runtime runtime(args.runtime());
   UNet model(args["width"], args["levels"]);
-  optim::Adam optimizer(model, {.lr = 1e-2});
+  optim::Adam optimizer(model, {.lr = 3e-3});
   amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy()});
 
   const auto loss = [&](const Scans& b) { return cross_entropy(model(b.volumes), b.labels); };

@@ -54,7 +54,7 @@ class UNet(nn.Module):
 
 args = Arguments(steps=100, batch=4, side=16, width=8, levels=2)
 model = UNet(args.width, args.levels)
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 
 for step in args.steps():
     volumes, labels = draw(args.batch, args.side)

@@ -1,5 +1,5 @@
-// A 3-D U-Net (Cicek et al., 2016) segments drawn volumes: a ball and a box of equal brightness in noise, so that only
-// their shapes tell them apart. Prints the mean Dice score of both on new volumes.
+// A 3-D U-Net (Cicek et al., 2016) segments drawn volumes: a bright ball and a darker box in noise. Prints the mean
+// Dice score of both on new volumes.
 #include "common.h"
 
 using namespace binade;
@@ -22,7 +22,7 @@ Scans draw(int64_t count, int64_t side) {
     largest = maximum(largest, abs(along - each(-0.5, 0.5)));
   }
   const Variable labels = where(largest < half, 2, where(square_sum < square(radius), 1, 0));
-  return {unsqueeze((labels > 0) + 0.3 * randn({count, side, side, side}), -1), labels};
+  return {unsqueeze((labels == 1) + 0.6 * (labels == 2) + 0.3 * randn({count, side, side, side}), -1), labels};
 }
 
 nn::Sequential convolutions(int64_t in, int64_t out) {

@@ -21,7 +21,7 @@ def draw(count, side):
         square_sum = square_sum + (along - each(-0.5, 0.5))**2
         largest = torch.maximum(largest, (along - each(-0.5, 0.5)).abs())
     labels = torch.where(largest < half, 2, torch.where(square_sum < radius**2, 1, 0))
-    return ((labels > 0) + 0.3 * torch.randn(count, side, side, side))[:, None], labels
+    return ((labels == 1) + 0.6 * (labels == 2) + 0.3 * torch.randn(count, side, side, side))[:, None], labels
 
 
 def convolutions(channels, out):

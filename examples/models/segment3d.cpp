@@ -58,13 +58,13 @@ struct UNet : nn::Module {  // volumes (B, S, S, S, 1) -> logits (B, S, S, S, 3)
 };
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 100}, {"batch", 4}, {"side", 16}, {"width", 8}, {"levels", 2}});
+  const models::Arguments args(argc, argv, {{"steps", 120}, {"batch", 4}, {"side", 16}, {"width", 8}, {"levels", 2}});
   Runtime runtime(args.runtime());
   UNet model(args["width"], args["levels"]);
-  optim::Adam optimizer(model, {.lr = 3e-3});
+  optim::Adam optimizer(model, {.lr = 5e-3});
   amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy()});
 
-  const auto loss = [&](const Scans& b) { return cross_entropy(model(b.volumes), b.labels); };
+  const auto loss = [&](const Scans& b) { return dice_cross_entropy(model(b.volumes), b.labels); };
   for (const int64_t step : args.steps()) args.report(step, trainer.step(draw(args["batch"], args["side"]), loss).loss);
 
   const Scans held_out = draw(16, args["side"]);

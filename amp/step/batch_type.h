@@ -26,7 +26,7 @@ constexpr bool kHasPhases<Phases<Closures...>> = true;
 ///     static Batch from_state(const StateDict&);                  // needs state()
 ///     Batch to(Device) const;                                     // moves it to the device of the step
 ///
-/// A Variable, whose state() is another one, is a batch of its value alone.
+/// A Tensor or a Variable is a batch too. The member state() of a Variable is not the one of this list.
 template <class B>
 struct BatchType {
   static constexpr bool kOrigin = !requires(const B& b) { b.origin; }

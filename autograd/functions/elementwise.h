@@ -24,13 +24,6 @@ Variable whole_beside(const Variable& x, std::int64_t value);
 Variable whole_where(const Variable& condition, const Variable& a, const Variable& b);
 /// clamp() of whole numbers, to the whole numbers between the bounds.
 Variable whole_clamp(const Variable& x, double low, double high);
-/// Returns a number as a scalar that keeps the dtype of x: rounded to it if x is floating, whole_beside() for a whole
-/// number, else f32.
-template <Number S>
-Variable number_beside(const Variable& x, S s) {
-  if (!is_floating(x.dtype()) && std::integral<S>) return whole_beside(x, static_cast<std::int64_t>(s));
-  return Tensor::full(Shape{}, static_cast<double>(s), is_floating(x.dtype()) ? x.dtype() : DType::f32, x.device());
-}
 }  // namespace detail
 
 inline Variable relu(const Variable& x) { return detail::elementwise<ops::Relu>({}, {x}); }
@@ -89,25 +82,6 @@ inline Variable maximum(const Variable& a, const Variable& b) { return detail::e
 inline Variable minimum(const Variable& a, const Variable& b) { return detail::elementwise<ops::Minimum>({}, {a, b}); }
 /// Returns a where `condition` (u8 or bool) is true, else b.
 Variable where(const Variable& condition, const Variable& a, const Variable& b);
-/// A number beside a variable keeps its dtype, as in arithmetic. Two numbers give i64 if both are whole, else f32.
-template <Number S>
-Variable where(const Variable& condition, const Variable& a, S b) {
-  return where(condition, a, detail::number_beside(a, b));
-}
-template <Number S>
-Variable where(const Variable& condition, S a, const Variable& b) {
-  return where(condition, detail::number_beside(b, a), b);
-}
-template <Number A, Number B>
-Variable where(const Variable& condition, A a, B b) {
-  const auto as = [&](auto s) -> Variable {
-    if constexpr (std::integral<A> && std::integral<B>)
-      return detail::scalar_beside(condition, static_cast<std::int64_t>(s), DType::i64);
-    else
-      return Tensor::full(Shape{}, static_cast<double>(s), DType::f32, condition.device());
-  };
-  return where(condition, as(a), as(b));
-}
 
 /// Sets each element to 0 with probability p and divides the others by 1 - p. Modules call it in training only.
 Variable dropout(const Variable& x, double p);

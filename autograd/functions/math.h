@@ -1,6 +1,9 @@
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <optional>
+#include <type_traits>
 
 #include "binade/autograd/functions/elementwise.h"
 
@@ -59,18 +62,52 @@ inline Variable remainder(const Variable& a, const Variable& b) {
 inline Variable floor_divide(const Variable& a, const Variable& b) {
   return detail::elementwise<ops::FloorDivide>({}, {a, b});
 }
-/// A number as divisor keeps the dtype of a, as in arithmetic: remainder(arange(9), 4) is whole.
-template <Number S>
-Variable fmod(const Variable& a, S b) {
-  return fmod(a, detail::number_beside(a, b));
+
+/// A C++ number that stands for an operand: bool is none, because truth values are not numbers.
+template <class S>
+concept PlainNumber = std::is_arithmetic_v<S> && !std::same_as<S, bool>;
+namespace detail {
+/// Returns the number as a scalar beside x, as `x + s` takes it: a whole number keeps the dtype of whole numbers, a
+/// floating one beside them is f32, and beside floating numbers it has the dtype of x.
+template <PlainNumber S>
+Variable number_beside(const Variable& x, S s) {
+  if constexpr (std::integral<S>)
+    if (!is_floating(x.dtype())) return whole_beside(x, static_cast<std::int64_t>(s));
+  return Tensor::full(Shape{}, static_cast<double>(s), is_floating(x.dtype()) ? x.dtype() : DType::f32, x.device());
 }
-template <Number S>
-Variable remainder(const Variable& a, S b) {
-  return remainder(a, detail::number_beside(a, b));
+}  // namespace detail
+/// The same with a number as the second operand: `remainder(x, 10)`.
+template <PlainNumber S>
+Variable fmod(const Variable& x, S s) {
+  return fmod(x, detail::number_beside(x, s));
 }
-template <Number S>
-Variable floor_divide(const Variable& a, S b) {
-  return floor_divide(a, detail::number_beside(a, b));
+template <PlainNumber S>
+Variable remainder(const Variable& x, S s) {
+  return remainder(x, detail::number_beside(x, s));
+}
+template <PlainNumber S>
+Variable floor_divide(const Variable& x, S s) {
+  return floor_divide(x, detail::number_beside(x, s));
+}
+/// where() with a number in the place of a or b: `where(mask, x, 0)`.
+template <PlainNumber S>
+Variable where(const Variable& condition, const Variable& a, S b) {
+  return where(condition, a, detail::number_beside(a, b));
+}
+template <PlainNumber S>
+Variable where(const Variable& condition, S a, const Variable& b) {
+  return where(condition, detail::number_beside(b, a), b);
+}
+/// where() of two numbers, of the shape of the condition: i64 if both are whole, else f32.
+template <PlainNumber A, PlainNumber B>
+Variable where(const Variable& condition, A a, B b) {
+  const auto as = [&](auto s) -> Variable {
+    if constexpr (std::integral<A> && std::integral<B>)
+      return detail::scalar_beside(condition, static_cast<std::int64_t>(s), DType::i64);
+    else
+      return Tensor::full(Shape{}, static_cast<double>(s), DType::f32, condition.device());
+  };
+  return where(condition, as(a), as(b));
 }
 inline Variable hypot(const Variable& a, const Variable& b) { return detail::elementwise<ops::Hypot>({}, {a, b}); }
 inline Variable copysign(const Variable& a, const Variable& b) {

@@ -1,15 +1,12 @@
 // A language model of letters: an embedding, LSTM layers and a linear layer. It learns sentences of a small grammar, in
 // which subject and verb agree, and writes some. A real one has --hidden 512 --layers 3.
-#include "common.h"
-
 #include <random>
+
+#include "examples/models/common.h"
 
 using namespace binade;
 
-constexpr int64_t kLetters = 28;  // a to z, space and full stop
-
-int64_t index_of(char c) { return c == ' ' ? 26 : c == '.' ? 27 : c - 'a'; }
-char letter_of(int64_t i) { return "abcdefghijklmnopqrstuvwxyz ."[i]; }
+const std::string kLetters = "abcdefghijklmnopqrstuvwxyz .";
 
 /// Letters (N), i64, of sentences such as "two old cats hear a red fox."
 Tensor text(int sentences, uint64_t seed) {
@@ -24,7 +21,7 @@ Tensor text(int sentences, uint64_t seed) {
     const bool plural = random() % 2;
     const std::string verb = one_of({"see", "like", "hear", "find"}) + (plural ? " " : "s ");
     const std::string subject = phrase(plural), object = phrase(random() % 2);
-    for (const char c : subject + " " + verb + object + ".") letters.push_back(index_of(c));
+    for (const char c : subject + " " + verb + object + ".") letters.push_back(static_cast<int64_t>(kLetters.find(c)));
   }
   return Tensor::from(letters, {static_cast<int64_t>(letters.size())});
 }
@@ -35,9 +32,9 @@ struct CharLstm : nn::Module {  // letters (B, T) -> logits of the next letters 
   nn::Linear out;
 
   CharLstm(int64_t hidden, int64_t layers)
-      : embedding({.count = kLetters, .dim = 32}),
+      : embedding({.count = 28, .dim = 32}),
         lstm({.in = 32, .hidden = hidden, .layers = layers}),
-        out({.in = hidden, .out = kLetters}) {}
+        out({.in = hidden, .out = 28}) {}
   void visit(nn::Visitor& v) override {
     v("embedding", embedding);
     v("lstm", lstm);
@@ -48,12 +45,12 @@ struct CharLstm : nn::Module {  // letters (B, T) -> logits of the next letters 
   std::string sample(int length) {
     std::string written;
     RecurrentState state;
-    Variable letter = Tensor::full({1, 1}, index_of('.'), DType::i64);
+    Variable letter = Tensor::full({1, 1}, 27, DType::i64);
     for (int i = 0; i < length; ++i) {
       const RecurrentResult next = lstm(embedding(letter), state);
       state = next.state;
       letter = multinomial(softmax(out(next.y[0])).value(), 1);
-      written += letter_of(static_cast<int64_t>(letter.item()));
+      written += kLetters[static_cast<size_t>(letter.item())];
     }
     return written;
   }
@@ -70,7 +67,8 @@ Windows windows(const Variable& text, int64_t batch, int64_t length) {
 }
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 150}, {"batch", 32}, {"length", 48}, {"hidden", 64}, {"layers", 1}});
+  const models::Arguments args(argc, argv,
+                               {{"steps", 300}, {"batch", 16}, {"length", 96}, {"hidden", 64}, {"layers", 1}});
   Runtime runtime(args.runtime());
   CharLstm model(args["hidden"], args["layers"]);
   optim::Adam optimizer(model, {.lr = 1e-2});

@@ -1,4 +1,4 @@
-"""count.py [NAME …]: characters of code of each C++ program and of its twin in PyTorch, without comments and white space.
+"""count.py [NAME …]: characters of code of each C++ program and of its twin, without comments and white space.
 
 Fails if a C++ program has more than 1.3 times the characters of its twin.
 """
@@ -16,15 +16,17 @@ SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tok
 
 def cpp_characters(text):
     """Removes comments outside of strings, then white space outside of strings."""
-    kept = re.sub(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\')|//[^\n]*|/\*.*?\*/', lambda m: m.group(1) or " ", text, flags=re.DOTALL)
-    return len(re.sub(r'("(?:\\.|[^"\\\n])*")|\s+', lambda m: m.group(1) or "", kept))
+    literal = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
+    kept = re.sub(rf"({literal})|//[^\n]*|/\*.*?\*/", lambda m: m.group(1) or " ", text, flags=re.DOTALL)
+    return len(re.sub(rf"({literal})|\s+", lambda m: m.group(1) or "", kept))
 
 
 def python_characters(text):
     """Adds up the lengths of all tokens but comments and docstrings."""
     docstrings = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False) is not None:
+        documented = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        if documented and ast.get_docstring(node, clean=False) is not None:
             docstrings.add((node.body[0].lineno, node.body[0].col_offset))
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return sum(len(t.string) for t in tokens if t.type not in SKIPPED and t.start not in docstrings)

@@ -1,10 +1,10 @@
 // A diffusion model (Ho et al., "Denoising diffusion probabilistic models", 2020): a U-Net that knows the time removes
 // noise from images. It predicts the velocity of Salimans, Ho, "Progressive distillation", 2022. Averaged weights make
 // images from noise in 20 steps (Song et al., "Denoising diffusion implicit models", 2021). It learns images of discs.
-#include "common.h"
-
 #include <cmath>
 #include <numbers>
+
+#include "examples/models/common.h"
 
 using namespace binade;
 
@@ -79,11 +79,11 @@ struct UNet : nn::Module {  // images (N, 16, 16, 1) and times (N) from 0 to 1 -
 };
 
 /// Discs of random place and size with soft edges (N, 16, 16, 1), from -1 to 1.
-Variable discs(int64_t count) {
+Tensor discs(int64_t count) {
   const Variable at = linspace(-1, 1, 16), radius = rand({count, 1, 1, 1}) * 0.3 + 0.3;
   const Variable x = reshape(at, {1, 1, 16, 1}) - (rand({count, 1, 1, 1}) - 0.5);
   const Variable y = reshape(at, {1, 16, 1, 1}) - (rand({count, 1, 1, 1}) - 0.5);
-  return tanh((radius - hypot(x, y)) * 10);
+  return tanh((radius - hypot(x, y)) * 10).value();
 }
 
 /// Makes images from noise: x = cos(angle) image + sin(angle) noise, from an angle of pi / 2 down to 0.
@@ -92,7 +92,8 @@ Variable sample(UNet& model, int64_t count, int steps) {
   for (int i = steps; i > 0; --i) {
     const double angle = std::numbers::pi / 2 * i / steps, next = std::numbers::pi / 2 * (i - 1) / steps;
     const Variable v = model(x, Tensor::full({count}, static_cast<double>(i) / steps));
-    x = std::cos(next) * (std::cos(angle) * x - std::sin(angle) * v) + std::sin(next) * (std::sin(angle) * x + std::cos(angle) * v);
+    x = std::cos(next) * (std::cos(angle) * x - std::sin(angle) * v) +
+        std::sin(next) * (std::sin(angle) * x + std::cos(angle) * v);
   }
   return x;
 }
@@ -109,11 +110,12 @@ int main(int argc, char** argv) {
   Runtime runtime(args.runtime());
   UNet model(args["width"]);
   optim::AdamW optimizer(model, {.lr = 3e-3, .weight_decay = 0});
-  amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy(), .clip_norm = 1, .ema = optim::EmaOptions{.decay = 0.98}});
+  amp::Trainer trainer(runtime, model, optimizer,
+                       {.precision = args.policy(), .clip_norm = 1, .ema = optim::EmaOptions{.decay = 0.98}});
 
-  const auto loss = [&](const Variable& image) {
+  const auto loss = [&](const Tensor& image) {
     const Variable t = rand({image.dim(0)}), angle = reshape(t * (std::numbers::pi / 2), {-1, 1, 1, 1});
-    const Variable noise = randn_like(image.value());
+    const Variable noise = randn_like(image);
     return nn::mse(model(cos(angle) * image + sin(angle) * noise, t), cos(angle) * noise - sin(angle) * image);
   };
   for (const int64_t step : args.steps()) args.report(step, trainer.step(discs(args["batch"]), loss).loss);

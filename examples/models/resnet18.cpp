@@ -1,6 +1,6 @@
 // ResNet-18 for images of 32 by 32 pixels (He et al., "Deep residual learning for image recognition", 2016). It learns
 // to tell six shapes apart. The width of the paper is --width 64.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 
@@ -54,17 +54,19 @@ Images shapes(int64_t count) {
   const Variable y = abs(reshape(at, {1, 32, 1}) - (rand({count, 1, 1}) - 0.5)) / size;
   const Variable radius = hypot(x, y), far = maximum(x, y), near = minimum(x, y);
   const Variable masks = stack({radius < 1, (radius > 0.6) & (radius < 1), far < 0.8, x + y < 1,
-                                (near < 0.25) & (far < 0.9), (far - near < 0.3) & (far < 0.9)}, -1);
+                                (near < 0.25) & (far < 0.9), (far - near < 0.3) & (far < 0.9)},
+                               -1);
   const Variable mask = gather(masks, 3, expand(reshape(labels, {-1, 1, 1, 1}), {-1, 32, 32, 1}));
   return {mask * rand({count, 1, 1, 3}) + 0.2 * randn({count, 32, 32, 3}), labels};
 }
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 60}, {"batch", 32}, {"width", 8}});
+  const models::Arguments args(argc, argv, {{"steps", 90}, {"batch", 32}, {"width", 8}});
   Runtime runtime(args.runtime());
   nn::Sequential model = resnet18(args["width"], 6);
   optim::Sgd optimizer(model, {.momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
-  amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy(), .schedule = optim::Schedule::one_cycle(0.1, args["steps"])});
+  amp::Trainer trainer(runtime, model, optimizer,
+                       {.precision = args.policy(), .schedule = optim::Schedule::one_cycle(0.1, args["steps"])});
 
   const auto loss = [&](const Images& b) { return nn::cross_entropy(model(b.pixels), b.labels); };
   for (const int64_t step : args.steps()) args.report(step, trainer.step(shapes(args["batch"]), loss).loss);

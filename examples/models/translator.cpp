@@ -1,7 +1,7 @@
 // A transformer that translates (Vaswani et al., "Attention is all you need", 2017), with greedy and beam search. Its
 // task: to reverse a text of 4 to 8 letters and to replace each letter by another one. The base model of the paper is
 // --dim 512 --heads 8 --layers 6.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 
@@ -40,12 +40,12 @@ struct Translator : nn::Module {
     return decode(encode(from), from, to);
   }
 
-  /// The best translations (N, T) that a search with `beams` texts at a time finds. One beam is the greedy search.
+  /// The best translations (N, T) of a search with `beams` texts at a time. One beam is the greedy search.
   Variable translate(const Variable& from, int64_t beams) {
     const int64_t n = from.dim(0);
     const Variable memory = repeat_interleave(encode(from), beams, 0), sources = repeat_interleave(from, beams, 0);
-    const Variable first_row = arange(n) * beams, none = Tensor::full({}, -1e9);
-    const Variable only_pad = (1 - one_hot(Tensor::full({1, 1}, kPad, DType::i64), kTokens)) * -1e9;
+    const Variable first_row = arange(n) * beams;
+    const Variable only_pad = (1 - one_hot(Tensor::full({1}, kPad, DType::i64), kTokens)) * -1e9;
     Variable texts = Tensor::full({n * beams, 1}, kStart, DType::i64);
     Variable scores = repeat(cast(arange(beams) > 0, DType::f32) * -1e9, {n, 1});  // the beams are equal at first
     while (texts.dim(1) <= kLongest + 1) {
@@ -62,35 +62,38 @@ struct Translator : nn::Module {
 };
 
 struct Pairs {
-  Variable from, to;  // (N, 8) and (N, 9), which end with kEnd and kPad
+  Variable from, right;  // (N, 8) and (N, 9), which end with kEnd and kPad
 };
 
 Pairs pairs(int64_t count) {
   const Variable length = randint(4, kLongest + 1, {count, 1}), at = arange(kLongest);
-  const Variable letters = where(at < length, randint(kFirst, kTokens, {count, kLongest}), Tensor::full({}, kPad, DType::i64));
-  const Variable reversed = gather(letters, 1, maximum(length - 1 - at, arange(1)));
+  const Variable letters = where(at < length, randint(kFirst, kTokens, {count, kLongest}), kPad);
+  const Variable reversed = gather(letters, 1, clamp(length - 1 - at, 0, kLongest));
   const Variable recoded = kFirst + remainder((reversed - kFirst) * 3 + 1, kLetters);
-  const Variable end = Tensor::full({count, 1}, kPad, DType::i64);
-  return {letters, concat({where(at < length, recoded, kEnd * cast(at == length, DType::i64)), where(length == kLongest, end + kEnd, end)}, 1)};
+  const Variable right = where(at < length, recoded, kEnd * (at == length));
+  return {letters, concat({right, kEnd * (length == kLongest)}, 1)};
 }
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 300}, {"batch", 64}, {"dim", 32}, {"heads", 2}, {"layers", 1}, {"beams", 3}});
+  const models::Arguments args(argc, argv,
+                               {{"steps", 300}, {"batch", 64}, {"dim", 32}, {"heads", 2}, {"layers", 1}, {"beams", 3}});
   Runtime runtime(args.runtime());
   Translator model(args["dim"], args["heads"], args["layers"]);
   optim::AdamW optimizer(model, {.weight_decay = 0});
-  amp::Trainer trainer(runtime, model, optimizer,
-                       {.precision = args.policy(), .schedule = optim::Schedule::one_cycle(1e-2, args["steps"]), .clip_norm = 1});
+  amp::Trainer trainer(
+      runtime, model, optimizer,
+      {.precision = args.policy(), .schedule = optim::Schedule::one_cycle(1e-2, args["steps"]), .clip_norm = 1});
 
   const Variable start = Tensor::full({args["batch"], 1}, kStart, DType::i64);
   const auto loss = [&](const Pairs& b) {  // the decoder reads the right translation, one token behind
-    return nn::cross_entropy(model(b.from, concat({start, slice(b.to, 1, 0, -1)}, 1)), b.to, {.ignore_index = kPad});
+    return nn::cross_entropy(model(b.from, concat({start, slice(b.right, 1, 0, -1)}, 1)), b.right,
+                             {.ignore_index = kPad});
   };
   for (const int64_t step : args.steps()) args.report(step, trainer.step(pairs(args["batch"]), loss).loss);
 
   const Pairs test = pairs(200);
   const auto right = [&](int64_t beams) {
-    return mean(cast(all(model.translate(test.from, beams) == test.to, 1), DType::f32)).item();
+    return mean(cast(all(model.translate(test.from, beams) == test.right, 1), DType::f32)).item();
   };
   models::metric("greedy", trainer.evaluate([&] { return right(1); }));
   models::metric("beam", trainer.evaluate([&] { return right(args["beams"]); }));

@@ -1,6 +1,6 @@
 // A convolutional variational autoencoder (Kingma, Welling, "Auto-encoding variational Bayes", 2014) of images of
 // discs, whose place and size are three numbers. It prints the bound of -log p(image) on images that it has not seen.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 
@@ -12,8 +12,8 @@ struct Vae : nn::Module {
                 nn::Conv2d({.in = width, .out = 2 * width, .kernel = 4, .stride = 2, .padding = 1}), nn::Relu(),
                 nn::Flatten(), nn::Linear({.in = 32 * width, .out = 2 * latent})),
         decoder(nn::Linear({.in = latent, .out = 32 * width}), nn::Relu(), nn::Unflatten({.sizes = {4, 4, 2 * width}}),
-                nn::ConvTranspose2d({.in = 2 * width, .out = width, .kernel = 4, .stride = 2, .padding = 1}), nn::Relu(),
-                nn::ConvTranspose2d({.in = width, .out = 1, .kernel = 4, .stride = 2, .padding = 1})) {}
+                nn::ConvTranspose2d({.in = 2 * width, .out = width, .kernel = 4, .stride = 2, .padding = 1}),
+                nn::Relu(), nn::ConvTranspose2d({.in = width, .out = 1, .kernel = 4, .stride = 2, .padding = 1})) {}
   void visit(nn::Visitor& v) override {
     v("encoder", encoder);
     v("decoder", decoder);
@@ -31,11 +31,11 @@ struct Vae : nn::Module {
 };
 
 /// White discs of random place and size (N, 16, 16, 1).
-Variable discs(int64_t count) {
+Tensor discs(int64_t count) {
   const Variable at = linspace(-1, 1, 16), radius = rand({count, 1, 1, 1}) * 0.4 + 0.2;
   const Variable x = reshape(at, {1, 1, 16, 1}) - (rand({count, 1, 1, 1}) - 0.5);
   const Variable y = reshape(at, {1, 16, 1, 1}) - (rand({count, 1, 1, 1}) - 0.5);
-  return cast(hypot(x, y) < radius, DType::f32);
+  return cast(hypot(x, y) < radius, DType::f32).value();
 }
 
 int main(int argc, char** argv) {
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   optim::Adam optimizer(model, {.lr = 3e-3});
   amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy()});
 
-  const auto loss = [&](const Variable& x) { return model.loss(x); };
+  const auto loss = [&](const Tensor& x) { return model.loss(x); };
   for (const int64_t step : args.steps()) args.report(step, trainer.step(discs(args["batch"]), loss).loss);
 
   models::metric("elbo", trainer.evaluate([&] { return loss(discs(1000)).item(); }));

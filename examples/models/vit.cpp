@@ -1,6 +1,6 @@
 // A vision transformer (Dosovitskiy et al., "An image is worth 16x16 words", 2021): a transformer encoder whose tokens
 // are patches of an image. It learns to tell four shapes apart. ViT-S is --patch 16 --dim 384 --heads 6 --layers 12.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 
@@ -17,7 +17,12 @@ struct ViT : nn::Module {  // images (N, 32, 32, 3) -> logits (N, classes)
         start(Tensor::zeros({1, 1, dim})),
         positions(normal(0, 0.02, {1, 1 + (kSize / patch) * (kSize / patch), dim})),
         encoder({.layers = layers,
-                 .layer = {.dim = dim, .heads = heads, .hidden = 4 * dim, .dropout = 0, .activation = Activation::kGelu, .norm_first = true},
+                 .layer = {.dim = dim,
+                           .heads = heads,
+                           .hidden = 4 * dim,
+                           .dropout = 0,
+                           .activation = Activation::kGelu,
+                           .norm_first = true},
                  .norm = true}),
         head({.in = dim, .out = classes}) {}
   void visit(nn::Visitor& v) override {
@@ -44,18 +49,21 @@ Images shapes(int64_t count) {
   const Variable x = abs(reshape(at, {1, 1, -1}) - (rand({count, 1, 1}) - 0.5) * 0.5) / size;
   const Variable y = abs(reshape(at, {1, -1, 1}) - (rand({count, 1, 1}) - 0.5) * 0.5) / size;
   const Variable radius = hypot(x, y), far = maximum(x, y);
-  const Variable masks = stack({radius < 1, (radius > 0.6) & (radius < 1), far < 0.8, (minimum(x, y) < 0.25) & (far < 0.9)}, -1);
+  const Variable masks = stack(
+      {radius < 1, (radius > 0.6) & (radius < 1), far < 0.8, (minimum(x, y) < 0.25) & (far < 0.9)}, -1);
   const Variable mask = gather(masks, 3, expand(reshape(labels, {-1, 1, 1, 1}), {-1, kSize, kSize, 1}));
   return {mask * rand({count, 1, 1, 3}) + 0.2 * randn({count, kSize, kSize, 3}), labels};
 }
 
 int main(int argc, char** argv) {
-  const models::Arguments args(argc, argv, {{"steps", 150}, {"batch", 32}, {"patch", 4}, {"dim", 48}, {"heads", 3}, {"layers", 2}});
+  const models::Arguments args(argc, argv,
+                               {{"steps", 150}, {"batch", 32}, {"patch", 4}, {"dim", 48}, {"heads", 3}, {"layers", 2}});
   Runtime runtime(args.runtime());
   ViT model(args["patch"], args["dim"], args["heads"], args["layers"], 4);
   optim::AdamW optimizer(model, {.weight_decay = 0.05});
-  amp::Trainer trainer(runtime, model, optimizer,
-                       {.precision = args.policy(), .schedule = optim::Schedule::one_cycle(3e-3, args["steps"]), .clip_norm = 1});
+  amp::Trainer trainer(
+      runtime, model, optimizer,
+      {.precision = args.policy(), .schedule = optim::Schedule::one_cycle(3e-3, args["steps"]), .clip_norm = 1});
 
   const auto loss = [&](const Images& b) { return nn::cross_entropy(model(b.pixels), b.labels); };
   for (const int64_t step : args.steps()) args.report(step, trainer.step(shapes(args["batch"]), loss).loss);

@@ -281,7 +281,7 @@ def one_json_reader(tree):
 def one_way_out(tree):
     """Text for a terminal goes through io/terminal/console.h, which escapes characters that could control the terminal."""
     for path, text in tree.cpp(*LIBRARY, "examples"):
-        if path in ("io/terminal/console.cpp", "io/terminal/progress_bar.cpp") or re.match(r"examples/(\d|derivatives/)", path):  # users' programs
+        if path in ("io/terminal/console.cpp", "io/terminal/progress_bar.cpp") or re.match(r"examples/(\d|derivatives/|models/)", path):  # users' programs
             continue
         code = code_only(text)
         for match in re.finditer(r"\b(?:std::)?(v?printf|puts|putchar|perror)\s*\(|\b(stdout|stderr)\b|\bstd::(cout|cerr|clog)\b", code):

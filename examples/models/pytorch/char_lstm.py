@@ -15,8 +15,9 @@ def text(sentences, seed):
     source = random.Random(seed)
 
     def phrase(plural):
-        return (source.choice(["two ", "some "] if plural else ["a ", "one "]) + source.choice(["red ", "old ", "big ", "small "]) +
-                source.choice(["cat", "dog", "bird", "lion"]) + ("s" if plural else ""))
+        article = source.choice(["two ", "some "] if plural else ["a ", "one "])
+        adjective = source.choice(["red ", "old ", "big ", "small "])
+        return article + adjective + source.choice(["cat", "dog", "bird", "lion"]) + ("s" if plural else "")
 
     letters = ""
     for _ in range(sentences):
@@ -52,7 +53,7 @@ def windows(text, batch, length):
     return both[:, :-1], both[:, 1:]
 
 
-args = Arguments(steps=150, batch=32, length=48, hidden=64, layers=1)
+args = Arguments(steps=300, batch=16, length=96, hidden=64, layers=1)
 model = CharLstm(args.hidden, args.layers)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 training, held_out = text(2000, 1), text(500, 2)

@@ -34,7 +34,7 @@ class Arguments:
         return torch.autocast("cpu", dtype=dtype, enabled=self.policy != "fp32")
 
     def timed_steps(self):
-        """The numbers from 0 to steps - 1. Prints step_ms, the median time of a turn of the loop, after the last one."""
+        """The numbers from 0 to steps - 1. Prints step_ms, the median time of a turn of the loop, at the end."""
         times, start = [], time.perf_counter()
         for step in range(self.count):
             yield step

@@ -44,7 +44,7 @@ def distance(a, b):
     return (project(a) - project(b)).abs().mean()
 
 
-args = Arguments(steps=200, batch=32, width=8, latent=16)
+args = Arguments(steps=600, batch=32, width=8, latent=16)
 generator, critic = make_generator(args.latent, args.width), make_critic(args.width)
 generator_optimizer = torch.optim.Adam(generator.parameters(), lr=2e-3, betas=(0.5, 0.9))
 critic_optimizer = torch.optim.Adam(critic.parameters(), lr=2e-3, betas=(0.5, 0.9))

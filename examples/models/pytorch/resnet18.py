@@ -48,7 +48,7 @@ def shapes(count):
     return mask * torch.rand(count, 3, 1, 1) + 0.2 * torch.randn(count, 3, 32, 32), labels
 
 
-args = Arguments(steps=60, batch=32, width=8)
+args = Arguments(steps=90, batch=32, width=8)
 model = resnet18(args.width, 6)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
 schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, args.count, cycle_momentum=False)

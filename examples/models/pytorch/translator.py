@@ -25,23 +25,24 @@ class Translator(nn.Module):
         """Logits (N, T, tokens) of what follows each of the tokens `to` (N, T)."""
         h = self.target(to) + self.positions(torch.arange(to.shape[1]))
         causal = nn.Transformer.generate_square_subsequent_mask(to.shape[1])
-        return self.out(self.transformer.decoder(h, memory, causal, memory_key_padding_mask=source == PAD, tgt_is_causal=True))
+        h = self.transformer.decoder(h, memory, causal, memory_key_padding_mask=source == PAD, tgt_is_causal=True)
+        return self.out(h)
 
     def forward(self, source, to):
         return self.decode(self.encode(source), source, to)
 
     def translate(self, source, beams):
-        """The best translations (N, T) that a search with `beams` texts at a time finds. One beam is the greedy search."""
+        """The best translations (N, T) of a search with `beams` texts at a time. One beam is the greedy search."""
         n = len(source)
         memory, sources = self.encode(source).repeat_interleave(beams, 0), source.repeat_interleave(beams, 0)
         first_row = torch.arange(n) * beams
-        only_pad = (1 - F.one_hot(torch.tensor([[PAD]]), TOKENS)) * -1e9
+        only_pad = (1 - F.one_hot(torch.tensor([PAD]), TOKENS)) * -1e9
         texts = torch.full((n * beams, 1), START)
         scores = ((torch.arange(beams) > 0) * -1e9).repeat(n, 1)  # the beams are equal at first
         while texts.shape[1] <= LONGEST + 1:
             last = texts[:, -1:]
             following = F.log_softmax(self.decode(memory, sources, texts)[:, -1].float(), -1)
-            allowed = torch.where((last == END) | (last == PAD), only_pad[0], following)
+            allowed = torch.where((last == END) | (last == PAD), only_pad, following)
             scores, best = (scores[:, :, None] + allowed.reshape(n, beams, -1)).flatten(1).topk(beams)
             rows = first_row[:, None] + best // TOKENS
             texts = torch.cat([texts[rows.flatten()], (best % TOKENS).reshape(-1, 1)], 1)

@@ -30,7 +30,8 @@ def shapes(count):
     x = (at.reshape(1, 1, -1) - (torch.rand(count, 1, 1) - 0.5) * 0.5).abs() / size
     y = (at.reshape(1, -1, 1) - (torch.rand(count, 1, 1) - 0.5) * 0.5).abs() / size
     radius, far = torch.hypot(x, y), torch.maximum(x, y)
-    masks = torch.stack([radius < 1, (radius > 0.6) & (radius < 1), far < 0.8, (torch.minimum(x, y) < 0.25) & (far < 0.9)], 1)
+    masks = torch.stack([radius < 1, (radius > 0.6) & (radius < 1), far < 0.8,
+                         (torch.minimum(x, y) < 0.25) & (far < 0.9)], 1)
     mask = masks.gather(1, labels.reshape(-1, 1, 1, 1).expand(-1, 1, SIZE, SIZE))
     return mask * torch.rand(count, 3, 1, 1) + 0.2 * torch.randn(count, 3, SIZE, SIZE), labels
 

@@ -27,8 +27,8 @@ Scans draw(int64_t count, int64_t side) {
 
 nn::Sequential convolutions(int64_t in, int64_t out) {
   const nn::InstanceNormOptions norm{.channels = out, .affine = true};
-  return nn::Sequential(nn::Conv3d({.in = in, .out = out, .padding = 1}), nn::InstanceNorm3d(norm), nn::Relu(),
-                        nn::Conv3d({.in = out, .out = out, .padding = 1}), nn::InstanceNorm3d(norm), nn::Relu());
+  return nn::Sequential(nn::Conv3d({.in = in, .out = out, .padding = 1}), nn::InstanceNorm3d(norm), nn::LeakyRelu(),
+                        nn::Conv3d({.in = out, .out = out, .padding = 1}), nn::InstanceNorm3d(norm), nn::LeakyRelu());
 }
 
 struct UNet : nn::Module {  // volumes (B, S, S, S, 1) -> logits (B, S, S, S, 3)
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   const models::Arguments args(argc, argv, {{"steps", 120}, {"batch", 4}, {"side", 16}, {"width", 8}, {"levels", 2}});
   Runtime runtime(args.runtime());
   UNet model(args["width"], args["levels"]);
-  optim::Adam optimizer(model, {.lr = 5e-3});
+  optim::Adam optimizer(model, {.lr = 1e-2});
   amp::Trainer trainer(runtime, model, optimizer, {.precision = args.policy()});
 
   const auto loss = [&](const Scans& b) { return dice_cross_entropy(model(b.volumes), b.labels); };

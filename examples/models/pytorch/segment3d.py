@@ -25,8 +25,8 @@ def draw(count, side):
 
 
 def convolutions(channels, out):
-    return nn.Sequential(nn.Conv3d(channels, out, 3, padding=1), nn.InstanceNorm3d(out, affine=True), nn.ReLU(),
-                         nn.Conv3d(out, out, 3, padding=1), nn.InstanceNorm3d(out, affine=True), nn.ReLU())
+    return nn.Sequential(nn.Conv3d(channels, out, 3, padding=1), nn.InstanceNorm3d(out, affine=True), nn.LeakyReLU(),
+                         nn.Conv3d(out, out, 3, padding=1), nn.InstanceNorm3d(out, affine=True), nn.LeakyReLU())
 
 
 class UNet(nn.Module):
@@ -60,7 +60,7 @@ def dice_cross_entropy(logits, labels):
 
 args = Arguments(steps=120, batch=4, side=16, width=8, levels=2)
 model = UNet(args.width, args.levels)
-optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 
 for step in args.steps():
     volumes, labels = draw(args.batch, args.side)

@@ -1,7 +1,7 @@
 // Cart-pole (Barto, Sutton, Anderson, 1983) by proximal policy optimization (Schulman et al., 2017): an actor pushes
 // carts left or right so that their poles stay upright, a critic predicts how long they will. Both have an optimizer
 // and a loss, and each step updates both or none. Prints the mean number of moves, of 200, until a pole falls.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

@@ -3,7 +3,7 @@
 // on new sounds.
 #include <numbers>
 
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

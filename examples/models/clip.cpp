@@ -4,7 +4,7 @@
 // among all 64.
 #include <cmath>
 
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

@@ -1,7 +1,7 @@
 // A graph convolution (Kipf, Welling, 2017) and a graph attention (Velickovic et al., 2018) classify the nodes of a
 // stochastic block model: nodes of a community are connected more often, their features alone say little, and five
 // nodes of each community have labels. Prints the accuracy on all other nodes.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 
@@ -42,8 +42,7 @@ struct Attention : nn::Module {
     const auto s = chunk(scores(h), 2, 1);
     const Variable score = leaky_relu(s[0][g.start] + s[1][g.end], 0.2), weight = exp(score - max(score).detach());
     const Variable share = weight / gathered(weight, g)[g.end];
-    const Variable rows = unflatten(h[g.start], 1, {share.dim(1), -1});
-    return gathered(flatten(rows * unsqueeze(share, -1)), g);
+    return gathered(flatten(unflatten(h[g.start], 1, {share.dim(1), -1}) * unsqueeze(share, -1)), g);
   }
 };
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <ranges>
 
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

@@ -1,7 +1,7 @@
 // A physics-informed network (Raissi, Perdikaris, Karniadakis, 2019) solves Burgers' equation u_t + u u_x = nu u_xx for
 // x in [-1, 1] and t in [0, 1], from values at t = 0 and x = -1, 1. Prints the relative error (root mean square)
 // against the exact solution, a moving front.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

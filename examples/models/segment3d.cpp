@@ -1,6 +1,6 @@
 // A 3-D U-Net (Cicek et al., 2016) segments drawn volumes: a bright ball and a darker box in noise. Prints the mean
 // Dice score of both on new volumes.
-#include "common.h"
+#include "examples/models/common.h"
 
 using namespace binade;
 

@@ -7,9 +7,10 @@ using namespace binade;
 
 constexpr int64_t kClasses = 4, kLabeled = 20;
 
+/// Features (N, F) and labels (N) of nodes; edges from `start` to `end` (E), in both directions, and of nodes to
+/// themselves.
 struct Graph {
-  Variable features, labels;  // (N, F) and (N)
-  Variable start, end;        // (E): edges in both directions, and one from each node to itself
+  Variable features, labels, start, end;
 };
 
 Graph draw(int64_t nodes, int64_t width) {

@@ -60,7 +60,7 @@ std::string advise_on_refusal(const Diagnosis& d, const FirstBad& bad) {
     return fmt::format("{} has no result for a sample of the batch: check its labels, indices and values{}",
                        location_of(bad), by_op);
   if (proven)
-    return fmt::format("{} has no result for what was computed of weights alone, so that no sample is to blame{}",
+    return fmt::format("{} has no result for what was computed from weights alone, so that no sample is to blame{}",
                        location_of(bad), by_op);
   return fmt::format(
       "{} has no result for its operands, whichever sample is left out: check what they are computed from{}",

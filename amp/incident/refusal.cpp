@@ -10,16 +10,16 @@
 
 namespace binade::amp {
 
-bool RefusalSearch::computed_of_weights(const Variable& x) const {
-  return x.is_leaf() ? is_weight(x) && !x.state()->recomputed : of_weights_.contains(x.state()->node->tape_index());
+bool RefusalSearch::computed_from_weights(const Variable& x) const {
+  return x.is_leaf() ? is_weight(x) && !x.state()->recomputed : from_weights_.contains(x.state()->node->tape_index());
 }
 
 void RefusalSearch::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors&) {
-  if (micro_batch_ != step_context().micro_batch) of_weights_.clear();
+  if (micro_batch_ != step_context().micro_batch) from_weights_.clear();
   micro_batch_ = step_context().micro_batch;
   const auto is_given = [](const Variable& x) { return x.defined() && x.is_leaf() && !is_weight(x); };
   weights_only_ = !inputs.empty() && std::ranges::all_of(inputs, [this](const Variable& x) {
-    return !x.defined() || computed_of_weights(x);
+    return !x.defined() || computed_from_weights(x);
   });
   found_.direction = inputs.empty() || std::ranges::any_of(inputs, is_given) ? "input" : "forward";
   found_.module = call.module_path;
@@ -34,7 +34,7 @@ void RefusalSearch::before_forward(const OpCall& call, std::span<const Variable>
 void RefusalSearch::after_forward(const OpCall& call, std::span<const Tensor>, Tensors& outputs, const Observation&) {
   for (const Tensor& output : outputs)
     if (output.defined() && is_floating(output.dtype())) static_cast<void>(observe(output));
-  if (weights_only_) of_weights_.insert(call.tape_index);
+  if (weights_only_) from_weights_.insert(call.tape_index);
   weights_only_ = false;
   found_.direction = "input";
   found_.module.clear();

@@ -22,15 +22,15 @@ class RefusalSearch final : public TapeObserver {
   /// read a tensor that is neither a weight nor the result of an op, otherwise "forward". The op's names are empty if
   /// the closure or a function threw the error outside of an op.
   FirstBad found(const std::string& error) const;
-  /// True if the op that threw read weights only, or what ops computed of weights alone: no sample can change them.
+  /// True if the op that threw read weights only, or what ops computed from weights alone: no sample can change them.
   bool reads_weights_only() const { return weights_only_; }
 
  private:
-  bool computed_of_weights(const Variable& x) const;
+  bool computed_from_weights(const Variable& x) const;
 
   bool weights_only_ = false;
   std::int64_t micro_batch_ = -1;
-  std::set<std::int64_t> of_weights_;  // tape indices of the ops of this micro-batch whose operands are weights only
+  std::set<std::int64_t> from_weights_;  // tape indices of the ops of this micro-batch whose operands are weights only
   FirstBad found_{.direction = "input", .tensor = "input", .value = "refused"};
 };
 

@@ -1,14 +1,9 @@
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/kernels/lane_types.h"
 
-// The level that has this level's loops without matrix products: itself, or a lower one whose vector instructions are
-// the same.
-#if !defined(BINADE_VECTOR_ISA)
-#define BINADE_VECTOR_ISA BINADE_ISA
-#endif
-
-// Each family of loops is defined once per level by a source of `kernel_sources` (meson.build). It has a
-// declaration here, a line in the table below, and a field in Level.
+// Each family of loops is defined once per level by a source of `kernel_sources` (meson.build). It has a declaration
+// here, a line in the table below, and a field in Level. BINADE_VECTOR_ISA is the level whose loops without matrix
+// products this level uses: its own, or those of a lower one that has the same vector instructions.
 namespace binade::cpu::BINADE_ISA {
 const GemmKernels& gemm_kernels();
 const ConvKernels& conv_kernels();

@@ -130,7 +130,7 @@ TEST(RefusedData, AMatrixOfWeightsIsNotBlamedOnASample) {
   EXPECT_EQ(d.confidence, Confidence::kProven);
   EXPECT_EQ(d.first_bad->direction, "forward");
   EXPECT_NE(location_of(d).find("positive definite"), std::string::npos) << location_of(d);
-  EXPECT_NE(d.advice.find("computed of weights alone"), std::string::npos) << d.advice;
+  EXPECT_NE(d.advice.find("computed from weights alone"), std::string::npos) << d.advice;
 }
 
 /// The matrix is made of weights and of all samples together: no single one is to blame, and the batch is not either.

@@ -338,10 +338,9 @@ def macros(tree):
         code = code_only(text)
         for match in re.finditer(r"^\s*#\s*define\s+(\w+)", code, re.MULTILINE):
             name = match[1]
-            # Allowed: the list of kernels, a macro that a file applies to the list and undefines afterwards, and the
-            # default of a definition that the build may give.
+            # Allowed: the list of kernels, and a macro that a file applies to the list and undefines afterwards.
             line_of_list = f"BINADE_KERNELS({name})" in code and f"#undef {name}" in code
-            if name not in ("BINADE_HD", "BINADE_KERNELS", "BINADE_DEVICE_KERNELS", "BINADE_VECTOR_ISA") and not line_of_list:
+            if name not in ("BINADE_HD", "BINADE_KERNELS", "BINADE_DEVICE_KERNELS") and not line_of_list:
                 yield path, line_of(code, match.start(1)), f"macro {name}: a constant, function or template does it"
 
 

@@ -28,7 +28,7 @@ void for_each_lines(std::int64_t outer, std::int64_t count, std::int64_t inner, 
   });
 }
 
-/// A line, or a part of one: `count` elements, from x and y on, `step` (1 or -1) apart.
+/// A line, or a part of one: `count` elements that begin at x and y.
 template <class T>
 struct Line {
   const T* x = nullptr;

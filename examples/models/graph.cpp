@@ -7,9 +7,10 @@ using namespace binade;
 
 constexpr int64_t kClasses = 4, kLabeled = 20;
 
+/// Features (N, F) and labels (N) of nodes; edges from `start` to `end` (E), in both directions, and of nodes to
+/// themselves.
 struct Graph {
-  Variable features, labels;  // (N, F) and (N)
-  Variable start, end;        // (E): edges in both directions, and one from each node to itself
+  Variable features, labels, start, end;
 };
 
 Graph draw(int64_t nodes, int64_t width) {
@@ -42,8 +43,7 @@ struct Attention : nn::Module {
     const auto s = chunk(scores(h), 2, 1);
     const Variable score = leaky_relu(s[0][g.start] + s[1][g.end], 0.2), weight = exp(score - max(score).detach());
     const Variable share = weight / gathered(weight, g)[g.end];
-    const Variable rows = unflatten(h[g.start], 1, {share.dim(1), -1});
-    return gathered(flatten(rows * unsqueeze(share, -1)), g);
+    return gathered(flatten(unflatten(h[g.start], 1, {share.dim(1), -1}) * unsqueeze(share, -1)), g);
   }
 };
 

@@ -37,8 +37,7 @@ class Attention(nn.Module):
         score = F.leaky_relu(source[g.start] + target[g.end], 0.2)
         weight = torch.exp(score - score.max().detach())
         share = weight / g.gathered(weight)[g.end]
-        rows = h[g.start].unflatten(1, (share.shape[1], -1))
-        return g.gathered((rows * share[:, :, None]).flatten(1))
+        return g.gathered((h[g.start].unflatten(1, (share.shape[1], -1)) * share[:, :, None]).flatten(1))
 
 
 class Classifier(nn.Module):

@@ -44,7 +44,8 @@ struct ExchangeOptions {
   std::int64_t vocabulary = 0;
   std::string checkpoint{};  ///< export: selects the checkpoint of a run folder, see load() in selected_checkpoint.h
 };
-/// Exports weights and normalization statistics of a checkpoint as safetensors.
+/// Exports weights and normalization statistics of a checkpoint as safetensors or, if the output ends in .h5, the model
+/// file of a checkpoint (run/model_files/model_file.h).
 int export_weights(const ExchangeOptions& options);
 /// Imports safetensors, or a file of torch.save(), as a checkpoint that holds weights alone, for --init-from.
 int import_weights(const ExchangeOptions& options);

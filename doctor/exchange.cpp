@@ -7,6 +7,7 @@
 #include "binade/io/exchange/pytorch_file.h"
 #include "binade/io/files/output_file.h"
 #include "binade/io/terminal/console.h"
+#include "binade/run/model_files/model_file.h"
 
 namespace binade::doctor {
 
@@ -65,6 +66,15 @@ io::TensorMap from_theirs(const io::TensorMap& theirs, const ExchangeOptions& op
 int export_weights(const ExchangeOptions& options) {
   const auto [checkpoint, description] = load(options.from, options.checkpoint, io::CheckpointChoice{});
   if (is_folder(options.from)) io::say(description);
+  if (options.to.ends_with(".h5")) {
+    check<ArgumentError>(options.names == "binade" && options.vocabulary == 0,
+                         "{}: a model file has the names and sizes of the checkpoint; wanted neither --names nor "
+                         "--vocabulary, or a file that ends in .safetensors",
+                         options.to);
+    extract_model(checkpoint.state, options.to, options.from);
+    io::print(fmt::format("{}\n", options.to));
+    return 0;
+  }
   io::Safetensors content;
   for (const char* group : {"model", "norm"}) {
     const StateDict section = checkpoint.state.section(group);

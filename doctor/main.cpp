@@ -59,8 +59,10 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     command->add_option("--vocabulary", exchange.vocabulary, rows)->check(CLI::PositiveNumber);
   };
-  CLI::App* export_weights = app.add_subcommand("export", "weights and statistics of a checkpoint as safetensors");
-  add_exchange_options(export_weights, "checkpoint file or run folder", "safetensors file to write",
+  CLI::App* export_weights = app.add_subcommand("export",
+                                                "model of a checkpoint: weights as safetensors, or a model file");
+  add_exchange_options(export_weights, "checkpoint file or run folder",
+                       "file to write: .safetensors, or .h5 for a model file",
                        "cut the token table to this many rows (hf-gpt2)");
   add_checkpoint_option(export_weights, exchange.checkpoint, "the best if any has a score, else the newest");
   CLI::App* import_weights = app.add_subcommand("import",

@@ -10,7 +10,7 @@ import sys
 
 def public_headers(source):
     """Paths relative to SOURCE, sorted."""
-    public, waiting = set(), ["binade.h", "io/onnx/export.h", "io/onnx/import.h"]
+    public, waiting = set(), ["binade.h", "inference.h", "io/onnx/export.h", "io/onnx/import.h"]
     while waiting:
         header = waiting.pop()
         if header not in public:

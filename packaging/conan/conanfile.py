@@ -31,7 +31,7 @@ class BinadeConan(ConanFile):
         self.version = re.search(r"version: '([^']+)'", load(self, os.path.join(ROOT, "meson.build")))[1]
 
     def export_sources(self):
-        for pattern in ("meson.build", "meson_options.txt", "binade.h", "LICENSE", "core/*", "autograd/*", "nn/*", "optim/*", "io/*", "cuda/*",
+        for pattern in ("meson.build", "meson_options.txt", "binade.h", "inference.h", "LICENSE", "core/*", "autograd/*", "nn/*", "optim/*", "io/*", "cuda/*",
                         "mpi/*", "amp/*", "run/*", "doctor/*", "examples/*", "packaging/*"):
             copy(self, pattern, ROOT, self.export_sources_folder, excludes=("*/__pycache__/*", "packaging/conan/*"))
 

@@ -1,5 +1,5 @@
 // Weights of a run without its trainer: from a run folder, a checkpoint or a safetensors file.
-#include "binade/run/weights.h"
+#include "binade/run/model_files/weights.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "binade/io/files/output_file.h"
 #include "binade/optim/ema.h"
 #include "binade/optim/schedule_free.h"
-#include "binade/run/pytorch.h"
+#include "binade/run/model_files/pytorch.h"
 #include "tests/amp/toy.h"
 #include "tests/io/scratch_folder.h"
 

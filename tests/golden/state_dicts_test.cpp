@@ -21,7 +21,7 @@
 #include "binade/nn/spectral_norm.h"
 #include "binade/nn/transformer.h"
 #include "binade/nn/weight_norm.h"
-#include "binade/run/pytorch.h"
+#include "binade/run/model_files/pytorch.h"
 #include "tests/golden/op_case.h"
 #include "tests/io/scratch_folder.h"
 

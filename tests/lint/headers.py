@@ -15,6 +15,7 @@ FOLDERS = ("core", "autograd", "nn", "optim", "io", "amp", "run", "doctor", "tes
 def headers_to_compile(root):
     if os.path.exists(os.path.join(root, "binade.h")):
         yield "binade.h"
+        yield "inference.h"
     for top in FOLDERS:
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in sorted(names):

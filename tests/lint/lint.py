@@ -23,6 +23,7 @@ FLOORS = {
     "optim": {"autograd", "core"},
     "amp": {"nn", "optim", "io", "autograd", "core"},
     "run": EVERY_FLOOR,
+    "run/model_files": {"core", "autograd", "io", "nn", "run"},  # part of the library for inference
     "doctor": EVERY_FLOOR,
     "tests": EVERY_FLOOR | {"doctor", "examples", "bench"},
     "examples": EVERY_FLOOR,
@@ -32,6 +33,7 @@ FLOORS = {
 # The subfolders ("rooms") of a folder; "" is the folder itself. A room may include itself and the rooms before it.
 ROOMS = {
     "amp": ("", "watch", "warnings", "incident", "preflight", "ranks", "step"),
+    "run": ("model_files", ""),
     "io": ("", "files", "text", "terminal", "checkpoint", "data", "records", "exchange", "onnx"),
 }
 
@@ -73,7 +75,7 @@ class Tree:
         self.root = root
         self.files = {}
         self.pages = {}  # *.md at the root and in docs/ and all folders
-        for top in LIBRARY + ABOVE + ("binade.h",):
+        for top in LIBRARY + ABOVE + ("binade.h", "inference.h"):
             start = os.path.join(root, top)
             if os.path.isfile(start):
                 self._read(top)
@@ -133,8 +135,7 @@ def floors(tree):
         top = path.split("/")[0]
         if top not in FLOORS:
             continue
-        if path.startswith("io/onnx/"):
-            top = "io/onnx"
+        top = next((room for room in FLOORS if path.startswith(room + "/") and "/" in room), top)
         allowed = FLOORS[top] | {top} | ({"cuda"} if path.startswith("tests/cuda/") else set())
         for line, quoted, _ in includes(text):
             floor = quoted.removeprefix("./").split("/")[0] if quoted else top

@@ -8,7 +8,7 @@ import random
 import struct
 import unittest
 
-from programs import DOCTOR, ProgramTest, run
+from programs import DOCTOR, GPT, ProgramTest, checkpoints, run
 
 GOLDEN = pathlib.Path(os.environ.get("BINADE_GOLDEN_DIR", "tests/golden/data"))
 
@@ -56,6 +56,18 @@ class Doctor(ProgramTest):
             theirs = {k.removeprefix("transformer."): v for k, v in header(fixture(self.shared, name)).items()
                       if not k.endswith(".attn.bias")}
             self.assertEqual(header(back), theirs)
+
+    def test_a_model_file_of_a_run_has_the_model_and_nothing_of_training(self):
+        run_folder, model = self.folder / "run", self.folder / "model.h5"
+        self.train(GPT, run_folder, "--steps", 4, "--ema", "0.9")
+        self.doctor("export", run_folder, model)
+        self.assertLess(model.stat().st_size, checkpoints(run_folder)[-1].stat().st_size / 1.5)  # moments are left out
+        self.doctor("verify", model)
+        sampled = [run(GPT, "sample", "--checkpoint", path, "--tokens", 20) for path in (checkpoints(run_folder)[-1], model)]
+        self.assertEqual([done.returncode for done in sampled], [0, 0], sampled[1].stderr)
+        self.assertEqual(sampled[0].stdout, sampled[1].stdout)
+        self.assertIn("optim/ema/average", self.doctor("inspect", "--all", model).stdout)
+        self.refuse(20, "export", run_folder, model, "--names", "auto", words=["--names", ".safetensors"])
 
     def test_names_of_binade_need_no_map(self):
         checkpoint = self.imported("unet_torch", "pytorch-unet")

@@ -1,4 +1,4 @@
-#include "binade/run/pytorch.h"
+#include "binade/run/model_files/pytorch.h"
 
 #include <algorithm>
 #include <map>

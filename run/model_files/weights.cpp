@@ -1,4 +1,4 @@
-#include "binade/run/weights.h"
+#include "binade/run/model_files/weights.h"
 
 #include <filesystem>
 #include <map>
@@ -10,6 +10,7 @@
 #include "binade/io/files/read_file.h"
 #include "binade/io/files/zip.h"
 #include "binade/nn/linear.h"
+#include "binade/run/model_files/stored_model.h"
 
 namespace binade {
 
@@ -17,17 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the averages of a checkpoint by the names of the parameters. Each optimizer has its own:
-/// "optim/ema/average/" or, if there are several, "optim/NAME/ema/average/".
+/// Returns the averages of a checkpoint by the names of the parameters.
 std::map<std::string, Tensor> averages_of(const StateDict& checkpoint) {
-  constexpr std::string_view kSection = "optim/", kPart = "ema/average/";
   std::map<std::string, Tensor> averages;
   for (const auto& [name, value] : checkpoint.values()) {
-    const std::size_t part = name.find(kPart);
-    const bool is_average = name.starts_with(kSection) && part != std::string::npos &&
-                            (part == kSection.size() || name[part - 1] == '/');
-    if (const auto* tensor = std::get_if<Tensor>(&value); is_average && tensor != nullptr)
-      averages.emplace(name.substr(part + kPart.size()), *tensor);
+    const std::optional<std::string_view> parameter = averaged_parameter(name);
+    if (const auto* tensor = std::get_if<Tensor>(&value); parameter && tensor != nullptr)
+      averages.emplace(*parameter, *tensor);
   }
   return averages;
 }
@@ -48,12 +45,6 @@ LoadedWeights load_safetensors(nn::Module& model, const std::string& path, const
   for (const auto& [name, tensor] : io::read_safetensors(path).tensors)
     state.put(name, is_half(tensor.dtype()) ? tensor.to(DType::f32) : tensor);
   return load_tensors(model, state, options, path);
-}
-
-std::string checkpoints_in(const std::string& folder) {
-  std::error_code error;
-  const std::string inside = folder + "/checkpoints";
-  return fs::is_directory(inside, error) ? inside : folder;
 }
 
 }  // namespace
@@ -94,19 +85,12 @@ LoadedWeights load_weights(nn::Module& model, const StateDict& checkpoint, const
 }
 
 LoadedWeights load_weights(nn::Module& model, const std::string& path, const WeightsOptions& options) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    const std::string folder = checkpoints_in(path);
-    const io::FoundCheckpoint found = io::find_checkpoint(
-        folder, options.checkpoint, options.say ? options.say : [](const std::string&) {});
-    const std::string file = folder + "/" + found.file;
-    if (options.say) options.say(fmt::format("{}: {}", file, found.why));
-    return load_weights(model, found.state, options, file);
-  }
   if (path.ends_with(".safetensors")) return load_safetensors(model, path, options);
-  check<DataError>(!fs::exists(path, error) || !io::is_zip(io::read_begin(path, 4)),
+  std::error_code error;
+  check<DataError>(!fs::is_regular_file(path, error) || !io::is_zip(io::read_begin(path, 4)),
                    "load_weights: {}: it is a file of torch.save(); load it with load_pytorch()", path);
-  return load_weights(model, io::load_checkpoint(path).state, options, path);
+  const ChosenCheckpoint chosen = choose_checkpoint(path, options.checkpoint, options.say);
+  return load_weights(model, chosen.state, options, chosen.file);
 }
 
 void save_weights(nn::Module& model, const std::string& path) {

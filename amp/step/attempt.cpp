@@ -289,7 +289,7 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
-        i, 0, spared, [&] { return step.loss(i); },
+        i, {}, spared, [&] { return step.loss(i); },
         [&](const Variable& result) {
           check<DTypeError>(result.dtype() == DType::f32, "trainer: a captured step requires a loss in f32, got {}",
                             name_of(result.dtype()));
@@ -301,14 +301,14 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   table.end_step({});
 }
 
-/// Runs forward for one micro-batch, whose ops get tape indices from `first_op` on, and backward with the initial
+/// Runs forward for one micro-batch, whose ops are numbered from `first_op` on, and backward with the initial
 /// gradient `seed_of(loss)`, without the gradients of the leaves `spared`. If the initial gradient is an undefined
 /// tensor, omits backward.
 template <class LossOf, class SeedOf>
-Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, const LeafSet& spared,
+Variable AttemptRunner::differentiate(int micro_batch, const OpNumbers& first_op, const LeafSet& spared,
                                       const LossOf& loss_of, const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
-  step_context().tape_index = first_op;
+  step_context().next = first_op;
   Variable loss = loss_of();
   check<ArgumentError>(loss.defined(), "trainer: the closure returned an undefined Variable; return the loss");
   check<ArgumentError>(loss.value().numel() == 1,
@@ -349,8 +349,8 @@ AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& p
                    ? Tensor::full(result.shape(), attempt.loss_scale, result.dtype(), result.device())
                    : Tensor();
       });
-  // The ops of the next phase get further tape indices, so that observers and random streams tell them apart.
-  phase.next_op = std::max(phase.next_op, step_context().tape_index);
+  // The ops of the next phase get further numbers, so that observers and random streams tell them apart.
+  phase.next_op = later(phase.next_op, step_context().next);
   if (cause != AbortCause::kNone) return cause;
   faults_.after_gradients(transaction_.parameters());
   optim::GradientScan scan = scan_gradients(phase);

@@ -14,6 +14,7 @@
 #include "binade/autograd/observer.h"
 #include "binade/core/kernels/step.h"
 #include "binade/core/rank_tree.h"
+#include "binade/core/step_context.h"
 
 namespace binade::amp {
 
@@ -71,13 +72,13 @@ class AttemptRunner {
     std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
     std::vector<optim::GradientScan> scans{};  // of these optimizers
     const LeafSet* spared = nullptr;           // the parameters that the phase does not train
-    std::int64_t first_op = 0;                 // tape index of the phase's first op
-    std::int64_t next_op = 0;                  // after the largest tape index so far
+    OpNumbers first_op{};                      // of the phase
+    OpNumbers next_op{};                       // after the largest numbers so far
     std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
     const Registration::Watch* watch = nullptr;
   };
   template <class LossOf, class SeedOf>
-  Variable differentiate(int micro_batch, std::int64_t first_op, const LeafSet& spared, const LossOf& loss_of,
+  Variable differentiate(int micro_batch, const OpNumbers& first_op, const LeafSet& spared, const LossOf& loss_of,
                          const SeedOf& seed_of);
   const LeafSet& spared_in(const std::vector<std::size_t>& optimizers);
   void run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);

@@ -123,7 +123,9 @@ class Reader {
 
   void inputs(const ::onnx::GraphProto& graph) {
     for (const auto& input : graph.input()) {
-      if (places_.contains(input.name())) continue;  // the default of an initializer, in files of IR version 3
+      const auto found = places_.find(input.name());
+      const bool initialized = found != places_.end() && found->second < static_cast<int>(initializers_.size());
+      if (initialized) continue;  // in files of IR version 3, initializers are inputs too
       state_->input_places.push_back(define(input.name(), "an input"));
       state_->inputs.push_back(value_of(input));
     }
@@ -206,7 +208,7 @@ class Reader {
     };
     if (is_taken(visible)) std::ranges::replace(visible, '.', '_');
     std::string unique = visible;
-    for (int i = 1; is_taken(unique); ++i) unique = fmt::format("{}_{}", visible, i);
+    for (int& i = suffixes_[visible]; is_taken(unique);) unique = fmt::format("{}_{}", visible, ++i);
     names_.insert(unique);
     for (std::size_t dot = unique.find('.'); dot != std::string::npos; dot = unique.find('.', dot + 1))
       paths_.insert(unique.substr(0, dot));
@@ -279,7 +281,8 @@ class Reader {
   std::unique_ptr<Model::State> state_ = std::make_unique<Model::State>();
   std::unordered_map<std::string, int> places_;
   std::vector<Initializer> initializers_;
-  std::set<std::string> names_, paths_;  // of parameters and buffers, and the paths to them
+  std::set<std::string> names_, paths_;            // of parameters and buffers, and the paths to them
+  std::unordered_map<std::string, int> suffixes_;  // the last one of each name, so that many equal names take no longer
 };
 
 }  // namespace

@@ -33,9 +33,10 @@ std::vector<Window> windows_of(const Node& node, const Variable& x, const std::v
       w.before = pads[i];
       w.after = pads[i + count];
     }
-    const std::int64_t room = extent + w.before + w.after - w.covered(), rest = room % w.stride;
+    // `room` is negative for an input that is smaller than a window; `rest` is not.
+    const std::int64_t room = extent + w.before + w.after - w.covered(), rest = (room % w.stride + w.stride) % w.stride;
     // A window that would start in the padding after the input does not count.
-    if (node.integer("ceil_mode", 0) != 0 && rest != 0 && (room / w.stride + 1) * w.stride < extent + w.before)
+    if (node.integer("ceil_mode", 0) != 0 && rest != 0 && room - rest + w.stride < extent + w.before)
       w.beyond = w.stride - rest;
   }
   return windows;

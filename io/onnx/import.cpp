@@ -95,7 +95,7 @@ class Reader {
     std::size_t count = 0;
     for (const auto& node : graph.node()) {
       const bool ours = node.domain().empty() || node.domain() == "ai.onnx";
-      if (ours && (table().contains(node.op_type()) || node.op_type() == "Upsample")) continue;
+      if (ours && is_imported(node.op_type())) continue;
       if (++count <= kMostReported)
         unknown.push_back(fmt::format("{}{} (node \"{}\")", ours ? "" : shortened(node.domain()) + ".",
                                       shortened(node.op_type()), shortened(node.name())));

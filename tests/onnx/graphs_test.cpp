@@ -155,6 +155,13 @@ TEST_F(OnnxGraphs, AllUnknownOperatorsAreListed) {
   expect_refusal("opset 13");
 }
 
+/// A sequence is one value with many members, of which a Variable would be the first.
+TEST_F(OnnxGraphs, SequencesAreRefused) {
+  integer(node("SplitToSequence", {"x"}, {"parts"}), "axis", 1);
+  integer(node("ConcatFromSequence", {"parts"}, {"y"}), "axis", 1);
+  expect_refusal("SplitToSequence (node \"the_SplitToSequence\"), ConcatFromSequence");
+}
+
 TEST_F(OnnxGraphs, ACycleAndAMissingValueAreNamed) {
   node("Add", {"x", "b"}, {"a"});
   node("Relu", {"a"}, {"b"});

@@ -114,10 +114,9 @@ class Reader {
   }
 
   void initializers(const ::onnx::GraphProto& graph) {
-    const TensorReader tensors(path_);
     for (const auto& tensor : graph.initializer()) {
       const int place = define(tensor.name(), "an initializer");
-      initializers_.push_back({tensor.name(), place, tensors.read(tensor, "initializer"), false});
+      initializers_.push_back({tensor.name(), place, tensors_.read(tensor, "initializer"), false});
     }
   }
 
@@ -164,9 +163,8 @@ class Reader {
       note_use(found->second, step.op, static_cast<int>(step.inputs.size()));
       step.inputs.push_back(found->second);
     }
-    const TensorReader tensors(path_);
     for (const auto& attribute : from.attribute())
-      if (!step.attributes.emplace(attribute.name(), tensors.attribute(attribute, described)).second)
+      if (!step.attributes.emplace(attribute.name(), tensors_.attribute(attribute, described)).second)
         refuse(fmt::format("{} has the attribute {} twice", described, shortened(attribute.name())));
     for (const std::string& name : from.output()) step.outputs.push_back(name.empty() ? -1 : define(name, described));
     if (step.outputs.empty()) refuse(described + " has no outputs");
@@ -277,6 +275,7 @@ class Reader {
   }
 
   std::string path_;
+  TensorReader tensors_{path_};
   const ImportOptions& options_;
   std::unique_ptr<Model::State> state_ = std::make_unique<Model::State>();
   std::unordered_map<std::string, int> places_;

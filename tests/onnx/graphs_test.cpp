@@ -215,6 +215,20 @@ TEST_F(OnnxGraphs, ExternalDataStayInTheFolder) {
   EXPECT_NE(refusal(), "no error");
 }
 
+/// 100 tensors of 1 MiB in a file of 1 MiB.
+TEST_F(OnnxGraphs, ExternalDataThatManyTensorsShareAreRefused) {
+  std::ofstream(folder_ + "/inside/data.bin") << std::string(1 << 20, '\0');
+  for (int i = 0; i < 100; ++i) {
+    TensorProto& w = weight("w" + std::to_string(i), {1 << 18}, 0);
+    w.set_data_location(TensorProto::EXTERNAL);
+    auto& entry = *w.add_external_data();
+    entry.set_key("location");
+    entry.set_value(i % 2 == 0 ? "data.bin" : "./data.bin");
+  }
+  node("Relu", {"x"}, {"y"});
+  expect_refusal("too short for all tensors that share it");
+}
+
 TEST_F(OnnxGraphs, AttributesThatDoNotFitAreWords) {
   weight("w", {1, 1, 1, 1}, 1);
   whole("shape", {1, 1, 2, 3});

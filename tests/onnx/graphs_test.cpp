@@ -279,6 +279,10 @@ TEST_F(OnnxGraphs, OperandsOfImpossibleExtentsAreWords) {
   weight("w", {1, 2, 3}, 6);
   weight("r", {1, 2, 2}, 4);
   weight("bias", {1, 1}, 1);
+  node("MaxPool", {"x"}, {"y", "positions"});
+  expect_refusal("kernel_shape is missing");
+
+  model_.mutable_graph()->clear_node();
   whole("sequence", {2, 1, 3});
   node("Reshape", {"x", "sequence"}, {"s"});
   node("RNN", {"s", "w", "r", "bias"}, {"y"});

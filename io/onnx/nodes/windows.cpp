@@ -10,6 +10,7 @@ std::vector<Window> windows_of(const Node& node, const Variable& x, const std::v
                                   dilations = node.integers("dilations", std::vector<std::int64_t>(count, 1)),
                                   pads = node.integers("pads", std::vector<std::int64_t>(2 * count, 0));
   const std::string automatic = node.text("auto_pad", "NOTSET");
+  cannot_if(count == 0, "attribute kernel_shape is missing");
   cannot_if(count + 2 != static_cast<std::size_t>(rank_of(x)), "a kernel of another rank than the input");
   check_count("strides", strides.size(), count);
   check_count("dilations", dilations.size(), count);

@@ -331,6 +331,11 @@ TEST_F(OnnxGraphs, AttributesThatChangeAFormulaAreRead) {
   expect_refusal("couple the gates");
 
   model_.mutable_graph()->clear_node();
+  weight("scale", {}, 1);
+  integer(node("QuantizeLinear", {"x", "scale"}, {"y"}), "output_dtype", TensorProto::INT8);
+  expect_refusal("no dtype int8");
+
+  model_.mutable_graph()->clear_node();
   whole("wide", {2, 6});
   NodeProto& resize = node("Resize", {"x", "", "", "wide"}, {"y"});
   text(resize, "nearest_mode", "floor");

@@ -60,6 +60,9 @@ enum Op : unsigned char {
 };
 
 constexpr std::string_view kStorageSuffix = "Storage";
+// Names of globals and storages are copied where a few bytes of the pickle refer to them, so long ones would let a
+// small file fill the memory. PyTorch's are shorter: "torch.storage.UntypedStorage", "123".
+constexpr std::size_t kLongestName = 64;
 
 /// True for a global that unpickling may use; "torch.FloatStorage" and other storages are among them.
 bool is_known_global(const std::string& name) {
@@ -175,11 +178,11 @@ class Unpickler {
   }
 
   void push_global(const std::string& global) {
-    if (!is_known_global(global))
+    if (global.size() > kLongestName || !is_known_global(global))
       refuse(
           fmt::format("uses {}, which is not part of a state dict, and nothing of a file is executed here; save the "
                       "state dict alone: torch.save(model.state_dict(), path)",
-                      global));
+                      global.substr(0, 200)));
     push({.kind = Kind::kGlobal, .text = global});
   }
   void push_stack_global() {
@@ -224,6 +227,8 @@ class Unpickler {
     if (!known) refuse("refers to something outside that is no storage of a tensor");
     const std::string& type = value(id.items[1]).text;
     if (!type.ends_with(kStorageSuffix)) refuse(fmt::format("has a storage of the class {}", type));
+    if (value(id.items[2]).text.size() > kLongestName)
+      refuse(fmt::format("has a storage whose name has more than {} bytes", kLongestName));
     Pickle::TensorView storage{.type = type.substr(type.rfind('.') + 1),
                                .key = value(id.items[2]).text,
                                .storage_elements = extent(id.items[4], "size of a storage")};

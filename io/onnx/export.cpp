@@ -68,13 +68,16 @@ Graph recorded(const Forward& forward, const std::vector<Variable>& inputs,
   Recorder recorder(weights);
   const std::vector<std::string> names = names_of(options.input_names, inputs.size(), "input");
   for (std::size_t i = 0; i < inputs.size(); ++i) recorder.input(names[i], inputs[i].value());
+  for (const std::string& name : options.output_names) recorder.fresh(name);  // no weight gets the name of an output
   std::vector<Variable> outputs;
   {
     const ObserverScope scope(recorder);
     outputs = forward(inputs);
   }
   check<ArgumentError>(!outputs.empty(), "onnx::export_model: the model has no outputs");
-  const std::vector<std::string> results = names_of(options.output_names, outputs.size(), "output");
+  std::vector<std::string> results = names_of(options.output_names, outputs.size(), "output");
+  if (options.output_names.empty())
+    for (std::string& name : results) name = recorder.fresh(name);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     check<ArgumentError>(outputs[i].defined(), "onnx::export_model: output {} is undefined", i);
     check<ArgumentError>(std::ranges::find(names, results[i]) == names.end(),

@@ -95,7 +95,7 @@ class Reader {
     std::size_t count = 0;
     for (const auto& node : graph.node()) {
       const bool ours = node.domain().empty() || node.domain() == "ai.onnx";
-      if (ours && (table().contains(node.op_type()) || node.op_type() == "Upsample")) continue;
+      if (ours && is_imported(node.op_type())) continue;
       if (++count <= kMostReported)
         unknown.push_back(fmt::format("{}{} (node \"{}\")", ours ? "" : shortened(node.domain()) + ".",
                                       shortened(node.op_type()), shortened(node.name())));
@@ -114,16 +114,17 @@ class Reader {
   }
 
   void initializers(const ::onnx::GraphProto& graph) {
-    const TensorReader tensors(path_);
     for (const auto& tensor : graph.initializer()) {
       const int place = define(tensor.name(), "an initializer");
-      initializers_.push_back({tensor.name(), place, tensors.read(tensor, "initializer"), false});
+      initializers_.push_back({tensor.name(), place, tensors_.read(tensor, "initializer"), false});
     }
   }
 
   void inputs(const ::onnx::GraphProto& graph) {
     for (const auto& input : graph.input()) {
-      if (places_.contains(input.name())) continue;  // the default of an initializer, in files of IR version 3
+      const auto found = places_.find(input.name());
+      const bool initialized = found != places_.end() && found->second < static_cast<int>(initializers_.size());
+      if (initialized) continue;  // in files of IR version 3, initializers are inputs too
       state_->input_places.push_back(define(input.name(), "an input"));
       state_->inputs.push_back(value_of(input));
     }
@@ -162,9 +163,8 @@ class Reader {
       note_use(found->second, step.op, static_cast<int>(step.inputs.size()));
       step.inputs.push_back(found->second);
     }
-    const TensorReader tensors(path_);
     for (const auto& attribute : from.attribute())
-      if (!step.attributes.emplace(attribute.name(), tensors.attribute(attribute, described)).second)
+      if (!step.attributes.emplace(attribute.name(), tensors_.attribute(attribute, described)).second)
         refuse(fmt::format("{} has the attribute {} twice", described, shortened(attribute.name())));
     for (const std::string& name : from.output()) step.outputs.push_back(name.empty() ? -1 : define(name, described));
     if (step.outputs.empty()) refuse(described + " has no outputs");
@@ -206,7 +206,7 @@ class Reader {
     };
     if (is_taken(visible)) std::ranges::replace(visible, '.', '_');
     std::string unique = visible;
-    for (int i = 1; is_taken(unique); ++i) unique = fmt::format("{}_{}", visible, i);
+    for (int& i = suffixes_[visible]; is_taken(unique);) unique = fmt::format("{}_{}", visible, ++i);
     names_.insert(unique);
     for (std::size_t dot = unique.find('.'); dot != std::string::npos; dot = unique.find('.', dot + 1))
       paths_.insert(unique.substr(0, dot));
@@ -275,11 +275,13 @@ class Reader {
   }
 
   std::string path_;
+  TensorReader tensors_{path_};
   const ImportOptions& options_;
   std::unique_ptr<Model::State> state_ = std::make_unique<Model::State>();
   std::unordered_map<std::string, int> places_;
   std::vector<Initializer> initializers_;
-  std::set<std::string> names_, paths_;  // of parameters and buffers, and the paths to them
+  std::set<std::string> names_, paths_;            // of parameters and buffers, and the paths to them
+  std::unordered_map<std::string, int> suffixes_;  // the last one of each name, so that many equal names take no longer
 };
 
 }  // namespace

@@ -237,8 +237,9 @@ io::NameMap pytorch_names(nn::Module& model) { return Rules(model).map(); }
 
 nn::LoadResult load_pytorch(nn::Module& model, const std::string& path, const PytorchOptions& options) {
   const io::TensorMap theirs = io::read_weights_file(path, options.entry), ours = tensors_of(model);
-  io::NameMap map = names_of(model, options);
-  remove_wrappers(map, theirs, ours);
+  io::NameMap map;
+  remove_wrappers(map, theirs, ours);  // before the prefixes of the user, which they stand in front of
+  map.append(names_of(model, options));
   io::MappedTensors mapped = map.from_theirs(theirs, &ours);
   mapped.check(path,
                "wanted the state dict of a model with the same structure and names; give rules for other names "

@@ -155,6 +155,16 @@ TEST(LoadPytorch, PrefixesOfWrappersAreRemoved) {
   toy::Two other;
   load_pytorch(other, path);
   EXPECT_EQ(numbers(other.first.weight.value()), numbers(two.first.weight.value()));
+
+  // A prefix in the rules is behind that of a wrapper.
+  io::Safetensors inner;
+  for (const auto& [name, tensor] : content.tensors) inner.tensors.emplace("module.net." + name, tensor);
+  io::write_safetensors(path, inner);
+  PytorchOptions options;
+  options.names.add("prefix net.");
+  toy::Two third;
+  load_pytorch(third, path, options);
+  EXPECT_EQ(numbers(third.first.weight.value()), numbers(two.first.weight.value()));
 }
 
 }  // namespace

@@ -161,6 +161,10 @@ archive('protocol.pt', b'\x80\x63.')
 archive('none.pt', b'\x80\x02N.')
 archive('end.pt', b'\x80\x02}')
 archive('two.pt', b'\x80\x02}}.')
+long = b'A' * 1000  # names that 5 and 3 bytes of the pickle would copy
+text = lambda t: b'X' + struct.pack('<I', len(t)) + t
+archive('class.pt', b'\x80\x04' + text(b'torch') + text(long + b'Storage') + b'\x93.')
+archive('key.pt', b'\x80\x02(' + text(b'storage') + b'ctorch\nFloatStorage\n' + text(long) + text(b'cpu') + b'K\x01tQ.')
 archive('ones.pt', b'\x80\x02' + b'(' * 100000 + b'.')
 archive('bomb.pt', b'\x80\x02' + b']' * 40_000_000 + b'.', method=zipfile.ZIP_DEFLATED)
 open('old.pt', 'wb').write(b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.')
@@ -197,6 +201,8 @@ with zipfile.ZipFile('other.pt', 'w') as z:
                {"none.pt", "got None"},
                {"end.pt", "truncated"},
                {"two.pt", "other than one value"},
+               {"class.pt", "uses torch.AAAA"},
+               {"key.pt", "a storage whose name has more than 64 bytes"},
                {"ones.pt", "other than one value"},
                {"bomb.pt", "wanted at most"},
                {"old.pt", "before 1.6"},

@@ -141,6 +141,26 @@ std::string refusal(const std::string& path, std::function<Variable(const Variab
   });
 }
 
+TEST_F(OnnxFiles, InputsAndOutputsMayHaveTheNamesOfWeights) {
+  Outer doubled;
+  doubled.odd.f = [](const Variable& x) { return expand(sum(x, {1}, true), {x.dim(0), 3}) + x; };
+  nn::Linear layer({.in = 3, .out = 3});
+  const Variable x = randn({2, 3});
+  const auto check_names = [&](nn::Module& net, const std::string& input, const std::string& output) {
+    SCOPED_TRACE(input + " " + output);
+    const Forward forward = [&](std::span<const Variable> in) { return std::vector<Variable>{net(in[0])}; };
+    export_model(path("net"), net, forward, {x},
+                 {.input_names = {input}, .output_names = {output}, .dynamic_batch = true});
+    Model model = import_model(path("net"));
+    EXPECT_EQ(model.inputs()[0].name, input);
+    EXPECT_EQ(model.outputs()[0].name, output);
+    EXPECT_LT(difference(model(x).value(), net(x).value()), kTolerance);
+  };
+  check_names(layer, "bias", "weight");
+  check_names(layer, "weight_1", "weight");
+  check_names(doubled, "batch_0", "batch_1");
+}
+
 TEST_F(OnnxFiles, AnOpWithoutCounterpartIsNamedWithItsModule) {
   const std::string text = refusal(path("x"), [](const Variable& x) { return lgamma(abs(x) + 1.0); });
   EXPECT_NE(text.find("lgamma [odd]"), std::string::npos) << text;

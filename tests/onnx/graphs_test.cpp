@@ -62,6 +62,18 @@ class OnnxGraphs : public ::testing::Test {
     a.set_type(AttributeProto::INT);
     a.set_i(value);
   }
+  static void number(NodeProto& n, const std::string& key, float value) {
+    AttributeProto& a = *n.add_attribute();
+    a.set_name(key);
+    a.set_type(AttributeProto::FLOAT);
+    a.set_f(value);
+  }
+  static void text(NodeProto& n, const std::string& key, const std::string& value) {
+    AttributeProto& a = *n.add_attribute();
+    a.set_name(key);
+    a.set_type(AttributeProto::STRING);
+    a.set_s(value);
+  }
   TensorProto& weight(const std::string& name, const std::vector<std::int64_t>& dims, std::size_t count) {
     TensorProto& t = *model_.mutable_graph()->add_initializer();
     t.set_name(name);
@@ -84,9 +96,11 @@ class OnnxGraphs : public ::testing::Test {
     return folder_ + "/inside/model.onnx";
   }
   Model imported() const { return import_model(written()); }
+  /// y of the graph for x = 0, 1, …, 5 of shape (2, 3).
+  Tensor result() const { return imported()(Variable(arange(6.f).reshape({2, 3}))).value(); }
   /// The text of the error of importing the graph, or of running it on x.
   std::string refusal() const {
-    return test::error_of<Error>([&] { imported()(Variable(arange(6.f).reshape({2, 3}))); });
+    return test::error_of<Error>([&] { result(); });
   }
   void expect_refusal(const std::string& part) const {
     const std::string text = refusal();
@@ -139,6 +153,13 @@ TEST_F(OnnxGraphs, AllUnknownOperatorsAreListed) {
   model_.mutable_graph()->mutable_node(1)->set_domain("com.example");
   expect_refusal("Loop (node \"the_Loop\"), com.example.Fancy (node \"the_Fancy\")");
   expect_refusal("opset 13");
+}
+
+/// A sequence is one value with many members, of which a Variable would be the first.
+TEST_F(OnnxGraphs, SequencesAreRefused) {
+  integer(node("SplitToSequence", {"x"}, {"parts"}), "axis", 1);
+  integer(node("ConcatFromSequence", {"parts"}, {"y"}), "axis", 1);
+  expect_refusal("SplitToSequence (node \"the_SplitToSequence\"), ConcatFromSequence");
 }
 
 TEST_F(OnnxGraphs, ACycleAndAMissingValueAreNamed) {
@@ -194,6 +215,20 @@ TEST_F(OnnxGraphs, ExternalDataStayInTheFolder) {
   EXPECT_NE(refusal(), "no error");
 }
 
+/// 100 tensors of 1 MiB in a file of 1 MiB.
+TEST_F(OnnxGraphs, ExternalDataThatManyTensorsShareAreRefused) {
+  std::ofstream(folder_ + "/inside/data.bin") << std::string(1 << 20, '\0');
+  for (int i = 0; i < 100; ++i) {
+    TensorProto& w = weight("w" + std::to_string(i), {1 << 18}, 0);
+    w.set_data_location(TensorProto::EXTERNAL);
+    auto& entry = *w.add_external_data();
+    entry.set_key("location");
+    entry.set_value(i % 2 == 0 ? "data.bin" : "./data.bin");
+  }
+  node("Relu", {"x"}, {"y"});
+  expect_refusal("too short for all tensors that share it");
+}
+
 TEST_F(OnnxGraphs, AttributesThatDoNotFitAreWords) {
   weight("w", {1, 1, 1, 1}, 1);
   whole("shape", {1, 1, 2, 3});
@@ -237,6 +272,126 @@ TEST_F(OnnxGraphs, AttributesThatDoNotFitAreWords) {
     nodes[i]();
     EXPECT_NE(refusal(), "no error") << i;
   }
+}
+
+/// Inputs whose extents lead beyond a list.
+TEST_F(OnnxGraphs, OperandsOfImpossibleExtentsAreWords) {
+  weight("w", {1, 2, 3}, 6);
+  weight("r", {1, 2, 2}, 4);
+  weight("bias", {1, 1}, 1);
+  node("MaxPool", {"x"}, {"y", "positions"});
+  expect_refusal("kernel_shape is missing");
+
+  model_.mutable_graph()->clear_node();
+  whole("sequence", {2, 1, 3});
+  node("Reshape", {"x", "sequence"}, {"s"});
+  node("RNN", {"s", "w", "r", "bias"}, {"y"});
+  expect_refusal("a bias of fewer than two numbers");
+
+  model_.mutable_graph()->clear_node();
+  whole("indices", {0, 0, 0, 0, 0});
+  weight("update", {}, 1);
+  text(node("ScatterND", {"x", "indices", "update"}, {"y"}), "reduction", "max");
+  expect_refusal("an index of more axes than there are");
+
+  model_.mutable_graph()->clear_node();
+  whole("size", {1, 1});
+  node("AffineGrid", {"x", "size"}, {"y"});
+  expect_refusal("neither (N, C, H, W) nor (N, C, D, H, W)");
+
+  model_.mutable_graph()->clear_node();
+  whole("heads", {1, 6, 1, 1});
+  weight("keys", {1, 0, 1, 1}, 0);
+  node("Reshape", {"x", "heads"}, {"q"});
+  number(node("Attention", {"q", "keys", "keys"}, {"y"}), "softcap", 1);
+  expect_refusal("no multiple of that of key heads");
+}
+
+TEST_F(OnnxGraphs, AnIndexOutsideOfTheAxisIsRefused) {
+  whole("index", {-1});
+  node("Gather", {"x", "index"}, {"y"});
+  EXPECT_EQ(result().to_vector<float>(), (std::vector<float>{3, 4, 5}));
+  for (const std::int64_t outside : {7, -7}) {
+    model_.mutable_graph()->mutable_initializer(0)->set_int64_data(0, outside);
+    EXPECT_NE(refusal(), "no error") << outside;
+  }
+}
+
+/// ONNX's defaults are 1.6733 and 1.0507, also if only one of the two is given.
+TEST_F(OnnxGraphs, SeluHasADefaultForEachNumber) {
+  number(node("Selu", {"x"}, {"y"}), "alpha", 2);
+  EXPECT_NEAR(result().at(1), 1.0507009873554805, 1e-6);
+  model_.mutable_graph()->clear_node();
+  number(node("Selu", {"x"}, {"y"}), "gamma", 3);
+  EXPECT_NEAR(result().at(1), 3, 1e-6);
+}
+
+TEST_F(OnnxGraphs, AttributesThatChangeAFormulaAreRead) {
+  integer(node("LSTM", {"x", "x", "x"}, {"y"}), "input_forget", 1);
+  expect_refusal("couple the gates");
+
+  model_.mutable_graph()->clear_node();
+  weight("scale", {}, 1);
+  integer(node("QuantizeLinear", {"x", "scale"}, {"y"}), "output_dtype", TensorProto::INT8);
+  expect_refusal("no dtype int8");
+
+  model_.mutable_graph()->clear_node();
+  whole("wide", {2, 6});
+  NodeProto& resize = node("Resize", {"x", "", "", "wide"}, {"y"});
+  text(resize, "nearest_mode", "floor");
+  text(resize, "coordinate_transformation_mode", "tf_half_pixel_for_nn");  // floor((i + 0.5) / 2)
+  EXPECT_EQ(result().to_vector<float>(), (std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}));
+  resize.mutable_attribute(1)->set_s("unheard_of");
+  expect_refusal("unheard_of");
+}
+
+/// The window of an even size reaches from the channel to the next one: size 2, alpha 2, bias 1, beta 1.
+TEST_F(OnnxGraphs, AnEvenLrnReachesTheNextChannel) {
+  NodeProto& lrn = node("LRN", {"x"}, {"y"});
+  integer(lrn, "size", 2);
+  number(lrn, "alpha", 2);
+  number(lrn, "beta", 1);
+  const std::vector<double> want{0, 1.0 / 6, 2.0 / 5, 3.0 / 26, 4.0 / 42, 5.0 / 26};
+  const Tensor y = result();
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(y.at(static_cast<std::int64_t>(i)), want[i], 1e-6) << i;
+}
+
+/// An input that is smaller than the window has one window if their number is rounded up.
+TEST_F(OnnxGraphs, CeilModeOfASmallInputGivesOneWindow) {
+  whole("line", {1, 1, 6});
+  node("Reshape", {"x", "line"}, {"r"});
+  NodeProto& pool = node("MaxPool", {"r"}, {"y"});
+  integers(pool, "kernel_shape", {7});
+  integers(pool, "strides", {2});
+  integer(pool, "ceil_mode", 1);
+  EXPECT_EQ(result().shape(), (Shape{1, 1, 1}));
+  EXPECT_EQ(result().at(0), 5);
+}
+
+/// Numbers that f64 cannot hold.
+TEST_F(OnnxGraphs, WholeConstantsAreExact) {
+  const std::int64_t large = (std::int64_t{1} << 53) + 1;
+  integer(node("Constant", {}, {"y"}), "value_int", large);
+  EXPECT_EQ(result().to_vector<std::int64_t>(), (std::vector<std::int64_t>{large}));
+}
+
+TEST_F(OnnxGraphs, TwoInputsOfOneNameAreRefused) {
+  info(*model_.mutable_graph()->add_input(), "x", {2, 3});
+  node("Relu", {"x"}, {"y"});
+  expect_refusal("the name \"x\" is given to two values");
+}
+
+/// Names become equal because checkpoints allow fewer characters. Their number must not make reading slow.
+TEST_F(OnnxGraphs, ManyNamesThatBecomeEqualAreToldApart) {
+  constexpr int kCount = 30000;
+  for (int i = 0; i < kCount; ++i) {
+    std::string name;
+    for (int bit = 0; bit < 15; ++bit) name += (i >> bit & 1) != 0 ? '/' : ':';
+    weight(name, {1}, 1);
+  }
+  node("Relu", {"x"}, {"y"});
+  Model model = imported();
+  EXPECT_EQ(nn::named_parameters(model).size(), static_cast<std::size_t>(kCount));
 }
 
 TEST_F(OnnxGraphs, HugeResultsAreRefused) {

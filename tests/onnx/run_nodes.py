@@ -300,7 +300,7 @@ def main():
         print(f"FAILED {r.op or 'graph'} {r.name}: {r.reason}")
     for title, results in (("nodes", nodes), ("graphs", graphs)):
         states = collections.Counter(r.state for r in results)
-        print(f"{title}: {len(results)} cases, {states['passed']} passed, {states['failed']} failed, {states['cannot']} cannot be said")
+        print(f"{title}: {len(results)} cases, {states['passed']} passed, {states['failed']} failed, {states['cannot']} cannot be expressed")
     if options.only:
         for r in nodes + graphs:
             if r.state == "cannot":

@@ -58,7 +58,8 @@ Table activations() {
       {"PRelu", of(prelu)},
       {"Relu", of(relu)},
       {"Selu", one([](const Node& n) {
-         return n.given("alpha") ? n.number("gamma", 1) * elu(n[0], n.number("alpha", 1)) : selu(n[0]);
+         if (!n.given("alpha") && !n.given("gamma")) return selu(n[0]);
+         return n.number("gamma", 1.0507009873554805) * elu(n[0], n.number("alpha", 1.6732632423543772));
        })},
       {"Shrink", one(shrink)},
       {"Sigmoid", of(sigmoid)},

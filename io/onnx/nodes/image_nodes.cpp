@@ -237,6 +237,7 @@ Variable column_to_image(const Node& n) {
 /// The points that theta maps those of a grid over [-1, 1] to: the last axis of theta is x, y, (z,) 1.
 Variable affine_grid(const Node& n) {
   const Integers size = n.list(1);
+  cannot_if(size.size() != 4 && size.size() != 5, "a size that is neither (N, C, H, W) nor (N, C, D, H, W)");
   std::vector<Variable> steps;
   for (std::size_t i = 2; i < size.size(); ++i) {
     const double edge = n.integer("align_corners", 0) != 0 ? 1 : 1 - 1 / static_cast<double>(size[i]);
@@ -260,6 +261,16 @@ Variable sampled(const Node& n) {
   return channels_first(grid_sample(channels_last(n[0]), n[1], options));
 }
 
+/// An even number of channels reaches one farther after the center in ONNX, and before it in Binade.
+Variable normalized_by_neighbors(const Node& n) {
+  const std::int64_t size = n.integer("size", 1);
+  const Variable x = channels_last(n[0]);
+  const auto normed = [&](const Variable& z) {
+    return local_response_norm(z, size, n.number("alpha", 1e-4), n.number("beta", 0.75), n.number("bias", 1));
+  };
+  return channels_first(size % 2 != 0 ? normed(x) : flip(normed(flip(x, {-1})), {-1}));
+}
+
 std::vector<int> positions(const Node& n) {
   std::vector<int> axes;
   for (int i = 2; i < rank_of(n[0]); ++i) axes.push_back(i);
@@ -281,10 +292,7 @@ Table image_nodes() {
       {"GlobalLpPool",
        one([](const Node& n) { return norm(n[0], static_cast<double>(n.integer("p", 2)), positions(n), true); })},
       {"GlobalMaxPool", one([](const Node& n) { return max(n[0], positions(n), true); })},
-      {"LRN", one([](const Node& n) {
-         return channels_first(local_response_norm(channels_last(n[0]), n.integer("size", 1), n.number("alpha", 1e-4),
-                                                   n.number("beta", 0.75), n.number("bias", 1)));
-       })},
+      {"LRN", one(normalized_by_neighbors)},
       {"LpPool", one(power_pool)},
       {"MaxPool", max_pool},
       {"MaxUnpool", one(max_unpool)},

@@ -5,9 +5,12 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-Variable whole(std::int64_t value) { return Tensor::scalar(static_cast<double>(value), DType::i64); }
-/// Positions from 0 for an index that may count from the end.
-Variable positions(const Variable& index, std::int64_t extent) { return remainder(index, whole(extent)); }
+/// Positions from 0 for an index that may count from the end. Those outside of the axis remain so, and the function
+/// that reads them refuses them.
+Variable positions(const Variable& index, std::int64_t extent) {
+  const Variable i = cast(index, DType::i64);
+  return where(i < 0, i + extent, i);
+}
 
 Variable gathered(const Node& n) {
   const int axis = from_start(n.integer("axis", 0), rank_of(n[0]));
@@ -57,6 +60,7 @@ Variable scattered_nd(const Node& n) {
   const std::string how = n.text("reduction", "none");
   if (how == "none" || how == "add") return index_put(n[0], indices, n[2], how == "add");
   const Integers dims = dims_of(n[0]);
+  cannot_if(indices.size() > dims.size(), "an index of more axes than there are");
   const auto k = static_cast<std::ptrdiff_t>(indices.size());
   std::int64_t rows = 1;
   for (std::ptrdiff_t i = 0; i < k; ++i) rows *= dims[static_cast<std::size_t>(i)];
@@ -73,7 +77,10 @@ Variable cache_written(const Node& n) {
   time[static_cast<std::size_t>(axis)] = n[1].dim(axis);
   const Variable begin = n.has(2) ? n[2] : Variable(Tensor::zeros({batch[0]}, DType::i64));
   const Variable index = reshape(begin, batch) + reshape(arange(n[1].dim(axis)), time);
-  return scatter(n[0], axis, broadcast_to(positions(index, n[0].dim(axis)), dims_of(n[1])), n[1]);
+  const bool circular = n.text("mode", "linear") == "circular";
+  const Variable extent = Tensor::scalar(static_cast<double>(n[0].dim(axis)), DType::i64);
+  const Variable position = circular ? remainder(index, extent) : index;
+  return scatter(n[0], axis, broadcast_to(position, dims_of(n[1])), n[1]);
 }
 
 Variable hot(const Node& n) {

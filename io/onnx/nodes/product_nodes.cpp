@@ -73,8 +73,11 @@ Table product_nodes() {
        })},
       {"DequantizeLinear",
        one([](const Node& n) { return dequantized(n[0], along(n, n[0], n[1]), along(n, n[0], n[2])); })},
-      {"QuantizeLinear",
-       one([](const Node& n) { return quantized(n[0], along(n, n[0], n[1]), along(n, n[0], n[2])); })},
+      {"QuantizeLinear", one([](const Node& n) {
+         const std::string dtype = n.text("output_dtype", "undefined");
+         cannot_if(dtype != "undefined" && dtype != "u8", "no dtype " + dtype);
+         return quantized(n[0], along(n, n[0], n[1]), along(n, n[0], n[2]));
+       })},
       {"DynamicQuantizeLinear", quantized_by_range},
       {"QLinearMatMul", one([](const Node& n) {
          return quantized(matmul(dequantized(n[0], n[1], n[2]), dequantized(n[3], n[4], n[5])), n[6], n[7]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace binade::onnx {
 namespace {
@@ -51,11 +52,15 @@ std::vector<Axis> axes_of(const Node& n) {
   return axes;
 }
 
+const std::set<std::string> kPositions{"half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel",
+                                       "align_corners", "asymmetric",           "tf_half_pixel_for_nn"};
+
 double position(const std::string& mode, const Axis& axis, double i) {
   const auto from = static_cast<double>(axis.from), to = static_cast<double>(axis.to);
   if (mode == "asymmetric") return i / axis.scale;
   if (mode == "align_corners") return axis.to == 1 ? 0 : i * (from - 1) / (to - 1);
   if (mode == "pytorch_half_pixel" && axis.to == 1) return 0;
+  if (mode == "tf_half_pixel_for_nn") return (i + 0.5) / axis.scale;  // of opset 11 and 12
   const double half_pixel = (i + 0.5) / axis.scale - 0.5;
   if (mode != "half_pixel_symmetric") return half_pixel;
   return from / 2 * (1 - to / (axis.scale * from)) + half_pixel;
@@ -130,6 +135,8 @@ Variable interpolated(const Node& n, const std::vector<Axis>& axes, bool cubic) 
 Variable resized(const Node& n) {
   const std::string mode = n.text("mode", "nearest"), where = n.text("coordinate_transformation_mode", "half_pixel");
   cannot_if(where == "tf_crop_and_resize", "upsample_to() does not crop");
+  cannot_if(!kPositions.contains(where), "coordinate_transformation_mode " + where);
+  cannot_if(mode != "nearest" && mode != "linear" && mode != "cubic", "mode " + mode);
   cannot_if(n.integer("antialias", 0) != 0, "upsample_to() has no filter against aliasing");
   std::vector<Axis> axes = axes_of(n);
   for (const Axis& axis : axes)

@@ -29,6 +29,7 @@ RecurrentResult one_direction(const Node& n, Layer layer, const std::vector<std:
   RecurrentWeights weights{.input = in_order(n[1][d], order), .hidden = in_order(n[2][d], order)};
   if (n.has(3)) {
     const std::vector<Variable> biases = chunk(n[3][d], 2);
+    cannot_if(biases.size() != 2, "a bias of fewer than two numbers");
     weights.input_bias = in_order(biases[0], order);
     weights.hidden_bias = in_order(biases[1], order);
   }
@@ -54,6 +55,7 @@ Outputs recurrent(const Node& n, Layer layer, const std::vector<std::int64_t>& o
   cannot_if(n.given("activations") && !usual_activations(n), "recurrent layers have fixed activations");
   cannot_if(n.given("clip"), "recurrent layers do not clip");
   cannot_if(n.has(7), "lstm() has no peepholes");
+  cannot_if(n.integer("input_forget", 0) != 0, "lstm() does not couple the gates of input and forgetting");
   const bool batch_first = n.integer("layout", 0) != 0;
   const std::string direction = n.text("direction", "forward");
   const Variable x = batch_first ? n[0] : transpose(n[0], 0, 1);
@@ -138,6 +140,8 @@ Outputs attention_node(const Node& n) {
   const Variable q = heads_of(n[0], heads);
   Variable k = heads_of(n[1], groups), v = heads_of(n[2], groups), y, products;
   if (n.has(4)) k = concat({n[4], k}, 2), v = concat({n[5], v}, 2);
+  cannot_if(k.dim(1) < 1 || q.dim(1) % k.dim(1) != 0,
+            "a number of query heads that is no multiple of that of key heads");
   const double scale = n.number("scale", 1 / std::sqrt(static_cast<double>(q.dim(3))));
   if (n.outputs() > 3 || n.number("softcap", 0) > 0 || v.dim(3) != q.dim(3)) {
     const Outputs both = composed(n, q, k, v, scale);

@@ -188,7 +188,7 @@ Variable reversed(const Node& n) {
 Variable constant(const Node& n) {
   if (const Variable value = n.tensor("value"); value.defined()) return value;
   if (n.given("value_float")) return Tensor::scalar(n.number("value_float", 0));
-  if (n.given("value_int")) return Tensor::scalar(static_cast<double>(n.integer("value_int", 0)), DType::i64);
+  if (n.given("value_int")) return Tensor::from(Integers{n.integer("value_int", 0)}, Shape{});
   if (n.given("value_floats")) {
     const std::vector<double> numbers = n.numbers("value_floats");
     const std::vector<float> values(numbers.begin(), numbers.end());

@@ -10,6 +10,7 @@ std::vector<Window> windows_of(const Node& node, const Variable& x, const std::v
                                   dilations = node.integers("dilations", std::vector<std::int64_t>(count, 1)),
                                   pads = node.integers("pads", std::vector<std::int64_t>(2 * count, 0));
   const std::string automatic = node.text("auto_pad", "NOTSET");
+  cannot_if(count == 0, "attribute kernel_shape is missing");
   cannot_if(count + 2 != static_cast<std::size_t>(rank_of(x)), "a kernel of another rank than the input");
   check_count("strides", strides.size(), count);
   check_count("dilations", dilations.size(), count);
@@ -33,9 +34,10 @@ std::vector<Window> windows_of(const Node& node, const Variable& x, const std::v
       w.before = pads[i];
       w.after = pads[i + count];
     }
-    const std::int64_t room = extent + w.before + w.after - w.covered(), rest = room % w.stride;
+    // `room` is negative for an input that is smaller than a window; `rest` is not.
+    const std::int64_t room = extent + w.before + w.after - w.covered(), rest = (room % w.stride + w.stride) % w.stride;
     // A window that would start in the padding after the input does not count.
-    if (node.integer("ceil_mode", 0) != 0 && rest != 0 && (room / w.stride + 1) * w.stride < extent + w.before)
+    if (node.integer("ceil_mode", 0) != 0 && rest != 0 && room - rest + w.stride < extent + w.before)
       w.beyond = w.stride - rest;
   }
   return windows;

@@ -110,10 +110,16 @@ std::vector<Variable> Model::run(std::span<const Variable> inputs) {
   return outputs;
 }
 
+bool is_imported(const std::string& op) {
+  // The table has the members of a sequence as many values; a graph has one value, the sequence.
+  const bool of_sequences = op == "SplitToSequence" || op == "ConcatFromSequence";
+  return op == "Upsample" || (table().contains(op) && !of_sequences);  // Upsample: an older form of Resize
+}
+
 std::vector<std::string> imported_operators() {
-  std::vector<std::string> names;
-  for (const auto& [name, function] : table()) names.push_back(name);
-  names.emplace_back("Upsample");  // an older form of Resize
+  std::vector<std::string> names{"Upsample"};
+  for (const auto& [name, function] : table())
+    if (is_imported(name)) names.push_back(name);
   std::ranges::sort(names);
   return names;
 }

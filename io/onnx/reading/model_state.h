@@ -47,4 +47,7 @@ struct Model::State {
 /// became inputs, and formulas that changed. `inputs` are those of the node. Throws CannotSay.
 Outputs run_of_version(const Step& step, std::vector<Variable> inputs, std::int64_t opset);
 
+/// True for an operator that an imported graph may have.
+bool is_imported(const std::string& op);
+
 }  // namespace binade::onnx

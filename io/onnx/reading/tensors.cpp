@@ -19,6 +19,9 @@ namespace {
 using ::onnx::AttributeProto;
 using ::onnx::TensorProto;
 
+// Tensors may share external data, but a small file must not become much larger in memory.
+constexpr std::uint64_t kMostShared = 4, kSmallShared = 64 << 20;
+
 std::string shortened(const std::string& text) { return text.size() > 120 ? text.substr(0, 120) + "…" : text; }
 
 /// The elements of a list of protobuf as a tensor of T.
@@ -68,7 +71,7 @@ std::string name_of_data_type(std::int64_t data_type) {
 
 void TensorReader::refuse(const std::string& what) const { throw DataError(fmt::format("{}: {}", path_, what)); }
 
-Tensor TensorReader::read(const TensorProto& from, const std::string& what) const {
+Tensor TensorReader::read(const TensorProto& from, const std::string& what) {
   const std::string label = fmt::format("{} \"{}\"", what, shortened(from.name()));
   const std::optional<DType> dtype = dtype_of(from.data_type());
   if (!dtype)
@@ -115,7 +118,7 @@ Tensor TensorReader::read(const TensorProto& from, const std::string& what) cons
   return y;
 }
 
-std::string TensorReader::external(const TensorProto& from, const std::string& label, std::uint64_t bytes) const {
+std::string TensorReader::external(const TensorProto& from, const std::string& label, std::uint64_t bytes) {
   std::string location;
   std::uint64_t offset = 0, length = bytes;
   for (const auto& entry : from.external_data()) {
@@ -154,13 +157,16 @@ std::string TensorReader::external(const TensorProto& from, const std::string& l
   if (const int error = ops.status(file.handle.get(), status); error != 0) bad(io::error_text(error).c_str());
   if (!status.regular) bad("which is no regular file");
   if (offset > status.bytes || length > status.bytes - offset) bad("which is too short");
+  std::uint64_t& total = outside_[{status.device, status.inode}];
+  total += length;
+  if (total > kMostShared * status.bytes + kSmallShared) bad("which is too short for all tensors that share it");
   std::string data(length, '\0');
   const int error = io::read_exactly(ops, file.handle.get(), offset, std::as_writable_bytes(std::span(data)));
   if (error != 0) bad(io::error_text(error).c_str());
   return data;
 }
 
-Attribute TensorReader::attribute(const AttributeProto& from, const std::string& node) const {
+Attribute TensorReader::attribute(const AttributeProto& from, const std::string& node) {
   const std::string label = fmt::format("{}: attribute {}", node, shortened(from.name()));
   switch (from.type()) {
     case AttributeProto::FLOAT: return static_cast<double>(from.f());

@@ -95,7 +95,11 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 /// Makes constants that depend on the batch size functions of it.
 class Merge {
  public:
-  Merge(Graph& graph, std::int64_t batch, std::int64_t other) : graph_(graph), batch_(batch), other_(other) {}
+  Merge(Graph& graph, std::int64_t batch, std::int64_t other) : graph_(graph), batch_(batch), other_(other) {
+    for (const auto* values : {&graph.inputs, &graph.outputs})
+      for (const WrittenValue& value : *values) taken_.insert(value.name);
+    for (const WrittenConstant& c : graph.constants) taken_.insert(c.name);
+  }
 
   /// The factor of the batch size in an extent that is a in one recording and b in the other; 0: it is none.
   std::int64_t factor(std::int64_t a, std::int64_t b) const {
@@ -185,7 +189,12 @@ class Merge {
     return one;
   }
 
-  std::string name() { return fmt::format("batch_{}", count_++); }
+  std::string name() {
+    std::string unique;
+    do unique = fmt::format("batch_{}", count_++);
+    while (taken_.contains(unique));
+    return unique;
+  }
   std::string number(const Integers& values) {
     constants_.push_back({name(), Tensor::from(values, Shape{static_cast<std::int64_t>(values.size())}), false});
     return constants_.back().name;
@@ -213,6 +222,7 @@ class Merge {
   std::vector<WrittenNode> before_;
   std::vector<WrittenConstant> constants_;
   std::string size_;
+  std::unordered_set<std::string> taken_;  // names of the graph; those of nodes have another form
   int count_ = 0;
 };
 

@@ -33,13 +33,14 @@ RecordedValue* Recorder::find(const Tensor& x) {
 }
 
 std::string Recorder::fresh(const std::string& stem) {
-  const int count = used_[stem]++;
-  return count == 0 ? stem : fmt::format("{}_{}", stem, count);
+  std::string name = stem;
+  for (int& count = counts_[stem]; !taken_.insert(name).second;) name = fmt::format("{}_{}", stem, ++count);
+  return name;
 }
 
 void Recorder::input(const std::string& name, const Tensor& x) {
   alive_.push_back(x);
-  used_[name] = 1;
+  taken_.insert(name);
   graph_.inputs.push_back({name, x.dtype(), dims_of(x)});
   values_[key_of(x)] = {.rows = name};
 }

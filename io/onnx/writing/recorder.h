@@ -38,6 +38,8 @@ class Recorder final : public TapeObserver {
 
   void input(const std::string& name, const Tensor& x);
   void output(const std::string& name, const Tensor& x);
+  /// Returns a name that no value of the graph has, and takes it: `stem`, else `stem_1`, `stem_2`, …
+  std::string fresh(const std::string& stem);
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs, const Observation&) override;
   Graph take() { return std::move(graph_); }
@@ -51,7 +53,6 @@ class Recorder final : public TapeObserver {
   /// The constant that has the values of x. `name`: of a parameter that x is a rounded copy of.
   const std::string& constant(const Tensor& x);
   std::string add_constant(const std::string& name, const Tensor& x, bool weight);
-  std::string fresh(const std::string& stem);
 
   const std::map<const void*, std::string>& weights_;
   Graph graph_;
@@ -59,7 +60,8 @@ class Recorder final : public TapeObserver {
   std::map<Key, std::string> constants_;       // names of constants
   std::map<const void*, std::string> copies_;  // names of weights by the address of a rounded copy
   std::map<std::pair<std::string, std::string>, std::string> made_;  // results of Cast and Transpose nodes
-  std::map<std::string, int> used_;                                  // how often a name was wanted
+  std::set<std::string> taken_;                                      // names of values
+  std::map<std::string, int> counts_;  // the last number after a name that was wanted again
   std::vector<Tensor> alive_;
 };
 

@@ -36,11 +36,11 @@ Variable penalty(nn::Module& critic, const Variable& real, const Variable& made)
   return mean(square(norm(flatten(slope), 2, 1) - 1));
 }
 
-/// The mean distance of two sets of images along random directions (sliced Wasserstein distance).
+/// How far images are from the nearest of the other set (root mean square of 256 pixels): the sum of both sets' means.
+/// Images without structure are near none; images of one kind are near few.
 double distance(const Variable& a, const Variable& b) {
-  const Variable directions = normalize(randn({256, 128}), 2, 0);
-  const auto sorted = [&](const Variable& x) { return sort(matmul(flatten(x), directions), 0).values; };
-  return mean(abs(sorted(a) - sorted(b))).item();
+  const Variable all = cdist(flatten(a), flatten(b)) / 16;
+  return (mean(min(all, {0})) + mean(min(all, {1}))).item();
 }
 
 int main(int argc, char** argv) {
@@ -62,5 +62,5 @@ int main(int argc, char** argv) {
   auto phases = amp::Phases(amp::phase(critic_optimizer, judge), amp::phase(generator_optimizer, deceive));
   for (const int64_t step : args.steps()) args.report(step, trainer.step(discs(args["batch"]), phases).loss);
 
-  models::metric("distance", trainer.evaluate([&] { return distance(make(1000), discs(1000)); }));
+  models::metric("distance", trainer.evaluate([&] { return distance(make(256), discs(256)); }));
 }

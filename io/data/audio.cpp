@@ -93,12 +93,13 @@ Audio decode_audio(const std::string& bytes, const std::string& name) {
                    "{}: wanted at least one frame, got {} frames of {} channels at {} Hz", name, info.frames,
                    info.channels, info.samplerate);
   // A header may promise any number of frames: memory grows with what is really there.
-  constexpr sf_count_t kChunk = 1 << 16;
+  constexpr int kChunkSamples = 1 << 16;
+  const sf_count_t chunk = std::max(1, kChunkSamples / info.channels);  // in frames
   std::vector<float> samples;
   for (;;) {
     const std::size_t before = samples.size();
-    samples.resize(before + static_cast<std::size_t>(kChunk * info.channels));
-    const sf_count_t got = sf_readf_float(file.get(), samples.data() + before, kChunk);
+    samples.resize(before + static_cast<std::size_t>(chunk * info.channels));
+    const sf_count_t got = sf_readf_float(file.get(), samples.data() + before, chunk);
     samples.resize(before + static_cast<std::size_t>(std::max<sf_count_t>(got, 0) * info.channels));
     if (got <= 0) break;
   }

@@ -35,9 +35,9 @@ Audio resample(const Audio& audio, std::int64_t rate);
 Tensor audio_gain(const Tensor& samples, double decibels);
 /// A gain drawn from [low, high) decibels.
 Tensor random_gain(const Tensor& samples, const RandomStream& random, double low, double high);
-/// Moves the sound by up to `most` frames, forwards or backwards; what comes in is silence.
+/// Shifts the sound by up to `most` frames, forwards or backwards, and fills the gap with silence.
 Tensor random_time_shift(const Tensor& samples, const RandomStream& random, std::int64_t most);
-/// Adds white noise at a ratio of signal to noise drawn from [low, high) decibels. Silence is returned as it is.
+/// Adds white noise at a signal-to-noise ratio drawn from [low, high) decibels. Silence is returned unchanged.
 Tensor random_noise(const Tensor& samples, const RandomStream& random, double low, double high);
 
 /// Settings of spec_augment().

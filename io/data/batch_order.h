@@ -39,14 +39,14 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   SampleOrder order = SampleOrder::kShuffled;
   std::int64_t samples = 0;  ///< size of the data set; for kRandomOffset the number of possible offsets
-  std::int64_t epoch = 0;    ///< slots per epoch; 0 means `samples`
+  std::int64_t epoch = 0;    ///< kRandomOffset: slots per epoch; 0 means `samples`. Other orders set it
   std::int64_t width = 1;    ///< kRandomOffset: length of a sample; samples a and b overlap if |a - b| < width
   std::string content{};     ///< content hash of the data set; a resume compares it
   int prefetch = 2;          ///< number of batches that worker threads make ahead; 0: next() makes each batch
   /// Returns the samples with the same content as a sample, itself included: they are quarantined together. Optional;
   /// without it only the sample itself is quarantined.
   std::function<std::vector<std::int64_t>(std::int64_t sample)> same_content{};
-  int workers = 1;  ///< threads that make batches, if prefetch > 0; they make at least one batch each ahead
+  int workers = 1;  ///< number of threads that make batches if prefetch > 0; at least as many are made ahead
   LastBatch last = LastBatch::kByOrder;
   std::shared_ptr<const Sampler> sampler{};  ///< the order, instead of `order` (io/data/sampler.h)
   /// The batches, instead of `order`, `sampler`, `batch` and `last`.

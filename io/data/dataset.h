@@ -23,15 +23,15 @@
 
 namespace binade::io {
 
-/// Says for which place of a run a sample is read. Random choices must be functions of it: then a resumed run, a
-/// replay, and any number of workers and ranks read the same sample.
+/// The place in a run for which a sample is read. Random choices must be functions of it: then a resumed run and a
+/// replay read the same sample, and so does any number of workers and ranks.
 struct SampleContext {
   std::uint64_t seed = 0;  ///< LoaderOptions::seed
   std::uint64_t slot = 0;  ///< position among all samples of all epochs
-  std::int64_t epoch = 0;
-  /// Tells apart the draws of the data sets and transforms that a sample passes through; see part().
+  std::int64_t epoch = 0;  ///< epoch of the slot, from 0
+  /// Gives each data set and transform on a sample's way random numbers of its own; part() sets it.
   std::uint32_t index = 0;
-  /// Stop is requested once nobody will take the sample. A get() that takes long should look at it and throw.
+  /// Stop is requested once the sample is no longer wanted. A get() that takes seconds should check it and throw.
   std::stop_token obsolete{};
 
   /// Returns the random numbers of this place: purpose kAugment, step = slot.
@@ -360,7 +360,8 @@ TransformedDataset<D, F> transform(D data, F f) {
 }
 
 /// Keeps the samples of a data set in memory once they were read. Copies share the memory. A sample must not depend on
-/// its context: put random transforms after the cache.
+/// its context: put random transforms after the cache. The tensors that get() returns are those in memory: a transform
+/// must not write into them, but into a clone().
 template <Dataset D>
 class CachedDataset {
  public:
@@ -385,6 +386,10 @@ class CachedDataset {
   }
   std::string name() const { return name_of_dataset(data_); }
   std::string content() const { return content_of_dataset(data_); }
+  std::vector<std::int64_t> same_content(std::int64_t index) const requires requires(const D& d) { d.same_content(0); }
+  { return data_.same_content(index); }
+  auto sampler() const requires requires(const D& d) { d.sampler(); }
+  { return data_.sampler(); }
 
  private:
   struct Kept {

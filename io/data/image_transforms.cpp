@@ -20,6 +20,10 @@ void check_size(const char* op, std::int64_t height, std::int64_t width) {
   check<ArgumentError>(height >= 1 && width >= 1, "{}: wanted at least one pixel, got {} x {}", op, height, width);
 }
 
+void check_factor(const char* op, double factor) {
+  check<ArgumentError>(factor >= 0 && std::isfinite(factor), "{}: wanted a finite factor >= 0, got {}", op, factor);
+}
+
 /// Returns a uniform number in [low, high) from word i.
 double between(const RandomStream& random, std::uint64_t i, double low, double high) {
   return low + (high - low) * random.uniform(i);
@@ -277,6 +281,7 @@ Tensor random_flip_vertical(const Tensor& image, const RandomStream& random, dou
 
 Tensor adjust_brightness(const Tensor& image, double factor) {
   check_image("adjust_brightness", image);
+  check_factor("adjust_brightness", factor);
   const std::int64_t channels = image.dim(2);
   return each_pixel(image, [=](float* p) {
     for (std::int64_t c = 0; c < channels; ++c) p[c] *= static_cast<float>(factor);
@@ -285,6 +290,7 @@ Tensor adjust_brightness(const Tensor& image, double factor) {
 
 Tensor adjust_contrast(const Tensor& image, double factor) {
   check_image("adjust_contrast", image);
+  check_factor("adjust_contrast", factor);
   const Tensor host = image.on_host();
   const std::int64_t channels = image.dim(2);
   double sum = 0;
@@ -297,6 +303,7 @@ Tensor adjust_contrast(const Tensor& image, double factor) {
 
 Tensor adjust_saturation(const Tensor& image, double factor) {
   check_image("adjust_saturation", image);
+  check_factor("adjust_saturation", factor);
   if (image.dim(2) != 3) return image;
   return each_pixel(image, [=](float* p) {
     const float grey = grey_of(p, 3);

@@ -13,13 +13,14 @@ namespace binade::io {
 
 // Images are (H, W, C) f32 on the CPU, with values in 0 … 1 before image_normalize(). Functions with a RandomStream
 // draw from it alone: pass SampleContext::random(), so that a choice is a function of seed and slot. Several functions
-// of one sample need streams of their own: SampleContext::part(k).random(). All throw ShapeError for another shape, and
-// ArgumentError for settings out of range.
+// of one sample need streams of their own: SampleContext::part(k).random(). All throw ShapeError for another shape or
+// dtype, and ArgumentError for settings out of range. A result that would equal the image may be the image itself.
 
-/// Resizes to height x width, bilinear with half-pixel centers. A smaller image averages: the triangle filter is as
-/// wide as the source pixels of a pixel (Pillow's and torchvision's antialias).
+/// Resizes to height x width, bilinear with half-pixel centers. To shrink an image, the filter is widened in proportion
+/// (antialiasing), as in Pillow, and in torchvision with antialias=True.
 Tensor resize_image(const Tensor& image, std::int64_t height, std::int64_t width);
-/// Resizes so that the shorter side has `side` pixels; the longer one is rounded down.
+/// Resizes so that the shorter side has `side` pixels and the ratio of the sides is kept; the longer side is rounded
+/// down (torchvision's Resize with one number).
 Tensor resize_shorter_side(const Tensor& image, std::int64_t side);
 /// Returns the window in the middle. Throws ShapeError if the image is smaller.
 Tensor center_crop(const Tensor& image, std::int64_t height, std::int64_t width);
@@ -42,13 +43,17 @@ Tensor random_flip_horizontal(const Tensor& image, const RandomStream& random, d
 /// Exchanges top and bottom with a probability.
 Tensor random_flip_vertical(const Tensor& image, const RandomStream& random, double probability = 0.5);
 
-/// Multiplies by a factor; results are cut to 0 … 1. As are those of the next three.
+// Adjustments clamp their results to 0 … 1, so they come before image_normalize(). Factors are finite and >= 0.
+
+/// Multiplies by a factor.
 Tensor adjust_brightness(const Tensor& image, double factor);
-/// Blends with the mean of the grey image: 0 gives that mean, 1 the image.
+/// Moves each value away from, or towards, the mean brightness of the image: factor 0 gives that mean everywhere, 1 the
+/// image.
 Tensor adjust_contrast(const Tensor& image, double factor);
-/// Blends with the grey image: 0 gives grey, 1 the image. For RGB; a grey image is returned as it is.
+/// Moves each pixel away from, or towards, its brightness (0.299 R + 0.587 G + 0.114 B): factor 0 gives a grey image, 1
+/// the image. Images that are not RGB are returned unchanged.
 Tensor adjust_saturation(const Tensor& image, double factor);
-/// Turns the hue (HSV) by `turn` of the full circle. For RGB; a grey image is returned as it is.
+/// Turns the hue (HSV) by `turn` of the full circle, from -0.5 to 0.5. Images that are not RGB are returned unchanged.
 Tensor adjust_hue(const Tensor& image, double turn);
 
 /// Settings of color_jitter(): factors are drawn from [max(0, 1 - x), 1 + x], the hue's turn from [-hue, hue].
@@ -64,18 +69,19 @@ struct ErasingOptions {
   double probability = 0.5;
   double min_area = 0.02, max_area = 1.0 / 3;
   double min_ratio = 0.3, max_ratio = 1 / 0.3;
-  double value = 0;
+  double value = 0;  ///< of the erased elements
 };
-/// Fills a random rectangle (Zhong et al., "Random erasing data augmentation", 2017). Draws up to 10 rectangles.
+/// With the given probability, fills a random rectangle with `value` (Zhong et al., "Random erasing data augmentation",
+/// 2017). If none of 10 drawn rectangles fits, the image is returned unchanged.
 Tensor random_erasing(const Tensor& image, const RandomStream& random, const ErasingOptions& options = {});
 
-/// Returns (image - mean) / deviation for each channel. The default are the statistics of ImageNet.
+/// Returns (image - mean) / deviation for each channel. The defaults are ImageNet's statistics of RGB in 0 … 1.
 Tensor image_normalize(const Tensor& image, const std::vector<double>& mean = {0.485, 0.456, 0.406},
                        const std::vector<double>& deviation = {0.229, 0.224, 0.225});
 
 /// Applies `count` of 10 operations, drawn with repetition, with a strength of `magnitude` in 0 … 30 (after Cubuk et
 /// al., "RandAugment", 2020): identity, brightness, contrast, saturation, hue, rotation, shear and translation along
-/// both axes. Where the image does not reach, it is mirrored. The sign of each is drawn.
+/// both axes, each in a drawn direction. Pixels that come from outside of the image are mirrored.
 Tensor rand_augment(const Tensor& image, const RandomStream& random, int count = 2, int magnitude = 9);
 
 /// A batch whose labels are shares of classes.
@@ -83,12 +89,13 @@ struct MixedImages {
   Tensor images{};   ///< (N, H, W, C) f32
   Tensor targets{};  ///< (N, classes) f32, each row sums to 1
 };
-/// Blends every image with the one before it in the batch, and the labels likewise, by one number from Beta(alpha,
-/// alpha) (Zhang et al., "mixup", 2018). The number is a function of the seed and the batch's first slot. Throws
-/// DataError for a label out of range.
+/// Returns share * image + (1 - share) * the image before it in the batch, and mixes the labels likewise (Zhang et al.,
+/// "mixup", 2018). One share for the batch is drawn from Beta(alpha, alpha), by the seed and the batch's first slot.
+/// Throws DataError for a label that is not in 0 … classes - 1.
 MixedImages mixup(const LabeledImage::Batch& batch, std::int64_t classes, double alpha, std::uint64_t seed,
                   const BatchOrigin& origin);
-/// The same with a rectangle of the other image (Yun et al., "CutMix", 2019): labels are mixed by area.
+/// Puts a random rectangle of the image before into each image (Yun et al., "CutMix", 2019), and mixes the labels by
+/// area. Otherwise as mixup().
 MixedImages cutmix(const LabeledImage::Batch& batch, std::int64_t classes, double alpha, std::uint64_t seed,
                    const BatchOrigin& origin);
 

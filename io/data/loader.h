@@ -15,8 +15,8 @@ namespace binade::io {
 /// What a loader passes to the function that makes a batch, besides the batch's origin.
 struct LoaderWork {
   std::shared_ptr<void> input{};  ///< what LoaderBase::Read returned for this batch; null without such a function
-  /// Stop is requested once nobody will take the batch: the loader ends, or goes to another position. A function that
-  /// takes long should look at it and throw, for a loader is destroyed only after its threads have come back.
+  /// Stop is requested once the batch is no longer wanted: the loader is destroyed, or goes to another position. A
+  /// function that takes seconds should check it and throw, because the destructor waits for the threads.
   std::stop_token obsolete{};
 };
 
@@ -24,8 +24,8 @@ struct LoaderWork {
 ///
 /// There are three cursors, each of which is a slot: made (by workers) >= read (returned by next()) >= consumed
 /// (committed). Only `consumed` is state, so batches that were made or read but not committed come again after a resume
-/// or a rewind. Workers do not affect the order: each takes the next batch that nobody makes yet, and next() returns
-/// them in order, whichever is ready first.
+/// or a rewind. The number of workers does not affect the order: each worker makes the next batch that no other one
+/// makes, and next() returns the batches in order, whichever is ready first.
 class LoaderBase {
  public:
   /// Makes the batch that an origin describes. Several workers call it at once.

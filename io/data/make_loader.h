@@ -70,10 +70,10 @@ struct BatchOf<Data> {
 
 template <class Batch, class F, class Sample>
 Batch make_batch(const F& f, std::vector<Sample> samples, const BatchOrigin& origin) {
-  if constexpr (requires { Batch::data; })
-    return Batch{call_collate(f, std::move(samples), origin), {}};
-  else
+  if constexpr (std::is_same_v<Batch, decltype(call_collate(f, std::move(samples), origin))>)
     return call_collate(f, std::move(samples), origin);
+  else
+    return Batch{call_collate(f, std::move(samples), origin), {}};
 }
 
 template <class D, class F>
@@ -90,18 +90,23 @@ auto make_dataset_loader(D data, LoaderOptions options, F f) {
   if constexpr (requires { shared->same_content(std::int64_t{}); })
     if (!options.same_content) options.same_content = [shared](std::int64_t i) { return shared->same_content(i); };
   const std::uint64_t seed = options.seed;
+  // A batch may have samples of two epochs.
+  const auto epoch_slots = static_cast<std::uint64_t>(BatchOrder(options).options().epoch);
   return Loader<Batch>(
-      std::move(options), [shared, seed, f = std::move(f)](const BatchOrigin& origin, const LoaderWork& work) -> Batch {
+      std::move(options),
+      [shared, seed, epoch_slots, f = std::move(f)](const BatchOrigin& origin, const LoaderWork& work) -> Batch {
         std::vector<Sample> samples;
         samples.reserve(origin.samples.size());
         for (std::size_t row = 0; row < origin.samples.size(); ++row) {
           check<DataError>(!work.obsolete.stop_requested(), "loader: nobody takes this batch any more");
-          const SampleContext context{
-              .seed = seed, .slot = origin.slots[row], .epoch = origin.epoch, .obsolete = work.obsolete};
+          const SampleContext context{.seed = seed,
+                                      .slot = origin.slots[row],
+                                      .epoch = static_cast<std::int64_t>(origin.slots[row] / epoch_slots),
+                                      .obsolete = work.obsolete};
           samples.push_back(at_place(
               [&] {
                 return fmt::format("{}, sample {} (slot {}, epoch {})", name_of_dataset(*shared), origin.samples[row],
-                                   origin.slots[row], origin.epoch);
+                                   context.slot, context.epoch);
               },
               [&] { return get_sample(*shared, origin.samples[row], context); }));
         }

@@ -65,6 +65,8 @@ std::vector<std::int64_t> random_permutation(std::int64_t count, std::uint64_t s
 
 SequentialSampler::SequentialSampler(std::int64_t samples) : samples_(samples) { check_samples(samples); }
 
+std::string SequentialSampler::name() const { return fmt::format("sequential ({})", samples_); }
+
 std::vector<std::int64_t> SequentialSampler::indices(std::int64_t) const {
   std::vector<std::int64_t> order(static_cast<std::size_t>(samples_));
   std::iota(order.begin(), order.end(), 0);
@@ -74,6 +76,8 @@ std::vector<std::int64_t> SequentialSampler::indices(std::int64_t) const {
 ShuffledSampler::ShuffledSampler(std::int64_t samples, std::uint64_t seed) : samples_(samples), seed_(seed) {
   check_samples(samples);
 }
+
+std::string ShuffledSampler::name() const { return fmt::format("shuffled ({}, seed {})", samples_, seed_); }
 
 std::vector<std::int64_t> ShuffledSampler::indices(std::int64_t epoch) const {
   return random_permutation(samples_, seed_, epoch);
@@ -101,8 +105,9 @@ WeightedSampler::WeightedSampler(WeightedSamplerOptions options) : options_(std:
 }
 
 std::string WeightedSampler::name() const {
-  return fmt::format("weighted {} ({} of {}, {})", options_.replacement ? "with replacement" : "without replacement",
-                     options_.epoch, options_.weights.size(), describe(options_.weights));
+  return fmt::format("weighted {} ({} of {}, seed {}, {})",
+                     options_.replacement ? "with replacement" : "without replacement", options_.epoch,
+                     options_.weights.size(), options_.seed, describe(options_.weights));
 }
 
 std::vector<std::int64_t> WeightedSampler::indices(std::int64_t epoch) const {
@@ -187,9 +192,9 @@ BucketBatchSampler::BucketBatchSampler(BucketOptions options) : options_(std::mo
 }
 
 std::string BucketBatchSampler::name() const {
-  return fmt::format("buckets of {} tokens, at most {} samples, pools of {}{} ({})", options_.tokens,
-                     options_.max_batch, options_.pool, options_.shuffle ? "" : ", in order",
-                     describe(options_.lengths));
+  return fmt::format("buckets of {} tokens, at most {} samples, pools of {}, {} ({})", options_.tokens,
+                     options_.max_batch, options_.pool,
+                     options_.shuffle ? fmt::format("seed {}", options_.seed) : "in order", describe(options_.lengths));
 }
 
 std::vector<std::vector<std::int64_t>> BucketBatchSampler::batches(std::int64_t epoch) const {
@@ -249,8 +254,8 @@ MixtureSampler::MixtureSampler(MixtureOptions options) : options_(std::move(opti
 }
 
 std::string MixtureSampler::name() const {
-  return fmt::format("mixture of {} ({} per epoch, {})", options_.sizes.size(), options_.epoch,
-                     describe(options_.weights));
+  return fmt::format("mixture of {} ({} per epoch, seed {}, {}, {})", options_.sizes.size(), options_.epoch,
+                     options_.seed, describe(options_.sizes), describe(options_.weights));
 }
 
 // The difference of two rounded bounds: the counts of all sets add up to the number of slots, and none decreases from

@@ -16,8 +16,8 @@ namespace binade::io {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  /// Returns the kind and the settings in words. It is saved with the position; a resume refuses another name. Samplers
-  /// of different orders must have different names (describe() makes one of many numbers).
+  /// Returns the kind and all settings, the seed included. It is saved with the position, and a resume refuses another
+  /// name: samplers of different orders must have different names. describe() makes a short text of many numbers.
   virtual std::string name() const = 0;
   /// Returns the number of samples that an epoch reads. It must be at least 1, and the same for all epochs.
   virtual std::int64_t epoch_size() const = 0;
@@ -55,7 +55,7 @@ class SequentialSampler : public Sampler {
  public:
   /// Throws DataError for samples < 1.
   explicit SequentialSampler(std::int64_t samples);
-  std::string name() const override { return "sequential"; }
+  std::string name() const override;
   std::int64_t epoch_size() const override { return samples_; }
   std::vector<std::int64_t> indices(std::int64_t epoch) const override;
 
@@ -68,7 +68,7 @@ class ShuffledSampler : public Sampler {
  public:
   /// Throws DataError for samples < 1.
   ShuffledSampler(std::int64_t samples, std::uint64_t seed);
-  std::string name() const override { return "shuffled"; }
+  std::string name() const override;
   std::int64_t epoch_size() const override { return samples_; }
   std::vector<std::int64_t> indices(std::int64_t epoch) const override;
 

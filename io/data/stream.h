@@ -145,8 +145,16 @@ class StreamReader {
 
   /// Reads the next sample, or passes over up to `count`. Goes on with the next pass at the end of one.
   std::optional<Sample> advance(bool wanted, const std::stop_token& obsolete, std::uint64_t count = 1) {
+    check<DataError>(!obsolete.stop_requested(), "loader: nobody takes this batch any more");
+    try {
+      return advance_stream(wanted, count);
+    } catch (...) {
+      moved_ = true;  // the stream may be past the sample for which it threw
+      throw;
+    }
+  }
+  std::optional<Sample> advance_stream(bool wanted, std::uint64_t count) {
     for (int passes = 0; passes < 2; ++passes) {
-      check<DataError>(!obsolete.stop_requested(), "loader: nobody takes this batch any more");
       if (at_.slot == 0 && !started_) stream_.restart(0);
       started_ = true;
       if constexpr (StreamSkips<S>) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,6 +77,19 @@ TEST_F(AudioFile, NamesDamagedFiles) {
       }
     }
   EXPECT_THROW(read_audio("no/such.wav"), DataError);
+}
+
+// 1024 channels are the most that libsndfile reads. A buffer of 2^16 frames of them would take 256 MiB.
+TEST_F(AudioFile, ManyChannelsNeedNoMoreMemoryThanTheyFill) {
+  const auto peak_mib = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss / 1024;
+  };
+  const std::string bytes = wav(1, 16, 1024, std::string(2048, '\1'));
+  const auto before = peak_mib();
+  EXPECT_EQ(decode_audio(bytes, "a.wav").samples.shape(), (Shape{1, 1024}));
+  EXPECT_LT(peak_mib() - before, 32);
 }
 
 Audio sine(std::int64_t rate, double hertz, std::int64_t frames) {

@@ -104,6 +104,30 @@ TEST(Dataset, AMixtureIsReadByItsWeights) {
   EXPECT_THAT(mixed.passes(2), ElementsAre(3, 4.0 / 3));
 }
 
+TEST(Dataset, ACacheKeepsTheSamplerAndTheCopiesOfItsData) {
+  const MixedDataset<std::int64_t> mixed({{Numbers{4}, 3}, {Numbers{3, 100}, 1}}, {.epoch = 8, .seed = 2});
+  auto loader = make_loader(CachedDataset(mixed), {.batch = 8});
+  EXPECT_EQ(loader.next().data.to_vector<std::int64_t>(),
+            make_loader(mixed, {.batch = 8}).next().data.to_vector<std::int64_t>());
+  struct Twins : Numbers {
+    std::vector<std::int64_t> same_content(std::int64_t i) const { return {i / 2 * 2, i / 2 * 2 + 1}; }
+  };
+  auto twins = make_loader(CachedDataset(Twins{{6}}), {.batch = 4, .order = SampleOrder::kSequential});
+  twins.quarantine(1);
+  EXPECT_THAT(twins.next().data.to_vector<std::int64_t>(), ElementsAre(2, 3, 4, 5));
+}
+
+// Batches of 4 of 6 samples: the second one has two samples of each epoch.
+TEST(Dataset, ASampleIsToldItsOwnEpoch) {
+  const auto epochs = transform(Numbers{6}, [](std::int64_t, const SampleContext& c) { return c.epoch; });
+  auto loader = make_loader(epochs, {.batch = 4});
+  EXPECT_THAT(loader.next().data.to_vector<std::int64_t>(), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(loader.next().data.to_vector<std::int64_t>(), ElementsAre(0, 0, 1, 1));
+  auto half = make_loader(epochs, {.batch = 2, .sampler = std::make_shared<SequentialSampler>(3)});
+  half.next();
+  EXPECT_THAT(half.next().data.to_vector<std::int64_t>(), ElementsAre(0, 1));
+}
+
 TEST(Dataset, AnErrorNamesDataSetSampleAndSlot) {
   for (const int workers : {1, 3}) {
     auto loader = make_loader(concat_datasets(Numbers{10}, Numbers{10, 10}),
@@ -211,6 +235,20 @@ TEST(DataBatch, RowsCanBeTakenAndLeftOut) {
   EXPECT_THAT(part->files, ElementsAre("1.png", "2.png"));
   EXPECT_THAT(part.origin.slots, ElementsAre(9, 10));
   EXPECT_THROW(batch.rows(3, 2), ArgumentError);
+}
+
+TEST(DataBatch, ABatchTypeOfOnesOwnMayHaveAMemberData) {
+  struct Own {
+    Tensor data{};
+    BatchOrigin origin{};
+  };
+  auto loader = make_loader(Numbers{3}, {.batch = 3, .order = SampleOrder::kSequential},
+                            [](std::vector<std::int64_t> samples) {
+                              return Own{collate(std::move(samples)), {}};
+                            });
+  const Own batch = loader.next();
+  EXPECT_THAT(batch.data.to_vector<std::int64_t>(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(batch.origin.samples, ElementsAre(0, 1, 2));
 }
 
 TEST(DataBatch, IsStoredAndRead) {

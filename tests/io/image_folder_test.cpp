@@ -17,16 +17,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+/// A segment of a JPEG: marker, length, body.
+std::string segment(char marker, const std::string& body) {
+  const auto length = static_cast<unsigned>(body.size() + 2);
+  return std::string{'\xFF', marker, static_cast<char>(length >> 8), static_cast<char>(length & 255)} + body;
+}
+
 // An 8 x 8 grey JPEG of value 128, written from the specification (ITU-T T.81): every quantizer is 1, the Huffman
 // tables have the one code 0 for category 0 and for the end of a block, so that the only block is the two bits 00 and
 // padding.
 std::string grey_jpeg() {
   std::string quantizers(64, '\1'), counts(16, '\0');
   counts[0] = 1;
-  const auto segment = [](char marker, const std::string& body) {
-    const auto length = static_cast<unsigned>(body.size() + 2);
-    return std::string{'\xFF', marker, static_cast<char>(length >> 8), static_cast<char>(length & 255)} + body;
-  };
   return std::string("\xFF\xD8") + segment('\xDB', std::string(1, '\0') + quantizers) +
          segment('\xC0', std::string("\x08\0\x08\0\x08\x01\x01\x11\0", 9)) +
          segment('\xC4', std::string(1, '\x00') + counts + std::string(1, '\0')) +
@@ -106,6 +108,32 @@ TEST_F(Jpeg, IsDecoded) {
   for (const std::uint16_t value : image.values) EXPECT_EQ(value, 128);
   const ScratchFolder scratch;
   EXPECT_EQ(to_pixels(read_image(scratch.write("a.jpg", grey_jpeg())), 3).shape(), (Shape{8, 8, 3}));
+}
+
+/// A grey progressive JPEG of 8 x 8 pixels, which gets each bit of each coefficient in a scan of its own.
+std::string progressive_jpeg(int scans) {
+  const std::string one_code = std::string(1, '\1') + std::string(16, '\0');  // the symbol 0 is the bit 0
+  std::string file = "\xFF\xD8" + segment('\xDB', std::string(1, '\0') + std::string(64, '\1')) +
+                     segment('\xC2', {8, 0, 8, 0, 8, 1, 1, 0x11, 0}) +
+                     segment('\xC4', std::string(1, '\0') + one_code) +
+                     segment('\xC4', std::string(1, '\x10') + one_code);
+  const auto add_scan = [&](int coefficient, int high_bit, int bit) {
+    const auto k = static_cast<char>(coefficient);
+    file += segment('\xDA', {1, 1, 0, k, k, static_cast<char>(high_bit << 4 | bit)}) + '\x7F';
+  };
+  add_scan(0, 0, 0);
+  for (int scan = 1; scan < scans; ++scan) {
+    const int bit = 13 - (scan - 1) % 14;
+    add_scan(1 + (scan - 1) / 14, bit == 13 ? 0 : bit + 1, bit);
+  }
+  return file + "\xFF\xD9";
+}
+
+// A small file could otherwise keep the decoder busy for hours: every scan passes over all pixels.
+TEST_F(Jpeg, ManyScansAreRefused) {
+  EXPECT_EQ(decode_jpeg(progressive_jpeg(400), "a.jpg").values, std::vector<std::uint16_t>(64, 128));
+  EXPECT_THAT(error_of<DataError>([] { decode_jpeg(progressive_jpeg(800), "x/a.jpg"); }),
+              HasSubstr("x/a.jpg: damaged JPEG: Progressive JPEG image has more than 500 scans"));
 }
 
 TEST_F(Jpeg, DamagedFilesAreNamed) {

@@ -99,6 +99,11 @@ TEST(ImageTransforms, ColorsByHand) {
   near(adjust_hue(pixel(0.1f, 0.5f, 0.3f), 0), {0.1f, 0.5f, 0.3f});
   near(adjust_hue(pixel(0.3f, 0.3f, 0.3f), 0.2), {0.3f, 0.3f, 0.3f});
   EXPECT_THROW(adjust_hue(pixel(0, 0, 0), 0.6), ArgumentError);
+  for (const double factor : {-0.1, std::nan(""), HUGE_VAL}) {
+    EXPECT_THROW(adjust_brightness(pixel(0, 0, 0), factor), ArgumentError);
+    EXPECT_THROW(adjust_contrast(pixel(0, 0, 0), factor), ArgumentError);
+    EXPECT_THROW(adjust_saturation(pixel(0, 0, 0), factor), ArgumentError);
+  }
   near(image_normalize(pixel(0.485f, 0.456f, 0.631f)), {0, 0, 1});
   EXPECT_THROW(image_normalize(pixel(0, 0, 0), {0}, {1}), ArgumentError);
 }

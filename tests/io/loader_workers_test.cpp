@@ -291,6 +291,26 @@ TEST(StreamLoader, AnErrorNamesThePlace) {
   EXPECT_EQ(error_of<DataError>([&] { loader.next(); }), "Torn, slot 5: part-2.tar: torn");
 }
 
+// The stream is past sample 4 when it throws for it: the loader must go back, or it would leave the sample out.
+TEST(StreamLoader, AfterAnErrorTheSameBatchIsReadAgain) {
+  struct Torn : Counter {
+    std::shared_ptr<int> failures = std::make_shared<int>(2);
+    std::optional<std::int64_t> next() {
+      if (at == 4 && (*failures)-- > 0) {
+        ++at;
+        throw DataError("torn");
+      }
+      return Counter::next();
+    }
+  };
+  for (const int prefetch : {0, 2}) {
+    auto loader = make_stream_loader(Torn{}, {.batch = 4, .prefetch = prefetch});
+    loader.next();
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(error_of<DataError>([&] { loader.next(); }), "Torn, slot 4: torn");
+    EXPECT_THAT(loader.next().data.to_vector<std::int64_t>(), ElementsAre(4, 5, 6, 7)) << "prefetch " << prefetch;
+  }
+}
+
 TEST(StreamLoader, OnePassForEvaluation) {
   std::vector<std::vector<std::int64_t>> all;
   Counter counter;

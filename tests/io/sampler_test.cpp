@@ -41,6 +41,34 @@ TEST(Sampler, ShuffledAgreesWithTheOrderOfALoader) {
     EXPECT_EQ(order.batch_at(static_cast<std::uint64_t>(7 * epoch)).samples, sampler.indices(epoch));
 }
 
+// A resume refuses a sampler of another name, so another order must have another name.
+TEST(Sampler, NamesTellOrdersApart) {
+  const auto weighted = [](std::uint64_t seed, bool replacement) {
+    return WeightedSampler({.weights = {1, 2, 3}, .replacement = replacement, .seed = seed}).name();
+  };
+  const auto buckets = [](std::uint64_t seed, bool shuffle) {
+    return BucketBatchSampler({.lengths = {1, 2, 3}, .tokens = 4, .shuffle = shuffle, .seed = seed}).name();
+  };
+  const auto mixture = [](Indices sizes, std::uint64_t seed) {
+    return MixtureSampler({.sizes = std::move(sizes), .weights = {1, 1}, .seed = seed}).name();
+  };
+  const std::vector<std::string> names{SequentialSampler(3).name(),
+                                       SequentialSampler(4).name(),
+                                       ShuffledSampler(3, 1).name(),
+                                       ShuffledSampler(3, 2).name(),
+                                       weighted(1, true),
+                                       weighted(2, true),
+                                       weighted(1, false),
+                                       buckets(1, true),
+                                       buckets(2, true),
+                                       buckets(1, false),
+                                       mixture({2, 4}, 1),
+                                       mixture({4, 2}, 1),
+                                       mixture({2, 4}, 2)};
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  EXPECT_EQ(buckets(1, false), buckets(2, false)) << "in order: the seed does not count";
+}
+
 // 40000 draws: a count of expectation n p has the standard deviation sqrt(n p (1 - p)) <= 100; 5 of them are allowed.
 TEST(WeightedSampler, WithReplacementDrawsByTheWeights) {
   const WeightedSampler sampler({.weights = {1, 0, 3, 4, 2}, .epoch = 400, .seed = 7});

@@ -1,7 +1,6 @@
 """A convolutional GAN with gradient penalty; the twin of ../dcgan.cpp."""
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from common import Arguments, metric
 
@@ -38,10 +37,9 @@ def penalty(critic, real, made):
 
 
 def distance(a, b):
-    """The mean distance of two sets of images along random directions (sliced Wasserstein distance)."""
-    directions = F.normalize(torch.randn(256, 128), dim=0)
-    project = lambda x: (x.float().flatten(1) @ directions).sort(0).values  # noqa: E731
-    return (project(a) - project(b)).abs().mean()
+    """How far images are from the nearest of the other set (root mean square of 256 pixels): the sum of both means."""
+    distances = torch.cdist(a.float().flatten(1), b.flatten(1)) / 16
+    return distances.amin(0).mean() + distances.amin(1).mean()
 
 
 args = Arguments(steps=600, batch=32, width=8, latent=16)
@@ -72,5 +70,5 @@ for step in args.steps():
 
 generator.eval()
 with torch.no_grad(), args.autocast():
-    made = make(1000)
-metric("distance", distance(made, discs(1000)))
+    made = make(256)
+metric("distance", distance(made, discs(256)))

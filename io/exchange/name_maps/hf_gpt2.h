@@ -4,7 +4,9 @@
 
 namespace binade::io {
 
-/// Converts weights of Hugging Face's GPT-2 (transformers.GPT2LMHeadModel or GPT2Model) to Binade's names and layouts:
+/// Converts weights of Hugging Face's GPT-2 (transformers.GPT2LMHeadModel or GPT2Model) to the names and layouts of the
+/// model of examples/transformer. A model of your own has other names: load_pytorch() and a NameMap convert to them
+/// (docs/exchange.md), which is why binade.h does not include this header.
 ///
 ///     wte, wpe                    tokens, positions
 ///     h.N.ln_1, ln_2; ln_f        blocks.N.norm1, norm2; norm

@@ -7,12 +7,14 @@ Each round runs, one after the other and in an order that rotates: Binade with 1
 rank and with N ranks. All train the same small transformer (gpt-tiny: 4 layers, 128 wide, context 64) in fp32 with AdamW
 on the same number of sequences per rank, with T threads per rank. `ms` is the median of the steps of a round, without the
 first ones. The table has the median over the rounds, the ratio to PyTorch in the same round, and the speed-up: the time
-of 1 rank with N micro-batches, divided by the time of N ranks with the same N micro-batches in all.
+of 1 rank divided by that of N ranks, for steps of as many sequences. One rank of Binade computes them as N micro-batches,
+one rank of PyTorch as one batch.
 
 With --baseline, each round also times one process without ranks of this build and of a build of another commit, and
 prints their ratio: what ranks cost a program that has none. Its goal is at most 1.002.
 
-Other processes disturb the figures: each row has the load of the machine at its begin and end (cores in use by others).
+Other processes disturb the figures: each row has the load average of the last minute at its start and end. The processes of
+this program count in it.
 """
 import argparse
 import itertools

@@ -15,6 +15,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "binade/core/error.h"
 #include "binade/io/terminal/signals.h"
@@ -103,7 +104,9 @@ class Launched {
       const int signal = signals_.wait(kPoll);
       if (BlockedSignals::stops(signal)) {
         request_ = signal;
-        if (++requests_ > 1) end_at_once(signal);
+        // A service manager signals this process and its supervisor, which passes the signal on.
+        const bool is_passed_on = signals_.sender() != 0 && signals_.sender() == io::StopSignals::supervisor();
+        if (std::exchange(is_passed_on ? asked_by_supervisor_ : asked_, true)) end_at_once(signal);
       } else if (request_ == 0 && shields_mpirun_) {
         request_ = pending_stop_of(mpirun_);
       }
@@ -174,8 +177,8 @@ class Launched {
   const bool shields_mpirun_;
   BlockedSignals signals_;
   pid_t mpirun_ = 0;
-  int requests_ = 0;  // signals to this process
-  int request_ = 0;   // the signal that asks the ranks to stop; 0: none yet
+  int request_ = 0;  // the signal that asks the ranks to stop; 0: none yet
+  bool asked_ = false, asked_by_supervisor_ = false;
   bool passed_on_ = false;
   std::optional<double> kills_{};  // when all processes are killed
 };

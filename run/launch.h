@@ -12,7 +12,8 @@ namespace binade::amp {
 /// signal N killed it. SIGTERM, SIGINT and SIGHUP to this process, and SIGTERM and SIGINT to mpirun, go to rank 0, so
 /// that all ranks end as one process does (io/terminal/signals.h): they finish the step, save, and end with exit code
 /// 10. A second signal to this process ends all ranks at once, with exit code 11; it kills what has not ended after
-/// 10 s. If this process is killed, mpirun stops the ranks. The ranks have no standard input.
+/// 10 s. What a supervisor passes on is counted by itself, because a service manager signals both (run/supervisor.h).
+/// If this process is killed, mpirun stops the ranks. The ranks have no standard input.
 ///
 /// Call it before the process starts another thread. Throws ArgumentError if there is no mpirun or it cannot be
 /// started. $BINADE_MPIRUN names another mpirun.

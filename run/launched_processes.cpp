@@ -56,7 +56,11 @@ std::string program_of(pid_t process) {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink(fmt::format("/proc/{}/exe", process).c_str(), path.data(), path.size());
   if (length <= 0 || static_cast<std::size_t>(length) >= path.size()) return "";
-  return {path.data(), static_cast<std::size_t>(length)};
+  std::string_view program(path.data(), static_cast<std::size_t>(length));
+  // The system adds this if the file was deleted or replaced, as when the program is built again during the run.
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (program.ends_with(kDeleted)) program.remove_suffix(kDeleted.size());
+  return std::string(program);
 }
 
 std::vector<LaunchedProcess> processes_below(pid_t parent, const std::string& program) {

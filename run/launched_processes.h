@@ -20,7 +20,8 @@ std::vector<LaunchedProcess> processes_below(pid_t parent, const std::string& pr
 /// Returns the signal, SIGTERM or SIGINT, that was sent to a process which blocks it; 0: none was.
 int pending_stop_of(pid_t process);
 
-/// Returns the path of the program that a process runs; empty if it has ended or belongs to another user.
+/// Returns the path of the program that a process runs, also if the file was replaced since; empty if the process has
+/// ended or belongs to another user.
 std::string program_of(pid_t process);
 
 }  // namespace binade::amp

@@ -72,11 +72,11 @@ void parse(const std::string& text, RankStatus& status) {
 
 std::string report_on_ranks(const std::vector<RankStatus>& ranks, double silent) {
   std::string text = "ranks: what each rank does, by its file in the run folder:\n";
-  std::vector<int> gone, busy;
+  std::vector<int> absent, gone, busy;
   for (const RankStatus& one : ranks) {
     if (!one.known) {
       text += fmt::format("  rank {}: has written nothing\n", one.rank);
-      gone.push_back(one.rank);
+      absent.push_back(one.rank);
       continue;
     }
     const bool is_silent = one.age >= silent, waits = !one.activity.waits_for.empty();
@@ -92,24 +92,28 @@ std::string report_on_ranks(const std::vector<RankStatus>& ranks, double silent)
     else if (!waits)
       busy.push_back(one.rank);
   }
+  if (!absent.empty())
+    text += fmt::format("  {} did not open the run: still starting, ended, or unable to write to the run folder\n",
+                        list_of(absent));
   if (!gone.empty())
     text += fmt::format("  {} gave no sign of life: stopped, killed, or on a machine that is cut off\n", list_of(gone));
   if (!busy.empty()) text += fmt::format("  {} did not get ready; see what it does above\n", list_of(busy));
-  if (gone.empty() && busy.empty())
+  if (absent.empty() && gone.empty() && busy.empty())
     text += "  all ranks wait: they do not make the same calls, or messages were lost\n";
   return text;
 }
 
 RankWatch::RankWatch(Communicator& ranks, const std::string& folder)
-    : ranks_(ranks),
-      folder_(folder + "/" + kFolder, open_folder_of(io::FilesBelow(folder)), io::FileOps::real()),
-      thread_([this] {
-        std::unique_lock lock(mutex_);
-        while (!ends_) {
-          write();
-          changed_.wait_for(lock, kEvery, [this] { return ends_; });
-        }
-      }) {
+    : ranks_(ranks), folder_(folder + "/" + kFolder, open_folder_of(io::FilesBelow(folder)), io::FileOps::real()) {
+  write();
+  begun_ = written_at(folder_.descriptor(), file_of(ranks_.rank()));
+  thread_ = std::thread([this] {
+    std::unique_lock lock(mutex_);
+    while (!ends_) {
+      write();
+      changed_.wait_for(lock, kEvery, [this] { return ends_; });
+    }
+  });
   ranks_.set_report([this] { return report(); });
 }
 
@@ -147,6 +151,9 @@ std::vector<RankStatus> RankWatch::read() const {
     RankStatus& one = all.emplace_back(RankStatus{.rank = rank});
     const std::optional<double> then = written_at(folder_.descriptor(), file_of(rank));
     if (!then || !now) continue;
+    // An earlier process of the run left the file if it was written before this process began, and not since. (A clock
+    // that was set back tells nothing.)
+    if (begun_ && *now >= *begun_ && *then + std::chrono::duration<double>(kEvery).count() < *begun_) continue;
     try {
       const std::optional<std::string> text = folder_.read(file_of(rank), kLargest);
       if (!text) continue;

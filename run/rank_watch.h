@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,7 +20,7 @@ struct RankStatus {
   std::int64_t process = 0;
   Communicator::Activity activity{};
   double age = 0;      ///< seconds since the file was written
-  bool known = false;  ///< false: the file is missing or cannot be read
+  bool known = false;  ///< false: the file is missing, cannot be read, or is of an earlier process of the run
 };
 
 /// Returns the report about a rank that waited in vain: a line for each rank, which says what it does, for whom it
@@ -48,7 +49,8 @@ class RankWatch {
 
   Communicator& ranks_;
   io::FilesBelow folder_;
-  mutable std::mutex mutex_;  // guards the file of this rank and `ends_`
+  std::optional<double> begun_{};  // when this rank wrote its file for the first time
+  mutable std::mutex mutex_;       // guards the file of this rank and `ends_`
   std::condition_variable changed_;
   bool ends_ = false;
   std::thread thread_;

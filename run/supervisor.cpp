@@ -21,6 +21,7 @@
 #include "binade/io/files/file_ops.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/console.h"
+#include "binade/io/terminal/signals.h"
 #include "binade/run/blocked_signals.h"
 #include "binade/run/incident_folders.h"
 
@@ -135,6 +136,7 @@ class Supervisor {
   void become_child(pid_t parent) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    io::StopSignals::set_supervisor(parent);
     signals_.release();
     if (::getppid() != parent) ::raise(SIGTERM);
   }

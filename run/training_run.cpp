@@ -323,6 +323,7 @@ class TrainingRun::Journal {
     Evaluation evaluation;
     try {
       if (io::StopSignals::stop_requested()) return false;
+      trainer_.ranks().begins(fmt::format("the evaluation after step {}", step));
       evaluation = trainer_.evaluate(options_.evaluate);
     } catch (const EvaluationStopped&) {
       return false;
@@ -403,6 +404,7 @@ class TrainingRun::Journal {
     store_.wait();
     collect_saves();
     if (how.compares) leader_.compare_states(trainer_);
+    trainer_.ranks().begins(fmt::format("the checkpoint of step {}", trainer_.steps()));
     const double end = steady_seconds() + (options_.save_failure == SaveFailure::kStop ? 0 : how.patience);
     for (double pause = 0.25;; pause *= 2) {
       save_times_->save_started(steady_seconds());

@@ -30,14 +30,16 @@ std::vector<Named> shared_buffers_of(nn::Module& model) {
   return found;
 }
 
-/// Adds to `sum` what another rank has added to the committed values.
+Tensor on_host(const Tensor& value) { return value.contiguous_copy().on_host(); }
+
+/// Adds to `sum` what another rank has added to the values `before`.
 template <class T>
-void add_change(Tensor& sum, const Tensor& written, const Tensor& committed) {
+void add_change(Tensor& sum, const Tensor& written, const Tensor& before) {
   T* const into = sum.mutable_data<T>();
-  for (std::int64_t i = 0; i < sum.numel(); ++i) into[i] += written.data<T>()[i] - committed.data<T>()[i];
+  for (std::int64_t i = 0; i < sum.numel(); ++i) into[i] += written.data<T>()[i] - before.data<T>()[i];
 }
 
-void combine(const Named& one, Tensor& into, const Tensor& other, int rank) {
+void combine(const Named& one, const StartValues& start, Tensor& into, const Tensor& other, int rank) {
   switch (one.entry.rule) {
     case nn::SharedRule::kOncePerStep:
       check<RankError>(std::memcmp(into.raw(), other.raw(), into.bytes()) == 0,
@@ -50,9 +52,11 @@ void combine(const Named& one, Tensor& into, const Tensor& other, int rank) {
         into.mutable_data<float>()[i] = std::max(into.data<float>()[i], other.data<float>()[i]);
       return;
     case nn::SharedRule::kIntegerSum: {
-      const Tensor committed = one.entry.buffer->committed().on_host();
-      into.dtype() == DType::i64 ? add_change<std::int64_t>(into, other, committed)
-                                 : add_change<std::int32_t>(into, other, committed);
+      const auto written_before = start.find(one.entry.buffer);
+      const Tensor before = written_before != start.end() ? written_before->second
+                                                          : one.entry.buffer->committed().on_host();
+      into.dtype() == DType::i64 ? add_change<std::int64_t>(into, other, before)
+                                 : add_change<std::int32_t>(into, other, before);
       return;
     }
   }
@@ -71,21 +75,37 @@ void check_dtype(const Named& one) {
 
 }  // namespace
 
-Bytes encode_shared_buffers(nn::Module& model, std::set<const nn::Buffer*>& known) {
+StartValues start_values(nn::Module& model) {
+  StartValues start;
+  for (const auto& [path, buffer] : nn::named_buffers(model))
+    if (buffer->pending()) start.emplace(buffer, on_host(buffer->value()).clone());
+  return start;
+}
+
+bool has_changed(const nn::Buffer& buffer, const StartValues& start) {
+  if (!buffer.pending()) return false;
+  const auto before = start.find(&buffer);
+  if (before == start.end()) return true;
+  const Tensor now = on_host(buffer.value());
+  return now.bytes() != before->second.bytes() || std::memcmp(now.raw(), before->second.raw(), now.bytes()) != 0;
+}
+
+Bytes encode_shared_buffers(nn::Module& model, const StartValues& start, std::set<const nn::Buffer*>& known) {
   ByteWriter out;
   const std::vector<Named> buffers = shared_buffers_of(model);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const nn::Buffer& buffer = *buffers[i].entry.buffer;
     check_dtype(buffers[i]);
-    if (!known.insert(&buffer).second || !buffer.pending()) continue;
-    const Tensor host = buffer.value().contiguous_copy().on_host();
+    if (!known.insert(&buffer).second || !has_changed(buffer, start)) continue;
+    const Tensor host = on_host(buffer.value());
     out.put(static_cast<std::uint32_t>(i)).put(static_cast<std::uint64_t>(host.bytes()));
     out.put_raw(host.raw(), host.bytes());
   }
   return out.bytes();
 }
 
-void combine_shared_buffers(nn::Module& model, const std::vector<std::span<const std::byte>>& all) {
+void combine_shared_buffers(nn::Module& model, const StartValues& start,
+                            const std::vector<std::span<const std::byte>>& all) {
   const std::vector<Named> buffers = shared_buffers_of(model);
   std::vector<Tensor> combined(buffers.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -102,7 +122,7 @@ void combine_shared_buffers(nn::Module& model, const std::vector<std::span<const
                        buffers[number].path, written.bytes());
       if (!bytes.empty()) std::memcpy(written.mutable_raw(), bytes.data(), bytes.size());
       if (combined[number].defined())
-        combine(buffers[number], combined[number], written, static_cast<int>(rank));
+        combine(buffers[number], start, combined[number], written, static_cast<int>(rank));
       else
         combined[number] = std::move(written);
     }

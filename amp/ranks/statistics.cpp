@@ -4,7 +4,6 @@
 #include <set>
 
 #include "binade/amp/ranks/bytes.h"
-#include "binade/amp/ranks/shared_buffers.h"
 #include "binade/nn/batch_norm.h"
 
 namespace binade::amp {
@@ -28,9 +27,17 @@ Tensor get_vector(ByteReader& in, Device device) {
   return values.to(device);
 }
 
+/// Gives a buffer the value that it had before the phase.
+void restore(nn::Buffer& buffer, const StartValues& start) {
+  const auto before = start.find(&buffer);
+  if (before == start.end()) return buffer.rollback();
+  Tensor& value = buffer.writable();
+  value.copy_from(before->second.to(value.device()));
+}
+
 }  // namespace
 
-Bytes encode_statistics(nn::Module& model, const nn::StatisticsLog& log) {
+Bytes encode_statistics(nn::Module& model, const StartValues& start, const nn::StatisticsLog& log) {
   std::map<const nn::Module*, std::uint32_t> numbers;
   for (const auto& [path, module] : nn::named_modules(model))
     numbers.emplace(module, static_cast<std::uint32_t>(numbers.size()));
@@ -45,16 +52,17 @@ Bytes encode_statistics(nn::Module& model, const nn::StatisticsLog& log) {
     put_vector(out, entry.mean);
     put_vector(out, entry.var);
   }
-  const Bytes shared = encode_shared_buffers(model, replayed);
+  const Bytes shared = encode_shared_buffers(model, start, replayed);
   for (const auto& [path, buffer] : nn::named_buffers(model))
-    check<ArgumentError>(!buffer->pending() || replayed.contains(buffer),
+    check<ArgumentError>(replayed.contains(buffer) || !has_changed(*buffer, start),
                          "trainer: forward has changed the buffer {}, whose rule ranks do not know; derive its module "
                          "from nn::SharesBuffers and name the rule, or train on one rank",
                          path);
   return ByteWriter().put(out.bytes()).put(shared).bytes();
 }
 
-void replay_statistics(nn::Module& model, const std::vector<std::span<const std::byte>>& all) {
+void replay_statistics(nn::Module& model, const StartValues& start,
+                       const std::vector<std::span<const std::byte>>& all) {
   std::vector<nn::Module*> modules;
   for (const auto& [path, module] : nn::named_modules(model)) modules.push_back(module);
   modules.push_back(&model);
@@ -72,7 +80,7 @@ void replay_statistics(nn::Module& model, const std::vector<std::span<const std:
       auto* norm = dynamic_cast<nn::BatchNorm*>(modules[number]);
       check<RankError>(norm != nullptr, "ranks: a rank has statistics of module {}, which is no batch norm", number);
       if (begun.insert(norm).second)
-        for (nn::Buffer* buffer : buffers_of(*norm)) buffer->rollback();
+        for (nn::Buffer* buffer : buffers_of(*norm)) restore(*buffer, start);
       const Device device = norm->running_mean.committed().device();
       nn::StatisticsLog::Entry entry{.module = norm, .count = in.get<std::int64_t>()};
       entry.mean = get_vector(in, device);
@@ -80,7 +88,7 @@ void replay_statistics(nn::Module& model, const std::vector<std::span<const std:
       nn::StatisticsLog::replay(entry);
     }
   }
-  combine_shared_buffers(model, {shared.begin(), shared.end()});
+  combine_shared_buffers(model, start, {shared.begin(), shared.end()});
 }
 
 }  // namespace binade::amp

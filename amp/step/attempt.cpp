@@ -201,8 +201,10 @@ void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const 
   std::vector<optim::FlatParameters*> parameters;
   for (const std::size_t i : phase.optimizers) parameters.push_back(&transaction_.optimizers()[i]->parameters());
   GradientTree tree(std::move(parameters), leaves);
+  StartValues start;
   std::exception_ptr error;
   try {
+    if (!ranks().alone()) start = start_values(transaction_.model());
     for (int leaf = own.begin; leaf < own.end; ++leaf) {
       const LeafRange run = micro_batches_of(static_cast<int>(feed.origins.size()), leaves, {leaf, leaf + 1});
       run_leaf(attempt, plan, feed, phase, run, ballot);
@@ -211,7 +213,7 @@ void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const 
     }
     ballot.next_op = phase.next_op;
     ballot.present = tree.present();
-    if (!ranks().alone()) ballot.statistics = encode_statistics(transaction_.model(), log);
+    if (!ranks().alone()) ballot.statistics = encode_statistics(transaction_.model(), start, log);
   } catch (const std::exception& caught) {
     error = std::current_exception();
     ballot.error = *caught.what() == 0 ? "an exception" : caught.what();
@@ -251,7 +253,7 @@ void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const 
   attempt.scan = scan_gradients(phase);
   attempt.cause = judge_gradients(attempt.scan);
   if (ranks().alone()) return;
-  replay_statistics(transaction_.model(), statistics);
+  replay_statistics(transaction_.model(), start, statistics);
   if (attempt.commits()) attempt.bad_buffer = first_bad_buffer(transaction_.model());
   if (!attempt.bad_buffer.empty()) attempt.cause = AbortCause::kStatistics;
 }

@@ -109,8 +109,8 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, boo
                        "--ranks {}: a launcher has started {} processes; leave the flag out", s.ranks, launched);
   if (std::getenv(io::StopSignals::kLauncher) != nullptr) return train();  // launch_ranks() has started this rank
   check<ArgumentError>(launched == 1 || !s.supervise,
-                       "--supervise: wanted --ranks N with it, which starts mpirun again; a launcher has started this "
-                       "process, and a supervisor in it could not restart the others");
+                       "--supervise: mpirun or srun has started this process, which cannot restart the other ranks; start "
+                       "one process with --supervise --ranks N instead, on one machine");
   check<ArgumentError>(s.min_ranks <= s.ranks && (s.min_ranks == 0 || s.supervise),
                        "--min-ranks: wanted --supervise and at most --ranks {}, got {}", s.ranks, s.min_ranks);
   for (const std::string& spec : s.inject)

@@ -17,8 +17,9 @@ namespace {
 constexpr int kNotCommitted = 11;
 
 std::atomic<int> received{0};
-std::atomic<unsigned> senders{0};  // those that have sent a signal: a set of the bits below
-std::atomic<int> launcher{0};      // process id; 0: none
+std::atomic<unsigned> senders{0};        // those that have sent a signal: a set of the bits below
+std::atomic<int> launcher{0};            // process id; 0: none
+std::atomic<int> supervising_parent{0};  // process id; 0: none
 std::atomic<bool> installed{false};
 static_assert(std::atomic<int>::is_always_lock_free, "the handler may not wait");
 
@@ -26,8 +27,11 @@ constexpr unsigned kAnybody = 1, kLauncherItself = 2, kParent = 4;
 
 /// Returns the sender of a signal. The parent of a rank is mpirun, which sends a signal of its own if it is stopped.
 unsigned sender_of(const siginfo_t& info) {
-  const int starter = launcher.load(std::memory_order_relaxed);
-  if (starter == 0 || info.si_code > 0) return kAnybody;  // > 0: the kernel
+  const int starter = launcher.load(std::memory_order_relaxed),
+            above = supervising_parent.load(std::memory_order_relaxed);
+  if (info.si_code > 0) return kAnybody;  // the kernel
+  if (above != 0 && info.si_pid == above) return kParent;
+  if (starter == 0) return kAnybody;
   if (info.si_pid == starter) return kLauncherItself;
   return info.si_pid == ::getppid() ? kParent : kAnybody;
 }
@@ -87,12 +91,15 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  // The launcher may pass a request on after this rank has heard of it in another way.
-  const bool keeps = launcher != 0 && received != 0;
+  // The launcher or the supervisor may pass a request on after this process has heard of it in another way.
+  const bool keeps = (launcher != 0 || supervising_parent != 0) && received != 0;
   for (const auto& [signal, action] : before_)
     if (!keeps || signal == SIGPIPE || signal == SIGXFSZ) ::sigaction(signal, &action, nullptr);
   installed = false;
 }
+
+void StopSignals::set_supervisor(int supervisor) { supervising_parent = supervisor; }
+int StopSignals::supervisor() { return supervising_parent; }
 
 bool StopSignals::stop_requested() { return received.load(std::memory_order_relaxed) != 0; }
 int StopSignals::signal_received() { return received.load(std::memory_order_relaxed); }

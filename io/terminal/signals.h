@@ -13,8 +13,9 @@ namespace binade::io {
 ///
 /// A process that a launcher of ranks has started may get the same request three times: from the user, from the
 /// launcher and from mpirun, as when a system service is stopped with all its processes. A signal is therefore a second
-/// one only if its sender has sent one before. Everybody but these two parents counts as one sender. Such a process that
-/// was asked to stop keeps the handlers until it ends.
+/// one only if its sender has sent one before. Everybody but these two parents counts as one sender. The same holds for
+/// the child of a supervisor, which passes on what it gets. Such a process that was asked to stop keeps the handlers
+/// until it ends.
 class StopSignals {
  public:
   /// Throws ArgumentError if another object exists.
@@ -31,6 +32,10 @@ class StopSignals {
   static constexpr const char* kLauncher = "BINADE_LAUNCHER";
   /// The value with which the launcher sends a signal (sigqueue) that ends the process at once.
   static constexpr int kAtOnce = 0xb1;
+  /// Says that the process `supervisor`, the parent of this one, passes on the signals that it gets (run/supervisor.h).
+  static void set_supervisor(int supervisor);
+  /// Returns the supervisor of this process; 0: there is none.
+  static int supervisor();
 
  private:
   std::map<int, struct sigaction> before_;  // previous handlers by signal

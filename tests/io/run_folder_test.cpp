@@ -167,6 +167,34 @@ TEST(StopSignalsTest, ARequestThatTheLauncherPassesOnIsNotASecondOne) {
   }
 }
 
+TEST(StopSignalsTest, ARequestThatTheSupervisorPassesOnIsNotASecondOne) {
+  // A service manager signals all processes of a service: the child itself, and the supervisor, which passes it on.
+  for (const auto& [from_supervisor, wanted] : {std::pair{1, 10}, {2, 11}}) {
+    int to_parent[2], to_child[2];
+    ASSERT_EQ(::pipe(to_parent), 0);
+    ASSERT_EQ(::pipe(to_child), 0);
+    const pid_t supervisor = ::getpid(), child = ::fork();
+    if (child == 0) {
+      StopSignals::set_supervisor(supervisor);
+      const StopSignals signals;
+      ::raise(SIGTERM);  // from this process: anybody
+      for (int i = 0; i < from_supervisor; ++i) let_parent_send(to_parent[1], to_child[0]);
+      ::_exit(StopSignals::stop_requested() ? 10 : 2);
+    }
+    for (int i = 0; i < from_supervisor; ++i) {
+      char byte = 0;
+      ASSERT_EQ(::read(to_parent[0], &byte, 1), 1);
+      ::kill(child, SIGTERM);
+      ASSERT_EQ(::write(to_child[1], &byte, 1), 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), wanted);
+    for (const int end : {to_parent[0], to_parent[1], to_child[0], to_child[1]}) ::close(end);
+  }
+}
+
 TEST(StopSignalsTest, WritingToAClosedPipeIsAnErrorAndDoesNotKill) {
   StopSignals signals;
   int ends[2];

@@ -119,10 +119,21 @@ class Ranks(ProgramTest):
         self.train(folder, "--steps", max(m["step"] for m in metrics(folder)) + 2, "--resume", "--ranks", 2)
 
     def test_a_signal_to_the_supervisor_stops_the_ranks(self):
-        folder = self.folder / "supervised"
-        process, _, _ = self.start_run(folder, "--supervise")
-        os.kill(process.pid, signal.SIGTERM)
-        self.expect_stopped(folder, process, "signal 15 to rank 0")
+        for name in ("supervisor", "all"):  # a service manager and Slurm signal all processes of a job
+            with self.subTest(name):
+                folder = self.folder / f"supervised-{name}"
+                process, mpirun, ranks = self.start_run(folder, "--supervise")
+                launcher, = children(process.pid)
+                for pid in ranks if name == "all" else ():  # they cannot end before the supervisor has been asked
+                    os.kill(pid, signal.SIGSTOP)
+                for pid in (launcher, mpirun, *ranks) if name == "all" else ():
+                    os.kill(pid, signal.SIGTERM)
+                time.sleep(0.5)  # so that the launcher gets two signals, and not two as one
+                os.kill(process.pid, signal.SIGTERM)
+                time.sleep(0.5)
+                for pid in ranks:
+                    os.kill(pid, signal.SIGCONT)
+                self.expect_stopped(folder, process, "signal 15 to ranks? [01, ]+")
 
     def test_a_second_signal_ends_all_ranks_at_once(self):
         folder = self.folder / "twice"

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "binade/io/checkpoint/file.h"
 #include "binade/io/checkpoint/store.h"
 #include "binade/io/files/read_file.h"
+#include "binade/run/blocked_signals.h"
 #include "binade/run/launch.h"
 #include "binade/run/launched_processes.h"
 #include "binade/run/rank_run.h"
@@ -157,6 +159,55 @@ TEST(LaunchedProcesses, AreFoundByTheirProgramAndTheirBlockedSignalsAreSeen) {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_EQ(amp::program_of(child), "");
+}
+
+TEST(LaunchedProcesses, AreFoundAfterTheirProgramWasBuiltAgain) {
+  const Folder base;
+  fs::create_directories(base.path);
+  const fs::path program = base.path / "program";
+  fs::copy_file("/bin/sleep", program);
+  int ends[2];  // closed when the child has become the program
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    execl(program.c_str(), "sleep", "600", nullptr);
+    _exit(127);
+  }
+  close(ends[1]);
+  char byte = 0;
+  EXPECT_EQ(read(ends[0], &byte, 1), 0);
+  close(ends[0]);
+  fs::remove(program);
+  EXPECT_EQ(amp::program_of(child), program);
+  EXPECT_EQ(amp::processes_below(getpid(), program).size(), 1u);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST(BlockedSignals, AChildIsWaitedForAlthoughSigchldWasIgnored) {
+  const pid_t parent = fork();
+  if (parent == 0) {
+    signal(SIGCHLD, SIG_IGN);  // a new process has what its parent has ignored
+    amp::BlockedSignals signals;
+    const pid_t child = fork();
+    if (child == 0) _exit(7);
+    int status = 0;
+    const bool waited = waitpid(child, &status, 0) == child;
+    _exit(waited && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(parent, &status, 0), parent);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST(BlockedSignals, TheSenderIsKnown) {
+  amp::BlockedSignals signals;
+  EXPECT_EQ(signals.wait(0), 0);
+  EXPECT_EQ(signals.sender(), 0);
+  kill(getpid(), SIGTERM);
+  EXPECT_EQ(signals.wait(0), SIGTERM);
+  EXPECT_EQ(signals.sender(), getpid());
 }
 
 TEST(Launch, GivesEachMpiTheFlagsThatItNeeds) {

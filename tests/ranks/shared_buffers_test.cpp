@@ -29,7 +29,8 @@ struct Meter : nn::Module, nn::SharesBuffers {
     if (!training()) return x;
     calls.writable().mutable_data<std::int64_t>()[0] += 1;
     float& most = largest.writable().mutable_data<float>()[0];
-    for (std::int64_t i = 0; i < x.value().numel(); ++i) most = std::max(most, x.value().data<float>()[i]);
+    const Tensor values = x.value().to(DType::f32);
+    for (std::int64_t i = 0; i < values.numel(); ++i) most = std::max(most, values.data<float>()[i]);
     return x;
   }
 };
@@ -94,6 +95,72 @@ TEST(SharedBuffers, ARankWithoutAMicroBatchTakesTheBuffersOfTheOthers) {
   const std::int64_t bad = loader.next().origin.samples[1];
   const Bytes one = train_buffered<Buffered>(1, "fp32", bad).front();
   for (const Bytes& checkpoint : train_buffered<Buffered>(6, "fp32", bad)) EXPECT_EQ(checkpoint, one);
+}
+
+/// Has buffers that one phase of a step changes, or each of them.
+struct Critic : nn::Module {
+  Meter meter;
+  nn::BatchNorm1d of_data{{.channels = 6}}, norm{{.channels = 16}};
+  nn::Linear in{{.in = 6, .out = 16}}, out{{.in = 16, .out = 2}};
+  void visit(nn::Visitor& v) override {
+    v("meter", meter);
+    v("of_data", of_data);
+    v("norm", norm);
+    v("in", in);
+    v("out", out);
+  }
+  Variable forward(const Variable& x) override { return out(gelu(norm(in(meter(x))))); }
+};
+struct Generator : nn::Module {
+  nn::Linear layer{{.in = 6, .out = 6}};
+  nn::BatchNorm1d norm{{.channels = 6}};
+  void visit(nn::Visitor& v) override {
+    v("layer", layer);
+    v("norm", norm);
+  }
+  Variable forward(const Variable& x) override { return norm(layer(x)); }
+};
+
+/// Trains with three phases per step: of the critic, of the generator, of the critic again.
+std::vector<Bytes> train_in_phases(int ranks, const std::string& policy) {
+  std::vector<Bytes> checkpoints(static_cast<std::size_t>(ranks));
+  run_thread_ranks(
+      ranks,
+      [&](const std::shared_ptr<Communicator>& self) {
+        Runtime runtime({.seed = 3, .threads = 1});
+        Critic critic;
+        Generator generator;
+        optim::AdamW of_critic(critic, {.lr = 0.01}), of_generator(generator, {.lr = 0.01});
+        amp::Trainer trainer(runtime, {{"critic", critic}, {"generator", generator}},
+                             {{.name = "critic", .optimizer = of_critic},
+                              {.name = "generator", .optimizer = of_generator}},
+                             {.precision = amp::Policy::by_name(policy), .accumulate = 6, .ranks = self, .leaves = 6});
+        io::Loader<Batch> loader({.batch = 4, .seed = 9, .samples = 150, .prefetch = 0},
+                                 [](const auto& origin) { return make_batch(origin, -1); });
+        const auto judge = [&](const Batch& b) { return nn::mse(critic(critic.of_data(b.x)), b.y); };
+        const auto deceive = [&](const Batch& b) { return nn::mse(critic(generator(b.x)), b.y); };
+        const auto judge_again = [&](const Batch& b) { return nn::mse(critic(b.x), b.y); };
+        for (const auto& batch : trainer.batches(loader)) {
+          trainer.step(batch, amp::Phases(amp::phase(of_critic, judge), amp::phase(of_generator, deceive),
+                                          amp::phase(of_critic, judge_again)));
+          if (trainer.has_committed(3)) break;
+        }
+        static std::mutex one_at_a_time;  // threads share the HDF5 library
+        const std::lock_guard lock(one_at_a_time);
+        const io::CheckpointImage image = io::encode_checkpoint(trainer.state(), "");
+        checkpoints[static_cast<std::size_t>(self->rank())].assign(image.bytes().begin(), image.bytes().end());
+      },
+      kOptions);
+  return checkpoints;
+}
+
+TEST(SharedBuffers, APhaseGoesOnFromTheBuffersOfThePhaseBefore) {
+  for (const char* policy : {"fp32", "fp8"}) {
+    const Bytes one = train_in_phases(1, policy).front();
+    for (const int ranks : {2, 3, 6})
+      for (const Bytes& checkpoint : train_in_phases(ranks, policy))
+        EXPECT_EQ(checkpoint, one) << policy << " on " << ranks << " ranks";
+  }
 }
 
 /// Says that its buffer does not depend on the batch, although it does.

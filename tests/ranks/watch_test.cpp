@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -26,7 +27,8 @@ TEST(RankReport, SaysWhoWaitsWhereForWhomAndSinceWhen) {
        {"rank 0 (process 10 on a): waits for ranks 1, 2 in the ballot of step 12, for 30 s",
         "rank 1 (process 11 on b): micro-batch 5 of step 12, for 31.5 s",
         "rank 2 (process 12 on c): waits for ranks 0, 1 in the ballot of step 12, for 30 s; no sign of life for 29 s",
-        "rank 3: has written nothing", "ranks 2, 3 gave no sign of life", "rank 1 did not get ready"})
+        "rank 3: has written nothing", "rank 3 did not open the run", "rank 2 gave no sign of life",
+        "rank 1 did not get ready"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
 }
 
@@ -99,6 +101,24 @@ TEST(RankWatch, ARankThatWaitsInVainReadsWhatTheOthersDo) {
       },
       {"ranks: what each rank does", "rank 0 (process", "waits for rank 1 in the gradients of step 7", "a"});
   EXPECT_TRUE(std::filesystem::exists(folder + "/ranks/report-0.txt"));
+}
+
+TEST(RankWatch, AFileOfAnEarlierProcessSaysNothingAboutTheRankOfToday) {
+  const io::ScratchFolder scratch;
+  const std::string folder = scratch.path("run"), file = folder + "/ranks/rank-1.txt";
+  std::filesystem::create_directories(folder + "/ranks");
+  std::ofstream(file) << "rank 1 of 2\nhost old\nprocess 7\nseconds 1\nwaits_for\ndoes micro-batch 5 of step 812\n";
+  std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  run_thread_ranks(2, [&](const std::shared_ptr<Communicator>& self) {
+    if (self->rank() == 0) {
+      const RankWatch watch(*self, folder);
+      EXPECT_TRUE(watch.read()[0].known);
+      EXPECT_FALSE(watch.read()[1].known);
+    }
+    self->barrier("the look at the files");
+    const RankWatch watch(*self, folder);
+    EXPECT_TRUE(watch.read()[static_cast<std::size_t>(self->rank())].known);
+  });
 }
 
 TEST(RankPace, NamesARankThatIsSlowInMostSteps) {

@@ -60,6 +60,7 @@ std::string class_name(const std::type_info& type);
 
 }  // namespace detail
 
+/// Returns sample `index`.
 /// A data set with random access: `std::int64_t size() const` and `Sample get(std::int64_t index) const` or `Sample
 /// get(std::int64_t index, const SampleContext& context) const`. Several threads call get() at once. Optional members:
 ///
@@ -146,9 +147,13 @@ class AnyDataset {
     const auto owned = std::make_shared<const D>(std::move(data));
     get_ = [owned](std::int64_t i, const SampleContext& context) -> Sample { return get_sample(*owned, i, context); };
   }
+  /// The number of samples.
   std::int64_t size() const { return size_; }
+  /// Returns sample `index`.
   Sample get(std::int64_t index, const SampleContext& context) const { return get_(index, context); }
+  /// The name in messages.
   std::string name() const { return name_; }
+  /// A hash of the content, which a resumed run compares.
   std::string content() const { return content_; }
 
  private:
@@ -169,7 +174,9 @@ requires(sizeof...(T) >= 1) class TensorDataset {
                         tensors_[0].shape(), one.shape());
     content_ = detail::content_of_tensors(tensors_);
   }
+  /// The number of samples.
   std::int64_t size() const { return tensors_[0].rank() == 0 ? 0 : tensors_[0].dim(0); }
+  /// Returns sample `index`.
   auto get(std::int64_t index) const {
     detail::check_index("TensorDataset", index, size());
     if constexpr (sizeof...(T) == 1)
@@ -178,7 +185,9 @@ requires(sizeof...(T) >= 1) class TensorDataset {
       return [&]<std::size_t... I>(std::index_sequence<I...>) { return std::tuple{tensors_[I][index]...}; }
     (std::index_sequence_for<T...>{});
   }
+  /// The name in messages.
   std::string name() const { return "TensorDataset"; }
+  /// A hash of the content, which a resumed run compares.
   std::string content() const { return content_; }
 
  private:
@@ -194,12 +203,16 @@ class Subset {
   Subset(D data, std::vector<std::int64_t> indices) : data_(std::move(data)), indices_(std::move(indices)) {
     for (const std::int64_t i : indices_) detail::check_index(name_of_dataset(data_), i, data_.size());
   }
+  /// The number of samples.
   std::int64_t size() const { return std::ssize(indices_); }
+  /// Returns sample `index`.
   SampleOf<D> get(std::int64_t index, const SampleContext& context) const {
     detail::check_index(name(), index, size());
     return detail::get_part(data_, indices_[static_cast<std::size_t>(index)], context);
   }
+  /// The name in messages.
   std::string name() const { return "Subset of " + name_of_dataset(data_); }
+  /// A hash of the content, which a resumed run compares.
   std::string content() const {
     return detail::content_with(content_of_dataset(data_), "subset " + describe(indices_));
   }
@@ -219,14 +232,18 @@ class ConcatDataset {
     check<ArgumentError>(!parts_.empty(), "ConcatDataset: wanted at least one data set, got none");
     for (const auto& part : parts_) ends_.push_back(size() + part.size());
   }
+  /// The number of samples.
   std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
+  /// Returns sample `index`.
   Sample get(std::int64_t index, const SampleContext& context) const {
     detail::check_index(name(), index, size());
     const auto part = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
     const std::int64_t first = part == 0 ? 0 : ends_[part - 1];
     return detail::get_part(parts_[part], index - first, context);
   }
+  /// The name in messages.
   std::string name() const { return "ConcatDataset"; }
+  /// A hash of the content, which a resumed run compares.
   std::string content() const {
     std::vector<std::string> contents;
     for (const auto& part : parts_) {
@@ -283,9 +300,13 @@ class MixedDataset {
     }
     sampler_ = std::make_shared<const MixtureSampler>(std::move(mixture));
   }
+  /// The number of samples.
   std::int64_t size() const { return all_.size(); }
+  /// Returns sample `index`.
   Sample get(std::int64_t index, const SampleContext& context) const { return all_.get(index, context); }
+  /// The name in messages.
   std::string name() const { return "MixedDataset"; }
+  /// A hash of the content, which a resumed run compares.
   std::string content() const { return all_.content(); }
   std::shared_ptr<const Sampler> sampler() const { return sampler_; }
   /// Returns how often each set has been read through after a number of epochs.
@@ -334,14 +355,18 @@ class TransformedDataset {
 
  public:
   TransformedDataset(D data, F f) : data_(std::move(data)), f_(std::move(f)) {}
+  /// The number of samples.
   std::int64_t size() const { return data_.size(); }
+  /// Returns sample `index`.
   auto get(std::int64_t index, const SampleContext& context) const {
     if constexpr (std::invocable<const F&, SampleOf<D>, const SampleContext&>)
       return f_(get_sample(data_, index, context.part(0)), context.part(1));
     else
       return f_(get_sample(data_, index, context));
   }
+  /// The name in messages.
   std::string name() const { return name_of_dataset(data_); }
+  /// A hash of the content, which a resumed run compares.
   std::string content() const { return content_of_dataset(data_); }
   std::vector<std::int64_t> same_content(std::int64_t index) const requires requires(const D& d) { d.same_content(0); }
   { return data_.same_content(index); }
@@ -367,7 +392,9 @@ class CachedDataset {
  public:
   explicit CachedDataset(D data)
       : data_(std::move(data)), kept_(std::make_shared<Kept>(static_cast<std::size_t>(data_.size()))) {}
+  /// The number of samples.
   std::int64_t size() const { return data_.size(); }
+  /// Returns sample `index`.
   SampleOf<D> get(std::int64_t index, const SampleContext& context) const {
     detail::check_index(name(), index, size());
     const auto i = static_cast<std::size_t>(index);
@@ -384,7 +411,9 @@ class CachedDataset {
     if (!kept_->samples[i]) kept_->samples[i] = std::move(sample);
     return *kept_->samples[i];
   }
+  /// The name in messages.
   std::string name() const { return name_of_dataset(data_); }
+  /// A hash of the content, which a resumed run compares.
   std::string content() const { return content_of_dataset(data_); }
   std::vector<std::int64_t> same_content(std::int64_t index) const requires requires(const D& d) { d.same_content(0); }
   { return data_.same_content(index); }

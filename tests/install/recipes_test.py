@@ -60,7 +60,7 @@ class Recipes(unittest.TestCase):
             script, calls, port = f"{folder}/port.cmake", f"{folder}/calls", f"{SOURCE}/packaging/vcpkg/binade"
             with open(script, "w", encoding="utf-8") as file:
                 file.write(f'set(CALLS "{calls}")\nset(CURRENT_PORT_DIR "{port}")\nset(CURRENT_PACKAGES_DIR "{folder}/packages")\n'
-                           f'set(PORT binade)\n{STUBS}include("{port}/portfile.cmake")\n')
+                           f'set(PORT binade)\ncmake_policy(SET CMP0057 NEW)\n{STUBS}include("{port}/portfile.cmake")\n')
             subprocess.run(("cmake", "-P", script), check=True, stdout=subprocess.DEVNULL)
             with open(calls, encoding="utf-8") as file:
                 lines = file.read().splitlines()

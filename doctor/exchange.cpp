@@ -1,3 +1,6 @@
+#include <filesystem>
+#include <system_error>
+
 #include "binade/core/error.h"
 #include "binade/doctor/commands.h"
 #include "binade/doctor/selected_checkpoint.h"
@@ -32,6 +35,16 @@ Tensor padded_rows(const Tensor& t, std::int64_t rows) {
 constexpr const char* kAdvice =
     "wanted what the rules say; see docs/exchange.md, and \"optional\" and \"-\" for the rest";
 
+/// Throws ArgumentError for a value of --names that is neither a known word nor an existing file.
+void check_names(const std::string& names) {
+  std::error_code error;
+  const bool known = names == "binade" || names == "auto" || names == "pytorch-unet" || names == "hf-gpt2";
+  check<ArgumentError>(known || std::filesystem::exists(names, error),
+                       "--names: wanted binade, auto, pytorch-unet, hf-gpt2 or a file of rules, got '{}', which does "
+                       "not exist",
+                       names);
+}
+
 /// Returns the rules of `names`: "auto", or the path of a file of rules. Names without a rule are equal. `tensors`:
 /// those that are to be converted.
 io::NameMap rules_of(const std::string& names, const io::TensorMap& tensors) {
@@ -64,6 +77,7 @@ io::TensorMap from_theirs(const io::TensorMap& theirs, const ExchangeOptions& op
 }  // namespace
 
 int export_weights(const ExchangeOptions& options) {
+  check_names(options.names);
   const auto [checkpoint, description] = load(options.from, options.checkpoint, io::CheckpointChoice{});
   if (is_folder(options.from)) io::say(description);
   if (options.to.ends_with(".h5")) {
@@ -90,6 +104,7 @@ int export_weights(const ExchangeOptions& options) {
 }
 
 int import_weights(const ExchangeOptions& options) {
+  check_names(options.names);
   const io::TensorMap tensors = from_theirs(io::read_weights_file(options.from, options.entry), options);
   StateDict state;
   for (const auto& [name, tensor] : tensors)

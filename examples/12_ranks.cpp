@@ -59,5 +59,5 @@ int main() {
   const std::string hash = trainer.state_hash();  // that of all ranks
   if (trainer.ranks().rank() == 0)
     std::printf("rank 0 of %d: loss %.3f, state %s\n", trainer.ranks().size(), loss, hash.c_str());
-  return loss < 0.2 ? 0 : 1;
+  return loss < 0.5 ? 0 : 1;  // 0.7 before training
 }

@@ -3,10 +3,10 @@
 // The part of cuSOLVER and cuBLAS that cuda/device/cusolver.cu uses, for the emulated device. Replaces the toolkit's
 // header of this name when the module is compiled for the host; cusolver.cpp has the functions.
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
+
+#include "tests/cuda/simt/cuda_runtime.h"
 
 inline constexpr int CUSOLVER_VER_MAJOR = 0, CUBLAS_VER_MAJOR = 0;
 

@@ -114,8 +114,9 @@ TEST(ModelFiles, AForeignPolicyIsAnErrorOfTheFile) {
   const Runtime runtime({.seed = 5});
   toy::Net net;
   save_model(net, folder.path("model.h5"));
+  const StateDict saved = io::load_checkpoint(folder.path("model.h5")).state;
   StateDict state;
-  for (const auto& [name, value] : io::load_checkpoint(folder.path("model.h5")).state.values())
+  for (const auto& [name, value] : saved.values())
     state.put(name, name == "amp/policy" ? StateDict::Value(std::string("half and half")) : value);
   const std::string path = folder.path("changed.h5");
   io::write_output_file(path, io::encode_checkpoint(state, "").bytes());

@@ -71,7 +71,7 @@ Tensor placed(const Tensor& x, Device device) {
 GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
   const OpNumbers first = step_context().next;
   std::vector<Tensor> values;  // on the host, where elements are changed
-  for (const Tensor& x : inputs) values.push_back(in_double(x));
+  for (const Tensor& x : inputs) values.push_back(in_double(placed(x, Device::cpu())));
   const auto variables_now = [&] {
     std::vector<Variable> variables;
     for (const Tensor& x : values) variables.emplace_back(placed(x, options.device), is_floating(x.dtype()));

@@ -38,7 +38,7 @@ struct Net : nn::Module {  // maps wave (N, L, 1) and its mask (N, L) to (N, 2)
     v("conv", conv);
     v("head", head);
   }
-  Variable forward(const io::PaddedSequences& x) {
+  Variable operator()(const io::PaddedSequences& x) {
     const Tensor mask = x.mask.to(DType::f32).reshape({x.mask.dim(0), x.mask.dim(1), 1});
     return head(sum(relu(conv(x.values)) * Variable(mask), 1) / sum(Variable(mask), 1));
   }
@@ -65,7 +65,7 @@ std::string train(const std::string& folder, std::int64_t cut, int workers) {
   amp::TrainingRun run(trainer, {.folder = folder, .steps = 60, .checkpoint_every = 20, .log_every = 20});
   run.resume_if_possible();
   for (const auto& batch : run.batches(loader)) {
-    run.step(batch, [&](const auto& b) { return nn::cross_entropy(model.forward(b->wave), b->labels); });
+    run.step(batch, [&](const auto& b) { return nn::cross_entropy(model(b->wave), b->labels); });
     if (trainer.steps() == cut) break;
   }
   return trainer.state_hash();

@@ -187,9 +187,9 @@ void add_orthogonal(std::vector<Case>& cases, const Extents& e) {
   add(
       cases, ops::Pinv::info, name, {a}, [](const Values& x) { return pinv(x[0]); },
       [](Grids g) {  // of full rank: (a^T a)^-1 a^T, or a^T (a a^T)^-1
-        const Grid &a = g[0], t = turned(a);
-        if (a.rows >= a.columns) return eliminated(times(t, a), t).values;
-        return turned(eliminated(times(a, t), a)).values;
+        const Grid &x = g[0], t = turned(x);
+        if (x.rows >= x.columns) return eliminated(times(t, x), t).values;
+        return turned(eliminated(times(x, t), x)).values;
       });
 }
 

@@ -13,6 +13,14 @@ SOURCE, BUILD, MESON = sys.argv[1], sys.argv[2], sys.argv[3:]
 TOOLS = ("dpkg", "dpkg-deb", "dpkg-shlibdeps", "dpkg-architecture", "strip")
 
 
+def is_elf(path):
+    """Whether a file is a program or a library; binade-onnx also has a link and a pkg-config file."""
+    if os.path.islink(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
 @unittest.skipUnless(all(map(shutil.which, TOOLS)), "not a Debian or Ubuntu system with dpkg-dev")
 class Package(unittest.TestCase):
     @classmethod
@@ -58,7 +66,7 @@ class Package(unittest.TestCase):
             root = f"{self.folder.name}/{self.field(deb, 'Package')}"
             run("dpkg-deb", "--extract", deb, root)
             depends = self.field(deb, "Depends")
-            objects = [os.path.join(folder, file) for folder, _, files in os.walk(root) for file in files if "/doc/" not in folder]
+            objects = [path for folder, _, files in os.walk(root) for path in (os.path.join(folder, file) for file in files) if is_elf(path)]
             self.assertTrue(objects)
             for file in objects:
                 for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", file)):

@@ -106,7 +106,10 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
           tensor = low_copy_of(x, *precision.read);
         } else {
           wide = x.dtype() == DType::f32 && is_half(*precision.read) && is_weight(x);
-          x = apply_one<ops::Cast>({*precision.read}, {x});
+          {
+            const ScopedValue<std::int64_t> uncounted(step_context().next.call_index, step_context().next.call_index);
+            x = apply_one<ops::Cast>({*precision.read}, {x});
+          }
           tensor = x.value();
         }
       } else if (low_on_gpu(info, x, i, precision)) {
@@ -125,8 +128,8 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
   check_inputs(info, tensors_);
   context_.store_dtype = precision.store;
   context_.tf32 = precision.tf32;
-  tape_index_ = step_context().tape_index++;
-  context_.rng = random_stream(RngPurpose::kDropout, tape_index_);
+  tape_index_ = step_context().next.tape_index++;
+  context_.rng = random_stream(RngPurpose::kDropout, step_context().next.call_index++);
 }
 
 TrainedScope::TrainedScope() : outer_(std::exchange(trained_scope, this)) {}

@@ -69,16 +69,16 @@ Tensor placed(const Tensor& x, Device device) {
 }
 
 GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
-  const std::int64_t tape_index = step_context().tape_index;
+  const OpNumbers first = step_context().next;
   std::vector<Tensor> values;  // on the host, where elements are changed
-  for (const Tensor& x : inputs) values.push_back(in_double(x));
+  for (const Tensor& x : inputs) values.push_back(in_double(placed(x, Device::cpu())));
   const auto variables_now = [&] {
     std::vector<Variable> variables;
     for (const Tensor& x : values) variables.emplace_back(placed(x, options.device), is_floating(x.dtype()));
     return variables;
   };
   const auto run = [&](const std::vector<Variable>& x) {
-    step_context().tape_index = tape_index;
+    step_context().next = first;
     return f(x);
   };
   const std::vector<Variable> variables = variables_now();
@@ -122,7 +122,7 @@ GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, 
 }
 
 GradcheckResult gradgradcheck(const Function& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
-  const std::int64_t tape_index = step_context().tape_index;
+  const OpNumbers first = step_context().next;
   const auto trained = [](const std::vector<Variable>& x) {
     std::vector<Variable> leaves;
     std::ranges::copy_if(x, std::back_inserter(leaves), [](const Variable& one) { return one.requires_grad(); });
@@ -140,7 +140,7 @@ GradcheckResult gradgradcheck(const Function& f, const std::vector<Tensor>& inpu
   const Variable seed = cotangent.to(options.device);
   const std::vector<Variable> got = gradients(true, y, seed);
   const std::string op = y.state()->node ? y.state()->node->info().name : "a constant";
-  step_context().tape_index = tape_index;
+  step_context().next = first;
   y = f(x);
   const std::vector<Variable> expected = gradients(false, y, seed);
   for (std::size_t k = 0; k < expected.size(); ++k) {
@@ -164,7 +164,7 @@ GradcheckResult gradgradcheck(const Function& f, const std::vector<Tensor>& inpu
   };
   std::vector<Tensor> all = inputs;
   all.push_back(cotangent);
-  step_context().tape_index = tape_index;
+  step_context().next = first;
   GradcheckResult result = gradcheck(gradient_of, all, options);
   if (!result.passed) result.message = fmt::format("second derivative of {}: {}", op, result.message);
   return result;

@@ -23,7 +23,7 @@ class HookNode final : public Node {
 
   bool observed() const override { return false; }
   void backward(std::span<const Tensor> gy, GradSink& gx) override {
-    const ScopedValue<std::int64_t> index(step_context().tape_index, step_context().tape_index);
+    const ScopedValue<OpNumbers> numbers(step_context().next, step_context().next);
     const NoObserverScope unseen;
     Tensor gradient = gy[0];
     hooks_->list.for_each([&](const GradientHook& hook) {
@@ -49,8 +49,8 @@ std::shared_ptr<Node> hook_node(const Variable& x, Edge edge, std::shared_ptr<co
   context.grad_enabled = true;
   context.inputs = {detail::input_of(x, x.value())};
   const Node* maker = edge.node.get();
-  const ScopedValue<std::int64_t> index(step_context().tape_index,
-                                        maker != nullptr ? maker->tape_index() + 1 : step_context().tape_index);
+  const ScopedValue<std::int64_t> index(step_context().next.tape_index,
+                                        maker != nullptr ? maker->tape_index() + 1 : step_context().next.tape_index);
   const ModulePathScope path(maker != nullptr ? maker->module_path() : x.state()->name);
   return std::make_shared<HookNode>(std::move(context), std::move(edge), std::move(hooks));
 }

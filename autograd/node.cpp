@@ -54,7 +54,7 @@ Node::Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int o
     : context_(std::move(context)),
       info_(info),
       module_path_(step_context().module_path),
-      tape_index_(step_context().tape_index - 1),
+      tape_index_(step_context().next.tape_index - 1),
       order_(next_order(edges)),
       edges_(std::move(edges)),
       outputs_(outputs),

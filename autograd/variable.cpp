@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <ostream>
+#include <span>
 
+#include "binade/autograd/functions/index.h"
+#include "binade/autograd/functions/rearrange.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/autograd/low_buffer.h"
 #include "binade/autograd/node.h"
@@ -81,6 +84,14 @@ Variable Variable::operator[](std::int64_t i) const {
                     "[]: wanted a position in dimension 0 of {}, got {}", whole, i);
   const Variable row = narrow(*this, 0, i < 0 ? i + whole.dim(0) : i, 1);
   return reshape(row, std::vector<std::int64_t>(whole.dims().begin() + 1, whole.dims().end()));
+}
+
+Variable Variable::operator[](const Variable& at) const {
+  if (at.dtype() != DType::boolean) return index(*this, {at});
+  const std::span<const std::int64_t> mask = at.shape().dims(), whole = shape().dims();
+  check<ShapeError>(!mask.empty() && mask.size() <= whole.size() && std::ranges::equal(mask, whole.first(mask.size())),
+                    "[]: wanted a mask with the first extents of {}, got {}", shape(), at.shape());
+  return index(*this, unbind(nonzero(at), 1));
 }
 
 std::ostream& operator<<(std::ostream& out, const Variable& x) {

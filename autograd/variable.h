@@ -82,6 +82,10 @@ class Variable {
   /// Returns x at position i of the first axis, without that axis: row i of a matrix. A negative i counts from the end.
   /// Its gradient is 0 elsewhere. Throws ShapeError for a scalar or a position outside of the axis.
   Variable operator[](std::int64_t i) const;
+  /// Returns the slices of the first axis at positions `at` (i64 or i32), in their shape: index(x, {at}). Where `at` is
+  /// bool, with the first extents of x, those where it is true, in row-major order; this waits for a GPU. Throws
+  /// ShapeError for a mask of another shape.
+  Variable operator[](const Variable& at) const;
 
   struct State;
   /// The variable that has this state.

@@ -7,7 +7,7 @@
     bench/run_gpu.py test --build build --emulated --quick      tests the script without a GPU
 
 `test` runs these, each as a line of the table: `binade-doctor env`; the tests of the backend; the conformance suite (every op on the
-device); captured steps, also submitted ahead; both models in 16 bits; library plans stored with a run; twenty training steps compared with
+device; on a GPU also cuSOLVER's decompositions); captured steps, also submitted ahead; both models in 16 bits; library plans stored with a run; twenty training steps compared with
 PyTorch's; training, resuming, fault injection and lost devices in the programs; and, if it is installed, compute-sanitizer on the
 backend, the ops and whole steps (memcheck, racecheck, initcheck, synccheck). --quick leaves out the parts that take minutes.
 
@@ -41,7 +41,7 @@ from gpu import bench, first_light
 HERE = pathlib.Path(__file__).resolve().parent
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 # Tests for runs under a sanitizer, which are a hundred times slower: one case of every family.
-SLICE = "*channel_slice*:*odd_tiles*:*causal*:*Gpu*-*Exhaustive*:*EveryHalf*"
+SLICE = "LinearAlgebraSizes.*Block*:LinearAlgebraSizes.AreNot*:*channel_slice*:*odd_tiles*:*causal*:*Gpu*-*Exhaustive*:*EveryHalf*"
 
 
 class Folder:
@@ -67,11 +67,11 @@ class Folder:
 
 
 def library_folders(python=None):
-    """Returns the folders of cuBLASLt and cuDNN that the loader may not search, including those of the packages of `python`."""
+    """Returns the folders of cuBLASLt, cuDNN and cuSOLVER that the loader may not search, including those of the packages of `python`."""
     sites, folders = [sysconfig.get_paths()["purelib"]], []
     if python:
         sites += glob.glob(str(pathlib.Path(python).parent.parent / "lib/python*/site-packages"))
-    for name in ("libcublasLt.so.13", "libcudnn.so.9"):
+    for name in ("libcublasLt.so.13", "libcudnn.so.9", "libcusolver.so.12"):
         found = [path for site in sites for path in glob.glob(f"{site}/nvidia/**/lib/{name}", recursive=True)]
         found += glob.glob(f"/usr/local/cuda/lib64/{name}")
         if found and os.path.dirname(found[0]) not in folders:
@@ -144,6 +144,10 @@ def test(folder, args, report):
     google_tests(report, "the backend", [cuda_tests], env, args.limit)
     chosen = f"--gtest_filter={SLICE}" if args.quick else "--gtest_filter=*"
     google_tests(report, "every op (conformance)", [conformance, chosen], env, args.limit)
+    if args.emulated:  # a GPU has the library, and the line above has these tests
+        chosen = "LinearAlgebra*" if not args.quick else "LinearAlgebraSizes.*Block*"
+        google_tests(report, "linear algebra by cuSOLVER's stand-in", [conformance, f"--gtest_filter={chosen}"],
+                     env | {"BINADE_SIMT_LIBRARY": "1"}, args.limit)
     steps = folder.program("tests/cuda/cuda_step_tests")
     google_tests(report, "whole steps, recorded and sent ahead", [steps], env, args.limit)
     google_tests(report, "both models in halves", [folder.program("tests/cuda/cuda_model_tests")], env, args.limit)

@@ -32,7 +32,12 @@ class Alone final : public Communicator {
 
 }  // namespace
 
-Communicator::Communicator(int rank, int size) : rank_(rank), size_(size), deadline_(default_deadline()) {
+Communicator::Communicator(int rank, int size)
+    : rank_(rank),
+      size_(size),
+      deadline_(default_deadline()),
+      last_exchange_(std::chrono::steady_clock::now()),
+      since_(last_exchange_) {
   check<ArgumentError>(size >= 1 && rank >= 0 && rank < size, "ranks: wanted a rank below {}, got {}", size, rank);
 }
 
@@ -48,9 +53,46 @@ void Communicator::exchange(std::span<const OutgoingPiece> outgoing, std::span<c
                          piece.from);
   ends_together_ = false;
   const auto begin = std::chrono::steady_clock::now();
-  move(outgoing, incoming, what, begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(deadline_));
+  const auto end = begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(deadline_);
+  {
+    const std::lock_guard lock(mutex_);
+    what_ = what;
+    since_ = begin;
+    waits_for_.clear();
+    for (const IncomingPiece& piece : incoming)
+      if (std::ranges::find(waits_for_, piece.from) == waits_for_.end()) waits_for_.push_back(piece.from);
+  }
+  try {
+    move(outgoing, incoming, what, end);
+  } catch (const RankError& error) {
+    // The rank still waits, as far as the others can see.
+    const std::string report = report_ && std::chrono::steady_clock::now() >= end ? report_() : "";
+    if (report.empty()) throw;
+    throw RankError(report + error.what());
+  }
+  last_exchange_ = std::chrono::steady_clock::now();
   ++traffic_.exchanges;
-  traffic_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  traffic_.seconds += std::chrono::duration<double>(last_exchange_ - begin).count();
+  const std::lock_guard lock(mutex_);
+  what_ = fmt::format("the work after {}", what);
+  since_ = last_exchange_;
+  waits_for_.clear();
+}
+
+Communicator::Activity Communicator::activity() const {
+  const std::lock_guard lock(mutex_);
+  return {what_, waits_for_, std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count()};
+}
+
+void Communicator::begins(std::string_view what) {
+  if (alone()) return;
+  const std::lock_guard lock(mutex_);
+  what_ = what;
+  since_ = std::chrono::steady_clock::now();
+}
+
+double Communicator::seconds_of_own() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - last_exchange_).count();
 }
 
 std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::string_view what) {

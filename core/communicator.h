@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -76,6 +78,22 @@ class Communicator : NonCopyable {
   void end_together() { ends_together_ = true; }
   bool ends_together() const { return ends_together_; }
 
+  /// What a rank does at the moment.
+  struct Activity {
+    std::string what{};            ///< "the ballot of step 12", "micro-batch 5 of step 12"
+    std::vector<int> waits_for{};  ///< the ranks from which it waits for bytes; empty: it does not wait
+    double seconds = 0;            ///< since it began
+  };
+  /// Returns what this rank does. May be called by any thread.
+  Activity activity() const;
+  /// Says what this rank does from now on until its next exchange. Costs nothing without other ranks.
+  void begins(std::string_view what);
+  /// Returns the seconds since the last exchange ended: those that this rank did not wait.
+  double seconds_of_own() const;
+  /// Sets a function that says what the other ranks do (run/rank_watch.h). If a deadline passes, its text is put before
+  /// that of the RankError.
+  void set_report(std::function<std::string()> report) { report_ = std::move(report); }
+
   /// What this rank has sent, and how long it waited.
   struct Traffic {
     std::int64_t exchanges = 0;
@@ -95,6 +113,12 @@ class Communicator : NonCopyable {
   std::chrono::duration<double> deadline_;
   Traffic traffic_;
   bool ends_together_ = false;
+  std::function<std::string()> report_{};
+  std::chrono::steady_clock::time_point last_exchange_;
+  mutable std::mutex mutex_;  // guards the following
+  std::string what_ = "its start";
+  std::vector<int> waits_for_{};
+  std::chrono::steady_clock::time_point since_;
 };
 
 /// Returns the connection of a rank without others. It opens no engine.

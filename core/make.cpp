@@ -15,7 +15,10 @@ namespace binade {
 namespace {
 
 /// Returns the random stream of the next random tensor.
-RandomStream next_stream() { return random_stream(RngPurpose::kTensor, step_context().tape_index++); }
+RandomStream next_stream() {
+  ++step_context().next.tape_index;
+  return random_stream(RngPurpose::kTensor, step_context().next.call_index++);
+}
 
 bool finite(double x) { return x - x == 0; }
 

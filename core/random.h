@@ -26,8 +26,8 @@ BINADE_HD std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
 enum class RngPurpose : std::uint32_t { kInit, kDropout, kAugment, kShuffle, kRounding, kSampling, kData, kTensor };
 
 /// A stateless random sequence. Element i depends on (seed, purpose, step, micro_batch, index, i) alone, so that a
-/// resumed, replayed or recomputed step draws the same numbers. `index` is the tape index of the op that draws, or a
-/// counter of the caller.
+/// resumed, replayed or recomputed step draws the same numbers. `index` is the number of the call that draws
+/// (OpNumbers::call_index), or a counter of the caller.
 struct RandomStream {
   std::uint64_t seed = 0;
   RngPurpose purpose = RngPurpose::kInit;

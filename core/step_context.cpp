@@ -16,9 +16,9 @@ std::uint64_t current_seed() {
   return runtime != nullptr ? runtime->seed() : 0;
 }
 
-RandomStream random_stream(RngPurpose purpose, std::int64_t tape_index) {
+RandomStream random_stream(RngPurpose purpose, std::int64_t call_index) {
   const StepContext& context = step_context();
-  return {current_seed(), purpose, context.step, context.micro_batch, static_cast<std::uint32_t>(tape_index)};
+  return {current_seed(), purpose, context.step, context.micro_batch, static_cast<std::uint32_t>(call_index)};
 }
 
 std::string Where::to_string() const {

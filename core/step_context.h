@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,21 @@
 
 namespace binade {
 
+/// Numbers of the next op of a step. If a model does not change, its ops have the same numbers in every step.
+struct OpNumbers {
+  std::int64_t tape_index = 0;  ///< on the tape
+  /// Among the calls of the program: as tape_index, but without the casts that a precision policy inserts. Random
+  /// numbers depend on it, so that they are the same under every policy
+  std::int64_t call_index = 0;
+
+  static OpNumbers at(std::int64_t both) { return {both, both}; }
+};
+
+/// Returns numbers that no op before `a` and no op before `b` has.
+inline OpNumbers later(const OpNumbers& a, const OpNumbers& b) {
+  return {std::max(a.tape_index, b.tape_index), std::max(a.call_index, b.call_index)};
+}
+
 /// The step, micro-batch, op and module that this thread executes. Error texts, random numbers, nodes of the tape and
 /// telemetry read it. The Trainer and the modules set it.
 struct StepContext {
@@ -18,8 +34,7 @@ struct StepContext {
   std::optional<std::uint64_t> seed{};
   std::uint64_t step = 0;
   std::uint32_t micro_batch = 0;
-  /// Number of the next op on the tape. If a model does not change, its ops have the same numbers in every step
-  std::int64_t tape_index = 0;
+  OpNumbers next{};
   bool recomputing = false;   ///< true while a segment is recomputed for backward; statistics must not change then
   std::string module_path{};  ///< "blocks.2.attention"; empty at the root
   /// Number of this run of forward and backward, counted over all Trainers; 0 outside of one. An aborted run and the
@@ -32,8 +47,9 @@ StepContext& step_context();
 /// Returns the seed of this thread's random streams.
 std::uint64_t current_seed();
 
-/// Returns the random stream of the op at `tape_index` in the seed, step and micro-batch of this thread's context.
-RandomStream random_stream(RngPurpose purpose, std::int64_t tape_index);
+/// Returns the random stream of a call of an op (OpNumbers::call_index) in the seed, step and micro-batch of this
+/// thread's context.
+RandomStream random_stream(RngPurpose purpose, std::int64_t call_index);
 
 /// Sets the module path of this thread's context for the lifetime of the object.
 class ModulePathScope : ScopedValue<std::string> {

@@ -35,15 +35,19 @@ int replay(const std::string& bundle, const std::string& program);
 
 /// Arguments of `export` and `import`.
 struct ExchangeOptions {
-  std::string from{}, to{};      ///< paths of the input and of the output
-  std::string names = "binade";  ///< naming scheme of the exchange file: binade, pytorch-unet or hf-gpt2
+  std::string from{}, to{};  ///< paths of the input and of the output
+  /// Names and layouts in the exchange file: binade, auto (io::names_without_model()), pytorch-unet, hf-gpt2, or the
+  /// path of a file of rules (io/exchange/name_map.h).
+  std::string names = "binade";
+  std::string entry{};  ///< import: dictionary in a file of torch.save(), such as "model"; empty: the whole file
   /// Rows of the token table that the exchange file (export) or the checkpoint (import) gets; 0: as in the input.
   std::int64_t vocabulary = 0;
   std::string checkpoint{};  ///< export: selects the checkpoint of a run folder, see load() in selected_checkpoint.h
 };
-/// Exports weights and normalization statistics of a checkpoint as safetensors.
+/// Exports weights and normalization statistics of a checkpoint as safetensors or, if the output ends in .h5, the model
+/// file of a checkpoint (run/model_files/model_file.h).
 int export_weights(const ExchangeOptions& options);
-/// Imports safetensors as a checkpoint that holds weights alone, for --init-from.
+/// Imports safetensors, or a file of torch.save(), as a checkpoint that holds weights alone, for --init-from.
 int import_weights(const ExchangeOptions& options);
 
 }  // namespace binade::doctor

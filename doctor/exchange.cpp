@@ -1,12 +1,16 @@
+#include <filesystem>
+#include <system_error>
+
 #include "binade/core/error.h"
 #include "binade/doctor/commands.h"
 #include "binade/doctor/selected_checkpoint.h"
 #include "binade/io/checkpoint/find.h"
 #include "binade/io/exchange/name_maps/hf_gpt2.h"
 #include "binade/io/exchange/name_maps/pytorch_unet.h"
-#include "binade/io/exchange/safetensors.h"
+#include "binade/io/exchange/pytorch_file.h"
 #include "binade/io/files/output_file.h"
 #include "binade/io/terminal/console.h"
+#include "binade/run/model_files/model_file.h"
 
 namespace binade::doctor {
 
@@ -28,11 +32,63 @@ Tensor padded_rows(const Tensor& t, std::int64_t rows) {
   return padded;
 }
 
+constexpr const char* kAdvice =
+    "wanted what the rules say; see docs/exchange.md, and \"optional\" and \"-\" for the rest";
+
+/// Throws ArgumentError for a value of --names that is neither a known word nor an existing file.
+void check_names(const std::string& names) {
+  std::error_code error;
+  const bool known = names == "binade" || names == "auto" || names == "pytorch-unet" || names == "hf-gpt2";
+  check<ArgumentError>(known || std::filesystem::exists(names, error),
+                       "--names: wanted binade, auto, pytorch-unet, hf-gpt2 or a file of rules, got '{}', which does "
+                       "not exist",
+                       names);
+}
+
+/// Returns the rules of `names`: "auto", or the path of a file of rules. Names without a rule are equal. `tensors`:
+/// those that are to be converted.
+io::NameMap rules_of(const std::string& names, const io::TensorMap& tensors) {
+  io::NameMap map = names == "auto" ? io::NameMap() : io::NameMap::read(names);
+  return map.append(io::names_without_model(tensors));
+}
+
+io::TensorMap to_theirs(const io::TensorMap& ours, const ExchangeOptions& options) {
+  if (options.names == "binade") return ours;
+  if (options.names == "pytorch-unet") return io::unet_to_pytorch(ours);
+  if (options.names == "hf-gpt2") return io::gpt2_to_hugging_face(ours, options.vocabulary);
+  io::MappedTensors mapped = rules_of(options.names, ours).to_theirs(ours);
+  mapped.check(options.names, kAdvice);
+  return std::move(mapped.tensors);
+}
+
+io::TensorMap from_theirs(const io::TensorMap& theirs, const ExchangeOptions& options) {
+  if (options.names == "binade") return theirs;
+  if (options.names == "pytorch-unet") return io::unet_from_pytorch(theirs);
+  if (options.names == "hf-gpt2") {
+    io::TensorMap ours = io::gpt2_from_hugging_face(theirs);
+    if (options.vocabulary > 0) ours.at(kTable) = padded_rows(ours.at(kTable), options.vocabulary);
+    return ours;
+  }
+  io::MappedTensors mapped = rules_of(options.names, theirs).from_theirs(theirs);
+  mapped.check(options.names, kAdvice);
+  return std::move(mapped.tensors);
+}
+
 }  // namespace
 
 int export_weights(const ExchangeOptions& options) {
+  check_names(options.names);
   const auto [checkpoint, description] = load(options.from, options.checkpoint, io::CheckpointChoice{});
   if (is_folder(options.from)) io::say(description);
+  if (options.to.ends_with(".h5")) {
+    check<ArgumentError>(options.names == "binade" && options.vocabulary == 0,
+                         "{}: a model file has the names and sizes of the checkpoint; wanted neither --names nor "
+                         "--vocabulary, or a file that ends in .safetensors",
+                         options.to);
+    extract_model(checkpoint.state, options.to, options.from);
+    io::print(fmt::format("{}\n", options.to));
+    return 0;
+  }
   io::Safetensors content;
   for (const char* group : {"model", "norm"}) {
     const StateDict section = checkpoint.state.section(group);
@@ -40,8 +96,7 @@ int export_weights(const ExchangeOptions& options) {
       if (const auto* tensor = std::get_if<Tensor>(&value)) content.tensors.emplace(name, *tensor);
   }
   check<CheckpointError>(!content.tensors.empty(), "{}: it holds no weights (no tensors in /model)", options.from);
-  if (options.names == "pytorch-unet") content.tensors = io::unet_to_pytorch(content.tensors);
-  if (options.names == "hf-gpt2") content.tensors = io::gpt2_to_hugging_face(content.tensors, options.vocabulary);
+  content.tensors = to_theirs(content.tensors, options);
   content.metadata = {{"format", "pt"}, {"writer", checkpoint.info.writer}};
   io::write_safetensors(options.to, content);
   io::print(fmt::format("{} tensors in {}\n", content.tensors.size(), options.to));
@@ -49,12 +104,8 @@ int export_weights(const ExchangeOptions& options) {
 }
 
 int import_weights(const ExchangeOptions& options) {
-  io::TensorMap tensors = io::read_safetensors(options.from).tensors;
-  if (options.names == "pytorch-unet") tensors = io::unet_from_pytorch(tensors);
-  if (options.names == "hf-gpt2") {
-    tensors = io::gpt2_from_hugging_face(tensors);
-    if (options.vocabulary > 0) tensors.at(kTable) = padded_rows(tensors.at(kTable), options.vocabulary);
-  }
+  check_names(options.names);
+  const io::TensorMap tensors = from_theirs(io::read_weights_file(options.from, options.entry), options);
   StateDict state;
   for (const auto& [name, tensor] : tensors)
     state.put((is_statistic(name) ? "norm/" : "model/") + name,

@@ -53,19 +53,25 @@ int main(int argc, char** argv) {
     command->add_option("to", exchange.to, to)->required();
     command
         ->add_option("--names", exchange.names,
-                     "names and layouts in the safetensors file: binade, pytorch-unet or hf-gpt2")
-        ->check(CLI::IsMember({"binade", "pytorch-unet", "hf-gpt2"}))
+                     "names and layouts in the other file: binade, auto (PyTorch's, for equal names), pytorch-unet, "
+                     "hf-gpt2, or a file of rules (docs/exchange.md)")
+        ->type_name("NAMES|FILE")
         ->capture_default_str();
     command->add_option("--vocabulary", exchange.vocabulary, rows)->check(CLI::PositiveNumber);
   };
-  CLI::App* export_weights = app.add_subcommand("export", "weights and statistics of a checkpoint as safetensors");
-  add_exchange_options(export_weights, "checkpoint file or run folder", "safetensors file to write",
+  CLI::App* export_weights = app.add_subcommand("export",
+                                                "model of a checkpoint: weights as safetensors, or a model file");
+  add_exchange_options(export_weights, "checkpoint file or run folder",
+                       "file to write: .safetensors, or .h5 for a model file",
                        "cut the token table to this many rows (hf-gpt2)");
   add_checkpoint_option(export_weights, exchange.checkpoint, "the best if any has a score, else the newest");
   CLI::App* import_weights = app.add_subcommand("import",
-                                                "safetensors as a checkpoint of weights alone, for --init-from");
-  add_exchange_options(import_weights, "safetensors file", "checkpoint file to write",
+                                                "safetensors, or a file of torch.save(), as a checkpoint of weights "
+                                                "alone, for --init-from");
+  add_exchange_options(import_weights, "safetensors file, or file of torch.save()", "checkpoint file to write",
                        "pad the token table with zeros to this many rows (hf-gpt2)");
+  import_weights->add_option("--entry", exchange.entry,
+                             "dictionary in a file of torch.save() that has the weights, such as model");
 
   return amp::run_command_line(app, argc, argv, [&] {
     if (env->parsed()) return doctor::env();

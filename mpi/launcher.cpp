@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <string_view>
 
 #include "binade/core/code_file.h"
 #include "binade/core/version.h"
@@ -26,6 +27,30 @@ int number_in(const char* variable) {
   int number = 0;
   if (text != nullptr) std::from_chars(text, text + std::strlen(text), number);
   return number;
+}
+
+/// Returns the number of processes on node `node`, from Slurm's list of the numbers of all nodes, "4(x2),3"; 0 if it is
+/// not in the list.
+int processes_of_node(std::string_view list, int node) {
+  for (const char *at = list.data(), *const end = at + list.size(); at < end; ++at) {  // `at` is after a comma
+    int processes = 0, nodes = 1;
+    at = std::from_chars(at, end, processes).ptr;
+    if (std::string_view(at, end).starts_with("(x")) {
+      at = std::from_chars(at + 2, end, nodes).ptr;
+      if (at < end) ++at;  // the parenthesis
+    }
+    if (node < nodes) return processes;
+    node -= nodes;
+  }
+  return 0;
+}
+
+/// Returns the place of this process among those that srun has started on this machine.
+LocalRank local_rank_of_slurm() {
+  const char* const list = std::getenv("SLURM_STEP_TASKS_PER_NODE");
+  if (list == nullptr) return {};
+  const int rank = number_in("SLURM_LOCALID"), ranks = processes_of_node(list, number_in("SLURM_NODEID"));
+  return rank < ranks ? LocalRank{rank, ranks} : LocalRank{};
 }
 
 std::string path_of_module() {
@@ -127,7 +152,7 @@ LocalRank local_rank() {
   for (const auto& [rank, ranks] : {std::pair{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                                     std::pair{"MPI_LOCALRANKID", "MPI_LOCALNRANKS"}})
     if (const int count = number_in(ranks); count > 0) return {number_in(rank), count};
-  return {};
+  return local_rank_of_slurm();
 }
 
 std::shared_ptr<Communicator> ranks_from_launcher() {

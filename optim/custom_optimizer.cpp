@@ -19,7 +19,7 @@ class UpdateScope {
   explicit UpdateScope(std::int64_t update) : context_(step_context()), policy_(PrecisionPolicy{}) {
     step_context().step = static_cast<std::uint64_t>(update);
     step_context().micro_batch = std::numeric_limits<std::uint32_t>::max();  // no micro-batch draws the same numbers
-    step_context().tape_index = 0;
+    step_context().next = {};
     step_context().module_path = "optimizer";
   }
   ~UpdateScope() { step_context() = std::move(context_); }

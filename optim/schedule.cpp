@@ -192,8 +192,8 @@ Schedule Schedule::exponential(double lr, double factor, std::int64_t warmup) {
 
 Schedule Schedule::one_cycle(double lr, std::int64_t steps, double rise, double start_divisor, double end_divisor) {
   check_lr("one-cycle", lr);
-  check<ArgumentError>(steps > 1 && rise > 0 && rise < 1,
-                       "schedule: one-cycle wants steps > 1 and rise in (0, 1), got "
+  check<ArgumentError>(steps > 0 && rise > 0 && rise < 1,
+                       "schedule: one-cycle wants steps > 0 and rise in (0, 1), got "
                        "{} and {}",
                        steps, rise);
   check<ArgumentError>(start_divisor >= 1 && end_divisor >= 1, "schedule: one-cycle wants divisors >= 1, got {} and {}",

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """debian.py BUILD FOLDER [MESON...]: packs what is compiled in BUILD into Debian packages in FOLDER, and prints their paths.
 
-    libbinadeX.Y.Z   the shared library; its name has the version, because that is the SONAME (docs/compatibility.md)
-    libbinade-dev    headers, pkg-config file, CMake package files
+    libbinade-inferenceX.Y.Z  the shared library for inference; its name has the version, because that is the SONAME
+                              (docs/compatibility.md)
+    libbinadeX.Y.Z   the shared library that adds training
+    libbinade-dev    headers, pkg-config files, CMake package files
     binade-tools     binade-doctor and the example programs binade-gpt and binade-unet
     binade-mpi       the MPI engine of runs over several processes, if it was built (docs/ranks.md)
+    binade-onnx      the library for ONNX files, if it was built (docs/onnx.md)
 
 dpkg-shlibdeps computes the packages on which libraries and programs depend. The CUDA module is left out: it needs NVIDIA's
 cuBLASLt and cuDNN, of which Debian has no packages. Two runs for the same commit and the same build give the same bytes.
@@ -23,9 +26,11 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAINTAINER = "The Binade authors <binade@localhost>"
 SUMMARY = "deep-learning framework for mixed precision"
 ABOUT = {
-    "library": ("shared library", " This package has the shared library."),
-    "dev": ("development files", " This package has the headers, and the files by which pkg-config and CMake find the\n library."),
+    "inference": ("inference", " This package has the shared library for models without training: it loads weights\n and computes."),
+    "library": ("training", " This package has the shared library for training."),
+    "dev": ("development files", " This package has the headers, and the files by which pkg-config and CMake find the\n libraries."),
     "mpi": ("MPI engine", " This package has the engine that connects several processes of a run by MPI.\n Binade opens it only if a launcher such as mpirun has started several."),
+    "onnx": ("ONNX files", " This package has the library that writes models as ONNX files and reads them,\n and what is needed to link it; libbinade-dev has its headers."),
     "tools": ("programs", " This package has binade-doctor, which inspects and verifies checkpoints and run\n folders, and two example programs that train a transformer and a U-Net."),
 }
 DESCRIPTION = """\
@@ -75,7 +80,7 @@ class Packages:
         self.debian_version = package_version(self.version)
         self.architecture = run("dpkg", "--print-architecture").strip()
         self.triplet = run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
-        self.library = "libbinade" + self.version
+        self.inference, self.library = ("libbinade-inference" + self.version, "libbinade" + self.version)
         self.work = work
         installed = work + "/installed"
         run(*meson, "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", installed)
@@ -94,11 +99,16 @@ class Packages:
 
     def collect(self):
         libdir = f"lib/{self.triplet}"
-        file = f"libbinade.so.{self.version}"
-        self.objects = {self.library: [self.move(self.library, f"{self.libdir}/{file}", f"{libdir}/{file}")]}
+        self.objects = {package: [self.move(package, f"{self.libdir}/{name}.so.{self.version}", f"{libdir}/{name}.so.{self.version}")]
+                        for package, name in ((self.inference, "libbinade_inference"), (self.library, "libbinade"))}
         if os.path.exists(f"{self.libdir}/libbinade_mpi.so"):
             self.objects["binade-mpi"] = [self.move("binade-mpi", f"{self.libdir}/libbinade_mpi.so", f"{libdir}/libbinade_mpi.so")]
-        for name in ("libbinade.so", "pkgconfig", "cmake"):
+        onnx = f"libbinade_onnx.so.{self.version}"
+        if os.path.exists(f"{self.libdir}/{onnx}"):
+            self.objects["binade-onnx"] = [self.move("binade-onnx", f"{self.libdir}/{onnx}", f"{libdir}/{onnx}")]
+            for name in ("libbinade_onnx.so", "pkgconfig/binade-onnx.pc"):
+                self.move("binade-onnx", f"{self.libdir}/{name}", f"{libdir}/{name}")
+        for name in ("libbinade.so", "libbinade_inference.so", "pkgconfig", "cmake"):
             self.move("libbinade-dev", f"{self.libdir}/{name}", f"{libdir}/{name}")
         for name in ("binade.h", "binade"):
             self.move("libbinade-dev", f"{self.includedir}/{name}", f"include/{name}")
@@ -115,26 +125,32 @@ class Packages:
 
     def make_prefix_usual(self, libdir):
         """Adapts the pkg-config and CMake files of a build with another libdir: in packages it is /usr/lib/TRIPLET."""
-        root = self.root("libbinade-dev") + "/usr/"
         up = os.path.relpath(".", libdir)
-        for name, pattern, to in (("pkgconfig/binade.pc", r"^prefix=.*$", f"prefix=${{pcfiledir}}/../{up}"),
-                                  ("pkgconfig/binade.pc", r"^libdir=.*$", f"libdir=${{prefix}}/{libdir}"),
-                                  ("pkgconfig/binade.pc", r"^includedir=.*$", "includedir=${prefix}/include"),
-                                  ("cmake/binade/binade-config.cmake", r'"\$\{_binade_libdir\}/\.\./[./]*[^"]*"', f'"${{_binade_libdir}}/{up}/include"')):
-            path = f"{root}{libdir}/{name}"
+        files = {"libbinade-dev": ["pkgconfig/binade.pc", "pkgconfig/binade-inference.pc"], "binade-onnx": ["pkgconfig/binade-onnx.pc"] if "binade-onnx" in self.objects else []}
+        changes = [(package, name, pattern, to) for package, names in files.items() for name in names
+                   for pattern, to in ((r"^prefix=.*$", f"prefix=${{pcfiledir}}/../{up}"), (r"^libdir=.*$", f"libdir=${{prefix}}/{libdir}"),
+                                       (r"^includedir=.*$", "includedir=${prefix}/include"))]
+        changes.append(("libbinade-dev", "cmake/binade/binade-config.cmake", r'"\$\{_binade_libdir\}/\.\./[./]*[^"]*"',
+                        f'"${{_binade_libdir}}/{up}/include"'))
+        for package, name, pattern, to in changes:
+            path = f"{self.root(package)}/usr/{libdir}/{name}"
             with open(path, encoding="utf-8") as file:
                 text, count = re.subn(pattern, lambda _: to, file.read(), flags=re.MULTILINE)
             if count != 1:
                 sys.exit(f"debian.py: {name} has {count} lines that match {pattern}; wanted one")
             write(path, text)
 
+    def shlibs(self, package):
+        """The line by which dpkg-shlibdeps finds the package of a library of Binade."""
+        return f"{'libbinade_inference' if package == self.inference else 'libbinade'} {self.version} {package} (= {self.debian_version})\n"
+
     def shared_libraries(self, package):
         """The packages on which the package's programs and libraries depend, by dpkg-shlibdeps."""
         os.makedirs(self.root(package) + "/DEBIAN", exist_ok=True)  # tells dpkg-shlibdeps that this is a package's folder
         write(self.work + "/debian/control", f"Source: binade\n\nPackage: {package}\nArchitecture: any\n")
-        write(self.work + "/debian/shlibs.local", f"libbinade {self.version} {self.library} (= {self.debian_version})\n")
-        search = f"-l{self.root(self.library)}/usr/lib/{self.triplet}"
-        line = run("dpkg-shlibdeps", "-O", search, *(f"-e{path}" for path in self.objects[package]), cwd=self.work)
+        write(self.work + "/debian/shlibs.local", "".join(self.shlibs(library) for library in (self.inference, self.library)))
+        search = [f"-l{self.root(library)}/usr/lib/{self.triplet}" for library in (self.inference, self.library)]
+        line = run("dpkg-shlibdeps", "-O", *search, *(f"-e{path}" for path in self.objects[package]), cwd=self.work)
         return re.fullmatch(r"shlibs:Depends=(.*)\n", line)[1]
 
     def control(self, package, kind, depends, fields=""):
@@ -160,16 +176,20 @@ class Packages:
 
     def make(self, folder):
         self.collect()
-        library = self.root(self.library)
-        write(library + "/DEBIAN/shlibs", f"libbinade {self.version} {self.library} (= {self.debian_version})\n")
-        write(library + "/DEBIAN/triggers", "activate-noawait ldconfig\n")
-        self.control(self.library, "library", self.shared_libraries(self.library), "Section: libs\nMulti-Arch: same\n")
-        self.control("libbinade-dev", "dev", f"{self.library} (= {self.debian_version}), libfmt-dev", "Section: libdevel\nMulti-Arch: same\n")
+        for library, kind in ((self.inference, "inference"), (self.library, "library")):
+            write(self.root(library) + "/DEBIAN/shlibs", self.shlibs(library))
+            write(self.root(library) + "/DEBIAN/triggers", "activate-noawait ldconfig\n")
+            self.control(library, kind, self.shared_libraries(library), "Section: libs\nMulti-Arch: same\n")
+        self.control("libbinade-dev", "dev", f"{self.inference} (= {self.debian_version}), {self.library} (= {self.debian_version}), libfmt-dev",
+                     "Section: libdevel\nMulti-Arch: same\n")
         self.control("binade-tools", "tools", self.shared_libraries("binade-tools"), "Section: science\n")
-        packages = [self.library, "libbinade-dev", "binade-tools"]
+        packages = [self.inference, self.library, "libbinade-dev", "binade-tools"]
         if "binade-mpi" in self.objects:
             self.control("binade-mpi", "mpi", f"{self.library} (= {self.debian_version}), {self.shared_libraries('binade-mpi')}", "Section: libs\n")
             packages.append("binade-mpi")
+        if "binade-onnx" in self.objects:
+            self.control("binade-onnx", "onnx", self.shared_libraries("binade-onnx"), "Section: libs\n")
+            packages.append("binade-onnx")
         os.makedirs(folder, exist_ok=True)
         env = {**os.environ, "SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct") or os.environ.get("SOURCE_DATE_EPOCH", "0")}
         for package in packages:

@@ -1,4 +1,5 @@
-"""public_headers.py [SOURCE]: prints the public headers: those that binade.h includes, directly or through other headers.
+"""public_headers.py [SOURCE]: prints the public headers: those that binade.h includes, directly or through other headers,
+and those of libraries of their own.
 
 All other headers are internal: they are not installed, and the manual does not show them (docs/compatibility.md).
 """
@@ -9,7 +10,7 @@ import sys
 
 def public_headers(source):
     """Paths relative to SOURCE, sorted."""
-    public, waiting = set(), ["binade.h"]
+    public, waiting = set(), ["binade.h", "inference.h", "io/onnx/export.h", "io/onnx/import.h"]
     while waiting:
         header = waiting.pop()
         if header not in public:

@@ -2,9 +2,13 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "binade/amp/step/trainer.h"
 #include "binade/io/terminal/signals.h"
+#include "binade/run/fault_log.h"
+#include "binade/run/rank_watch.h"
 #include "binade/run/training_run.h"
 
 namespace binade::amp {
@@ -18,6 +22,15 @@ FindRecoveryPoint shared_recovery(Communicator& ranks, FindRecoveryPoint find);
 std::function<bool(std::int64_t step)> shared_pauses(Communicator& ranks,
                                                      std::function<bool(std::int64_t step)> pauses);
 
+/// A request to stop: a signal, and the ranks that have received it.
+struct StopRequest {
+  int signal = 0;
+  std::vector<int> ranks{};  ///< empty without other ranks
+
+  /// Returns "signal 15", or "signal 15 to rank 3".
+  std::string text() const;
+};
+
 /// Rank 0 of a run.
 class RunLeader {
  public:
@@ -27,8 +40,11 @@ class RunLeader {
   void loaded(const StateDict& state);
   /// Tells the others about a validation loss (Trainer::observe()).
   void observed(double loss);
-  /// Returns true if a signal has asked any rank to stop.
-  bool stop_requested();
+  /// Returns the signal that has asked any rank to stop, if one has.
+  std::optional<StopRequest> stop_requested();
+  /// Throws RankError, on all ranks, if the states of the ranks differ, with the first entry that does. A checkpoint is
+  /// then never of a state that only one rank has.
+  void compare_states(Trainer& trainer);
   /// Tells the others that another step follows, or that the run has ended.
   void goes_on(std::optional<RunEnd> end);
 
@@ -36,10 +52,12 @@ class RunLeader {
   Communicator& ranks_;
 };
 
-/// Another rank of a run: it does what rank 0 says, and writes nothing.
+/// Another rank of a run: it does what rank 0 says. In the run folder it writes only what it does (RankWatch) and which
+/// injected faults have struck it.
 class RunFollower {
  public:
-  explicit RunFollower(Trainer& trainer);
+  /// `folder`: the run folder, in which rank 0 writes.
+  RunFollower(Trainer& trainer, std::string folder);
   ~RunFollower();
   RunFollower(const RunFollower&) = delete;
   RunFollower& operator=(const RunFollower&) = delete;
@@ -54,7 +72,11 @@ class RunFollower {
 
  private:
   Trainer& trainer_;
+  std::string folder_;
+  std::optional<RankWatch> watch_{};
+  std::optional<FaultLog> fault_log_{};     // drills-rank-N.jsonl
   std::optional<io::StopSignals> signals_;  // rank 0 hears of them in stop_requested()
+  std::optional<StopRequest> stop_{};
   std::optional<RunEnd> end_;
 };
 

@@ -21,6 +21,8 @@
 #include "binade/io/files/file_ops.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/console.h"
+#include "binade/io/terminal/signals.h"
+#include "binade/run/blocked_signals.h"
 #include "binade/run/incident_folders.h"
 
 namespace binade::amp {
@@ -99,37 +101,6 @@ struct ChildExit {
   }
 };
 
-/// Blocks the signals that the supervisor waits for, so that only wait() receives them. Does not block an ignored
-/// SIGHUP (the process may run under nohup): it would arrive in wait() if it were blocked.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    ::sigemptyset(&blocked_);
-    for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&blocked_, signal);
-    struct sigaction hangup {};
-    ::sigaction(SIGHUP, nullptr, &hangup);
-    if (hangup.sa_handler != SIG_IGN) ::sigaddset(&blocked_, SIGHUP);
-    ::sigprocmask(SIG_BLOCK, &blocked_, &before_);
-  }
-  ~BlockedSignals() { release(); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
-  void release() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  /// Returns the next signal, or 0 after `seconds`.
-  int wait(double seconds) {
-    timespec limit{};
-    limit.tv_sec = static_cast<time_t>(seconds);
-    limit.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
-    return std::max(0, ::sigtimedwait(&blocked_, nullptr, &limit));
-  }
-  /// True if the signal asks the supervisor to stop.
-  static bool stops(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
-
- private:
-  sigset_t blocked_{}, before_{};
-};
-
 class Supervisor {
  public:
   explicit Supervisor(const SupervisorOptions& options) : options_(options), newest_(progress_of(options.folder)) {}
@@ -137,6 +108,7 @@ class Supervisor {
   int run(const std::function<int(int)>& work) {
     for (int life = 0;; ++life) {
       start_sizes_ = log_sizes_of(options_.folder);
+      if (options_.before_start) options_.before_start(deaths_without_checkpoint_);
       std::fflush(nullptr);  // the child would print buffered text again
       const pid_t parent = ::getpid(), child = ::fork();
       check<OutOfMemoryError>(child >= 0, "supervisor: cannot start a process: {}", std::strerror(errno));
@@ -164,6 +136,7 @@ class Supervisor {
   void become_child(pid_t parent) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    io::StopSignals::set_supervisor(parent);
     signals_.release();
     if (::getppid() != parent) ::raise(SIGTERM);
   }

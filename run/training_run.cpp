@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <thread>
@@ -24,8 +23,10 @@
 #include "binade/io/files/run_folder.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/signals.h"
+#include "binade/run/fault_log.h"
 #include "binade/run/library_plans.h"
 #include "binade/run/rank_run.h"
+#include "binade/run/rank_watch.h"
 #include "binade/run/run_records.h"
 #include "binade/run/save_times.h"
 
@@ -54,16 +55,11 @@ double steady_seconds() { return std::chrono::duration<double>(Clock::now().time
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-/// Returns the line of drills.jsonl which records that fault `spec` was injected into a step (a "strike").
-std::string strike_line(const std::string& spec, std::int64_t step) {
-  return io::JsonObject().add("struck", spec).add("step", step).text();
-}
-/// Returns the step of a line that strike_line() made; std::nullopt if the line is about another fault.
-std::optional<std::int64_t> step_of_strike(const std::string& line, const std::string& spec) {
-  const std::size_t digits = strike_line(spec, 0).size() - 2;  // position of the step: this line ends with "0}"
-  std::int64_t step = 0;
-  if (line.size() > digits) std::from_chars(line.data() + digits, line.data() + line.size(), step);
-  return line == strike_line(spec, step) ? std::optional(step) : std::nullopt;
+/// Throws OutOfMemoryError if a step does not fit. Returns the bytes that are available to this process.
+double check_forecast(const MemoryForecast& forecast, const RunOptions& options, Device device) {
+  const double available = options.memory_limit > 0 ? options.memory_limit : share_of_memory(device);
+  check_fits(forecast, available, device);
+  return available;
 }
 
 /// Returns the content of config.json for a program that does not set RunOptions::config.
@@ -118,7 +114,6 @@ class TrainingRun::Journal {
 
   ~Journal() {
     if (opened_ && !end_) log_error_end();
-    trainer_.faults().on_strike = nullptr;
     trainer_.set_pauses(nullptr);
     trainer_.set_repro_sink(nullptr);
     trainer_.set_recovery(nullptr);
@@ -129,6 +124,7 @@ class TrainingRun::Journal {
   void open() {
     started_at_ = trainer_.steps();
     if (!loaded_) leader_.begun();
+    if (!trainer_.ranks().alone()) watch_.emplace(trainer_.ranks(), folder_.path());
     if (!resumed_) records_.log_event("begun", started_at_, fmt::format("begun, to make {} steps", options_.steps));
     if (resumed_)
       for (const std::string& change : options_.changes.empty() ? trainer_.changes() : options_.changes)
@@ -166,21 +162,11 @@ class TrainingRun::Journal {
                                records_.ended_well() ? "" : "; the process before this one ended without a word"));
   }
 
-  /// Reads and opens the log of injected faults. A fault strikes only once in the life of a run, so each strike is
-  /// written to disk before it happens.
+  /// Reads and opens the log of injected faults.
   void open_fault_log() {
     FaultInjection& faults = trainer_.faults();
     if (!faults.planted()) return;
-    constexpr std::uint64_t kMaxBytes = 16u << 20;
-    fault_log_.emplace(folder_.files(), "drills.jsonl");  // throws if drills.jsonl is not a regular file
-    for (const std::string& line : split_lines(folder_.files().read("drills.jsonl", kMaxBytes).value_or("")))
-      for (const Fault& fault : faults.faults())
-        if (const std::optional<std::int64_t> step = step_of_strike(line, fault.spec))
-          faults.mark_struck(fault.spec, *step);
-    faults.on_strike = [this](const std::string& spec, std::int64_t step) {
-      fault_log_->write_line(strike_line(spec, step));
-      fault_log_->sync();
-    };
+    fault_log_.emplace(folder_.files(), "drills.jsonl", faults);
     for (const Fault& fault : faults.faults()) {
       records_.say(fmt::format("fire drill: {}", fault.spec));
       if (!resumed_) records_.log_event("drill", fault.step, fmt::format("planted: {}", fault.spec));
@@ -198,19 +184,19 @@ class TrainingRun::Journal {
   bool goes_on() {
     if (end_) return false;
     folder_.check_not_moved();
-    const bool stops = leader_.stop_requested();
-    if (stops) record([&] { trainer_.synchronize(); });
+    std::optional<StopRequest> stop = leader_.stop_requested();
+    if (stop) record([&] { trainer_.synchronize(); });
     const bool all_made = trainer_.steps() >= options_.steps;
     if (all_made && finish()) {
       end_ = RunEnd::kDone;
-    } else if ((stops || (all_made && leader_.stop_requested())) && !mid_step_) {  // a signal interrupts an evaluation
+    } else if ((stop || (all_made && (stop = leader_.stop_requested()))) && !mid_step_) {  // or it interrupts finish()
       if (saved_step_ != trainer_.steps())
         save_now({.patience = std::min(options_.save_patience, kPatienceAfterSignal), .supersedes = true});
       records_.finish();
       records_.report_incomplete_logs(trainer_.steps());
       records_.event("stopped", trainer_.steps(),
-                     fmt::format("stopped by signal {} after step {}; the state is committed",
-                                 io::StopSignals::signal_received(), trainer_.steps()));
+                     fmt::format("stopped by {} after step {}; the state is committed", stop->text(),
+                                 trainer_.steps()));
       end_ = RunEnd::kPreempted;
     }
     leader_.goes_on(end_);
@@ -246,9 +232,7 @@ class TrainingRun::Journal {
   }
 
   void report(const MemoryForecast& forecast) {
-    const Device device = trainer_.device();
-    const double available = options_.memory_limit > 0 ? options_.memory_limit : memory_of(device);
-    check_fits(forecast, available, device);
+    const double available = check_forecast(forecast, options_, trainer_.device());
     records_.event("memory", trainer_.steps(), "memory: " + to_string(forecast, available));
   }
 
@@ -277,6 +261,7 @@ class TrainingRun::Journal {
     const Clock::time_point begun = Clock::now();
     if (trigger == SaveTrigger::kStep && saving_by_clock_) store_.wait();
     if (store_.saving()) return;
+    leader_.compare_states(trainer_);
     saving_by_clock_ = trigger == SaveTrigger::kClock;
     store_.start_save(save_request());
     save_times_->save_started(steady_seconds());
@@ -305,7 +290,7 @@ class TrainingRun::Journal {
       const bool to_blame = incident != nullptr && (incident->diagnosis.cause == CauseClass::kCorruptedState ||
                                                     incident->diagnosis.earlier_weights);
       if (to_blame || saved_step_ == trainer_.steps()) return;
-      save_now({.patience = options_.save_patience});
+      save_now({.patience = options_.save_patience, .compares = false});  // the other ranks throw this error too
       records_.event("checkpoint", trainer_.steps(),
                      fmt::format("the state after step {} is committed; a resume goes on from there",
                                  trainer_.steps()));
@@ -338,6 +323,7 @@ class TrainingRun::Journal {
     Evaluation evaluation;
     try {
       if (io::StopSignals::stop_requested()) return false;
+      trainer_.ranks().begins(fmt::format("the evaluation after step {}", step));
       evaluation = trainer_.evaluate(options_.evaluate);
     } catch (const EvaluationStopped&) {
       return false;
@@ -411,11 +397,14 @@ class TrainingRun::Journal {
   struct SaveNowOptions {
     double patience = 0;      ///< seconds during which a failed save is retried
     bool supersedes = false;  ///< may replace a checkpoint of the same step that this process wrote
+    bool compares = true;     ///< compares the states of all ranks before
   };
 
   void save_now(const SaveNowOptions& how) {
     store_.wait();
     collect_saves();
+    if (how.compares) leader_.compare_states(trainer_);
+    trainer_.ranks().begins(fmt::format("the checkpoint of step {}", trainer_.steps()));
     const double end = steady_seconds() + (options_.save_failure == SaveFailure::kStop ? 0 : how.patience);
     for (double pause = 0.25;; pause *= 2) {
       save_times_->save_started(steady_seconds());
@@ -487,15 +476,16 @@ class TrainingRun::Journal {
   FaultyDisk disk_;
   RunLeader leader_;
   io::CheckpointStore store_;
-  std::optional<io::JsonLines> fault_log_;  // drills.jsonl
-  Clock::time_point last_step_end_;         // end of the last step
-  RunRecords::Saving saving_;               // checkpoint activity since the last step
-  std::optional<SaveTimes> save_times_;     // from open() on
-  bool saving_by_clock_ = false;            // true if the clock caused the save in flight, or else the last save
-  std::int64_t started_at_ = 0;             // number of committed steps when the run was begun or resumed
-  std::int64_t evaluated_step_ = -1;        // step of the last evaluation
-  std::int64_t saved_step_ = -1;            // step that save_now() saved or load() loaded; -1 after an evaluation
-  std::optional<io::Score> score_;          // score of the evaluation at step evaluated_step_
+  std::optional<FaultLog> fault_log_;    // drills.jsonl
+  std::optional<RankWatch> watch_;       // over several ranks
+  Clock::time_point last_step_end_;      // end of the last step
+  RunRecords::Saving saving_;            // checkpoint activity since the last step
+  std::optional<SaveTimes> save_times_;  // from open() on
+  bool saving_by_clock_ = false;         // true if the clock caused the save in flight, or else the last save
+  std::int64_t started_at_ = 0;          // number of committed steps when the run was begun or resumed
+  std::int64_t evaluated_step_ = -1;     // step of the last evaluation
+  std::int64_t saved_step_ = -1;         // step that save_now() saved or load() loaded; -1 after an evaluation
+  std::optional<io::Score> score_;       // score of the evaluation at step evaluated_step_
   std::optional<RunEnd> end_;
   bool opened_ = false, resumed_ = false, loaded_ = false;
   bool mid_step_ = false;  // a batch was skipped, and its step has not been committed yet
@@ -513,7 +503,7 @@ TrainingRun::~TrainingRun() = default;
 bool TrainingRun::follows(bool& loaded) {
   check<ArgumentError>(!journal_ && !follower_, "training run: it is open already; begin or resume once");
   if (trainer_.ranks().rank() == 0) return false;
-  follower_ = std::make_unique<RunFollower>(trainer_);
+  follower_ = std::make_unique<RunFollower>(trainer_, options_.folder);
   loaded = follower_->open();
   return true;
 }
@@ -563,7 +553,11 @@ StepResult TrainingRun::record(const std::function<void()>& step) {
 
 void TrainingRun::report(const std::optional<MemoryForecast>& forecast) {
   if (!journal_ && !follower_) begin();
-  if (forecast) journal_->report(*forecast);  // there is none over several ranks
+  if (!forecast) return;
+  if (journal_)
+    journal_->report(*forecast);
+  else
+    check_forecast(*forecast, options_, trainer_.device());
 }
 
 RunEnd TrainingRun::end() const {

@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <set>
+#include <thread>
 
 #include "binade/autograd/weight.h"
 #include "binade/core/did_you_mean.h"
@@ -36,7 +38,9 @@ const std::vector<FaultKind>& kinds() {
                                              {"lr", {"factor"}},
                                              {"enospc", {}, {}, true},
                                              {"sigterm", {}, {}, true},
-                                             {"kill", {}, {}, true}};
+                                             {"kill", {}, {}, true},
+                                             {"stop", {}, {}, true},
+                                             {"slow", {"seconds"}}};
   return all;
 }
 
@@ -67,6 +71,10 @@ void set_value(Fault& fault, const std::string& key, const std::string& text) {
     fault.op = text;
   else if (key == "factor")
     fault.factor = number<double>(fault.spec, key, text);
+  else if (key == "seconds")
+    fault.seconds = number<double>(fault.spec, key, text);
+  else if (key == "rank")
+    fault.rank = number<int>(fault.spec, key, text);
   else if (key == "once" || key == "again" || key == "view")
     (key == "once" ? fault.once : key == "again" ? fault.again : fault.view) = number<int>(fault.spec, key, text) != 0;
   else
@@ -142,7 +150,7 @@ Fault parse_fault(const std::string& spec) {
   }
   std::vector<std::string> keys = kind->keys;
   keys.insert(keys.end(), kind->optional_keys.begin(), kind->optional_keys.end());
-  for (const char* common : {"step", "once", "again", "every"}) keys.emplace_back(common);
+  for (const char* common : {"step", "once", "again", "every", "rank"}) keys.emplace_back(common);
   std::set<std::string> given;
   for (std::size_t begin = at == spec.npos ? spec.size() : at + 1; begin < spec.size();) {
     const std::size_t end = std::min(spec.find(',', begin), spec.size());
@@ -157,13 +165,17 @@ Fault parse_fault(const std::string& spec) {
   }
   for (const std::string& key : kind->keys)
     check<ArgumentError>(given.contains(key), "{}: '{}' wants {}=…", as_given(spec), fault.kind, key);
-  check<ArgumentError>(fault.step >= 1 && fault.sample >= 0 && fault.index >= 0 && fault.every >= 0,
+  check<ArgumentError>(fault.step >= 1 && fault.sample >= 0 && fault.index >= 0 && fault.every >= 0 &&
+                           fault.seconds >= 0 && (fault.rank >= 0 || !given.contains("rank")),
                        "{}: wanted step >= 1 and nothing negative", as_given(spec));
+  check<ArgumentError>(fault.seconds <= 86400, "{}: wanted at most 86400 seconds, got {}", as_given(spec),
+                       fault.seconds);
   fault.once = fault.once || kind->once;
   return fault;
 }
 
-FaultInjection::FaultInjection(const std::vector<std::string>& specs, nn::Module& model) : model_(&model) {
+FaultInjection::FaultInjection(const std::vector<std::string>& specs, nn::Module& model, int rank)
+    : model_(&model), rank_(rank) {
   for (const std::string& spec : specs) plant(spec);
 }
 
@@ -202,7 +214,7 @@ bool FaultInjection::concerns(std::int64_t step) const {
 std::vector<const Fault*> FaultInjection::active(std::string_view kind) const {
   std::vector<const Fault*> found;
   for (const Fault& fault : faults_)
-    if (fault.kind == kind && due(fault, step_) && (first_ || !fault.once)) found.push_back(&fault);
+    if (fault.kind == kind && is_here(fault) && due(fault, step_) && (first_ || !fault.once)) found.push_back(&fault);
   return found;
 }
 
@@ -248,11 +260,15 @@ void FaultInjection::before_step(std::int64_t step, std::span<optim::Optimizer* 
       if (name == fault->path && buffer->committed().dtype() == DType::f32)
         set_element(buffer->mutable_committed(), 0, std::numeric_limits<float>::quiet_NaN());
   }
-  for (const auto& [kind, signal] : {std::pair("sigterm", SIGTERM), {"kill", SIGKILL}})
+  for (const auto& [kind, signal] : {std::pair("sigterm", SIGTERM), {"kill", SIGKILL}, {"stop", SIGSTOP}})
     for (const Fault* fault : active(kind)) {
       strike(*fault);
       std::raise(signal);
     }
+  for (const Fault* fault : active("slow")) {
+    strike(*fault);
+    std::this_thread::sleep_for(std::chrono::duration<double>(fault->seconds));
+  }
 }
 
 void FaultInjection::before_run(std::int64_t step, bool first, std::vector<std::int64_t> left_out, std::int64_t rows) {
@@ -295,7 +311,7 @@ double FaultInjection::lr_factor() {
 
 bool FaultInjection::fills_disk(std::int64_t step) {
   for (const Fault& fault : faults_)
-    if (fault.kind == "enospc" && step >= fault.step && !struck_.contains({fault.spec, fault.step})) {
+    if (fault.kind == "enospc" && is_here(fault) && step >= fault.step && !struck_.contains({fault.spec, fault.step})) {
       strike(fault, fault.step);
       return true;
     }

@@ -29,6 +29,8 @@ struct Fault {
   std::int64_t sample = 0;  ///< row of the step's whole batch
   std::int64_t index = 0;   ///< index of the element in its parameter
   std::int64_t bit = -1;    ///< number of the bit to flip, 0 for the lowest; -1: the highest exponent bit
+  int rank = -1;            ///< strikes on this rank only; -1: on every rank that it concerns
+  double seconds = 0;       ///< length of a pause
   double factor = 1;        ///< multiplies the sample, the weights or the learning rate, depending on the kind
   bool view = false;        ///< changes only the values that ops read, not the stored weights
 };
@@ -48,11 +50,13 @@ struct Fault {
 ///                                   exponent bit
 ///   enospc                          the first checkpoint from this step on fails because the disk is full
 ///   lr factor=F                     the step's learning rate is multiplied
-///   sigterm, kill                   the process gets the signal before the step
+///   sigterm, kill, stop             the process gets SIGTERM, SIGKILL or SIGSTOP before the step
+///   slow seconds=T                  the step begins T seconds later
 ///
-/// A module's path stands for its weight. Every kind takes `once=1`, `again=1` and `every=N`. A fault strikes in all
-/// attempts and replays of its step when the run reaches that step for the first time, and not when it reaches the step
-/// again: with another batch, after a rollback or in a resumed run.
+/// A module's path stands for its weight. Every kind takes `once=1`, `again=1`, `every=N`, and `rank=R`: the fault
+/// strikes on that rank only, if there is one, so that a weight may be changed on one rank and not on the others. A
+/// fault strikes in all attempts and replays of its step when the run reaches that step for the first time, and not
+/// when it reaches the step again: with another batch, after a rollback or in a resumed run.
 Fault parse_fault(const std::string& spec);
 
 /// Injects faults into the steps of one Trainer. The owner of the run folder reports the strikes of earlier processes
@@ -60,8 +64,8 @@ Fault parse_fault(const std::string& spec);
 class FaultInjection final : public TapeObserver {
  public:
   FaultInjection() = default;
-  /// Throws ArgumentError for a path that the model does not have, and suggests the nearest.
-  FaultInjection(const std::vector<std::string>& specs, nn::Module& model);
+  /// `rank`: of this process. Throws ArgumentError for a path that the model does not have, and suggests the nearest.
+  FaultInjection(const std::vector<std::string>& specs, nn::Module& model, int rank = 0);
 
   /// Adds a fault. Throws as the constructor does.
   void plant(const std::string& spec);
@@ -107,6 +111,8 @@ class FaultInjection final : public TapeObserver {
   void change_weight(const Fault& fault, std::span<optim::Optimizer* const> optimizers,
                      const std::function<float(float)>& f);
 
+  bool is_here(const Fault& fault) const { return fault.rank < 0 || fault.rank == rank_; }
+
   nn::Module* model_ = nullptr;
   std::vector<Fault> faults_;
   static constexpr std::int64_t kEarlierProcess = -1;
@@ -120,6 +126,7 @@ class FaultInjection final : public TapeObserver {
   const void* batch_ = nullptr;  // address of the micro-batch's tensor, whose rows are samples
   std::int64_t batch_rows_ = 0;
   std::int64_t micro_batch_ = -1;
+  int rank_ = 0;
 };
 
 using FireDrill [[deprecated("use FaultInjection")]] = FaultInjection;

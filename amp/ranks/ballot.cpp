@@ -37,7 +37,16 @@ void check_common(std::span<const Ballot> ballots) {
 
 Bytes Ballot::encoded() const {
   ByteWriter out;
-  out.put(common).put(error).put(losses).put(bad_micro_batch).put(cause).put(refused).put(bad_buffer).put(next_op);
+  out.put(common)
+      .put(error)
+      .put(losses)
+      .put(bad_micro_batch)
+      .put(cause)
+      .put(refused)
+      .put(bad_buffer)
+      .put(next_op.tape_index);
+  out.put(next_op.call_index);
+  out.put(seconds);
   return out.put(present).put(statistics).bytes();
 }
 
@@ -51,7 +60,9 @@ Ballot Ballot::decoded(std::span<const std::byte> bytes) {
   ballot.cause = in.get<AbortCause>();
   ballot.refused = in.get<std::string>();
   ballot.bad_buffer = in.get<std::string>();
-  ballot.next_op = in.get<std::int64_t>();
+  ballot.next_op.tape_index = in.get<std::int64_t>();
+  ballot.next_op.call_index = in.get<std::int64_t>();
+  ballot.seconds = in.get<double>();
   ballot.present = in.get<std::vector<std::vector<std::uint8_t>>>();
   ballot.statistics = in.get<std::vector<std::byte>>();
   return ballot;
@@ -67,7 +78,7 @@ Vote verdict_of(std::span<const Ballot> ballots) {
   int done = 0;
   for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
     const Ballot& ballot = ballots[rank];
-    vote.next_op = std::max(vote.next_op, ballot.next_op);
+    vote.next_op = later(vote.next_op, ballot.next_op);
     if (vote.cause != AbortCause::kNone) continue;
     for (const Ballot::Loss& loss : ballot.losses) {
       sum += loss.value;

@@ -8,6 +8,7 @@
 
 #include "binade/amp/verdict.h"
 #include "binade/core/communicator.h"
+#include "binade/core/step_context.h"
 
 namespace binade::amp {
 
@@ -47,7 +48,8 @@ struct Ballot {
   std::string refused{};     ///< Attempt::refused
   std::string bad_buffer{};  ///< Attempt::bad_buffer
 
-  std::int64_t next_op = 0;  ///< tape index after the last op
+  OpNumbers next_op{};  ///< after the last op
+  double seconds = 0;   ///< since the exchange before, per micro-batch; decides nothing
   /// One list for each node of the tree that the rank has computed (nodes_of()): which parameters have a gradient.
   std::vector<std::vector<std::uint8_t>> present{};
   std::vector<std::byte> statistics{};  ///< of batch norms (amp/ranks/statistics.h)
@@ -65,7 +67,7 @@ struct Vote {
   std::string refused{};
   std::string bad_buffer{};
   double loss = 0;  ///< mean over micro-batches, up to the bad one; that of the bad one if it is not finite
-  std::int64_t next_op = 0;
+  OpNumbers next_op{};
 };
 
 /// Returns the verdict of all ballots, in the order of ranks: that of the first bad micro-batch, which a single rank

@@ -65,4 +65,30 @@ StateDict decode_state(std::span<const std::byte> bytes) {
   return state;
 }
 
+StateDict collect_states(Communicator& ranks, const StateDict& mine, int to, std::string_view what) {
+  const Bytes own = encode_state(mine);
+  const std::vector<std::uint64_t> size = {own.size()};
+  const std::vector<Bytes> sizes = ranks.gather(bytes_of(size), what);
+  if (ranks.rank() != to) {
+    const OutgoingPiece piece{to, own};
+    ranks.exchange(std::span(&piece, 1), {}, what);
+    return {};
+  }
+  std::vector<Bytes> all(sizes.size());
+  std::vector<IncomingPiece> incoming;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (rank == to) continue;
+    all[at].resize(ByteReader(sizes[at]).get<std::uint64_t>());
+    incoming.push_back({rank, all[at]});
+  }
+  ranks.exchange({}, incoming, what);
+  StateDict state = mine;
+  for (const Bytes& bytes : all) {
+    const StateDict other = decode_state(bytes);
+    for (const auto& [name, value] : other.values()) state.put(name, value);
+  }
+  return state;
+}
+
 }  // namespace binade::amp

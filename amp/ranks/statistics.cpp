@@ -27,9 +27,17 @@ Tensor get_vector(ByteReader& in, Device device) {
   return values.to(device);
 }
 
+/// Gives a buffer the value that it had before the phase.
+void restore(nn::Buffer& buffer, const StartValues& start) {
+  const auto before = start.find(&buffer);
+  if (before == start.end()) return buffer.rollback();
+  Tensor& value = buffer.writable();
+  value.copy_from(before->second.to(value.device()));
+}
+
 }  // namespace
 
-Bytes encode_statistics(nn::Module& model, const nn::StatisticsLog& log) {
+Bytes encode_statistics(nn::Module& model, const StartValues& start, const nn::StatisticsLog& log) {
   std::map<const nn::Module*, std::uint32_t> numbers;
   for (const auto& [path, module] : nn::named_modules(model))
     numbers.emplace(module, static_cast<std::uint32_t>(numbers.size()));
@@ -44,21 +52,27 @@ Bytes encode_statistics(nn::Module& model, const nn::StatisticsLog& log) {
     put_vector(out, entry.mean);
     put_vector(out, entry.var);
   }
+  const Bytes shared = encode_shared_buffers(model, start, replayed);
   for (const auto& [path, buffer] : nn::named_buffers(model))
-    check<ArgumentError>(!buffer->pending() || replayed.contains(buffer),
-                         "trainer: forward has changed the buffer {}, whose rule ranks do not know: over several ranks "
-                         "only batch norms may change buffers; train on one rank, or in a precision without fp8",
+    check<ArgumentError>(replayed.contains(buffer) || !has_changed(*buffer, start),
+                         "trainer: forward has changed the buffer {}, whose rule ranks do not know; derive its module "
+                         "from nn::SharesBuffers and name the rule, or train on one rank",
                          path);
-  return out.bytes();
+  return ByteWriter().put(out.bytes()).put(shared).bytes();
 }
 
-void replay_statistics(nn::Module& model, const std::vector<std::span<const std::byte>>& all) {
+void replay_statistics(nn::Module& model, const StartValues& start,
+                       const std::vector<std::span<const std::byte>>& all) {
   std::vector<nn::Module*> modules;
   for (const auto& [path, module] : nn::named_modules(model)) modules.push_back(module);
   modules.push_back(&model);
   std::set<nn::Module*> begun;
+  std::vector<Bytes> shared;
   for (const std::span<const std::byte> bytes : all) {
-    ByteReader in(bytes);
+    ByteReader both(bytes);
+    const Bytes of_norms = both.get<Bytes>();
+    shared.push_back(both.get<Bytes>());
+    ByteReader in(of_norms);
     while (!in.at_end()) {
       const auto number = in.get<std::uint32_t>();
       check<RankError>(number < modules.size(), "ranks: a rank has statistics of module {}, the model has {}", number,
@@ -66,7 +80,7 @@ void replay_statistics(nn::Module& model, const std::vector<std::span<const std:
       auto* norm = dynamic_cast<nn::BatchNorm*>(modules[number]);
       check<RankError>(norm != nullptr, "ranks: a rank has statistics of module {}, which is no batch norm", number);
       if (begun.insert(norm).second)
-        for (nn::Buffer* buffer : buffers_of(*norm)) buffer->rollback();
+        for (nn::Buffer* buffer : buffers_of(*norm)) restore(*buffer, start);
       const Device device = norm->running_mean.committed().device();
       nn::StatisticsLog::Entry entry{.module = norm, .count = in.get<std::int64_t>()};
       entry.mean = get_vector(in, device);
@@ -74,6 +88,7 @@ void replay_statistics(nn::Module& model, const std::vector<std::span<const std:
       nn::StatisticsLog::replay(entry);
     }
   }
+  combine_shared_buffers(model, start, {shared.begin(), shared.end()});
 }
 
 }  // namespace binade::amp

@@ -133,7 +133,7 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
   const auto micro_batches = static_cast<int>(feed.origins.size());
-  if (const int leaves = transaction_.leaves_of(micro_batches); leaves > 1)
+  if (const int leaves = plan.by_itself ? 1 : transaction_.leaves_of(micro_batches); leaves > 1)
     run_leaves(attempt, plan, feed, phase, leaves);
   else
     run_in_order(attempt, plan, feed, phase);
@@ -178,6 +178,7 @@ void AttemptRunner::run_leaf(Attempt& attempt, const AttemptPlan& plan, const St
                          "trainer: rank {} of {} computes micro-batch {} of the step, which it was not given; pass all "
                          "micro-batches, or take them from trainer.batches(loader)",
                          ranks().rank(), ranks().size(), micro_batch);
+    ranks().begins(fmt::format("micro-batch {} of step {}", micro_batch, plan.step));
     const AbortCause cause = try_micro_batch(attempt, plan, feed, phase, micro_batch);
     ballot.losses.push_back({micro_batch, attempt.loss});
     if (cause == AbortCause::kNone) continue;
@@ -200,8 +201,10 @@ void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const 
   std::vector<optim::FlatParameters*> parameters;
   for (const std::size_t i : phase.optimizers) parameters.push_back(&transaction_.optimizers()[i]->parameters());
   GradientTree tree(std::move(parameters), leaves);
+  StartValues start;
   std::exception_ptr error;
   try {
+    if (!ranks().alone()) start = start_values(transaction_.model());
     for (int leaf = own.begin; leaf < own.end; ++leaf) {
       const LeafRange run = micro_batches_of(static_cast<int>(feed.origins.size()), leaves, {leaf, leaf + 1});
       run_leaf(attempt, plan, feed, phase, run, ballot);
@@ -210,7 +213,7 @@ void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const 
     }
     ballot.next_op = phase.next_op;
     ballot.present = tree.present();
-    if (!ranks().alone()) ballot.statistics = encode_statistics(transaction_.model(), log);
+    if (!ranks().alone()) ballot.statistics = encode_statistics(transaction_.model(), start, log);
   } catch (const std::exception& caught) {
     error = std::current_exception();
     ballot.error = *caught.what() == 0 ? "an exception" : caught.what();
@@ -219,12 +222,16 @@ void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const 
     ballot.error = "an exception that is no std::exception";
   }
   const std::string what = fmt::format("the ballot of step {}", plan.step);
+  ballot.seconds = ranks().seconds_of_own() / static_cast<double>(std::max<std::size_t>(1, ballot.losses.size()));
   const std::vector<Bytes> encoded = ranks().gather(ballot.encoded(), what);
   if (error) std::rethrow_exception(error);
   std::vector<Ballot> ballots;
   for (const Bytes& bytes : encoded) ballots.push_back(Ballot::decoded(bytes));
 
   const Vote vote = verdict_of(ballots);
+  std::vector<double> seconds;
+  for (const Ballot& one : ballots) seconds.push_back(one.seconds);
+  if (std::string note = pace_.observe(seconds); !note.empty()) pace_note_ = std::move(note);
   attempt.cause = vote.cause;
   attempt.loss = vote.loss;
   attempt.refused = vote.refused;
@@ -246,7 +253,7 @@ void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const 
   attempt.scan = scan_gradients(phase);
   attempt.cause = judge_gradients(attempt.scan);
   if (ranks().alone()) return;
-  replay_statistics(transaction_.model(), statistics);
+  replay_statistics(transaction_.model(), start, statistics);
   if (attempt.commits()) attempt.bad_buffer = first_bad_buffer(transaction_.model());
   if (!attempt.bad_buffer.empty()) attempt.cause = AbortCause::kStatistics;
 }
@@ -284,7 +291,7 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
-        i, 0, spared, [&] { return step.loss(i); },
+        i, {}, spared, [&] { return step.loss(i); },
         [&](const Variable& result) {
           check<DTypeError>(result.dtype() == DType::f32, "trainer: a captured step requires a loss in f32, got {}",
                             name_of(result.dtype()));
@@ -296,14 +303,14 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   table.end_step({});
 }
 
-/// Runs forward for one micro-batch, whose ops get tape indices from `first_op` on, and backward with the initial
+/// Runs forward for one micro-batch, whose ops are numbered from `first_op` on, and backward with the initial
 /// gradient `seed_of(loss)`, without the gradients of the leaves `spared`. If the initial gradient is an undefined
 /// tensor, omits backward.
 template <class LossOf, class SeedOf>
-Variable AttemptRunner::differentiate(int micro_batch, std::int64_t first_op, const LeafSet& spared,
+Variable AttemptRunner::differentiate(int micro_batch, const OpNumbers& first_op, const LeafSet& spared,
                                       const LossOf& loss_of, const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
-  step_context().tape_index = first_op;
+  step_context().next = first_op;
   Variable loss = loss_of();
   check<ArgumentError>(loss.defined(), "trainer: the closure returned an undefined Variable; return the loss");
   check<ArgumentError>(loss.value().numel() == 1,
@@ -344,8 +351,8 @@ AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& p
                    ? Tensor::full(result.shape(), attempt.loss_scale, result.dtype(), result.device())
                    : Tensor();
       });
-  // The ops of the next phase get further tape indices, so that observers and random streams tell them apart.
-  phase.next_op = std::max(phase.next_op, step_context().tape_index);
+  // The ops of the next phase get further numbers, so that observers and random streams tell them apart.
+  phase.next_op = later(phase.next_op, step_context().next);
   if (cause != AbortCause::kNone) return cause;
   faults_.after_gradients(transaction_.parameters());
   optim::GradientScan scan = scan_gradients(phase);
@@ -380,6 +387,13 @@ std::vector<OptimizerUpdate> AttemptRunner::updates_of(const Attempt& attempt) c
   std::vector<OptimizerUpdate> updates;
   for (std::size_t i = 0; i < transaction_.optimizers().size(); ++i) updates.push_back(update_of(attempt, i, 1));
   return updates;
+}
+
+std::vector<std::string> AttemptRunner::take_notes(const StepFeed& feed) {
+  std::vector<std::string> notes;
+  for (std::string note : {take_capture_note(feed), std::exchange(pace_note_, {})})
+    if (!note.empty()) notes.push_back(std::move(note));
+  return notes;
 }
 
 std::string AttemptRunner::take_capture_note(const StepFeed& feed) {

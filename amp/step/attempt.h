@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "binade/amp/ranks/ballot.h"
+#include "binade/amp/ranks/pace.h"
 #include "binade/amp/step/metrics.h"
 #include "binade/amp/step/plan.h"
 #include "binade/amp/step/registration.h"
 #include "binade/autograd/observer.h"
 #include "binade/core/kernels/step.h"
 #include "binade/core/rank_tree.h"
+#include "binade/core/step_context.h"
 
 namespace binade::amp {
 
@@ -56,9 +58,9 @@ class AttemptRunner {
   std::vector<OptimizerUpdate> updates_of(const Attempt& attempt) const;
   Registration& registration() { return registration_; }
   const LearningRates& rates() const { return rates_; }
-  /// Returns why steps of this kind are never captured although they should be; empty from the second time on, or if
-  /// there is no reason.
-  std::string take_capture_note(const StepFeed& feed);
+  /// Returns new messages for people: why steps of this kind are never captured although they should be, once; and
+  /// about ranks that are slow again and again (RankPace).
+  std::vector<std::string> take_notes(const StepFeed& feed);
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
@@ -70,13 +72,13 @@ class AttemptRunner {
     std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
     std::vector<optim::GradientScan> scans{};  // of these optimizers
     const LeafSet* spared = nullptr;           // the parameters that the phase does not train
-    std::int64_t first_op = 0;                 // tape index of the phase's first op
-    std::int64_t next_op = 0;                  // after the largest tape index so far
+    OpNumbers first_op{};                      // of the phase
+    OpNumbers next_op{};                       // after the largest numbers so far
     std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
     const Registration::Watch* watch = nullptr;
   };
   template <class LossOf, class SeedOf>
-  Variable differentiate(int micro_batch, std::int64_t first_op, const LeafSet& spared, const LossOf& loss_of,
+  Variable differentiate(int micro_batch, const OpNumbers& first_op, const LeafSet& spared, const LossOf& loss_of,
                          const SeedOf& seed_of);
   const LeafSet& spared_in(const std::vector<std::size_t>& optimizers);
   void run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
@@ -93,6 +95,7 @@ class AttemptRunner {
   OptimizerUpdate update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const;
   void judge_updates(Attempt& attempt, const Phase& phase) const;
   void judge_step(Attempt& attempt, const AttemptPlan& plan) const;
+  std::string take_capture_note(const StepFeed& feed);
   void note_names(const Variable& loss);
   void check_overrides();
 
@@ -106,6 +109,8 @@ class AttemptRunner {
   std::set<std::string> noted_;                         // the same
   bool overrides_checked_ = false;
   bool capture_noted_ = false;
+  RankPace pace_;
+  std::string pace_note_;
 };
 
 }  // namespace binade::amp

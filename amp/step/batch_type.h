@@ -25,6 +25,8 @@ constexpr bool kHasPhases<Phases<Closures...>> = true;
 ///     StateDict state() const;                                    // for repro bundles and captured steps
 ///     static Batch from_state(const StateDict&);                  // needs state()
 ///     Batch to(Device) const;                                     // moves it to the device of the step
+///
+/// A Variable, whose state() is another one, is a batch of its value alone.
 template <class B>
 struct BatchType {
   static constexpr bool kOrigin = !requires(const B& b) { b.origin; }
@@ -35,7 +37,7 @@ struct BatchType {
     { b.without(rows) } -> std::convertible_to<B>;
   };
   static constexpr bool kNamesSamples = !kHasWithout || requires(const B& b) { b.origin; };
-  static constexpr bool kState = !requires { &B::state; }
+  static constexpr bool kState = std::same_as<B, Variable> || !requires { &B::state; }
   || requires(const B& b) {
     { b.state() } -> std::convertible_to<StateDict>;
   };

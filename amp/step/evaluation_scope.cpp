@@ -14,7 +14,7 @@ EvaluationScope::EvaluationScope(Transaction& transaction)
   for (const auto& [path, module] : nn::named_modules(model)) modes_.emplace_back(module, module->training());
   step_context().seed = transaction.seed();
   step_context().step = static_cast<std::uint64_t>(transaction.counters().steps);
-  step_context().tape_index = 0;
+  step_context().next = {};
   for (optim::Ema* averages : transaction.averages())
     if (averages != nullptr) averages_.emplace_back(averages->parameters(), averages->values());
   for (optim::Optimizer* optimizer : transaction.optimizers()) averages_.emplace_back(*optimizer);

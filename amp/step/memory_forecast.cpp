@@ -6,9 +6,12 @@
 #include <fstream>
 
 #include "binade/amp/step/attempt.h"
+#include "binade/amp/step/transaction.h"
 #include "binade/amp/suggestions.h"
 #include "binade/core/backend.h"
 #include "binade/core/gpus.h"
+#include "binade/core/launcher.h"
+#include "binade/core/rank_tree.h"
 
 namespace binade::amp {
 namespace {
@@ -76,6 +79,29 @@ double memory_of(Device device) {
   return bytes;
 }
 
+double share_of_memory(Device device) {
+  const int ranks = local_rank().ranks;
+  const int places = device == Device::cpu() ? 1 : std::max(1, gpus::count());
+  return memory_of(device) / std::max(1, (ranks + places - 1) / places);
+}
+
+double tree_bytes(const TreeMemory& tree) {
+  if (tree.leaves <= 1) return 0;
+  const LeafRange own = share_of(tree.leaves, tree.rank, tree.ranks);
+  std::size_t added = 0;  // nodes at one time while this rank adds its leaves
+  for (int end = own.begin + 1; end <= own.end; ++end)
+    added = std::max(added, nodes_of(tree.leaves, {own.begin, end - 1}).size() + 1);
+  double exchanged = static_cast<double>(nodes_of(tree.leaves, own).size());
+  if (tree.ranks > 1) {
+    // The nodes of all ranks for this rank's slice, a copy of its own, and the whole sum.
+    std::size_t received = 0;
+    for (int rank = 0; rank < tree.ranks; ++rank)
+      received += nodes_of(tree.leaves, share_of(tree.leaves, rank, tree.ranks)).size();
+    exchanged += static_cast<double>(received) / tree.ranks + 1;
+  }
+  return std::max(static_cast<double>(added), exchanged) * sizeof(float) * static_cast<double>(tree.parameters);
+}
+
 std::string to_string(const MemoryForecast& forecast, double available) {
   return fmt::format("this step needs about {} of {}", text_of(forecast.bytes), text_of(available));
 }
@@ -93,19 +119,24 @@ void check_fits(const MemoryForecast& forecast, double available, Device device)
       forecast.rows, device.to_string(), text_of(available), change, suggest_recompute()));
 }
 
-std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step, Device device,
-                                              bool accumulates) {
+std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step,
+                                              const Transaction& transaction, std::int64_t accumulate) {
   const std::int64_t rows = step.plan.samples_per_micro_batch;
   if (!step.feed.can_lose_samples || rows == 0) return std::nullopt;
+  const Device device = transaction.device();
   Backend& backend = backend_of(device);
-  MemoryForecast forecast{.rows = rows, .accumulates = accumulates || step.feed.origins.size() > 1};
+  const Communicator& ranks = transaction.ranks();
+  TreeMemory tree{transaction.leaves_of(static_cast<int>(accumulate)), ranks.rank(), ranks.size()};
+  for (const optim::FlatParameters::Slice* slice : transaction.parameters()) tree.parameters += slice->count;
+  MemoryForecast forecast{.rows = rows, .accumulates = accumulate > 1 || step.feed.origins.size() > 1};
 
   bool whole_step = true;
   const auto trial = [&](std::int64_t count) {
     AttemptPlan plan = step.plan;
     // If gradients are accumulated, a second micro-batch needs memory for its own and for the accumulated gradients.
-    plan.micro_batches.assign(forecast.accumulates ? 2 : 1, 0);
-    for (std::int64_t row = count; row < rows; ++row) plan.left_out.push_back(row);
+    plan.micro_batches.assign(forecast.accumulates ? 2 : 1, step.feed.first);
+    for (std::int64_t row = count; row < rows; ++row) plan.left_out.push_back(step.feed.first * rows + row);
+    plan.by_itself = true;
     return TracedRows{.rows = count, .trace = backend.trace([&] {
                         whole_step = runner.rehearse(plan, step.feed).commits() && whole_step;
                       })};
@@ -116,7 +147,7 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Ongoi
     if (keeps) few = trial(1);  // repeated, because the first run also allocated the 16-bit copies of the weights
     // Makes runs with more rows only if they need at most half of the memory, because the system kills processes when
     // memory runs out.
-    const double limit = memory_of(device) / 2 - static_cast<double>(backend.bytes_in_use());
+    const double limit = share_of_memory(device) / 2 - static_cast<double>(backend.bytes_in_use());
     const auto tried = [&](std::int64_t count) {
       return count <= rows && peak_of(few.trace) * static_cast<double>(count) / static_cast<double>(few.rows) <= limit;
     };
@@ -129,7 +160,7 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Ongoi
     }
     if (!whole_step) return std::nullopt;  // the step itself reports the failure
     const auto in_use = static_cast<double>(backend.bytes_in_use());
-    const auto peak = [&](std::int64_t count) { return in_use + peak_with(count, few, more); };
+    const auto peak = [&](std::int64_t count) { return in_use + tree_bytes(tree) + peak_with(count, few, more); };
     forecast.bytes = peak(rows);
     forecast.bytes_per_row = peak(rows + 1) - forecast.bytes;
     return forecast;

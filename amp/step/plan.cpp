@@ -5,7 +5,7 @@
 namespace binade::amp {
 
 bool AttemptPlan::is_whole(const StepFeed& feed) const {
-  if (part || !left_out.empty() || micro_batches.size() != feed.origins.size()) return false;
+  if (part || by_itself || !left_out.empty() || micro_batches.size() != feed.origins.size()) return false;
   for (std::size_t i = 0; i < micro_batches.size(); ++i)
     if (micro_batches[i] != static_cast<int>(i)) return false;
   return true;

@@ -25,6 +25,9 @@ struct AttemptPlan {
   bool any_loss = false;  ///< true: no finite loss is absurd
   bool first = false;     ///< true for the first attempt at the step, false for retries and replays
   bool part = false;      ///< true: the feed has only the first of the step's phases
+  /// True: this rank runs micro-batches that it holds, one after the other, without the other ranks. Such an attempt is
+  /// never committed.
+  bool by_itself = false;
 
   /// True if the attempt runs all phases, micro-batches and samples of the step.
   bool is_whole(const StepFeed& feed) const;

@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "binade/amp/incident/damage.h"
+#include "binade/amp/ranks/agree.h"
 #include "binade/amp/ranks/shared_diagnosis.h"
+#include "binade/amp/ranks/state_bytes.h"
 #include "binade/amp/step/repro_bundle.h"
 #include "binade/amp/step/transaction.h"
 #include "binade/core/gpus.h"
@@ -92,15 +94,37 @@ bool Remedies::lower_scale(const Attempt& attempt, OngoingStep& ongoing, std::st
 /// an empty text.
 std::string Remedies::write_repro_bundle(const Attempt& attempt, const OngoingStep& ongoing,
                                          std::int64_t number) const {
-  if (!repro_sink_ || transaction_.counters().incidents >= kMaxBundles) return "";
+  if (transaction_.counters().incidents >= kMaxBundles) return "";
+  if (!runner_.ranks().alone() && ongoing.feed.contents && !ongoing.feed.holds_all())
+    return write_shared_bundle(attempt, ongoing, number);
+  if (!repro_sink_) return "";
   if (!ongoing.feed.contents)
     return "the type of the batch has no state(), so this attempt cannot be run again elsewhere; give it state() and "
            "from_state(), as io::TextBatch has";
-  if (!ongoing.feed.holds_all())
-    return "each rank holds a part of the step's micro-batches, so that none can save all; resume the run without "
-           "other "
-           "ranks to get a repro bundle";
-  repro_sink_(attempt.step, number, make_repro_bundle(transaction_.state(), attempt, ongoing, number));
+  repro_sink_(attempt.step, number,
+              make_repro_bundle(transaction_.state(), attempt, ongoing, number, ongoing.feed.contents));
+  return "";
+}
+
+/// Like write_repro_bundle(), if each rank holds a part of the micro-batches: the rank with the sink gets all. All
+/// ranks call it together.
+std::string Remedies::write_shared_bundle(const Attempt& attempt, const OngoingStep& ongoing,
+                                          std::int64_t number) const {
+  Communicator& ranks = runner_.ranks();
+  const std::string what = fmt::format("the repro bundle of step {}", attempt.step);
+  const std::vector<std::uint8_t> mine = {repro_sink_ != nullptr};
+  const std::vector<Bytes> sinks = ranks.gather(bytes_of(mine), what);
+  const auto to = std::ranges::find_if(sinks, [](const Bytes& one) { return one[0] != std::byte{}; });
+  if (to == sinks.end()) return "";
+  StateDict own;
+  agree(ranks, what, [&] {
+    for (int i = ongoing.feed.first; i < ongoing.feed.first + ongoing.feed.count; ++i)
+      own.merge(std::to_string(i), ongoing.feed.contents(i));
+  });
+  const StateDict all = collect_states(ranks, own, static_cast<int>(to - sinks.begin()), what);
+  if (!repro_sink_) return "";
+  const auto contents = [&all](int i) { return all.section(std::to_string(i)); };
+  repro_sink_(attempt.step, number, make_repro_bundle(transaction_.state(), attempt, ongoing, number, contents));
   return "";
 }
 

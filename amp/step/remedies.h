@@ -41,6 +41,7 @@ class Remedies {
   /// Returns true if a replay at the lowest loss scale has finite losses and gradients.
   bool finite_at_floor(const OngoingStep& ongoing);
   std::string write_repro_bundle(const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number) const;
+  std::string write_shared_bundle(const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number) const;
   /// Runs the step of a failed attempt again with the changes of `variant`, without a commit.
   Attempt replay(const Attempt& failed, const Variant& variant, OngoingStep& ongoing, TapeObserver* observer);
   /// Runs a plan with the weights of the checkpoints that a rollback may return to, until one makes the step finite.

@@ -17,8 +17,9 @@ class AttemptRunner;
 class Remedies;
 class Transaction;
 
-/// Makes the bundle of attempt `number`. REQUIRES a feed with contents.
-StateDict make_repro_bundle(StateDict state, const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number);
+/// Makes the bundle of attempt `number`. `contents`: StepFeed::contents, for every micro-batch of the step.
+StateDict make_repro_bundle(StateDict state, const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number,
+                            const std::function<StateDict(int micro_batch)>& contents);
 
 /// Throws CheckpointError if `bundle` is no repro bundle, one of another version, or one of a run with other settings.
 /// `changes_since`: Transaction::changes_since().

@@ -251,7 +251,9 @@ StepFeed detail::make_feed(std::span<const Batch> batches, Closure& closure, con
   if (part.origins.empty())
     for (const Batch& batch : batches) feed.origins.push_back(detail::origin_of(batch));
   feed.can_lose_samples = detail::CanLoseSamples<Batch>;
-  if constexpr (requires(const Batch& b) { b.state(); })
+  if constexpr (requires(const Batch& b) {
+                  { b.state() } -> std::convertible_to<StateDict>;
+                })
     feed.contents = [batches, first](int i) { return batches[static_cast<std::size_t>(i - first)].state(); };
   if constexpr (!kHasPhases && requires(const StateDict& s) {
                   { Batch::from_state(s).to(Device{}) } -> std::same_as<Batch>;

@@ -60,7 +60,7 @@ Trainer::Trainer(Runtime& runtime, const Participants& participants, TrainerOpti
       remedies_(std::make_unique<Remedies>(*transaction_, *runner_, options_)),
       review_(std::make_unique<SpikeReview>(*transaction_, *runner_, *remedies_)),
       telemetry_(std::make_unique<Telemetry>()) {
-  *faults_ = FaultInjection(options_.inject, transaction_->model());
+  *faults_ = FaultInjection(options_.inject, transaction_->model(), ranks().rank());
   if (options_.record && transaction_->can_be_captured() && ranks().alone())
     graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
 }
@@ -141,8 +141,7 @@ StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use, SpikeVer
       if (graphs_ && result.attempt == 1) graphs_->compare_with_eager(attempt.loss, attempt.scan);
       commit(attempt, ongoing, result, {});
       if (graphs_ && !ongoing.feed.loss_of) graphs_->other_step_committed();
-      if (std::string note = runner_->take_capture_note(ongoing.feed); !note.empty())
-        result.notes.push_back(std::move(note));
+      for (std::string& note : runner_->take_notes(ongoing.feed)) result.notes.push_back(std::move(note));
       measure_cost();
     } else {
       transaction_->roll_back();
@@ -475,9 +474,9 @@ std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
   const ExclusiveUse::Call call = transaction_->call("forecast_memory");
   synchronize();
   // An injected fault strikes in the first run of its step, which must be an attempt and not a run of the forecast.
-  if (feed.origins.empty() || faults_->planted() || !ranks().alone()) return std::nullopt;
+  if (feed.origins.empty() || faults_->planted() || ranks().shares_process()) return std::nullopt;
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
-  return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1);
+  return amp::forecast_memory(*runner_, ongoing_step(feed), *transaction_, options_.accumulate);
 }
 
 std::shared_ptr<const void> Trainer::evaluation_scope() {

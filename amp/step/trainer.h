@@ -134,7 +134,7 @@ class Trainer {
   }
 
   /// Estimates the memory of a step over such a batch from smaller steps that are not committed. Returns std::nullopt
-  /// if samples cannot be left out of the batch, or over several ranks. Does not change the run.
+  /// if samples cannot be left out of the batch. Over several ranks, the memory of this one. Does not change the run.
   template <class Batch, class Closure>
   std::optional<MemoryForecast> forecast_memory(const Batch& batch, Closure&& closure) {
     return run_forecast(feed_of(std::span(&batch, 1), closure));

@@ -24,52 +24,86 @@ Variable whole_beside(const Variable& x, std::int64_t value);
 Variable whole_where(const Variable& condition, const Variable& a, const Variable& b);
 /// clamp() of whole numbers, to the whole numbers between the bounds.
 Variable whole_clamp(const Variable& x, double low, double high);
+/// Returns a number as a scalar that keeps the dtype of x: rounded to it if x is floating, whole_beside() for a whole
+/// number, else f32.
+template <Number S>
+Variable number_beside(const Variable& x, S s) {
+  if (!is_floating(x.dtype()) && std::integral<S>) return whole_beside(x, static_cast<std::int64_t>(s));
+  return Tensor::full(Shape{}, static_cast<double>(s), is_floating(x.dtype()) ? x.dtype() : DType::f32, x.device());
+}
 }  // namespace detail
 
+/// max(x, 0).
 inline Variable relu(const Variable& x) { return detail::elementwise<ops::Relu>({}, {x}); }
+/// x Phi(x), with the normal distribution function Phi (Hendrycks and Gimpel, 2016).
 inline Variable gelu(const Variable& x) { return detail::elementwise<ops::Gelu>({}, {x}); }
+/// The approximation of gelu() by tanh, which GPT-2 uses.
 inline Variable gelu_tanh(const Variable& x) { return detail::elementwise<ops::GeluTanh>({}, {x}); }
+/// x sigmoid(x), also called swish.
 inline Variable silu(const Variable& x) { return detail::elementwise<ops::Silu>({}, {x}); }
+/// 1 / (1 + exp(-x)).
 inline Variable sigmoid(const Variable& x) { return detail::elementwise<ops::Sigmoid>({}, {x}); }
+/// The hyperbolic tangent.
 inline Variable tanh(const Variable& x) { return detail::elementwise<ops::Tanh>({}, {x}); }
+/// The error function.
 inline Variable erf(const Variable& x) { return detail::elementwise<ops::Erf>({}, {x}); }
+/// e to the power x, in f32.
 inline Variable exp(const Variable& x) { return detail::elementwise<ops::Exp>({}, {x}); }
+/// The natural logarithm, in f32: -inf at 0, NaN below.
 inline Variable log(const Variable& x) { return detail::elementwise<ops::Log>({}, {x}); }
 /// Returns log(1 + exp(beta x)) / beta, or x where beta x > threshold.
 inline Variable softplus(const Variable& x, double beta = 1, double threshold = 20) {
   if (beta == 1 && threshold >= 20) return detail::elementwise<ops::Softplus>({}, {x});
   return detail::elementwise<ops::SoftplusBeta>({beta, threshold}, {x});
 }
+/// The square root: NaN below 0.
 inline Variable sqrt(const Variable& x) { return detail::elementwise<ops::Sqrt>({}, {x}); }
+/// x to a constant power.
 inline Variable pow(const Variable& x, double exponent) { return detail::elementwise<ops::Pow>({exponent}, {x}); }
+/// x x.
 inline Variable square(const Variable& x) { return detail::elementwise<ops::Square>({}, {x}); }
+/// x, but at least `low` and at most `high`.
 inline Variable clamp(const Variable& x, double low, double high) {
   return is_floating(x.dtype()) ? detail::elementwise<ops::Clamp>({low, high}, {x}) : detail::whole_clamp(x, low, high);
 }
+/// The absolute value.
 inline Variable abs(const Variable& x) { return detail::elementwise<ops::Abs>({}, {x}); }
 
-/// Activations; see core/ops/unary.h and core/ops/activations.h.
+/// x where x > 0, else slope x.
 inline Variable leaky_relu(const Variable& x, double slope = 0.01) {
   return detail::elementwise<ops::LeakyRelu>({slope}, {x});
 }
+/// x where x > 0, else alpha (exp(x) - 1).
 inline Variable elu(const Variable& x, double alpha = 1) { return detail::elementwise<ops::Elu>({alpha}, {x}); }
+/// elu with the scale and alpha for which activations keep mean 0 and variance 1 (Klambauer et al., 2017).
 inline Variable selu(const Variable& x) { return detail::elementwise<ops::Selu>({}, {x}); }
+/// x where x > 0, else alpha (exp(x / alpha) - 1).
 inline Variable celu(const Variable& x, double alpha = 1) { return detail::elementwise<ops::Celu>({alpha}, {x}); }
+/// x relu6(x + 3) / 6.
 inline Variable hardswish(const Variable& x) { return detail::elementwise<ops::Hardswish>({}, {x}); }
+/// relu6(x + 3) / 6.
 inline Variable hardsigmoid(const Variable& x) { return detail::elementwise<ops::Hardsigmoid>({}, {x}); }
+/// x, but at least `low` and at most `high`.
 inline Variable hardtanh(const Variable& x, double low = -1, double high = 1) {
   return detail::elementwise<ops::Hardtanh>({low, high}, {x});
 }
+/// min(max(x, 0), 6).
 inline Variable relu6(const Variable& x) { return hardtanh(x, 0, 6); }
+/// x tanh(log(1 + exp(x))).
 inline Variable mish(const Variable& x) { return detail::elementwise<ops::Mish>({}, {x}); }
+/// log(sigmoid(x)), computed without overflow.
 inline Variable logsigmoid(const Variable& x) { return detail::elementwise<ops::Logsigmoid>({}, {x}); }
+/// x where |x| > lambda, else 0.
 inline Variable hardshrink(const Variable& x, double lambda = 0.5) {
   return detail::elementwise<ops::Hardshrink>({lambda}, {x});
 }
+/// x moved towards 0 by lambda; 0 where |x| <= lambda.
 inline Variable softshrink(const Variable& x, double lambda = 0.5) {
   return detail::elementwise<ops::Softshrink>({lambda}, {x});
 }
+/// x - tanh(x).
 inline Variable tanhshrink(const Variable& x) { return detail::elementwise<ops::Tanhshrink>({}, {x}); }
+/// x where x > threshold, else value.
 inline Variable threshold(const Variable& x, double threshold, double value) {
   return detail::elementwise<ops::Threshold>({threshold, value}, {x});
 }
@@ -78,10 +112,31 @@ inline Variable prelu(const Variable& x, const Variable& weight) {
   return detail::elementwise<ops::Prelu>({}, {x, weight});
 }
 
+/// The larger of a and b; NaN if one of them is. They broadcast.
 inline Variable maximum(const Variable& a, const Variable& b) { return detail::elementwise<ops::Maximum>({}, {a, b}); }
+/// The smaller of a and b; NaN if one of them is. They broadcast.
 inline Variable minimum(const Variable& a, const Variable& b) { return detail::elementwise<ops::Minimum>({}, {a, b}); }
 /// Returns a where `condition` (u8 or bool) is true, else b.
 Variable where(const Variable& condition, const Variable& a, const Variable& b);
+/// A number beside a variable keeps its dtype, as in arithmetic. Two numbers give i64 if both are whole, else f32.
+template <Number S>
+Variable where(const Variable& condition, const Variable& a, S b) {
+  return where(condition, a, detail::number_beside(a, b));
+}
+template <Number S>
+Variable where(const Variable& condition, S a, const Variable& b) {
+  return where(condition, detail::number_beside(b, a), b);
+}
+template <Number A, Number B>
+Variable where(const Variable& condition, A a, B b) {
+  const auto as = [&](auto s) -> Variable {
+    if constexpr (std::integral<A> && std::integral<B>)
+      return detail::scalar_beside(condition, static_cast<std::int64_t>(s), DType::i64);
+    else
+      return Tensor::full(Shape{}, static_cast<double>(s), DType::f32, condition.device());
+  };
+  return where(condition, as(a), as(b));
+}
 
 /// Sets each element to 0 with probability p and divides the others by 1 - p. Modules call it in training only.
 Variable dropout(const Variable& x, double p);

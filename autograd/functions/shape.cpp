@@ -58,6 +58,10 @@ Variable slice(const Variable& x, int axis, std::int64_t begin, std::int64_t end
   return narrow(x, axis, begin, end - begin);
 }
 
+Variable slice(const Variable& x, int axis, std::int64_t begin) {
+  return slice(x, axis, begin, x.dim(ops::checked_axis(ops::Slice::info, axis, x.value().rank())));
+}
+
 Variable concat(std::span<const Variable> parts, int axis) {
   return std::move(apply<ops::Concat>({.axis = axis}, parts).front());
 }

@@ -102,11 +102,11 @@ Tensor exponential(const Tensor& a) {
   for (int round = 0; round < most; ++round) {
     const Tensor squares = for_each_matrix(a, halvings, DType::boolean,
                                            [round](int s) { return s > round ? 1.0 : 0.0; });
-    const auto chosen = [&](const Tensor& a, const Tensor& b) {
+    const auto chosen = [&](const Tensor& where_true, const Tensor& where_false) {
       OpContext ctx;
       ctx.store_dtype = y.dtype();
       ctx.inputs.resize(3);
-      return Where::forward(ctx, std::array{squares, a, b}, {}).front();
+      return Where::forward(ctx, std::array{squares, where_true, where_false}, {}).front();
     };
     // Further squares of a finished matrix could overflow, which an observer would report.
     const Tensor unfinished = chosen(y, Tensor::zeros({}, y.dtype(), y.device()));

@@ -3,9 +3,7 @@
 #include <optional>
 
 #include "binade/autograd/trace.h"
-#include "binade/core/version.h"
 #include "binade/io/checkpoint/find.h"
-#include "binade/io/exchange/safetensors.h"
 #include "binade/io/files/run_folder.h"
 #include "binade/io/terminal/console.h"
 #include "examples/common/train_program.h"
@@ -59,42 +57,12 @@ StateDict read_checkpoint(const ModelChoice& choice, const std::string& program,
   return std::move(chosen.state);
 }
 
-void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged) {
-  nn::use_fp8(model, checkpoint.contains("amp/policy") && policy_of(checkpoint).fp8_linear);
-  const StateDict weights = checkpoint.section("model"), statistics = checkpoint.section("norm");
-  const StateDict averages = checkpoint.section("optim/ema/average");
-  StateDict merged;
-  for (const auto& [name, value] : weights.values()) {
-    const StateDict::Value& chosen = averaged && averages.contains(name) ? averages.values().at(name) : value;
-    // A run without f32 master weights stores 16-bit weights; the model's f32 parameters represent them exactly.
-    const Tensor* tensor = std::get_if<Tensor>(&chosen);
-    merged.put(name, tensor != nullptr && is_half(tensor->dtype()) ? StateDict::Value(tensor->to(DType::f32)) : chosen);
-  }
-  for (const auto& [name, value] : statistics.values()) merged.put(name, value);
-  nn::load_state_dict(model, merged);
-}
-
-void write_weights(nn::Module& model, const std::string& path) {
-  io::Safetensors content{.metadata = {{"format", "pt"}, {"writer", std::string(build_id())}}};
-  const StateDict state = nn::state_dict(model);
-  for (const auto& [name, value] : state.values())
-    if (const auto* tensor = std::get_if<Tensor>(&value)) content.tensors.emplace(name, *tensor);
-  io::write_safetensors(path, content);
-}
-
 PrecisionPolicy policy_of(const StateDict& checkpoint) {
   try {
     return PrecisionPolicy::from_string(checkpoint.text("amp/policy"));
   } catch (const ArgumentError& error) {
     throw CheckpointError(fmt::format("checkpoint: {}", error.what()));
   }
-}
-
-void load_weights(nn::Module& model, const std::string& path) {
-  if (!path.ends_with(".safetensors")) return load_model(model, io::load_checkpoint(path).state);
-  StateDict weights;
-  for (const auto& [name, tensor] : io::read_safetensors(path).tensors) weights.put(name, tensor);
-  nn::load_state_dict(model, weights);
 }
 
 void check_overrides(const PrecisionPolicy& policy, nn::Module& model, const Variable& output) {

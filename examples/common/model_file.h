@@ -23,18 +23,6 @@ RuntimeOptions runtime_options(const ModelChoice& choice);
 /// alone. The text of that error tells the user to make a run from the weights by `train` of `program` with `flags`.
 StateDict read_checkpoint(const ModelChoice& choice, const std::string& program, const std::string& flags);
 
-/// Loads the weights and normalization statistics of a checkpoint into a model. If `averaged` is true, loads
-/// the averaged weights of all parameters for which the checkpoint has them.
-void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged = true);
-
-/// Loads weights alone from a checkpoint or a .safetensors file with the model's names (`binade-doctor import` converts
-/// files of PyTorch and Hugging Face). Throws CheckpointError that lists both sides if they do not match.
-void load_weights(nn::Module& model, const std::string& path);
-
-/// Writes every parameter and statistic of a model to a safetensors file, with the model's names and layouts;
-/// load_weights() reads it back. Throws StorageError.
-void write_weights(nn::Module& model, const std::string& path);
-
 /// Returns the precision policy that the checkpoint was trained with.
 PrecisionPolicy policy_of(const StateDict& checkpoint);
 

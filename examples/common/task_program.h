@@ -70,7 +70,7 @@ template <class Task>
 int train(Settings& table, typename Task::Setup& s, Purpose purpose, const std::string& to) {
   resolve_settings(table, s.train, [&] { Task::complete(s); });
   const TrainSettings& t = s.train;
-  const std::shared_ptr<Communicator> ranks = open_ranks();
+  const std::shared_ptr<Communicator> ranks = open_ranks(t.rank_deadline);
   Runtime runtime(runtime_options(t));
   const amp::Policy policy = choose_policy(s.train);
   const typename Task::Data data = Task::read_data(s);
@@ -124,7 +124,7 @@ int eval(Settings& table, typename Task::EvalSetup& s) {
   const StateDict checkpoint = read_checkpoint(s.model, Task::texts.program, Task::texts.weights);
   const nn::init::SkipScope skip;
   typename Task::Model model(Task::model_options(checkpoint));
-  load_model(model, checkpoint);
+  load_weights(model, checkpoint);
   const PolicyScope policy(policy_of(checkpoint));
   io::JsonObject result;
   result.add("step", read_count(checkpoint, "progress/step"));

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <sstream>
 #include <thread>
 
+#include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/incident/report.h"
 #include "binade/core/gpus.h"
 #include "binade/core/kernels/dispatch.h"
@@ -15,6 +17,7 @@
 #include "binade/io/files/run_folder.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/console.h"
+#include "binade/io/terminal/signals.h"
 #include "binade/io/text/json_reader.h"
 #include "binade/run/launch.h"
 #include "examples/common/model_file.h"
@@ -104,23 +107,49 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, boo
                        std::max<std::int64_t>(launched, s.ranks));
   check<ArgumentError>(launched == 1 || s.ranks == 1 || s.ranks == launched,
                        "--ranks {}: a launcher has started {} processes; leave the flag out", s.ranks, launched);
+  if (std::getenv(io::StopSignals::kLauncher) != nullptr) return train();  // launch_ranks() has started this rank
+  check<ArgumentError>(launched == 1 || !s.supervise,
+                       "--supervise: mpirun or srun has started this process, which cannot restart the other ranks; start "
+                       "one process with --supervise --ranks N instead, on one machine");
+  check<ArgumentError>(s.min_ranks <= s.ranks && (s.min_ranks == 0 || s.supervise),
+                       "--min-ranks: wanted --supervise and at most --ranks {}, got {}", s.ranks, s.min_ranks);
+  for (const std::string& spec : s.inject)
+    check<ArgumentError>(amp::parse_fault(spec).rank < std::max<std::int64_t>(launched, s.ranks),
+                         "--inject {}: wanted a rank below {}, the number of ranks", spec,
+                         std::max<std::int64_t>(launched, s.ranks));
   if (launched > 1) return train();
   if (!s.supervise) {
-    if (s.ranks > 1) amp::launch_ranks(static_cast<int>(s.ranks));
+    if (s.ranks > 1) return amp::launch_ranks(static_cast<int>(s.ranks));
     return train();
   }
   if (s.run.empty()) s.run = io::RunFolder::next_free("runs", name);
-  return amp::supervise({.folder = s.run}, [&](int life) {
+  amp::SupervisorOptions options{.folder = s.run};
+  const auto all_ranks = static_cast<int>(s.ranks);
+  const auto least = s.min_ranks > 0 ? static_cast<int>(s.min_ranks) : all_ranks;
+  int ranks = all_ranks;
+  options.before_start = [&](int deaths) {
+    const int now = std::max(least, all_ranks - deaths / 2);
+    if (now != ranks) io::say(fmt::format("supervisor: goes on with {} ranks", now));
+    ranks = now;
+  };
+  return amp::supervise(options, [&](int life) {
     if (life > 0 && s.resume.empty()) s.resume = "auto";
-    if (s.ranks == 1) return train();
+    if (all_ranks == 1) return train();
     std::vector<std::string> more = {"--run", s.run};
     if (!s.resume.empty()) more.push_back("--resume=" + s.resume);
-    amp::launch_ranks(static_cast<int>(s.ranks), more);
+    if (ranks != all_ranks) {
+      more.insert(more.end(), {"--ranks", std::to_string(ranks)});
+      // Without a checkpoint, one rank alone would add in another order.
+      if (s.leaves == 0 && !io::RunFolder::holds_checkpoints(s.run))
+        more.insert(more.end(), {"--leaves", std::to_string(s.accumulate)});
+    }
+    return amp::launch_ranks(ranks, more);
   });
 }
 
-std::shared_ptr<Communicator> open_ranks() {
+std::shared_ptr<Communicator> open_ranks(double deadline) {
   std::shared_ptr<Communicator> ranks = ranks_from_launcher();
+  if (deadline > 0) ranks->set_deadline(std::chrono::duration<double>(deadline));
   if (ranks->rank() > 0) io::mute(fmt::format("rank {}", ranks->rank()));
   if (!ranks->alone()) io::say(fmt::format("{} ranks, connected by {}", ranks->size(), ranks->engine()));
   return ranks;
@@ -189,7 +218,7 @@ int write_first_weights(nn::Module& model, const TrainSettings& s, const std::st
       s.run.empty() && s.resume.empty() && !s.supervise,
       "init: wanted neither --run nor --resume nor --supervise: no run is made, and the weights of one "
       "are written by binade-doctor export");
-  write_weights(model, path);
+  save_weights(model, path);
   io::print(fmt::format("{} parameters in {}\n", nn::count_parameters(model), path));
   return 0;
 }

@@ -41,8 +41,8 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, boo
                  const std::function<int()>& train);
 
 /// Connects this process with the others of its launcher (core/launcher.h). All but rank 0 say nothing from then on,
-/// except errors.
-std::shared_ptr<Communicator> open_ranks();
+/// except errors. `deadline`: of each exchange, in seconds; 0: the default.
+std::shared_ptr<Communicator> open_ranks(double deadline);
 
 /// Returns the options of the run that the settings describe. `name` is the prefix of a new run folder. `constants` are
 /// entries that a checkpoint to resume from must hold.

@@ -27,6 +27,13 @@ void add_data(Settings& t, TrainSettings& s) {
   t.add("ranks", &s.ranks,
         "processes that share the micro-batches of a step, started by mpirun; results do not depend on it",
         {.on_resume = kNotASetting, .low = 1, .high = 1024});
+  t.add("min-ranks", &s.min_ranks,
+        "with --supervise: after each second death without a new checkpoint go on with one rank fewer, down to this "
+        "number (0: always --ranks)",
+        {.on_resume = kNotASetting, .low = 0, .high = 1024});
+  t.add("rank-deadline", &s.rank_deadline,
+        "seconds that a rank waits for another one before it gives up (0: BINADE_RANK_DEADLINE, else 300)",
+        {.on_resume = kNotASetting, .low = 0, .high = 1e8});
   t.add("config", &s.config, "JSON file with settings; flags take precedence",
         {.on_resume = kNotASetting, .value = "FILE"});
   t.add("init-from", &s.init_from, "start from the weights of a checkpoint or safetensors file",

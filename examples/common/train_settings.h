@@ -20,7 +20,8 @@ struct TrainSettings {
   std::string resume{};           ///< empty: begin a run; "must": resume it; "auto": resume it if it exists
   bool loads_checkpoint = false;  ///< set by resolve_settings(): true if the run resumes from a checkpoint
   bool supervise = false;
-  std::int64_t ranks = 1;
+  std::int64_t ranks = 1, min_ranks = 0;
+  double rank_deadline = 0;            // seconds; 0: the communicator's own
   std::vector<std::string> changes{};  ///< settings of a resumed run that the command line changed
   std::string init_from{}, config{};
   std::int64_t steps = 0, batch = 0, accumulate = 1, leaves = 0, seed = 1, threads = 0;

@@ -24,7 +24,7 @@ int sample_text(Settings& table, SampleSettings& s) {
   const std::vector<std::int32_t> prompt = tokenizer->encode(s.prompt, io::TextOrigin::kPrompt);
   const nn::init::SkipScope skip;
   Gpt model(read_gpt_architecture(checkpoint));
-  load_model(model, checkpoint);
+  load_weights(model, checkpoint);
   model.eval();
   const PolicyScope policy(policy_of(checkpoint));
   std::string text = s.prompt;

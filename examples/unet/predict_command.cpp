@@ -53,7 +53,7 @@ int predict(Settings& table, PredictSettings& s) {
   const StateDict checkpoint = read_checkpoint(s.model, "binade-unet", kUNetWeightFlags);
   const nn::init::SkipScope skip;
   UNet model(read_unet_architecture(checkpoint));
-  load_model(model, checkpoint);
+  load_weights(model, checkpoint);
   model.eval();
   const PolicyScope policy(policy_of(checkpoint));
   const int channels = static_cast<int>(model.options().in);

@@ -4,31 +4,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "binade/core/error.h"
 #include "binade/core/random.h"
 #include "binade/core/state_counts.h"
+#include "binade/io/data/sampler.h"
 
 namespace binade::io {
 namespace {
 
-/// Returns number i of a stream as a uniform integer in [0, n). It uses 64 random bits; the bias is below n / 2^64.
-std::int64_t uniform_below(const RandomStream& stream, std::uint64_t i, std::int64_t n) {
-  const auto block = stream.block(i);
-  const std::uint64_t bits = (std::uint64_t{block[1]} << 32) | block[0];
-  return static_cast<std::int64_t>(static_cast<unsigned __int128>(bits) * static_cast<std::uint64_t>(n) >> 64);
+std::string name_of(SampleOrder order) {
+  constexpr const char* kNames[] = {"shuffled", "random-offset", "sequential"};
+  return kNames[static_cast<std::size_t>(order)];
 }
 
-/// Returns a random permutation of 0 … count - 1 (Fisher-Yates), drawn from the stream (seed, kShuffle, epoch).
-std::vector<std::int64_t> permute(std::int64_t count, std::uint64_t seed, std::int64_t epoch) {
-  const RandomStream stream{.seed = seed, .purpose = RngPurpose::kShuffle, .step = static_cast<std::uint64_t>(epoch)};
-  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  for (std::int64_t i = count - 1; i > 0; --i)
-    std::swap(order[static_cast<std::size_t>(i)],
-              order[static_cast<std::size_t>(uniform_below(stream, static_cast<std::uint64_t>(i), i + 1))]);
-  return order;
+LastBatch last_by(const LoaderOptions& options) {
+  if (options.last != LastBatch::kByOrder) return options.last;
+  return !options.sampler && options.order == SampleOrder::kSequential ? LastBatch::kShort : LastBatch::kFilled;
 }
 
 bool has_slots(const BatchOrigin& origin) {
@@ -102,15 +94,79 @@ std::int64_t held_out_count(std::int64_t size, double fraction) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(exact)));
 }
 
-BatchOrder::BatchOrder(LoaderOptions options) : options_(std::move(options)) {
+BatchOrder::BatchOrder(LoaderOptions options) : options_(std::move(options)), last_(last_by(options_)) {
   check<ArgumentError>(options_.batch >= 1, "loader: wanted a batch of at least 1, got {}", options_.batch);
   check<ArgumentError>(options_.prefetch >= 0, "loader: wanted prefetch of at least 0, got {}", options_.prefetch);
+  check<ArgumentError>(options_.workers >= 1 && options_.workers <= 1024,
+                       "loader: wanted 1 to 1024 workers, got {}; with prefetch = 0 no worker is used",
+                       options_.workers);
   check<DataError>(options_.samples >= 1, "loader: wanted at least one sample, got a data set with none");
-  if (options_.order != SampleOrder::kRandomOffset || options_.epoch <= 0) options_.epoch = options_.samples;
+  check<ArgumentError>(!options_.sampler || !options_.batch_sampler,
+                       "loader: wanted a sampler or a batch sampler, got both");
+  if (options_.sampler || options_.batch_sampler) {
+    options_.epoch = options_.sampler ? options_.sampler->epoch_size() : options_.batch_sampler->epoch_size();
+    check<ArgumentError>(options_.epoch >= 1,
+                         "loader: wanted a sampler of at least one sample per epoch, got '{}' of {}", name(),
+                         options_.epoch);
+  } else if (options_.order != SampleOrder::kRandomOffset || options_.epoch <= 0) {
+    options_.epoch = options_.samples;
+  }
+}
+
+std::string BatchOrder::name() const {
+  if (options_.batch_sampler) return options_.batch_sampler->name();
+  const std::string order = options_.sampler ? options_.sampler->name() : name_of(options_.order);
+  LoaderOptions usual = options_;
+  usual.last = LastBatch::kByOrder;
+  if (last_ == last_by(usual)) return order;
+  return order + (last_ == LastBatch::kFilled  ? ", last batch filled"
+                  : last_ == LastBatch::kShort ? ", last batch short"
+                                               : ", last batch dropped");
+}
+
+std::int64_t BatchOrder::batches_in(std::int64_t epoch) {
+  if (options_.batch_sampler) {
+    plan(epoch);
+    return std::ssize(ends_);
+  }
+  return last_ == LastBatch::kDropped ? options_.epoch / options_.batch
+                                      : (options_.epoch + options_.batch - 1) / options_.batch;
+}
+
+/// Fills indices_ and ends_ for an epoch, and checks what a sampler returns.
+void BatchOrder::plan(std::int64_t epoch) {
+  if (planned_epoch_ == epoch) return;
+  planned_epoch_ = -1;
+  ends_.clear();
+  if (options_.batch_sampler) {
+    indices_.clear();
+    for (const std::vector<std::int64_t>& batch : options_.batch_sampler->batches(epoch)) {
+      check<ArgumentError>(!batch.empty(), "batch sampler '{}': wanted no empty batch, got one in epoch {}", name(),
+                           epoch);
+      indices_.insert(indices_.end(), batch.begin(), batch.end());
+      ends_.push_back(std::ssize(indices_));
+    }
+    check<ArgumentError>(!indices_.empty() && std::ssize(indices_) <= options_.epoch,
+                         "batch sampler '{}': wanted 1 to {} samples per epoch, as epoch_size() says, got {} in epoch "
+                         "{}",
+                         name(), options_.epoch, indices_.size(), epoch);
+  } else if (options_.sampler) {
+    indices_ = options_.sampler->indices(epoch);
+    check<ArgumentError>(std::ssize(indices_) == options_.epoch,
+                         "sampler '{}': wanted {} samples per epoch, as epoch_size() says, got {} in epoch {}", name(),
+                         options_.epoch, indices_.size(), epoch);
+  } else {
+    indices_ = random_permutation(options_.samples, options_.seed, epoch);
+  }
+  for (const std::int64_t sample : indices_)
+    check<ArgumentError>(sample >= 0 && sample < options_.samples,
+                         "sampler '{}': wanted samples from 0 to {}, got {} in epoch {}", name(), options_.samples - 1,
+                         sample, epoch);
+  planned_epoch_ = epoch;
 }
 
 bool BatchOrder::is_quarantined(std::int64_t sample) const {
-  const std::int64_t reach = options_.order == SampleOrder::kRandomOffset ? options_.width - 1 : 0;
+  const std::int64_t reach = is_window() ? options_.width - 1 : 0;
   const auto first = std::lower_bound(quarantined_.begin(), quarantined_.end(), sample - reach);
   return first != quarantined_.end() && *first <= sample + reach;
 }
@@ -120,7 +176,7 @@ bool BatchOrder::is_quarantined(std::int64_t sample) const {
 std::int64_t BatchOrder::sample_at(std::uint64_t slot) {
   const auto position = static_cast<std::int64_t>(slot % static_cast<std::uint64_t>(options_.epoch));
   const auto epoch = static_cast<std::int64_t>(slot / static_cast<std::uint64_t>(options_.epoch));
-  if (options_.order == SampleOrder::kRandomOffset) {
+  if (is_window()) {
     const RandomStream stream{.seed = options_.seed, .purpose = RngPurpose::kData, .step = slot};
     for (std::uint64_t attempt = 0; attempt < 64; ++attempt) {
       const std::int64_t sample = uniform_below(stream, attempt, options_.samples);
@@ -129,21 +185,30 @@ std::int64_t BatchOrder::sample_at(std::uint64_t slot) {
     return -1;
   }
   std::int64_t sample = position;
-  if (options_.order == SampleOrder::kShuffled) {
-    if (permuted_epoch_ != epoch) {
-      permutation_ = permute(options_.samples, options_.seed, epoch);
-      permuted_epoch_ = epoch;
-    }
-    sample = permutation_[static_cast<std::size_t>(position)];
+  if (options_.sampler || options_.order == SampleOrder::kShuffled) {
+    plan(epoch);
+    sample = indices_[static_cast<std::size_t>(position)];
   }
   return is_quarantined(sample) ? -1 : sample;
 }
 
+/// True if the samples from `slot` to the end of its epoch fill a batch.
+bool BatchOrder::fills_batch(std::uint64_t slot) {
+  std::int64_t found = 0;
+  do {
+    if (sample_at(slot) >= 0 && ++found == options_.batch) return true;
+    ++slot;
+  } while (slot % epoch_slots() != 0);
+  return false;
+}
+
 BatchOrigin BatchOrder::batch_at(std::uint64_t slot) {
+  if (options_.batch_sampler) return sampled_batch_at(slot);
   BatchOrigin origin;
   origin.begin = slot;
-  origin.epoch = static_cast<std::int64_t>(slot / static_cast<std::uint64_t>(options_.epoch));
+  origin.epoch = static_cast<std::int64_t>(slot / epoch_slots());
   std::int64_t left_out = 0;
+  int dropped_epochs = 0;
   while (static_cast<std::int64_t>(origin.samples.size()) < options_.batch) {
     const std::int64_t sample = sample_at(slot);
     if (sample >= 0) {
@@ -155,11 +220,49 @@ BatchOrigin BatchOrder::batch_at(std::uint64_t slot) {
       check<DataError>(left_out <= 2 * options_.epoch, "loader: all {} samples are quarantined", options_.samples);
     }
     ++slot;
-    const bool epoch_ended = slot % static_cast<std::uint64_t>(options_.epoch) == 0;
-    if (epoch_ended && options_.order == SampleOrder::kSequential && !origin.samples.empty()) break;
+    if (slot % epoch_slots() != 0 || last_ == LastBatch::kFilled) continue;
+    if (last_ == LastBatch::kShort && !origin.samples.empty()) break;
+    if (last_ == LastBatch::kDropped && std::ssize(origin.samples) < options_.batch) {
+      check<DataError>(++dropped_epochs <= 2,
+                       "loader: an epoch of {} samples makes no full batch of {}, and the last batch is dropped",
+                       options_.epoch, options_.batch);
+      origin.samples.clear();
+      origin.slots.clear();
+      origin.epoch = static_cast<std::int64_t>(slot / epoch_slots());
+    }
   }
+  // After the last full batch, the cursor is at the next epoch, not at samples that are left out.
+  if (last_ == LastBatch::kDropped && slot % epoch_slots() != 0 && !fills_batch(slot))
+    slot = (slot / epoch_slots() + 1) * epoch_slots();
   origin.end = slot;
   return origin;
+}
+
+BatchOrigin BatchOrder::sampled_batch_at(std::uint64_t slot) {
+  BatchOrigin origin;
+  origin.begin = slot;
+  for (int epochs = 0; epochs <= 2;) {
+    const auto epoch = static_cast<std::int64_t>(slot / epoch_slots());
+    const std::uint64_t first = slot - slot % epoch_slots();
+    plan(epoch);
+    const auto position = static_cast<std::int64_t>(slot - first);
+    const auto end = std::ranges::upper_bound(ends_, position);
+    if (end != ends_.end())
+      for (std::int64_t at = position; at < *end; ++at) {
+        const std::int64_t sample = indices_[static_cast<std::size_t>(at)];
+        if (is_quarantined(sample)) continue;
+        origin.samples.push_back(sample);
+        origin.slots.push_back(first + static_cast<std::uint64_t>(at));
+      }
+    const bool ended = end == ends_.end() || *end == ends_.back();
+    epochs += ended;
+    slot = ended ? first + epoch_slots() : first + static_cast<std::uint64_t>(*end);
+    if (origin.samples.empty()) continue;
+    origin.epoch = epoch;
+    origin.end = slot;
+    return origin;
+  }
+  throw DataError(fmt::format("loader: all {} samples are quarantined", options_.samples));
 }
 
 void BatchOrder::quarantine(std::int64_t sample) {

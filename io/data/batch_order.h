@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "binade/core/tensor.h"
 
 namespace binade::io {
+
+class BatchSampler;
+class Sampler;
 
 /// The order in which a loader visits samples. The sample is a function of (seed, slot), where slots 0, 1, 2 … number
 /// the samples of all epochs. The slot is the only state, so a resumed loader continues with the same samples.
@@ -21,19 +25,32 @@ enum class SampleOrder {
   kSequential,    ///< every sample comes once per epoch, ascending; a batch never crosses the epoch's end (evaluation)
 };
 
+/// What becomes of the last samples of an epoch, if they do not fill a batch.
+enum class LastBatch {
+  kByOrder,  ///< kShort for SampleOrder::kSequential, otherwise kFilled
+  kFilled,   ///< they share a batch with the first samples of the next epoch
+  kShort,    ///< they form a smaller batch
+  kDropped,  ///< they are left out
+};
+
 /// Settings of a Loader.
 struct LoaderOptions {
   std::int64_t batch = 1;  ///< samples per batch
   std::uint64_t seed = 0;
   SampleOrder order = SampleOrder::kShuffled;
   std::int64_t samples = 0;  ///< size of the data set; for kRandomOffset the number of possible offsets
-  std::int64_t epoch = 0;    ///< slots per epoch; 0 means `samples`
+  std::int64_t epoch = 0;    ///< kRandomOffset: slots per epoch; 0 means `samples`. Other orders set it
   std::int64_t width = 1;    ///< kRandomOffset: length of a sample; samples a and b overlap if |a - b| < width
   std::string content{};     ///< content hash of the data set; a resume compares it
-  int prefetch = 2;          ///< number of batches that a worker thread makes ahead; 0: next() makes each batch
+  int prefetch = 2;          ///< number of batches that worker threads make ahead; 0: next() makes each batch
   /// Returns the samples with the same content as a sample, itself included: they are quarantined together. Optional;
   /// without it only the sample itself is quarantined.
   std::function<std::vector<std::int64_t>(std::int64_t sample)> same_content{};
+  int workers = 1;  ///< number of threads that make batches if prefetch > 0; at least as many are made ahead
+  LastBatch last = LastBatch::kByOrder;
+  std::shared_ptr<const Sampler> sampler{};  ///< the order, instead of `order` (io/data/sampler.h)
+  /// The batches, instead of `order`, `sampler`, `batch` and `last`.
+  std::shared_ptr<const BatchSampler> batch_sampler{};
 };
 
 /// The origin of a batch, from which it can be made again.
@@ -65,10 +82,11 @@ std::int64_t held_out_count(std::int64_t size, double fraction);
 /// O(samples).
 class BatchOrder {
  public:
-  /// Throws ArgumentError for batch < 1, DataError for no samples.
+  /// Throws ArgumentError for settings out of range, DataError for no samples.
   explicit BatchOrder(LoaderOptions options);
 
-  /// Returns the batch that begins at `slot`, without quarantined samples. Throws DataError if all are quarantined.
+  /// Returns the batch that begins at `slot`, without quarantined samples. Throws DataError if all are quarantined, and
+  /// ArgumentError if a sampler returns numbers outside of the data set, or too few.
   BatchOrigin batch_at(std::uint64_t slot);
 
   /// Excludes a sample from now on, together with samples of the same content and, for kRandomOffset, windows that
@@ -76,15 +94,28 @@ class BatchOrder {
   void quarantine(std::int64_t sample);
   const std::vector<std::int64_t>& quarantined() const { return quarantined_; }
   const LoaderOptions& options() const { return options_; }
+  /// Returns the order in words, which is saved with the position.
+  std::string name() const;
+  /// Returns the number of batches in an epoch; if epochs share a batch, it is counted.
+  std::int64_t batches_in(std::int64_t epoch);
 
  private:
+  bool is_window() const {
+    return !options_.sampler && !options_.batch_sampler && options_.order == SampleOrder::kRandomOffset;
+  }
+  void plan(std::int64_t epoch);
   std::int64_t sample_at(std::uint64_t slot);
   bool is_quarantined(std::int64_t sample) const;
+  bool fills_batch(std::uint64_t slot);
+  BatchOrigin sampled_batch_at(std::uint64_t slot);
+  std::uint64_t epoch_slots() const { return static_cast<std::uint64_t>(options_.epoch); }
 
   LoaderOptions options_;
   std::vector<std::int64_t> quarantined_;  // ascending
-  std::int64_t permuted_epoch_ = -1;       // epoch of permutation_; -1: none yet
-  std::vector<std::int64_t> permutation_;
+  LastBatch last_ = LastBatch::kFilled;    // not kByOrder
+  std::int64_t planned_epoch_ = -1;        // epoch of indices_ and ends_; -1: none yet
+  std::vector<std::int64_t> indices_;      // sample of each position, except for kRandomOffset and kSequential
+  std::vector<std::int64_t> ends_;         // position after each batch of the batch sampler
 };
 
 }  // namespace binade::io

@@ -8,145 +8,250 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "binade/core/error.h"
 #include "binade/core/exclusive_use.h"
 #include "binade/core/state_counts.h"
 
 namespace binade::io {
-namespace {
-
-std::string name_of(SampleOrder order) {
-  constexpr const char* kNames[] = {"shuffled", "random-offset", "sequential"};
-  return kNames[static_cast<std::size_t>(order)];
-}
-
-}  // namespace
 
 struct LoaderBase::Impl {
-  struct MadeBatch {
+  /// A batch that is made ahead. `origin` and `obsolete` do not change; the mutex guards the rest.
+  struct Entry {
+    enum class Status {
+      kWaiting,   // for a worker
+      kMaking,    // a worker makes it
+      kDone,      // null batch: outside of the share
+      kFailed,    // next() will throw `failure`
+      kReported,  // next() has thrown; the next call makes it again
+    };
     BatchOrigin origin;
-    std::shared_ptr<void> batch;  // null: outside of the share
+    std::stop_source obsolete;
+    Status status = Status::kWaiting;
+    bool has_place = true;  // false: it failed before it was read, so it is claimed again
+    std::shared_ptr<void> input;
+    std::shared_ptr<void> batch;
+    std::exception_ptr failure;
   };
+  using Lock = std::unique_lock<std::mutex>;
 
-  Impl(LoaderOptions options, Make make_batch) : make(std::move(make_batch)), order(std::move(options)) {}
+  Impl(LoaderOptions options, Make make_batch, Read read_input)
+      : make(std::move(make_batch)), read_in_order(std::move(read_input)), order(std::move(options)) {}
 
   ~Impl() {
-    if (!worker.joinable()) return;
-    worker.request_stop();
-    worker.join();  // must end before the other members, which the worker uses, are destroyed
+    {
+      const std::lock_guard lock(mutex);
+      discard();
+    }
+    for (std::jthread& worker : workers) worker.request_stop();
+    workers.clear();  // joins; the workers use the other members
   }
 
   ExclusiveUse use{"loader"};
   Make make;
-  mutable std::mutex mutex;  // guards everything below; `make` runs outside it
+  Read read_in_order;
+  mutable std::mutex mutex;  // guards everything below; `make` and `read_in_order` run outside it
   std::condition_variable_any changed;
   BatchOrder order;
   std::uint64_t consumed = 0;  // slots (see LoaderBase)
   std::uint64_t read = 0;
-  std::uint64_t ahead = 0;  // first slot of the worker's next batch
+  std::uint64_t ahead = 0;  // first slot of the next batch that a worker claims
   Share share{};
-  int read_number = 0;           // number of the next batch within the period of the share
-  int ahead_number = 0;          // the same for the worker's next batch
-  std::uint64_t generation = 0;  // incremented when the batch that the worker is making becomes obsolete
-  std::deque<MadeBatch> ready;
-  std::exception_ptr failure;  // from making the batch after `ready`; the worker waits until next() has rethrown it
-  std::jthread worker;
-
-  /// Makes a batch without holding the lock; if that throws, the lock stays released.
-  void complete(MadeBatch& batch, std::unique_lock<std::mutex>& lock) {
-    lock.unlock();
-    batch.batch = make(batch.origin);
-    lock.lock();
-  }
+  int read_number = 0;                       // number of the next batch within the period of the share
+  int ahead_number = 0;                      // the same for the next batch that a worker claims
+  std::uint64_t generation = 0;              // incremented when the batches that are being made become obsolete
+  bool reading = false;                      // true while a thread is in `read_in_order`
+  std::exception_ptr shortage;               // there was no memory for a further entry; next() throws it
+  std::deque<std::shared_ptr<Entry>> queue;  // in order; the first is the next that next() returns
+  std::vector<std::jthread> workers;
 
   bool is_mine(int number) const { return share.first <= number && number < share.end; }
-  std::int64_t made_ahead() const {
-    return std::ranges::count_if(ready, [](const MadeBatch& one) { return one.batch != nullptr; });
+  std::int64_t limit() const { return std::max(order.options().prefetch, order.options().workers); }
+
+  std::shared_ptr<Entry> first_waiting() const {
+    const auto at = std::ranges::find(queue, Entry::Status::kWaiting, [](const auto& entry) { return entry->status; });
+    return at == queue.end() ? nullptr : *at;
+  }
+  bool can_claim() const {
+    if (reading || (!queue.empty() && !queue.back()->has_place)) return false;
+    return std::ranges::count_if(queue, [](const auto& e) { return e->batch || e->status != Entry::Status::kDone; }) <
+           limit();
+  }
+
+  /// Reads the input of a batch without holding the lock. Holds it again afterwards, also if reading throws.
+  std::shared_ptr<void> read_input(const BatchOrigin& origin, const std::stop_source& obsolete, Lock& lock) {
+    if (!read_in_order) return nullptr;
+    changed.wait(lock, [&] { return !reading; });
+    reading = true;
+    std::exception_ptr failure;
+    std::shared_ptr<void> input;
+    lock.unlock();
+    try {
+      input = read_in_order(origin, obsolete.get_token());
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    reading = false;
+    changed.notify_all();
+    if (failure) std::rethrow_exception(failure);
+    return input;
+  }
+
+  /// Makes an entry's batch without holding the lock.
+  void make_entry(Entry& entry, Lock& lock) {
+    entry.status = Entry::Status::kMaking;
+    const LoaderWork work{entry.input, entry.obsolete.get_token()};
+    std::shared_ptr<void> batch;
+    std::exception_ptr failure;
+    lock.unlock();
+    try {
+      batch = make(entry.origin, work);
+    } catch (...) {  // any exception, also a lack of memory; next() rethrows it
+      failure = std::current_exception();
+    }
+    lock.lock();
+    entry.batch = std::move(batch);
+    entry.failure = failure;
+    entry.status = failure ? Entry::Status::kFailed : Entry::Status::kDone;
+    changed.notify_all();
+  }
+
+  /// Adds the next batch to the queue. Returns its entry if a worker has to make it. Throws, with nothing changed, if
+  /// there is no memory for the entry itself.
+  std::shared_ptr<Entry> claim(Lock& lock) {
+    const auto entry = std::make_shared<Entry>();
+    entry->status = Entry::Status::kMaking;
+    queue.push_back(entry);  // before it is read, so that no input can be lost
+    const std::uint64_t now = generation;
+    const bool mine = is_mine(ahead_number);
+    try {
+      entry->origin = order.batch_at(ahead);
+      if (mine) entry->input = read_input(entry->origin, entry->obsolete, lock);
+      if (now != generation) return nullptr;
+      ahead = entry->origin.end;
+      ahead_number = (ahead_number + 1) % share.period;
+      entry->status = mine ? Entry::Status::kWaiting : Entry::Status::kDone;
+    } catch (...) {
+      if (now != generation) return nullptr;
+      entry->failure = std::current_exception();
+      entry->status = Entry::Status::kFailed;
+      entry->has_place = false;
+    }
+    changed.notify_all();
+    return entry->status == Entry::Status::kWaiting ? entry : nullptr;
   }
 
   void work(const std::stop_token& stop, const InheritedRuntime& runtime) {
     const RuntimeScope scope(runtime);
-    std::unique_lock lock(mutex);
-    for (;;) {
-      const std::int64_t limit = order.options().prefetch;
-      if (!changed.wait(lock, stop, [&] { return !failure && made_ahead() < limit; })) return;
-      const std::uint64_t now = generation;
+    Lock lock(mutex);
+    while (changed.wait(lock, stop, [&] { return first_waiting() || (!shortage && can_claim()); })) {
+      if (stop.stop_requested()) return;
       try {
-        MadeBatch made{order.batch_at(ahead), nullptr};
-        if (is_mine(ahead_number)) complete(made, lock);
-        if (now != generation) continue;
-        const std::uint64_t end = made.origin.end;
-        ready.push_back(std::move(made));
-        ahead = end;
-        ahead_number = (ahead_number + 1) % share.period;
-      } catch (...) {  // any exception, also a lack of memory; next() rethrows it
-        if (!lock.owns_lock()) lock.lock();
-        if (now == generation) failure = std::current_exception();
+        std::shared_ptr<Entry> entry = first_waiting();
+        if (!entry) entry = claim(lock);
+        if (entry && entry->status == Entry::Status::kWaiting) make_entry(*entry, lock);
+      } catch (...) {
+        shortage = std::current_exception();
+        changed.notify_all();
       }
-      changed.notify_all();
     }
   }
 
-  /// Discards the batches that were made but not read; the worker starts again at `read`. The caller must hold the
-  /// lock.
+  /// Discards the batches that were made but not read.
+  void discard() {
+    for (const auto& entry : queue) entry->obsolete.request_stop();
+    queue.clear();
+    shortage = nullptr;
+    ++generation;
+  }
+
+  /// Discards them; the workers start again at `read`. The caller must hold the lock.
   void restart() {
-    ready.clear();
+    discard();
     ahead = read;
     ahead_number = read_number;
-    failure = nullptr;
-    ++generation;
     changed.notify_all();
   }
 
-  /// Starts the worker if LoaderOptions::prefetch > 0; returns true if the worker runs.
-  bool start_worker() {
-    if (worker.joinable() || order.options().prefetch == 0) return worker.joinable();
+  /// Starts the workers if LoaderOptions::prefetch > 0; returns true if there are any.
+  bool start_workers() {
+    if (!workers.empty() || order.options().prefetch == 0) return !workers.empty();
     ahead = read;
     ahead_number = read_number;
     try {
-      worker = std::jthread([this, runtime = InheritedRuntime()](const std::stop_token& stop) { work(stop, runtime); });
+      for (int i = 0; i < order.options().workers; ++i)
+        workers.emplace_back(
+            [this, runtime = InheritedRuntime()](const std::stop_token& stop) { work(stop, runtime); });
     } catch (const std::system_error&) {
-      return false;  // no thread is available now; the caller makes this batch itself
+      // No further thread is available now: those that started do the work, or the caller itself.
     }
-    return true;
+    return !workers.empty();
+  }
+
+  /// Waits for the first entry of the queue to be done. Throws its exception if it failed.
+  std::shared_ptr<Entry> wait_for_first(Lock& lock) {
+    if (!queue.empty() && queue.front()->status == Entry::Status::kReported) {
+      queue.front()->status = Entry::Status::kWaiting;
+      changed.notify_all();
+    }
+    changed.wait(lock, [&] {
+      if (queue.empty()) return shortage != nullptr;
+      return queue.front()->status == Entry::Status::kDone || queue.front()->status == Entry::Status::kFailed;
+    });
+    if (queue.empty()) {
+      changed.notify_all();
+      std::rethrow_exception(std::exchange(shortage, nullptr));
+    }
+    std::shared_ptr<Entry> entry = queue.front();
+    if (entry->status == Entry::Status::kDone) return entry;
+    entry->status = Entry::Status::kReported;
+    if (!entry->has_place) queue.pop_front();
+    changed.notify_all();
+    std::rethrow_exception(entry->failure);
   }
 
   /// Returns the next batch. It is made if `wanted`, and may be made otherwise.
-  MadeBatch take(bool wanted) {
-    std::unique_lock lock(mutex);
-    MadeBatch made;
-    const bool works = start_worker();
-    if (works) {
-      changed.wait(lock, [&] { return !ready.empty() || failure; });
-      changed.notify_all();
-      if (ready.empty()) std::rethrow_exception(std::exchange(failure, nullptr));
-      made = ready.front();  // stays in `ready` if making it here fails
+  std::shared_ptr<Entry> take(bool wanted) {
+    Lock lock(mutex);
+    std::shared_ptr<Entry> entry;
+    if (start_workers()) {
+      entry = wait_for_first(lock);
     } else {
-      made.origin = order.batch_at(read);
+      entry = std::make_shared<Entry>();
+      entry->origin = order.batch_at(read);
     }
-    if (wanted && !made.batch) complete(made, lock);
-    if (works) ready.pop_front();
-    read = made.origin.end;
+    if (wanted && !entry->batch) {
+      entry->input = read_input(entry->origin, entry->obsolete, lock);
+      make_entry(*entry, lock);
+      if (entry->failure) {
+        entry->status = Entry::Status::kDone;  // without a batch: if it is in the queue, it is made here again
+        std::rethrow_exception(std::exchange(entry->failure, nullptr));
+      }
+    }
+    if (!queue.empty() && queue.front() == entry) queue.pop_front();
+    changed.notify_all();
+    read = entry->origin.end;
     read_number = (read_number + 1) % share.period;
-    return made;
+    return entry;
   }
 };
 
-LoaderBase::LoaderBase(LoaderOptions options, Make make)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(make))) {}
+LoaderBase::LoaderBase(LoaderOptions options, Make make, Read read)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(make), std::move(read))) {}
 LoaderBase::~LoaderBase() = default;
 LoaderBase::LoaderBase(LoaderBase&&) noexcept = default;
 LoaderBase& LoaderBase::operator=(LoaderBase&&) noexcept = default;
 
 std::shared_ptr<void> LoaderBase::next_batch() {
   const ExclusiveUse::Call call(impl_->use, "next");
-  return impl_->take(true).batch;
+  return impl_->take(true)->batch;
 }
 
 BatchOrigin LoaderBase::skip() {
   const ExclusiveUse::Call call(impl_->use, "skip");
-  return impl_->take(false).origin;
+  return impl_->take(false)->origin;
 }
 
 void LoaderBase::share(const Share& share) {
@@ -197,7 +302,11 @@ std::int64_t LoaderBase::epoch() const {
   return static_cast<std::int64_t>(consumed() / static_cast<std::uint64_t>(options().epoch));
 }
 
-std::int64_t LoaderBase::batches_per_epoch() const { return (options().epoch + options().batch - 1) / options().batch; }
+std::int64_t LoaderBase::batches_per_epoch() const {
+  const std::int64_t number = epoch();
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->order.batches_in(number);
+}
 
 const LoaderOptions& LoaderBase::options() const { return impl_->order.options(); }
 
@@ -209,7 +318,7 @@ StateDict LoaderBase::state() const {
   state.put("batch", options.batch);
   state.put("content", options.content);
   state.put("epoch", static_cast<std::int64_t>(impl_->consumed / epoch));
-  state.put("order", name_of(options.order));
+  state.put("order", impl_->order.name());
   state.put("position", static_cast<std::int64_t>(impl_->consumed % epoch));
   state.put("quarantine", StateDict::Integers(impl_->order.quarantined()));
   state.put("samples", options.samples);
@@ -229,9 +338,9 @@ void LoaderBase::load_state(const StateDict& state) {
   check<DataError>(state.integer("samples") == wanted.samples,
                    "data: the checkpoint's data set has {} samples, this one {}", state.integer("samples"),
                    wanted.samples);
-  check<CheckpointError>(state.text("order") == name_of(wanted.order),
-                         "data: the checkpoint's order is {}, this loader's {}", state.text("order"),
-                         name_of(wanted.order));
+  const std::string order_name = BatchOrder(wanted).name();
+  check<CheckpointError>(state.text("order") == order_name, "data: the checkpoint's order is {}, this loader's {}",
+                         state.text("order"), order_name);
   check<CheckpointError>(static_cast<std::uint64_t>(state.integer("seed")) == wanted.seed,
                          "data: the checkpoint's seed is {}, this loader's {}", state.integer("seed"),
                          static_cast<std::int64_t>(wanted.seed));

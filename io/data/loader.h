@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <utility>
 
 #include "binade/core/runtime.h"
@@ -11,17 +12,30 @@
 
 namespace binade::io {
 
-/// Implementation of Loader<Batch>: the order, the worker thread, the cursors.
+/// What a loader passes to the function that makes a batch, besides the batch's origin.
+struct LoaderWork {
+  std::shared_ptr<void> input{};  ///< what LoaderBase::Read returned for this batch; null without such a function
+  /// Stop is requested once the batch is no longer wanted: the loader is destroyed, or goes to another position. A
+  /// function that takes seconds should check it and throw, because the destructor waits for the threads.
+  std::stop_token obsolete{};
+};
+
+/// Implementation of Loader<Batch>: the order, the worker threads, the cursors.
 ///
-/// There are three cursors, each of which is a slot: made (by the worker) >= read (returned by next()) >= consumed
+/// There are three cursors, each of which is a slot: made (by workers) >= read (returned by next()) >= consumed
 /// (committed). Only `consumed` is state, so batches that were made or read but not committed come again after a resume
-/// or a rewind. The worker does not affect the order, because it makes the batches that next() would have made.
+/// or a rewind. The number of workers does not affect the order: each worker makes the next batch that no other one
+/// makes, and next() returns the batches in order, whichever is ready first.
 class LoaderBase {
  public:
-  /// Makes the batch that an origin describes.
-  using Make = std::function<std::shared_ptr<void>(const BatchOrigin&)>;
+  /// Makes the batch that an origin describes. Several workers call it at once.
+  using Make = std::function<std::shared_ptr<void>(const BatchOrigin&, const LoaderWork&)>;
+  /// Reads what Make needs from a source that has to be read in order. It is called for one batch at a time, in the
+  /// order of the batches, except that batches of other ranks are left out, and that after a rewind, a seek or an
+  /// exception an earlier batch may follow.
+  using Read = std::function<std::shared_ptr<void>(const BatchOrigin&, const std::stop_token& obsolete)>;
 
-  LoaderBase(LoaderOptions options, Make make);
+  LoaderBase(LoaderOptions options, Make make, Read read = {});
   ~LoaderBase();
   LoaderBase(LoaderBase&&) noexcept;
   LoaderBase& operator=(LoaderBase&&) noexcept;
@@ -49,7 +63,8 @@ class LoaderBase {
 
   std::uint64_t consumed() const;
   std::int64_t epoch() const;  ///< epoch of the consumed cursor, from 0
-  /// Returns the number of batches in an epoch, rounded up.
+  /// Returns the number of batches in an epoch, that of the consumed cursor if a batch sampler decides. A batch with
+  /// samples of two epochs is counted.
   std::int64_t batches_per_epoch() const;
   const LoaderOptions& options() const;
 
@@ -67,8 +82,9 @@ class LoaderBase {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Loads batches of a data set in a fixed order, ahead of their use by one thread. A data set is any function that
-/// makes the batch of given samples; with prefetch > 0 it runs in the worker thread:
+/// Loads batches of a data set in a fixed order, ahead of their use, by one thread or several. make_loader() makes one
+/// of a data set (io/data/make_loader.h); below that, a data set is any function that makes the batch of given samples.
+/// With prefetch > 0 it runs in the worker threads, with workers > 1 in several at once:
 ///
 ///     Loader<MyBatch> loader({.batch = 8, .samples = count}, [&](const BatchOrigin& origin) { return … });
 ///     MyBatch batch = loader.next();
@@ -80,14 +96,21 @@ template <class Batch>
 class Loader : public LoaderBase {
  public:
   Loader(LoaderOptions options, std::function<Batch(const BatchOrigin&)> make)
-      : LoaderBase(std::move(options), [make = std::move(make)](const BatchOrigin& origin) -> std::shared_ptr<void> {
-          auto batch = std::make_shared<Batch>(make(origin));
-          batch->origin = origin;
-          return batch;
-        }) {}
+      : Loader(std::move(options),
+               [make = std::move(make)](const BatchOrigin& origin, const LoaderWork&) { return make(origin); }) {}
+  /// The same for a function that looks at LoaderWork, and for a source that is read in order.
+  Loader(LoaderOptions options, std::function<Batch(const BatchOrigin&, const LoaderWork&)> make, Read read = {})
+      : LoaderBase(
+            std::move(options),
+            [make = std::move(make)](const BatchOrigin& origin, const LoaderWork& work) -> std::shared_ptr<void> {
+              auto batch = std::make_shared<Batch>(make(origin, work));
+              batch->origin = origin;
+              return batch;
+            },
+            std::move(read)) {}
 
   /// Returns the next batch, on the runtime's device if `Batch` has a function `to(Device)`. If `make` threw for this
-  /// batch, rethrows its exception; the next call tries the same batch again. Throws ArgumentError while another thread
+  /// batch, rethrows its exception; the next call makes the same batch again. Throws ArgumentError while another thread
   /// is inside of next(), rewind(), seek() or load_state(): two threads would get the same batch.
   Batch next() {
     Batch batch = std::move(*std::static_pointer_cast<Batch>(next_batch()));

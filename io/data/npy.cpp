@@ -1,6 +1,7 @@
 #include "binade/io/data/npy.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "binade/core/error.h"
 #include "binade/io/files/extents.h"
+#include "binade/io/files/output_file.h"
 #include "binade/io/files/read_file.h"
 
 namespace binade::io {
@@ -164,6 +166,31 @@ void fill(Tensor& to, const ElementType& type, std::span<const std::byte> data, 
   if (!data.empty()) std::memcpy(to.mutable_raw(), data.data(), data.size());
 }
 
+/// Returns a tensor whose elements are stored with the first axis varying fastest, as a row-major one.
+Tensor row_major(const Tensor& fortran) {
+  const Shape& shape = fortran.shape();
+  Tensor result = Tensor::empty(shape, fortran.dtype());
+  const std::size_t size = size_of(fortran.dtype());
+  std::array<std::int64_t, Shape::kMaxRank> stride{}, position{};
+  std::int64_t at = 0, step = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    stride[static_cast<std::size_t>(i)] = step;
+    step *= shape.dim(i);
+  }
+  const auto* from = static_cast<const std::byte*>(fortran.raw());
+  auto* to = static_cast<std::byte*>(result.mutable_raw());
+  for (std::int64_t n = fortran.numel(); n > 0; --n, to += size) {
+    std::memcpy(to, from + static_cast<std::size_t>(at) * size, size);
+    for (auto i = static_cast<std::size_t>(shape.rank()); i-- > 0;) {
+      at += stride[i];
+      if (++position[i] < shape.dim(static_cast<int>(i))) break;
+      at -= stride[i] * position[i];
+      position[i] = 0;
+    }
+  }
+  return result;
+}
+
 /// Returns the text of a .npy file's header, the dictionary. Throws DataError.
 std::string_view header_text(std::span<const std::byte> file, const std::string& name) {
   const std::string_view all(reinterpret_cast<const char*>(file.data()), file.size());
@@ -197,12 +224,36 @@ NpyArray decode_npy(std::span<const std::byte> file, const std::string& name) {
   check<DataError>(count * type.bytes == data.size(),
                    "{}: shape {} of {} needs {} values of {} bytes, the file has {} bytes for them", name, shape,
                    *header.type, count, type.bytes, data.size());
-  check<DataError>(!*header.fortran_order || shape.rank() <= 1,
-                   "{}: it is in Fortran order; save np.ascontiguousarray(a)", name);
   NpyArray array{Tensor::empty(shape, type.dtype), std::string(type.name)};
   fill(array.values, type, data, name);
+  if (*header.fortran_order && shape.rank() > 1) array.values = row_major(array.values);
   return array;
 }
+
+std::vector<std::byte> encode_npy(const Tensor& tensor) {
+  const Tensor values = (tensor.dtype() == DType::bf16 ? tensor.to(DType::f32) : tensor).on_host();
+  const auto* type = std::ranges::find(kTypes, values.dtype(), &ElementType::dtype);
+  std::string shape;
+  for (const std::int64_t extent : values.shape().dims()) shape += fmt::format("{}, ", extent);
+  if (values.rank() > 1) shape.resize(shape.size() - 2);
+  if (values.rank() == 1) shape.pop_back();
+  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                   type->bytes == 1 ? '|' : '<', type->name, shape);
+  constexpr std::size_t kAlignment = 64, kBeforeHeader = 10;
+  const std::size_t begin = (kBeforeHeader + header.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
+  header.resize(begin - kBeforeHeader - 1, ' ');
+  header += '\n';
+  const auto length = static_cast<std::uint16_t>(header.size());
+  std::vector<std::byte> file(begin + values.bytes());
+  std::memcpy(file.data(), kMagic.data(), kMagic.size());
+  file[kMagic.size()] = std::byte{1};
+  std::memcpy(file.data() + kMagic.size() + 2, &length, sizeof length);
+  std::memcpy(file.data() + kBeforeHeader, header.data(), header.size());
+  if (values.bytes() > 0) std::memcpy(file.data() + begin, values.raw(), values.bytes());
+  return file;
+}
+
+void write_npy(const std::string& path, const Tensor& tensor) { write_output_file(path, encode_npy(tensor)); }
 
 bool is_npy(std::string_view bytes) { return bytes.starts_with(kMagic); }
 

@@ -159,7 +159,7 @@ std::uint64_t header_length(std::span<const std::byte> begin, std::uint64_t size
   if (begin.size() < sizeof(length)) refuse(fmt::format("{} bytes are too few for a file", size));
   std::memcpy(&length, begin.data(), sizeof(length));
   if ((length & 0xffffffff) == 0x04034b50)  // "PK\3\4"
-    refuse("got a zip archive, which torch.save() writes; write the weights with safetensors.torch.save_file()");
+    refuse("got a zip archive, which torch.save() writes; read it with load_pytorch() or io::read_pytorch()");
   if (length > kMostHeaderBytes || length > size - sizeof(length))
     refuse(fmt::format("a header of {} bytes in a file of {}", length, size));
   if (length == 0 || begin[sizeof(length)] != std::byte{'{'}) refuse("the header does not begin with {");

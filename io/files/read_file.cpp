@@ -31,24 +31,42 @@ RegularFile::RegularFile(const std::string& path) {
 
 RegularFile::~RegularFile() { ::close(descriptor_); }
 
+namespace {
+
+/// Reads until `bytes` has `size` bytes, or to the end of the file.
+void read_up_to(const RegularFile& file, const std::string& path, std::size_t size, std::string& bytes) {
+  std::size_t done = bytes.size();
+  bytes.resize(size);
+  while (done < size) {
+    const ssize_t count = ::read(file.descriptor(), bytes.data() + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    check<DataError>(count >= 0, "{}: cannot be read at byte {}: {}", path, done, std::strerror(errno));
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  bytes.resize(done);
+}
+
+}  // namespace
+
 std::string read_file(const std::string& path, std::uint64_t max_bytes, std::string_view magic) {
   const RegularFile file(path);
   const std::uint64_t size = file.bytes();
   check<DataError>(size <= max_bytes, "{}: wanted at most {} bytes, got {}", path, max_bytes, size);
 
   std::string bytes;
-  std::size_t done = 0;
   for (const std::size_t part : {std::min<std::size_t>(size, magic.size()), static_cast<std::size_t>(size)}) {
-    bytes.resize(part);
-    while (done < part) {
-      const ssize_t count = ::read(file.descriptor(), bytes.data() + done, part - done);
-      if (count < 0 && errno == EINTR) continue;
-      check<DataError>(count >= 0, "{}: cannot be read at byte {}: {}", path, done, std::strerror(errno));
-      check<DataError>(count > 0, "{}: became shorter while it was read: {} of {} bytes", path, done, size);
-      done += static_cast<std::size_t>(count);
-    }
+    read_up_to(file, path, part, bytes);
+    check<DataError>(bytes.size() == part, "{}: became shorter while it was read: {} of {} bytes", path, bytes.size(),
+                     size);
     if (!bytes.starts_with(magic)) return bytes;
   }
+  return bytes;
+}
+
+std::string read_begin(const std::string& path, std::size_t count) {
+  std::string bytes;
+  read_up_to(RegularFile(path), path, count, bytes);
   return bytes;
 }
 

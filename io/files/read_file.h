@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@ namespace binade::io {
 /// only its first bytes are read and returned, and the decoder will refuse them.
 std::string read_file(const std::string& path, std::uint64_t max_bytes = std::uint64_t{1} << 40,
                       std::string_view magic = {});
+
+/// Returns the first `count` bytes of a regular file, fewer if it is shorter. Throws DataError as read_file().
+std::string read_begin(const std::string& path, std::size_t count);
 
 /// A regular file that is open for reading while the object exists (links are followed). Throws DataError as
 /// read_file().

@@ -23,14 +23,15 @@ class BinadeConan(ConanFile):
     topics = ("deep-learning", "mixed-precision", "cuda")
     package_type = "shared-library"
     settings = "os", "arch", "compiler", "build_type"
-    options = {"cuda": [True, False]}  # True needs nvcc, cuBLASLt and cuDNN 9
-    default_options = {"cuda": False}
+    options = {"cuda": [True, False],  # True needs nvcc, cuBLASLt and cuDNN 9
+               "onnx": [True, False]}  # the library for ONNX files
+    default_options = {"cuda": False, "onnx": False}
 
     def set_version(self):
         self.version = re.search(r"version: '([^']+)'", load(self, os.path.join(ROOT, "meson.build")))[1]
 
     def export_sources(self):
-        for pattern in ("meson.build", "meson_options.txt", "binade.h", "LICENSE", "core/*", "autograd/*", "nn/*", "optim/*", "io/*", "cuda/*",
+        for pattern in ("meson.build", "meson_options.txt", "binade.h", "inference.h", "LICENSE", "core/*", "autograd/*", "nn/*", "optim/*", "io/*", "cuda/*",
                         "mpi/*", "amp/*", "run/*", "doctor/*", "examples/*", "packaging/*"):
             copy(self, pattern, ROOT, self.export_sources_folder, excludes=("*/__pycache__/*", "packaging/conan/*"))
 
@@ -43,12 +44,14 @@ class BinadeConan(ConanFile):
             raise ConanInvalidConfiguration(f"binade: wanted os=Linux, got {self.settings.os}")
 
     def system_requirements(self):
-        Apt(self).install(["meson", "ninja-build", "pkg-config", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev",
-                           "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev"], update=True, check=True)
+        Apt(self).install(["meson", "ninja-build", "pkg-config", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev", "libzip-dev",
+                           "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev", "libturbojpeg0-dev", "libsndfile1-dev",
+                           *(["libprotobuf-dev", "libonnx-dev"] if self.options.onnx else [])], update=True, check=True)
 
     def generate(self):
         toolchain = MesonToolchain(self)
         toolchain.project_options.update(tests="disabled", benchmarks=False, cuda="enabled" if self.options.cuda else "disabled",
+                                         onnx="enabled" if self.options.onnx else "disabled",
                                          auto_features="auto", wrap_mode="nofallback")
         toolchain.cpp_std = "c++20"  # whatever the profile says: the library needs it
         toolchain.generate()
@@ -63,9 +66,9 @@ class BinadeConan(ConanFile):
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):
-        self.cpp_info.libs = ["binade"]
-        self.cpp_info.system_libs = ["fmt", "pthread"]
         # As installed without Conan: find_package(binade), binade::binade, pkg-config binade.
         self.cpp_info.set_property("cmake_file_name", "binade")
         self.cpp_info.set_property("cmake_target_name", "binade::binade")
         self.cpp_info.set_property("pkg_config_name", "binade")
+        self.cpp_info.libs = (["binade_onnx"] if self.options.onnx else []) + ["binade"]
+        self.cpp_info.system_libs = ["fmt", "pthread"]

@@ -59,7 +59,7 @@ std::optional<double> entropy_of(const nn::MultiHeadAttentionOptions& options, D
   telemetry.begin({.limits = true});
   const ObserverScope watched(telemetry);
   const PolicyScope policy(PrecisionPolicy{}.with("*", dtype));
-  step_context().tape_index = 0;
+  step_context().next = {};
   (void)model(Variable(toy::random({2, 20, 32}, 8)));
   std::optional<double> least;
   for (const Telemetry::OpRecord& record : telemetry.records(Direction::kForward))

@@ -55,7 +55,7 @@ TEST(OpProbe, ComputesDerivatives) {
     {
       const ObserverScope scope(recorder);
       step_context().micro_batch = 0;
-      step_context().tape_index = 0;
+      step_context().next = {};
       const Variable in = values({x}, DType::f32, true);
       backward(sqrt(in), Tensor::from(std::vector<double>{gy}, Shape{1}).to(DType::f32));
     }

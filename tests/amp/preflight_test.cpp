@@ -100,7 +100,7 @@ TEST(Preflight, AnExceptionOfTheStepIsAFindingAndLeavesNoTrace) {
   EXPECT_EQ(report.findings[0].rule, "refused");
   EXPECT_EQ(report.findings[0].what, "sample 7 is torn");
   EXPECT_EQ(run.trainer.state_hash(), before);
-  EXPECT_EQ(step_context().tape_index, 0);
+  EXPECT_EQ(step_context().next.tape_index, 0);
   for (const auto& [name, buffer] : nn::named_buffers(run.net)) EXPECT_FALSE(buffer->pending()) << name;
 }
 

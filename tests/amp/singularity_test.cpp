@@ -28,7 +28,7 @@ std::optional<SingularityDistance> distance(F run) {
   Telemetry telemetry;
   telemetry.begin({.limits = true});
   const ObserverScope watched(telemetry);
-  step_context().tape_index = 0;
+  step_context().next = {};
   (void)run();
   return telemetry.records(Direction::kForward).front().singularity;
 }

@@ -358,6 +358,25 @@ TEST(StepTransaction, BatchNormStatisticsChangeOnlyInCommits) {
   for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(high[i], plain[i], 2e-3);
 }
 
+TEST(StepTransaction, ABatchMayBeATensorOrAVariable) {
+  const toy::Batch batch = toy::batch(0);
+  const auto state_after = [&](const auto& inputs) {
+    Training run;
+    run.trainer.step(inputs, [&](const auto& x) {
+      return apply_one<toy::SquaredError>({}, {run.net(x), Variable(batch.target)});
+    });
+    EXPECT_EQ(run.trainer.steps(), 1);
+    return run.trainer.state_hash();
+  };
+  const auto expected = [&] {
+    Training run;
+    run.step(batch);
+    return run.trainer.state_hash();
+  }();
+  EXPECT_EQ(state_after(Tensor(batch.x)), expected);
+  EXPECT_EQ(state_after(Variable(batch.x)), expected);
+}
+
 TEST(StepTransaction, TheStateDoesNotDependOnTheNumberOfThreads) {
   std::string first;
   for (const int threads : {1, 2, 3, 4, 8}) {

@@ -21,7 +21,7 @@ double least_forward(const Variable& x, DType dtype) {
   Telemetry telemetry;
   const ObserverScope watched(telemetry);
   const PolicyScope policy(PrecisionPolicy{}.with("*", dtype));
-  step_context().tape_index = 0;
+  step_context().next = {};
   (void)(x * 1.0);
   return telemetry.least(Direction::kForward).binades;
 }
@@ -52,7 +52,7 @@ TEST(Telemetry, AMaskIsNoOverflowButAMaskedInfinityIs) {
   const auto least = [](float logit, float mask) {
     Telemetry telemetry;
     const ObserverScope watched(telemetry);
-    step_context().tape_index = 0;
+    step_context().next = {};
     const Variable logits(Tensor::from(std::vector<float>{logit, 3, 1, 2}, {2, 2}).to(DType::f16));
     const Variable masked = logits + Tensor::from(std::vector<float>{0, mask, 0, 0}, {2, 2}).to(DType::f16);
     (void)softmax(reshape(masked, {1, 2, 2}));
@@ -71,11 +71,11 @@ TEST(Telemetry, ANonFiniteAttemptDoesNotAffectTheNext) {
   const ObserverScope watched(telemetry);
   for (const double value : {kInfinity, std::nan(""), -kInfinity}) {
     telemetry.begin();
-    step_context().tape_index = 0;
+    step_context().next = {};
     (void)(Variable(Tensor::full({3}, value)) * 1.0);
     EXPECT_EQ(telemetry.least(Direction::kForward).binades, -kInfinity);
     telemetry.begin();
-    step_context().tape_index = 0;
+    step_context().next = {};
     (void)(Variable(Tensor::full({3}, 1.0)) * 1.0);
     EXPECT_DOUBLE_EQ(telemetry.least(Direction::kForward).binades, 128);
   }
@@ -97,7 +97,7 @@ TEST(Telemetry, AUsersOpIsObserved) {
   const Runtime runtime({.threads = 1});
   Telemetry telemetry;
   const ObserverScope watched(telemetry);
-  step_context().tape_index = 0;
+  step_context().next = {};
   const Variable x(Tensor::full({2, 2}, 0x1p90), true);
   const Variable y = apply_one<toy::Fragile>({}, {x});
   EXPECT_DOUBLE_EQ(telemetry.least(Direction::kForward).binades, 38);
@@ -115,7 +115,7 @@ TEST(Telemetry, HeadroomIsReportedByModule) {
   const auto watch = [&](double x) {
     telemetry.begin();
     const ObserverScope watched(telemetry);
-    step_context().tape_index = 0;
+    step_context().next = {};
     const Variable y = model(Tensor::full({1, 4}, x));
     if (std::isfinite(x)) backward(y, Tensor::full({1, 2}, 1));
   };
@@ -139,7 +139,7 @@ TEST(Telemetry, RecordsOfALongerTapeAreDropped) {
   const auto watch = [](Telemetry& telemetry, const Tensor& x, int ops) {
     telemetry.begin();
     const ObserverScope watched(telemetry);
-    step_context().tape_index = 0;
+    step_context().next = {};
     Variable y(x, true);
     for (int i = 0; i < ops; ++i) y = y * 2.0;
     backward(sum(y));

@@ -11,7 +11,7 @@ import sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TRIPLET = "aarch64-linux-gnu"
-PACKAGES = ("libc6-dev", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev", "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev",
+PACKAGES = ("libc6-dev", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev", "libzip-dev", "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev", "libturbojpeg0-dev", "libsndfile1-dev",
             "libgtest-dev", "libgmock-dev")
 
 # An apt of its own: it installs nothing on this machine, and its lists and downloads lie in the folder.

@@ -3,9 +3,11 @@
 #include <functional>
 #include <string>
 
+#include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/matmul.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/autograd/recompute.h"
+#include "binade/core/make.h"
 #include "binade/core/runtime.h"
 #include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
@@ -129,16 +131,31 @@ TEST(Autocast, ACastOfAnActivationIsRecorded) {
   EXPECT_EQ(grad_of(w), (std::vector<float>{24}));
 }
 
+TEST(Autocast, CastsOfAPolicyChangeNoRandomNumber) {
+  // So a replay with another precision differs in the precision alone.
+  const auto drawn = [](const PrecisionPolicy& policy) {
+    const PolicyScope scope(policy);
+    step_context().next = {};
+    const Variable h = product(scale(leaf(std::vector<float>(64, 1)), 2), scale(leaf(std::vector<float>(64, 1)), 1));
+    std::vector<float> numbers = (dropout(h, 0.5) * 0.5).value().to(DType::f32).to_vector<float>();
+    const std::vector<float> noise = randn({64}).to_vector<float>();
+    numbers.insert(numbers.end(), noise.begin(), noise.end());
+    return numbers;
+  };
+  const PrecisionPolicy low{.low = DType::bf16, .overrides = {{"product", DType::bf16}}};
+  EXPECT_EQ(drawn(low), drawn({}));
+}
+
 TEST(Recompute, HasTheSameBitsAndTapeIndicesAndSavesLess) {
   const auto segment = [](const Variable& x) { return product(scale(x, 3), product(x, x)); };
   const auto run = [&](bool on) {
-    step_context().tape_index = 0;
+    step_context().next = {};
     const Variable w = leaf({0.1f, -2.7f, 5.3f});
     const Variable x = scale(w, 1.1);
     const Variable y = on ? recompute(segment, x) : segment(x);
-    const std::int64_t after = step_context().tape_index;
+    const std::int64_t after = step_context().next.tape_index;
     backward(scale(y, 2), cotangent({1, -1, 0.3f}));
-    EXPECT_EQ(step_context().tape_index, after + 1);
+    EXPECT_EQ(step_context().next.tape_index, after + 1);
     return grad_of(w);
   };
   EXPECT_EQ(run(true), run(false));

@@ -66,7 +66,7 @@ class Conformance : public testing::TestWithParam<const Case*> {
   }
   Variable run(const std::vector<Variable>& variables, DType dtype) const {
     const PolicyScope scope(is_half(dtype) ? PrecisionPolicy{}.with("*", dtype) : PrecisionPolicy{});
-    step_context().tape_index = 5;
+    step_context().next = OpNumbers::at(5);
     return c().run(variables);
   }
   void compare(const Tensor& got, const Expected& exact, const std::string& what) const {

@@ -207,7 +207,7 @@ TEST(Made, FromBracesAndForeignMemory) {
 /// Draws with the same step and tape index, so with the same random numbers.
 template <class F>
 Doubles drawn(F&& f) {
-  step_context().tape_index = 3;
+  step_context().next = OpNumbers::at(3);
   return f().template to_vector<double>();
 }
 
@@ -226,7 +226,7 @@ TEST(RandomTensors, HaveTheSameBitsOnEveryDevice) {
 }
 
 TEST(RandomTensors, HaveTheirDistributions) {
-  step_context().tape_index = 100;
+  step_context().next = OpNumbers::at(100);
   constexpr std::int64_t n = 200000;
   const auto moments = [](const Tensor& x) {
     const Doubles values = x.to_vector<double>();
@@ -255,7 +255,7 @@ TEST(RandomTensors, HaveTheirDistributions) {
 }
 
 TEST(RandomTensors, MultinomialDrawsInProportion) {
-  step_context().tape_index = 7;
+  step_context().next = OpNumbers::at(7);
   const Tensor weights = here(Tensor::from({1.f, 0.f, 3.f}));
   const Wholes many = multinomial(weights, 40000, true).to_vector<std::int64_t>();
   EXPECT_EQ(std::ranges::count(many, 1), 0);

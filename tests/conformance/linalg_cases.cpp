@@ -187,9 +187,9 @@ void add_orthogonal(std::vector<Case>& cases, const Extents& e) {
   add(
       cases, ops::Pinv::info, name, {a}, [](const Values& x) { return pinv(x[0]); },
       [](Grids g) {  // of full rank: (a^T a)^-1 a^T, or a^T (a a^T)^-1
-        const Grid &a = g[0], t = turned(a);
-        if (a.rows >= a.columns) return eliminated(times(t, a), t).values;
-        return turned(eliminated(times(a, t), a)).values;
+        const Grid &x = g[0], t = turned(x);
+        if (x.rows >= x.columns) return eliminated(times(t, x), t).values;
+        return turned(eliminated(times(x, t), x)).values;
       });
 }
 
@@ -219,7 +219,6 @@ void add_eigen(std::vector<Case>& cases, const Extents& e) {
 
 std::vector<Case> linalg_cases() {
   std::vector<Case> cases;
-  if (tested_device() != Device::cpu()) return cases;  // a GPU has no kernels for them (docs/functions.md)
   for (const Extents& e : kSquare) add_factors(cases, e);
   for (const Extents& e : kSquare)
     if (e.rows < 50) add_eigen(cases, e);

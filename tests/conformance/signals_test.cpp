@@ -334,7 +334,7 @@ TEST(Signals, TheGradientOfPowerPoolingIsZeroOverZeros) {
 }
 
 TEST(Signals, RandomSlopesOfRrelu) {
-  step_context().tape_index = 7;
+  step_context().next = OpNumbers::at(7);
   const Variable x(on_device(Tensor::full({1000}, -2, DType::f32)), true);
   const Variable y = rrelu(x, 0.25, 0.5, true);
   backward(sum(y));
@@ -347,7 +347,7 @@ TEST(Signals, RandomSlopesOfRrelu) {
     total += slopes[i];
   }
   EXPECT_NEAR(total / 1000, 0.375, 0.01);  // 4 deviations of 0.25 / sqrt(12 000)
-  step_context().tape_index = 7;
+  step_context().next = OpNumbers::at(7);
   EXPECT_EQ(values_of(rrelu(x, 0.25, 0.5, true)), values);
   nn::Rrelu layer({.lower = 0.25, .upper = 0.75});
   layer.train(false);
@@ -357,19 +357,19 @@ TEST(Signals, RandomSlopesOfRrelu) {
 }
 
 TEST(Signals, GumbelSoftmaxDrawsWithTheProbabilitiesOfTheLogits) {
-  step_context().tape_index = 9;
+  step_context().next = OpNumbers::at(9);
   constexpr std::int64_t kRows = 20000;
   const Variable logits = log(expand(on_device(Tensor::from({0.5f, 0.3f, 0.2f}).reshape({1, 3})), {kRows, 3}));
   const std::vector<double> drawn = values_of(mean(gumbel_softmax(logits, 1, true), 0));
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(drawn[i], (std::vector{0.5, 0.3, 0.2})[i], 0.015) << i;
   const Variable x(on_device(random(Shape{4, 3}, 1)), true);
-  step_context().tape_index = 9;
+  step_context().next = OpNumbers::at(9);
   const Variable soft = gumbel_softmax(x, 0.5);
   backward(soft, on_device(random(Shape{4, 3}, 2)));
   const std::vector<double> wanted = x.grad().to_vector<double>();
   Variable leaf = x;
   leaf.zero_grad();
-  step_context().tape_index = 9;
+  step_context().next = OpNumbers::at(9);
   const Variable hard = gumbel_softmax(leaf, 0.5, true);
   backward(hard, on_device(random(Shape{4, 3}, 2)));
   EXPECT_EQ(leaf.grad().to_vector<double>(), wanted);

@@ -166,11 +166,14 @@ TEST(WholeNumbers, SumsDifferencesAndProductsWrapAround) {
 TEST(WholeNumbers, DivisionIsThatOfPythonAndOfC) {
   const auto floored = [](__int128 a, __int128 b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); };
   check_pairs(
-      "floor_divide", floor_divide, [&](__int128 a, __int128 b) { return wrapped(floored(a, b)); }, false, true);
+      "floor_divide", [](const Variable& a, const Variable& b) { return floor_divide(a, b); },
+      [&](__int128 a, __int128 b) { return wrapped(floored(a, b)); }, false, true);
   check_pairs(
-      "remainder", remainder, [&](__int128 a, __int128 b) { return wrapped(a - floored(a, b) * b); }, false, true);
+      "remainder", [](const Variable& a, const Variable& b) { return remainder(a, b); },
+      [&](__int128 a, __int128 b) { return wrapped(a - floored(a, b) * b); }, false, true);
   check_pairs(
-      "fmod", fmod, [](__int128 a, __int128 b) { return wrapped(a % b); }, false, true);
+      "fmod", [](const Variable& a, const Variable& b) { return fmod(a, b); },
+      [](__int128 a, __int128 b) { return wrapped(a % b); }, false, true);
   const Tensor x = tensor_of({6, 7}, {2}, DType::i32), zero = tensor_of({2, 0}, {2}, DType::i32);
   EXPECT_THROW(floor_divide(x, zero), ArgumentError);
   EXPECT_THROW(remainder(x, zero), ArgumentError);
@@ -178,6 +181,39 @@ TEST(WholeNumbers, DivisionIsThatOfPythonAndOfC) {
   const Variable quotient = x / zero;  // torch's true division
   EXPECT_EQ(quotient.dtype(), DType::f32);
   EXPECT_EQ(quotient.value().to_vector<double>(), (std::vector<double>{3, HUGE_VAL}));
+}
+
+TEST(WholeNumbers, DivisionByAWholeNumberKeepsTheDtype) {
+  const Tensor x = tensor_of({7, -7, 6, 0}, {4}, DType::i64);
+  EXPECT_EQ(floor_divide(x, 3).dtype(), DType::i64);
+  EXPECT_EQ(floor_divide(x, 3).value().to_vector<Whole>(), (std::vector<Whole>{2, -3, 2, 0}));
+  EXPECT_EQ(remainder(x, 3).value().to_vector<Whole>(), (std::vector<Whole>{1, 2, 0, 0}));
+  EXPECT_EQ(fmod(x, std::int64_t{3}).value().to_vector<Whole>(), (std::vector<Whole>{1, -1, 0, 0}));
+  EXPECT_EQ(remainder(tensor_of({7, 8}, {2}, DType::u8), 4).dtype(), DType::u8);
+  EXPECT_EQ(remainder(x, 2.5).dtype(), DType::f32);
+  EXPECT_EQ(remainder(x, 2.5).value().to_vector<double>(), (std::vector<double>{2, 0.5, 1, 0}));
+  EXPECT_THROW(remainder(x, 0), ArgumentError);
+  const Tensor mask = tensor_of({1, 0, 0, 1}, {4}, DType::boolean);
+  EXPECT_EQ(where(mask, x, 5).dtype(), DType::i64);
+  EXPECT_EQ(where(mask, x, 5).value().to_vector<Whole>(), (std::vector<Whole>{7, 5, 5, 0}));
+  EXPECT_EQ(where(mask, -1, x).value().to_vector<Whole>(), (std::vector<Whole>{-1, -7, 6, -1}));
+  const Whole large = (Whole{1} << 62) + 1;  // beyond what a double holds
+  EXPECT_EQ(where(mask, large, x).value().to_vector<Whole>(), (std::vector<Whole>{large, -7, 6, large}));
+}
+
+TEST(FloatingDivision, ByANumberKeepsTheDtypeAndHasAGradient) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    const Variable x(Tensor::from(std::vector<double>{7, -7, 0.5}, {3}).to(dtype).to(tested_device()), true);
+    EXPECT_EQ(remainder(x, 3).dtype(), dtype);
+    EXPECT_EQ(remainder(x, 3).value().to_vector<double>(), (std::vector<double>{1, 2, 0.5}));
+    EXPECT_EQ(floor_divide(x, 3).value().to_vector<double>(), (std::vector<double>{2, -3, 0}));
+    EXPECT_EQ(fmod(x, 1.5).value().to_vector<double>(), (std::vector<double>{1, -1, 0.5}));
+    const Variable kept = where(x > 0, x, 0.25);
+    EXPECT_EQ(kept.dtype(), dtype);
+    EXPECT_EQ(kept.value().to_vector<double>(), (std::vector<double>{7, 0.25, 0.5}));
+    backward(sum(kept));
+    EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{1, 0, 1}));
+  }
 }
 
 TEST(WholeNumbers, ExtremaAndBits) {

@@ -31,7 +31,7 @@ std::vector<std::vector<double>> results(const std::vector<TestInput>& inputs,
                                          const std::function<Variable(const std::vector<Variable>&)>& run,
                                          DType rounded, DType wide, const Device& device) {
   const PolicyScope scope(is_half(wide) ? PrecisionPolicy{}.with("*", wide) : PrecisionPolicy{});
-  step_context().tape_index = 5;
+  step_context().next = OpNumbers::at(5);
   std::vector<Variable> variables;
   for (const TestInput& input : inputs) variables.push_back(placed(input, rounded, wide, device));
   const Variable y = run(variables);

@@ -58,7 +58,7 @@ std::vector<Telemetry::OpRecord> seen(const std::vector<Tensor>& inputs, Device 
   const std::uint64_t before = cuda::waits();
   {
     const ObserverScope watched(telemetry);
-    step_context().tape_index = 0;
+    step_context().next = {};
     run(there);
   }
   EXPECT_EQ(cuda::waits(), before);

@@ -73,7 +73,7 @@ TEST(RecordedSteps, GiveTheWarningsOfEagerSteps) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   // The images grow by 2 % per step, until results reach their limits.
   const auto steps = [](Training& run, std::vector<StepResult>& results) {
-    for (std::uint32_t k = 0; k < 160; ++k) {
+    for (std::uint32_t k = 0; k < 240; ++k) {
       io::ImageBatch b = batch(0, 2, 4);
       const double factor = 4 * std::exp2(0.03 * static_cast<double>(k));
       for (std::int64_t i = 0; i < b.images.numel(); ++i)

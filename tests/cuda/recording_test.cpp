@@ -413,6 +413,33 @@ TEST(RecordingPlans, ALibraryChoosesNoPlanDuringACapture) {
   EXPECT_NE(record([&] { y = matmul(a, b); }), nullptr);
 }
 
+TEST(RecordingDecompositions, AreRecordedByOwnKernelsAndRefusedInWordsOtherwise) {
+  const Variable a(on_device({2, 6, 4}, 1));
+  Variable r, s;
+  const auto graph = record([&] { r = qr(a).r; });  // it has no result to wait for
+  const std::vector<float> eager = qr(a).r.value().to_vector<float>();
+  graph->run();
+  EXPECT_EQ(r.value().to_vector<float>(), eager);
+  // Whether a matrix has a result must be known before the op returns.
+  const auto refused = [](const std::function<void()>& body) {
+    body();
+    const MemoryTrace trace = gpu().trace(body);
+    try {
+      gpu().capture(body, trace);
+    } catch (const DeviceError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_NE(refused([&] { s = svdvals(a); }).find("a copy to ordinary host memory"), std::string::npos);
+  expect_usable();
+  if (std::getenv("BINADE_SIMT_LIBRARY") == nullptr) return;
+  const Variable large(on_device({140, 3}, 2));
+  const std::string text = refused([&] { r = qr(large).r; });
+  EXPECT_NE(text.find("a decomposition by cuSOLVER"), std::string::npos) << text;
+  expect_usable();
+}
+
 // ---- observed maxima and data errors
 
 TEST(CapturedGraph, ObservesEachLaunchSeparately) {

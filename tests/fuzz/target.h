@@ -29,6 +29,8 @@ const std::vector<Target>& all_targets();
 Target checkpoint_target();
 Target safetensors_target();
 Target npy_target();
+Target npz_target();
+Target pytorch_target();
 Target png_target();
 Target idx_target();
 Target token_target();

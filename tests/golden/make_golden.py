@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes the golden files in tests/golden/data with PyTorch. Needed only to change these files, not to build or test.
 
-    pip install torch numpy schedulefree ; python tests/golden/make_golden.py [ops|second|optim|optimizers|traces ...]
+    pip install torch numpy schedulefree ; python tests/golden/make_golden.py [ops|second|optim|optimizers|state_dicts|traces ...]
 
 ops.FAMILY.txt  every op's forward and backward (golden_ops.py)
 ops.second.txt  second derivatives (golden_second.py)
 optim.txt       optimizers, clipping, EMA and schedules over 20 steps (golden_optim.py)
 optimizers.txt  further optimizers and schedules (golden_optimizers.py)
+state_dicts.txt  state dicts of modules, with inputs and outputs (golden_state_dicts.py)
 traces.txt      20 training steps of a small U-Net and a small transformer (golden_traces.py)
 golden_text.py describes the format; tests/golden/*_test.cpp read the files.
 """
@@ -27,6 +28,7 @@ import golden_ops
 import golden_recurrent
 import golden_second
 import golden_signals
+import golden_state_dicts
 import golden_traces
 from golden_text import GoldenFile
 
@@ -55,6 +57,10 @@ def main(wanted):
         file = GoldenFile("optimizers.txt", "golden_optimizers.py, in double from float32 inputs", VERSION)
         golden_optimizers.write(file)
         file.write()
+    if "state_dicts" in wanted:
+        file = GoldenFile("state_dicts.txt", "golden_state_dicts.py, in double from float32 weights", VERSION)
+        golden_state_dicts.write(file)
+        file.write()
     if "traces" in wanted:
         file = GoldenFile("traces.txt", "golden_traces.py", VERSION)
         golden_traces.write(file)
@@ -62,4 +68,4 @@ def main(wanted):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["ops", "second", "optim", "optimizers", "traces"])
+    main(sys.argv[1:] or ["ops", "second", "optim", "optimizers", "state_dicts", "traces"])

@@ -71,10 +71,11 @@ class Install(unittest.TestCase):
 
     def test_headers_need_fmt_alone(self):
         # So do the package files: whoever compiles with Binade needs no headers of the libraries that libbinade.so uses.
-        with open(self.pc_folder + "/binade.pc", encoding="utf-8") as file:
-            text = file.read()
-        self.assertIn("\nRequires: fmt\n", text)
-        self.assertNotIn("Requires.private", text)
+        for name, requires in (("binade", "binade-inference"), ("binade-inference", "fmt")):
+            with open(f"{self.pc_folder}/{name}.pc", encoding="utf-8") as file:
+                text = file.read()
+            self.assertIn(f"\nRequires: {requires}\n", text)
+            self.assertNotIn("Requires.private", text)
         foreign = set()
         for header in glob.glob(self.include_folder + "/**/*.h", recursive=True):
             with open(header, encoding="utf-8") as file:
@@ -87,17 +88,25 @@ class Install(unittest.TestCase):
             file.write(readme_program(SOURCE))
         flags = run("pkg-config", "--cflags", "binade", **self.found).split()
         for compiler in COMPILERS:
-            for source in (program, OUTSIDE + "/main.cpp", OUTSIDE + "/boundary.cpp"):
+            for source in (program, *(f"{OUTSIDE}/{name}.cpp" for name in ("main", "boundary", "inference"))):
                 with self.subTest(compiler=compiler, source=source):
                     run(compiler, *STRICT, "-fsyntax-only", source, *flags)
 
-    def test_the_name_of_the_library_has_the_full_version(self):
+    def test_the_names_of_the_libraries_have_the_full_version(self):
         # A program needs the release for which it was compiled (docs/compatibility.md).
-        dynamic = run("readelf", "-d", self.library_folder + "/libbinade.so")
-        self.assertIn(f"[libbinade.so.{self.version}]", dynamic)
-        self.assertNotIn("(RUNPATH)", dynamic)
-        with open(self.library_folder + "/libbinade.so", "rb") as file:
-            self.assertNotIn(BUILD.encode(), file.read(), "the library contains the path of the build folder")
+        for name in ("libbinade.so", "libbinade_inference.so"):
+            dynamic = run("readelf", "-d", f"{self.library_folder}/{name}")
+            self.assertIn(f"soname: [{name}.{self.version}]", dynamic)
+            self.assertNotIn("(RUNPATH)", dynamic)
+            with open(f"{self.library_folder}/{name}", "rb") as file:
+                self.assertNotIn(BUILD.encode(), file.read(), "the library contains the path of the build folder")
+
+    def test_training_depends_on_inference_and_not_the_other_way_round(self):
+        needs = {name: run("readelf", "-d", f"{self.library_folder}/{name}") for name in ("libbinade.so", "libbinade_inference.so")}
+        self.assertIn(f"(NEEDED)             Shared library: [libbinade_inference.so.{self.version}]", needs["libbinade.so"])
+        self.assertNotIn("[libbinade.so", needs["libbinade_inference.so"])
+        for symbol in ("binade::optim::", "binade::amp::Trainer"):
+            self.assertNotIn(f" {symbol}", run("nm", "-DC", "--defined-only", self.library_folder + "/libbinade_inference.so"))
 
     def test_as_a_subproject(self):
         parent = self.folder.name + "/parent"
@@ -109,11 +118,12 @@ class Install(unittest.TestCase):
         # The suite tests the library itself, so it is not built again: only the program and the sources that include
         # generated headers are compiled, and the program is linked with the library in BUILD.
         folder = "subprojects/binade"
-        library = os.path.basename(os.path.realpath(BUILD + "/libbinade.so"))
-        objects = [f"{folder}/{library}.p/{name}.cpp.o" for name in ("core_version", "core_kernels_dispatch", "cuda_module")]
+        libraries = [os.path.basename(os.path.realpath(f"{BUILD}/{name}")) for name in ("libbinade.so", "libbinade_inference.so")]
+        objects = [f"{folder}/{libraries[1]}.p/{name}.cpp.o" for name in ("core_version", "core_kernels_dispatch", "cuda_module")]
         run("ninja", "-C", build, "outside.p/main.cpp.o", *objects)
-        for name in ("libbinade.so", library):
-            shutil.copy(f"{BUILD}/{library}", f"{build}/{folder}/{name}")
+        for library in libraries:
+            for name in (library, library.split(".so")[0] + ".so"):
+                shutil.copy(f"{BUILD}/{library}", f"{build}/{folder}/{name}")
         link = run("ninja", "-C", build, "-t", "commands", "outside").splitlines()[-1]
         run("sh", "-c", f"cd {build} && {link}")
         self.check(build + "/outside")

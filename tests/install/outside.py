@@ -31,10 +31,14 @@ def run(*command, **environment):
 
 def check_programs(folder, **environment):
     """Runs the programs of outside/, which are compiled in `folder`."""
-    for program, says in (("main", ": loss "), ("boundary", "everything crosses")):
-        text = run(f"{folder}/{program}", **environment)
+    model = folder + "/layer.h5"
+    for program, arguments, says in (("main", (model,), ": loss "), ("boundary", (), "everything crosses"),
+                                     ("inference", (model,), "y(1, 1) = 2.000, token 121")):
+        text = run(f"{folder}/{program}", *arguments, **environment)
         if says not in text:
             raise AssertionError(f"{program} printed {text!r}; wanted {says!r}")
+    if "libbinade.so" in run("readelf", "-d", folder + "/inference"):
+        raise AssertionError("a program for inference needs the library for training")
 
 
 def build_with_cmake(build, prefix, library_folder):
@@ -49,8 +53,8 @@ def build_with_cmake(build, prefix, library_folder):
 
 def compile_with_pkg_config(folder, pc_folder, library_folder):
     """Compiles outside/ into `folder` with the flags that pkg-config prints, and runs the programs."""
-    flags = run("pkg-config", "--cflags", "--libs", "binade", PKG_CONFIG_PATH=pc_folder).split()
-    for program in ("main", "boundary"):
+    for program, package in (("main", "binade"), ("boundary", "binade"), ("inference", "binade-inference")):
+        flags = run("pkg-config", "--cflags", "--libs", package, PKG_CONFIG_PATH=pc_folder).split()
         run("c++", *STRICT, f"{OUTSIDE}/{program}.cpp", *flags, "-o", f"{folder}/{program}")
     check_programs(folder, LD_LIBRARY_PATH=library_folder)
 

@@ -13,6 +13,14 @@ SOURCE, BUILD, MESON = sys.argv[1], sys.argv[2], sys.argv[3:]
 TOOLS = ("dpkg", "dpkg-deb", "dpkg-shlibdeps", "dpkg-architecture", "strip")
 
 
+def is_elf(path):
+    """Whether a file is a program or a library; binade-onnx also has a link and a pkg-config file."""
+    if os.path.islink(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
 @unittest.skipUnless(all(map(shutil.which, TOOLS)), "not a Debian or Ubuntu system with dpkg-dev")
 class Package(unittest.TestCase):
     @classmethod
@@ -50,23 +58,24 @@ class Package(unittest.TestCase):
 
     def test_dependencies(self):
         """Each package depends on those that its files need: what ldd says, by the packages that own the libraries."""
-        library, dev, *others = self.debs  # binade-tools, and binade-mpi if there is an MPI
+        inference, library, dev, *others = self.debs  # binade-tools; binade-mpi and binade-onnx, if they were built
         version = self.field(library, "Version")
-        name = self.field(library, "Package")
-        for deb in (library, *others):
+        names = {f"{file}.so.{self.field(deb, 'Package').removeprefix(package)}": f"{self.field(deb, 'Package')} (= {version})"
+                 for deb, file, package in ((inference, "libbinade_inference", "libbinade-inference"), (library, "libbinade", "libbinade"))}
+        for deb in (inference, library, *others):
             root = f"{self.folder.name}/{self.field(deb, 'Package')}"
             run("dpkg-deb", "--extract", deb, root)
             depends = self.field(deb, "Depends")
-            objects = [os.path.join(folder, file) for folder, _, files in os.walk(root) for file in files if "/doc/" not in folder]
+            objects = [path for folder, _, files in os.walk(root) for path in (os.path.join(folder, file) for file in files) if is_elf(path)]
             self.assertTrue(objects)
             for file in objects:
                 for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", file)):
-                    if needed.startswith("libbinade.so."):
-                        self.assertIn(f"{name} (= {version})", depends)
+                    if needed in names:
+                        self.assertIn(names[needed], depends)
                         continue
                     owner = run("dpkg", "--search", f"*/lib/{self.triplet}/{needed}").split(":")[0]
                     self.assertRegex(depends, rf"(^|, ){re.escape(owner)}( |,|$)", f"{file} needs {needed}")
-        self.assertEqual(self.field(dev, "Depends"), f"{name} (= {version}), libfmt-dev")
+        self.assertEqual(self.field(dev, "Depends"), ", ".join([*names.values(), "libfmt-dev"]))
 
     def test_contents(self):
         for deb in self.debs:

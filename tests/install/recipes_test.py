@@ -11,8 +11,9 @@ import unittest
 
 SOURCE = sys.argv[1]
 # Debian's package: vcpkg's port
-PORTS = {"libfmt-dev": "fmt", "libeigen3-dev": "eigen3", "libhdf5-dev": "hdf5", "libpng-dev": "libpng", "zlib1g-dev": "zlib",
-         "nlohmann-json3-dev": "nlohmann-json", "libcli11-dev": "cli11", "libssl-dev": "openssl", "libkissfft-dev": "kissfft"}
+PORTS = {"libfmt-dev": "fmt", "libeigen3-dev": "eigen3", "libhdf5-dev": "hdf5", "libpng-dev": "libpng", "zlib1g-dev": "zlib", "libzip-dev": "libzip",
+         "nlohmann-json3-dev": "nlohmann-json", "libcli11-dev": "cli11", "libssl-dev": "openssl", "libkissfft-dev": "kissfft",
+         "libturbojpeg0-dev": "libjpeg-turbo", "libsndfile1-dev": "libsndfile"}
 # vcpkg's functions, which record their calls.
 STUBS = "".join(f"function({name})\n  file(APPEND ${{CALLS}} \"{name} ${{ARGN}}\\n\")\nendfunction()\n" for name in (
     "vcpkg_configure_meson", "vcpkg_install_meson", "vcpkg_fixup_pkgconfig", "vcpkg_copy_tools", "vcpkg_install_copyright"))
@@ -59,7 +60,7 @@ class Recipes(unittest.TestCase):
             script, calls, port = f"{folder}/port.cmake", f"{folder}/calls", f"{SOURCE}/packaging/vcpkg/binade"
             with open(script, "w", encoding="utf-8") as file:
                 file.write(f'set(CALLS "{calls}")\nset(CURRENT_PORT_DIR "{port}")\nset(CURRENT_PACKAGES_DIR "{folder}/packages")\n'
-                           f'set(PORT binade)\n{STUBS}include("{port}/portfile.cmake")\n')
+                           f'set(PORT binade)\ncmake_policy(SET CMP0057 NEW)\n{STUBS}include("{port}/portfile.cmake")\n')
             subprocess.run(("cmake", "-P", script), check=True, stdout=subprocess.DEVNULL)
             with open(calls, encoding="utf-8") as file:
                 lines = file.read().splitlines()

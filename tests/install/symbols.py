@@ -1,4 +1,4 @@
-"""symbols.py NM LIBRARY: fails if the shared library exports a symbol that is not Binade's, or lacks one that programs need.
+"""symbols.py NM LIBRARY...: fails if a shared library exports a symbol that is not Binade's, or if none has one that programs need.
 
 A foreign symbol is an instantiation of another library's template, or a C function with a common name. If a program or
 another library defines the same name, one definition replaces the other. packaging/symbols.map lists what is exported.
@@ -42,8 +42,8 @@ def self_check():
 
 def main():
     self_check()
-    nm, library = sys.argv[1:]
-    mangled, names = exported(nm, library), exported(nm, library, "-C")
+    nm, *libraries = sys.argv[1:]
+    mangled, names = ([name for library in libraries for name in exported(nm, library, *flags)] for flags in ((), ("-C",)))
     foreign = [name for symbol, name in zip(mangled, names) if not own(symbol)]
     missing = [name for name in NEEDED if not any(exports.startswith(name) for exports in names)]
     print(f"{len(names)} exported symbols, {len(foreign)} of them foreign")

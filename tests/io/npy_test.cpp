@@ -38,6 +38,7 @@ np.save('b1', np.array([True, False]))
 np.save('negative', np.array([-1, -300], 'i2'))
 np.save('scalar', np.float32(2.5))
 np.save('empty', np.zeros((3, 0, 2), 'f4'))
+np.save('fortran', np.asfortranarray(np.arange(6, dtype='f4').reshape(2, 3)))
 for v in (1, 2, 3):
     with open(f'v{v}.npy', 'wb') as f:
         np.lib.format.write_array(f, np.array([1.5, -2], 'f4'), version=(v, 0))
@@ -51,6 +52,7 @@ for v in (1, 2, 3):
   EXPECT_EQ(read_npy(folder.path("f2.npy")).values.dtype(), DType::f16);
   EXPECT_EQ(read_npy(folder.path("b1.npy")).values.dtype(), DType::boolean);
   EXPECT_THAT(read_npy(folder.path("negative.npy")).values.to_vector<std::int64_t>(), ElementsAre(-1, -300));
+  EXPECT_THAT(read_npy(folder.path("fortran.npy")).values.to_vector<float>(), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_EQ(read_npy(folder.path("scalar.npy")).values.item(), 2.5);
   EXPECT_EQ(read_npy(folder.path("empty.npy")).values.shape(), (Shape{3, 0, 2}));
   for (const char* name : {"v1.npy", "v2.npy", "v3.npy"})
@@ -62,7 +64,6 @@ TEST_F(NumpyFiles, OtherArraysAreRefusedWithARemedy) {
   write(folder, R"(
 np.save('objects', np.array([{}, 'a'], dtype=object), allow_pickle=True)
 np.save('big', np.arange(3).astype('>i4'))
-np.save('fortran', np.asfortranarray(np.zeros((3, 2), 'f4')))
 np.save('record', np.zeros(2, dtype=[('a', '<i4')]))
 np.save('text', np.array(['abc']))
 np.save('complex', np.zeros(2, 'c8'))
@@ -81,7 +82,6 @@ with open('long.npy', 'wb') as f:
   };
   EXPECT_THAT(reason("objects.npy"), HasSubstr("a pickle is a program"));
   EXPECT_THAT(reason("big.npy"), HasSubstr("a.astype('<i4')"));
-  EXPECT_THAT(reason("fortran.npy"), HasSubstr("np.ascontiguousarray(a)"));
   EXPECT_THAT(reason("record.npy"), HasSubstr("records"));
   EXPECT_THAT(reason("text.npy"), HasSubstr("got '<U3'"));
   EXPECT_THAT(reason("complex.npy"), HasSubstr("got '<c8'"));

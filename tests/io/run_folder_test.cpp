@@ -129,6 +129,72 @@ TEST(StopSignalsTest, TheSecondSignalEndsTheProcessWithExitCode11) {
         testing::ExitedWithCode(11), "stopped at once by a second signal; the last commit is intact");
 }
 
+/// Asks the parent process for a signal, and waits until it has sent it.
+void let_parent_send(int to_parent, int from_parent) {
+  char byte = 0;
+  ASSERT_EQ(::write(to_parent, &byte, 1), 1);
+  ASSERT_EQ(::read(from_parent, &byte, 1), 1);
+}
+
+TEST(StopSignalsTest, ARequestThatTheLauncherPassesOnIsNotASecondOne) {
+  // The user signals all processes of a job: the rank itself, and the launcher, which passes it on.
+  for (const auto& [from_launcher, at_once, wanted] :
+       {std::tuple{1, false, 10}, {2, false, 11}, {1, true, 11}, {0, false, 10}}) {
+    int to_parent[2], to_child[2];
+    ASSERT_EQ(::pipe(to_parent), 0);
+    ASSERT_EQ(::pipe(to_child), 0);
+    const pid_t launcher = ::getpid(), child = ::fork();
+    if (child == 0) {
+      ::setenv(StopSignals::kLauncher, std::to_string(launcher).c_str(), 1);
+      const StopSignals signals;
+      ::raise(SIGTERM);  // from this process: anybody
+      for (int i = 0; i < from_launcher; ++i) let_parent_send(to_parent[1], to_child[0]);
+      ::_exit(StopSignals::stop_requested() ? 10 : 2);
+    }
+    for (int i = 0; i < from_launcher; ++i) {
+      char byte = 0;
+      ASSERT_EQ(::read(to_parent[0], &byte, 1), 1);
+      sigval value{};
+      value.sival_int = StopSignals::kAtOnce;
+      at_once ? ::sigqueue(child, SIGTERM, value) : ::kill(child, SIGTERM);
+      ASSERT_EQ(::write(to_child[1], &byte, 1), 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), wanted) << from_launcher << " " << at_once;
+    for (const int end : {to_parent[0], to_parent[1], to_child[0], to_child[1]}) ::close(end);
+  }
+}
+
+TEST(StopSignalsTest, ARequestThatTheSupervisorPassesOnIsNotASecondOne) {
+  // A service manager signals all processes of a service: the child itself, and the supervisor, which passes it on.
+  for (const auto& [from_supervisor, wanted] : {std::pair{1, 10}, {2, 11}}) {
+    int to_parent[2], to_child[2];
+    ASSERT_EQ(::pipe(to_parent), 0);
+    ASSERT_EQ(::pipe(to_child), 0);
+    const pid_t supervisor = ::getpid(), child = ::fork();
+    if (child == 0) {
+      StopSignals::set_supervisor(supervisor);
+      const StopSignals signals;
+      ::raise(SIGTERM);  // from this process: anybody
+      for (int i = 0; i < from_supervisor; ++i) let_parent_send(to_parent[1], to_child[0]);
+      ::_exit(StopSignals::stop_requested() ? 10 : 2);
+    }
+    for (int i = 0; i < from_supervisor; ++i) {
+      char byte = 0;
+      ASSERT_EQ(::read(to_parent[0], &byte, 1), 1);
+      ::kill(child, SIGTERM);
+      ASSERT_EQ(::write(to_child[1], &byte, 1), 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), wanted);
+    for (const int end : {to_parent[0], to_parent[1], to_child[0], to_child[1]}) ::close(end);
+  }
+}
+
 TEST(StopSignalsTest, WritingToAClosedPipeIsAnErrorAndDoesNotKill) {
   StopSignals signals;
   int ends[2];

@@ -13,8 +13,7 @@ FOLDERS = ("core", "autograd", "nn", "optim", "io", "amp", "run", "doctor", "tes
 
 
 def headers_to_compile(root):
-    if os.path.exists(os.path.join(root, "binade.h")):
-        yield "binade.h"
+    yield from (name for name in ("binade.h", "inference.h") if os.path.exists(os.path.join(root, name)))
     for top in FOLDERS:
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in sorted(names):

@@ -1,14 +1,15 @@
-"""thread_exit.py NM LIBRARY: fails if a thread_local of the library has a destructor; PerThread (core/per_thread.h) is used instead.
+"""thread_exit.py NM LIBRARY...: fails if a thread_local has a destructor; PerThread (core/per_thread.h) is used instead.
 
 The C library allocates memory to register such a destructor, and ends the process if there is none.
 """
 import subprocess
 import sys
 
-nm, library = sys.argv[1:]
-names = subprocess.run([nm, library], check=True, capture_output=True, text=True).stdout.split()
-if not any(name.startswith("_ZN6binade") for name in names):
-    sys.exit(f"thread_exit: no symbol of Binade's in {library}")
-if any(name.startswith("__cxa_thread_atexit") for name in names):
-    sys.exit("thread_exit: a thread_local of the library has a destructor; make it a PerThread (core/per_thread.h)")
+nm, *libraries = sys.argv[1:]
+for library in libraries:
+    names = subprocess.run([nm, library], check=True, capture_output=True, text=True).stdout.split()
+    if not any(name.startswith("_ZN6binade") for name in names):
+        sys.exit(f"thread_exit: no symbol of Binade's in {library}")
+    if any(name.startswith("__cxa_thread_atexit") for name in names):
+        sys.exit(f"thread_exit: a thread_local of {library} has a destructor; make it a PerThread (core/per_thread.h)")
 print("thread_exit: no thread_local has a destructor")

@@ -198,7 +198,7 @@ Subject checkpoints() {
              io::load_checkpoint(path);
            }},
           {"a PyTorch file is read as safetensors",
-           {"model.pt", "torch.save()", "safetensors.torch.save_file()"},
+           {"model.pt", "torch.save()", "load_pytorch()"},
            [] {
              const std::string path = temporary_folder() + "/model.pt";
              write_file(path, std::string("PK\x03\x04") + std::string(200, 'z'));

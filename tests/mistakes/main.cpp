@@ -117,6 +117,23 @@ constexpr std::pair<std::string_view, std::string_view> kStaticAssertions[] = {
      "loader: it must have `StateDict state() const`, `void load_state(const StateDict&)` and `void commit(const "
      "io::BatchOrigin&)`, so that a step can commit the position in the data (io::Loader has them); pass batches "
      "of other sources to step() without a loader"},
+    {"a data set without its size", "data set: it must have `std::int64_t size() const`, the number of its samples"},
+    {"`get` of a data set is missing or not const",
+     "data set: it must have `Sample get(std::int64_t index) const` or `Sample get(std::int64_t index, "
+     "const io::SampleContext& context) const`; const, because several workers call it at once"},
+    {"the collate function takes other samples",
+     "make_loader: the collate function must take `std::vector<Sample>` with the samples of the data set, "
+     "and may take a `const io::BatchOrigin&` after it; it must be callable when it is const"},
+    {"a stream without `restart`",
+     "stream: it must have `std::optional<Sample> next()` and `void restart(std::int64_t pass)` "
+     "(io/data/stream.h)"},
+    {"a sample with numbers and no `Batch`",
+     "collate: a batch cannot be the same struct as this sample, for it has members that are no tensors; "
+     "declare in it `struct Batch { Tensor x, y; };` with one member for each of its own (Tensor for a "
+     "number), or give make_loader() a function that collates samples"},
+    {"a sample of an unknown type",
+     "collate: wanted samples of Tensor, number, std::string, io::Sequence, a tuple or a struct of these; "
+     "give make_loader() a function that collates samples: `Batch(std::vector<Sample>)`"},
 };
 
 std::string page() {
@@ -154,7 +171,8 @@ folder. Mistakes that the compiler reports are in [the last section](#mistakes-t
 ## Mistakes that the compiler reports
 
 A batch type, a closure or a loader that does not fit does not compile. Instead of template errors, the compiler prints
-one of these texts (`amp/step/batch_type.h`; the test `batch_types` compiles one program for each):
+one of these texts (`amp/step/batch_type.h`, `io/data/`; the test `batch_types` compiles one program for each). The same
+holds for data sets and samples:
 
 | mistake | text of the static assertion |
 |---|---|

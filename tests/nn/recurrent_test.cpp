@@ -82,7 +82,9 @@ TEST_F(RecurrentTest, CellsRepeatedEqualTheLayer) {
     }
     EXPECT_TRUE(same_bits(now.h.value(), reshape(whole.state.h, {2, 5}).value()));
     ASSERT_EQ(now.c.defined(), whole.state.c.defined());
-    if (now.c.defined()) EXPECT_TRUE(same_bits(now.c.value(), reshape(whole.state.c, {2, 5}).value()));
+    if (now.c.defined()) {
+      EXPECT_TRUE(same_bits(now.c.value(), reshape(whole.state.c, {2, 5}).value()));
+    }
   };
   check(Rnn({.in = 3, .hidden = 5}), RnnCell({.in = 3, .hidden = 5}));
   check(Rnn({.in = 3, .hidden = 5, .relu = true}), RnnCell({.in = 3, .hidden = 5, .relu = true}));

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/onnx/node.h"
+#include "tests/onnx/golden_node.h"
 
 /// Cases of ONNX's node tests that run_nodes.py recorded, so that the table is tested without the package `onnx`.
 namespace binade::onnx {
@@ -32,7 +32,7 @@ TEST(OnnxNodes, RecordedCasesHaveTheirOutputs) {
   for (const golden::Case& source : recorded()) {
     SCOPED_TRACE(source.name);
     Outputs outputs;
-    ASSERT_NO_THROW(outputs = run(Node(source)));
+    ASSERT_NO_THROW(outputs = run(node_of(source)));
     for (const auto& [role, want] : source.arrays) {
       if (!role.starts_with("out.")) continue;
       const auto i = static_cast<std::size_t>(std::stoi(role.substr(4)));
@@ -78,7 +78,7 @@ TEST(OnnxNodes, ANodeThatCannotBeSaidNamesWhatIsMissing) {
   const auto reason = [](const std::string& text) -> std::string {
     const std::vector<golden::Case> cases = golden::parse(text, "text");
     try {
-      run(Node(cases[0]));
+      run(node_of(cases[0]));
     } catch (const CannotSay& e) {
       return e.what();
     }

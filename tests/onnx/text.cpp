@@ -35,7 +35,7 @@ std::string one_line(std::string text) {
 std::string answer(const golden::Case& source) {
   std::string text = "case " + source.name + "\n";
   try {
-    const Outputs outputs = run(Node(source));
+    const Outputs outputs = run(node_of(source));
     std::string lines = "said\n";
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (outputs[i].defined()) lines += line_of(fmt::format("out.{}", i), outputs[i]);

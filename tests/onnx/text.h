@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tests/onnx/node.h"
+#include "tests/onnx/golden_node.h"
 
 namespace binade::onnx {
 

@@ -168,6 +168,9 @@ TEST(ScheduleRules, AnyScheduleTakesAWarmup) {
 
 /// The rates are those of PyTorch's OneCycleLR (2.15).
 TEST(ScheduleRules, AOneCycleWhoseRiseIsShorterThanAnUpdateBeginsOnTheWayDown) {
+  // PyTorch's OneCycleLR(optimizer, 0.1, total_steps=1) gives its lowest rate, so that a program can run for one step.
+  EXPECT_DOUBLE_EQ(Schedule::one_cycle(0.1, 1).lr(1), 0.1 / 25 / 1e4);
+  EXPECT_THROW(Schedule::one_cycle(0.1, 0), ArgumentError);
   const Schedule three = Schedule::one_cycle(0.1, 3), two = Schedule::one_cycle(0.1, 2);
   EXPECT_DOUBLE_EQ(three.lr(1), 0.09944154354509119);
   EXPECT_DOUBLE_EQ(three.lr(2), 0.046263710266697504);

@@ -10,7 +10,7 @@ import unittest
 from programs import BUILD, DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, run
 
 MODULES = BUILD / "cuda" if (BUILD / "bin").is_dir() else BUILD / "tests/cuda"
-LIBRARIES = list((BUILD / "lib" if (BUILD / "bin").is_dir() else BUILD).glob("libbinade.so*[0-9]"))
+LIBRARIES = list((BUILD / "lib" if (BUILD / "bin").is_dir() else BUILD).glob("libbinade*.so*[0-9]"))
 EMULATED = {"BINADE_CUDA_MODULE": str(MODULES / "libbinade_simt.so")}  # the only device that can fail on demand
 # If the environment names a module or BINADE_TEST_DEVICE, that device is used.
 IS_NAMED = "BINADE_CUDA_MODULE" in os.environ or "BINADE_TEST_DEVICE" in os.environ

@@ -8,7 +8,7 @@ import random
 import struct
 import unittest
 
-from programs import DOCTOR, ProgramTest, run
+from programs import DOCTOR, GPT, ProgramTest, checkpoints, run
 
 GOLDEN = pathlib.Path(os.environ.get("BINADE_GOLDEN_DIR", "tests/golden/data"))
 
@@ -57,11 +57,42 @@ class Doctor(ProgramTest):
                       if not k.endswith(".attn.bias")}
             self.assertEqual(header(back), theirs)
 
+    def test_a_model_file_of_a_run_has_the_model_and_nothing_of_training(self):
+        run_folder, model = self.folder / "run", self.folder / "model.h5"
+        self.train(GPT, run_folder, "--steps", 4, "--ema", "0.9")
+        self.doctor("export", run_folder, model)
+        self.assertLess(model.stat().st_size, checkpoints(run_folder)[-1].stat().st_size / 1.5)  # moments are left out
+        self.doctor("verify", model)
+        sampled = [run(GPT, "sample", "--checkpoint", path, "--tokens", 20) for path in (checkpoints(run_folder)[-1], model)]
+        self.assertEqual([done.returncode for done in sampled], [0, 0], sampled[1].stderr)
+        self.assertEqual(sampled[0].stdout, sampled[1].stdout)
+        self.assertIn("optim/ema/average", self.doctor("inspect", "--all", model).stdout)
+        self.refuse(20, "export", run_folder, model, "--names", "auto", words=["--names", ".safetensors"])
+
     def test_names_of_binade_need_no_map(self):
         checkpoint = self.imported("unet_torch", "pytorch-unet")
         self.doctor("export", checkpoint, self.folder / "w.safetensors")
         self.doctor("import", self.folder / "w.safetensors", self.folder / "again.h5")
         self.assertEqual(checkpoint.read_bytes(), (self.folder / "again.h5").read_bytes())
+
+    def test_names_and_layouts_follow_from_ranks_or_from_a_file_of_rules(self):
+        known = self.imported("unet_torch", "pytorch-unet")
+        rules = self.folder / "rules.txt"
+        rules.write_text("# every filter\n{*}.weight -> {*}.weight : filter\n")
+        for names in ("auto", rules):
+            checkpoint, back = self.folder / "other.h5", self.folder / "back.safetensors"
+            self.doctor("import", fixture(self.shared, "unet_torch"), checkpoint, "--names", names)
+            self.assertEqual(checkpoint.read_bytes(), known.read_bytes())
+            self.doctor("export", checkpoint, back, "--names", names)
+            self.assertEqual(header(back), header(fixture(self.shared, "unet_torch")))
+        rules.write_text("head.weight -> output.weight\nhead.bias -> output.bias\n- -> extra\n")
+        self.doctor("import", fixture(self.shared, "unet_torch"), self.folder / "other.h5", "--names", rules)
+        self.assertIn("model/output.weight", self.doctor("diff", known, self.folder / "other.h5", expect=1).stdout)
+        rules.write_text("head.weight -> head.weight : turn\n")
+        self.refuse(20, "import", fixture(self.shared, "unet_torch"), self.folder / "x.h5", "--names", rules, words=["line 1", "turn"])
+        rules.write_text("absent -> present\n")
+        self.refuse(40, "import", fixture(self.shared, "unet_torch"), self.folder / "x.h5", "--names", rules, words=["missing: absent"])
+        self.refuse(20, "import", fixture(self.shared, "unet_torch"), self.folder / "x.h5", "--names", "atuo", words=["atuo", "auto"])
 
     def test_vocabulary_is_padded_and_cut_back(self):
         self.doctor("import", fixture(self.shared, "gpt2_hub"), self.folder / "p.h5", "--names", "hf-gpt2", "--vocabulary", 128)

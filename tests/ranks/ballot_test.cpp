@@ -16,7 +16,7 @@ std::vector<Ballot> ballots() {
     Ballot& ballot = all[static_cast<std::size_t>(rank)];
     ballot.common = {.seed = 1, .step = 12, .attempt = 1, .micro_batches = 6, .leaves = 6};
     ballot.losses = {{2 * rank, 2.0 * rank}, {2 * rank + 1, 2.0 * rank + 1}};
-    ballot.next_op = 10 + rank;
+    ballot.next_op = {.tape_index = 10 + rank, .call_index = 9 - rank};
   }
   return all;
 }
@@ -33,7 +33,8 @@ TEST(Ballot, AllGoodMeansCommitWithTheMeanLoss) {
   EXPECT_EQ(vote.cause, AbortCause::kNone);
   EXPECT_EQ(vote.bad_rank, -1);
   EXPECT_EQ(vote.loss, 15.0 / 6);
-  EXPECT_EQ(vote.next_op, 12);
+  EXPECT_EQ(vote.next_op.tape_index, 12);
+  EXPECT_EQ(vote.next_op.call_index, 9);
 }
 
 TEST(Ballot, TheFirstBadMicroBatchDecidesForAll) {

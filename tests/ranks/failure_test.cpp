@@ -179,7 +179,7 @@ struct Spectral : nn::Module {
   Variable forward(const Variable& x) override { return layer(x); }
 };
 
-TEST(FailureOverRanks, ABufferWithAnotherRuleThanBatchNormIsRefused) {
+TEST(FailureOverRanks, ASpectralNormIsRefused) {
   test::expect_error<ArgumentError>(
       [] {
         run_thread_ranks(
@@ -196,7 +196,7 @@ TEST(FailureOverRanks, ABufferWithAnotherRuleThanBatchNormIsRefused) {
             },
             kOptions);
       },
-      {"has changed the buffer layer.", "only batch norms may change buffers"});
+      {"has changed the buffer layer.", "nn::SharesBuffers"});
 }
 
 }  // namespace

@@ -8,12 +8,17 @@ if(NOT EXISTS "${SOURCE_PATH}/binade.h")
   message(FATAL_ERROR "binade: this port builds the source tree that contains it; ${SOURCE_PATH} has no binade.h")
 endif()
 
+set(ONNX disabled)
+if("onnx" IN_LIST FEATURES)
+  set(ONNX enabled)
+endif()
 vcpkg_configure_meson(
   SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS
     -Dtests=disabled
     -Dbenchmarks=false
     -Dcuda=disabled
+    -Donnx=${ONNX}
     --wrap-mode=nofallback
 )
 vcpkg_install_meson()

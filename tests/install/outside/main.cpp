@@ -1,4 +1,5 @@
-// A program outside Binade's tree: it includes the installed headers, links the library and trains a layer.
+// A program outside Binade's tree: it includes the installed headers, links the library, trains a layer and, if it is
+// told a path, writes the layer as a model file.
 #include <binade.h>
 #include <binade/core/tensor.h>
 
@@ -9,7 +10,7 @@
 
 using namespace binade;
 
-int main() {
+int main(int argc, char** argv) {
   Runtime runtime({.seed = 1});
   nn::Linear layer({.in = 2, .out = 1});
   optim::Sgd optimizer(layer, {.lr = 0.1});
@@ -22,6 +23,11 @@ int main() {
     backward(distance);
     optimizer.step();
     loss = distance.item();
+  }
+  if (argc > 1) {
+    const auto tokenizer = io::make_byte_tokenizer();
+    save_model(layer, argv[1],
+               {.architecture = "2 inputs", .tokenizer = tokenizer.get(), .policy = amp::Policy::bf16()});
   }
   std::printf("%s: loss %g\n", build_id().c_str(), loss);
   return loss < kWorstLoss ? 0 : 1;

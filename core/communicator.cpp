@@ -26,8 +26,7 @@ class Alone final : public Communicator {
   void end_job(const std::string&) noexcept override {}
 
  protected:
-  void move(std::span<const OutgoingPiece>, std::span<const IncomingPiece>, std::string_view,
-            std::chrono::steady_clock::time_point) override {}
+  void move(std::span<const OutgoingPiece>, std::span<const IncomingPiece>, std::string_view) override {}
 };
 
 }  // namespace
@@ -53,20 +52,20 @@ void Communicator::exchange(std::span<const OutgoingPiece> outgoing, std::span<c
                          piece.from);
   ends_together_ = false;
   const auto begin = std::chrono::steady_clock::now();
-  const auto end = begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(deadline_);
   {
     const std::lock_guard lock(mutex_);
     what_ = what;
     since_ = begin;
+    wait_ = Wait::kUntilDeadline;
     waits_for_.clear();
     for (const IncomingPiece& piece : incoming)
       if (std::ranges::find(waits_for_, piece.from) == waits_for_.end()) waits_for_.push_back(piece.from);
   }
   try {
-    move(outgoing, incoming, what, end);
+    move(outgoing, incoming, what);
   } catch (const RankError& error) {
     // The rank still waits, as far as the others can see.
-    const std::string report = report_ && std::chrono::steady_clock::now() >= end ? report_() : "";
+    const std::string report = report_ && std::chrono::steady_clock::now() >= begin + deadline_ ? report_() : "";
     if (report.empty()) throw;
     throw RankError(report + error.what());
   }
@@ -81,14 +80,19 @@ void Communicator::exchange(std::span<const OutgoingPiece> outgoing, std::span<c
 
 Communicator::Activity Communicator::activity() const {
   const std::lock_guard lock(mutex_);
-  return {what_, waits_for_, std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count()};
+  return {what_, waits_for_, std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count(), wait_};
 }
 
-void Communicator::begins(std::string_view what) {
+void Communicator::begins(std::string_view what, Wait wait) {
   if (alone()) return;
   const std::lock_guard lock(mutex_);
   what_ = what;
+  wait_ = wait;
   since_ = std::chrono::steady_clock::now();
+}
+
+std::chrono::steady_clock::time_point Communicator::end_of_wait() const {
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(deadline_);
 }
 
 double Communicator::seconds_of_own() const {

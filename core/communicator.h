@@ -35,6 +35,12 @@ struct IncomingPiece {
   std::span<std::byte> bytes{};
 };
 
+/// How long the other ranks wait for work of this rank.
+enum class Wait {
+  kUntilDeadline,  ///< until their deadline
+  kWhileAlive,     ///< beyond it, as long as this rank gives signs of life: for an evaluation, or a save on a slow disk
+};
+
 /// The connection of one rank with the others. Ranks are copies of one program that make a training step together
 /// (docs/ranks.md). An engine (alone, threads, MPI) moves bytes and never computes with them: Binade adds numbers
 /// itself, in an order that does not depend on the number of ranks (core/rank_tree.h).
@@ -83,16 +89,20 @@ class Communicator : NonCopyable {
     std::string what{};            ///< "the ballot of step 12", "micro-batch 5 of step 12"
     std::vector<int> waits_for{};  ///< the ranks from which it waits for bytes; empty: it does not wait
     double seconds = 0;            ///< since it began
+    Wait wait = Wait::kUntilDeadline;
   };
   /// Returns what this rank does. May be called by any thread.
   Activity activity() const;
   /// Says what this rank does from now on until its next exchange. Costs nothing without other ranks.
-  void begins(std::string_view what);
+  void begins(std::string_view what, Wait wait = Wait::kUntilDeadline);
   /// Returns the seconds since the last exchange ended: those that this rank did not wait.
   double seconds_of_own() const;
   /// Sets a function that says what the other ranks do (run/rank_watch.h). If a deadline passes, its text is put before
   /// that of the RankError.
   void set_report(std::function<std::string()> report) { report_ = std::move(report); }
+  /// Sets a function that gets the ranks that have not answered when a deadline passes. If it returns true, the call
+  /// waits for as long again. Default: it does not.
+  void set_patience(std::function<bool(std::span<const int> missing)> patience) { patience_ = std::move(patience); }
 
   /// What this rank has sent, and how long it waited.
   struct Traffic {
@@ -104,9 +114,14 @@ class Communicator : NonCopyable {
 
  protected:
   Communicator(int rank, int size);
-  /// Does what exchange() says, until `end`. All pieces have a valid rank.
+  /// Does what exchange() says. All pieces have a valid rank. After deadline() seconds without an answer, and as many
+  /// seconds after each true that waits_longer() returns, it throws RankError.
   virtual void move(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming,
-                    std::string_view what, std::chrono::steady_clock::time_point end) = 0;
+                    std::string_view what) = 0;
+  /// Returns true if the call shall go on waiting for these ranks.
+  bool waits_longer(std::span<const int> missing) const { return patience_ && patience_(missing); }
+  /// Returns the time of a deadline that begins now.
+  std::chrono::steady_clock::time_point end_of_wait() const;
 
  private:
   int rank_, size_;
@@ -114,10 +129,12 @@ class Communicator : NonCopyable {
   Traffic traffic_;
   bool ends_together_ = false;
   std::function<std::string()> report_{};
+  std::function<bool(std::span<const int> missing)> patience_{};
   std::chrono::steady_clock::time_point last_exchange_;
   mutable std::mutex mutex_;  // guards the following
   std::string what_ = "its start";
   std::vector<int> waits_for_{};
+  Wait wait_ = Wait::kUntilDeadline;
   std::chrono::steady_clock::time_point since_;
 };
 

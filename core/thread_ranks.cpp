@@ -49,8 +49,8 @@ class ThreadRank final : public Communicator {
   }
 
  protected:
-  void move(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming, std::string_view what,
-            std::chrono::steady_clock::time_point end) override {
+  void move(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming,
+            std::string_view what) override {
     pause();
     {
       const std::lock_guard lock(mail_->mutex);
@@ -59,17 +59,24 @@ class ThreadRank final : public Communicator {
     }
     mail_->changed.notify_all();
     std::unique_lock lock(mail_->mutex);
+    auto end = end_of_wait();
     for (const IncomingPiece& piece : incoming) receive(piece, what, end, lock);
     lock.unlock();
     pause();
   }
 
  private:
-  void receive(const IncomingPiece& piece, std::string_view what, std::chrono::steady_clock::time_point end,
+  void receive(const IncomingPiece& piece, std::string_view what, std::chrono::steady_clock::time_point& end,
                std::unique_lock<std::mutex>& lock) {
     std::deque<Bytes>& box = mail_->box(piece.from, rank());
     const auto has_ended = [&]() -> bool { return mail_->ended[static_cast<std::size_t>(piece.from)]; };
-    mail_->changed.wait_until(lock, end, [&] { return !box.empty() || !mail_->failure.empty() || has_ended(); });
+    const auto ready = [&] { return !box.empty() || !mail_->failure.empty() || has_ended(); };
+    for (bool waits = true; waits && !mail_->changed.wait_until(lock, end, ready);) {
+      lock.unlock();
+      waits = waits_longer(std::span(&piece.from, 1));
+      lock.lock();
+      end = end_of_wait();
+    }
     if (box.empty()) {
       check<RankError>(mail_->failure.empty(), "{} (rank {} waited for rank {} in {})", mail_->failure, rank(),
                        piece.from, what);

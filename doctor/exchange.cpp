@@ -35,13 +35,19 @@ Tensor padded_rows(const Tensor& t, std::int64_t rows) {
 constexpr const char* kAdvice =
     "wanted what the rules say; see docs/exchange.md, and \"optional\" and \"-\" for the rest";
 
-/// Throws ArgumentError for a value of --names that is neither a known word nor an existing file.
-void check_names(const std::string& names) {
+/// Throws ArgumentError for a value of --names that is neither a known word nor an existing file, and for a
+/// --vocabulary that would have no effect.
+void check_options(const ExchangeOptions& options) {
+  const std::string& names = options.names;
   std::error_code error;
   const bool known = names == "binade" || names == "auto" || names == "pytorch-unet" || names == "hf-gpt2";
   check<ArgumentError>(known || std::filesystem::exists(names, error),
                        "--names: wanted binade, auto, pytorch-unet, hf-gpt2 or a file of rules, got '{}', which does "
                        "not exist",
+                       names);
+  check<ArgumentError>(options.vocabulary == 0 || names == "hf-gpt2",
+                       "--vocabulary: it changes the token table of --names hf-gpt2 alone; wanted it with these names, "
+                       "got --names {}",
                        names);
 }
 
@@ -77,13 +83,13 @@ io::TensorMap from_theirs(const io::TensorMap& theirs, const ExchangeOptions& op
 }  // namespace
 
 int export_weights(const ExchangeOptions& options) {
-  check_names(options.names);
+  check_options(options);
   const auto [checkpoint, description] = load(options.from, options.checkpoint, io::CheckpointChoice{});
   if (is_folder(options.from)) io::say(description);
   if (options.to.ends_with(".h5")) {
-    check<ArgumentError>(options.names == "binade" && options.vocabulary == 0,
-                         "{}: a model file has the names and sizes of the checkpoint; wanted neither --names nor "
-                         "--vocabulary, or a file that ends in .safetensors",
+    check<ArgumentError>(options.names == "binade",
+                         "{}: a model file has the names and sizes of the checkpoint; wanted no --names, or a file "
+                         "that ends in .safetensors",
                          options.to);
     extract_model(checkpoint.state, options.to, options.from);
     io::print(fmt::format("{}\n", options.to));
@@ -104,7 +110,7 @@ int export_weights(const ExchangeOptions& options) {
 }
 
 int import_weights(const ExchangeOptions& options) {
-  check_names(options.names);
+  check_options(options);
   const io::TensorMap tensors = from_theirs(io::read_weights_file(options.from, options.entry), options);
   StateDict state;
   for (const auto& [name, tensor] : tensors)

@@ -28,10 +28,13 @@ struct Api {
   const char* (*last_error)();
   /// Initializes MPI. `library`: name and version of the MPI.
   bool (*open)(int* rank, int* size, char (*library)[64]);
-  /// Sends and receives pieces; between two ranks they arrive in the order of sending. `seconds`: longest time.
-  /// `missing`: room for as many ranks as there are; `missing_count`: number of those that did not answer.
+  /// Sends and receives pieces; between two ranks they arrive in the order of sending. After `seconds` without an
+  /// answer it calls `waits_longer` with `context` and the ranks that have not answered, and if that returns true it
+  /// waits for as long again. `missing`: room for as many ranks as there are; `missing_count`: number of those that did
+  /// not answer.
   Moved (*move)(const Piece* outgoing, std::size_t outgoing_count, const Piece* incoming, std::size_t incoming_count,
-                double seconds, int* missing, std::size_t* missing_count);
+                double seconds, bool (*waits_longer)(const void* context, const int* missing, std::size_t count),
+                const void* context, int* missing, std::size_t* missing_count);
   /// Ends all processes of the job with this exit code.
   void (*end_job)(int code);
   /// Waits for the other ranks to close too. MPI cannot be opened again afterwards.

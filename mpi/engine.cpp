@@ -67,26 +67,44 @@ struct Request {
   bool is_receive = false;
 };
 
-/// Waits until all requests are complete, or the deadline. Yields the core at first, and sleeps a little later: ranks
+/// Waits until all requests are complete, or for `seconds`. Yields the core at first, and sleeps a little later: ranks
 /// may share a core with the one that they wait for.
-bool wait_for(std::vector<MPI_Request>& requests, std::vector<MPI_Status>& statuses, Clock::time_point end, int& code) {
-  for (int polls = 0;; ++polls) {
+bool wait_for(std::vector<MPI_Request>& requests, std::vector<MPI_Status>& statuses, double seconds, int& code) {
+  constexpr int kYields = 200, kLongestSleep = 500;  // microseconds
+  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                   std::chrono::duration<double>(std::min(seconds, 1e8)));
+  for (int polls = 0, sleep = 20;; ++polls) {
     int done = 0;
     code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses.data());
     if (done != 0 || code != MPI_SUCCESS) return true;
     if (Clock::now() >= end) return false;
-    if (polls < 200)
+    if (polls < kYields) {
       sched_yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(std::min(20 * (polls - 199) / 50 + 20, 500)));
+      continue;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(sleep));
+    polls = kYields;
+    sleep = std::min(sleep + 1, kLongestSleep);
   }
 }
 
+/// Returns the ranks of requests that are not complete, in ascending order.
+std::vector<int> ranks_missing(const std::vector<MPI_Request>& requests, const std::vector<Request>& kinds) {
+  std::vector<int> missing;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    int done = 0;
+    MPI_Request_get_status(requests[i], &done, MPI_STATUS_IGNORE);
+    if (done == 0) missing.push_back(kinds[i].rank);
+  }
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  return missing;
+}
+
 Moved move(const Piece* outgoing, std::size_t outgoing_count, const Piece* incoming, std::size_t incoming_count,
-           double seconds, int* missing, std::size_t* missing_count) {
+           double seconds, bool (*waits_longer)(const void* context, const int* missing, std::size_t count),
+           const void* context, int* missing, std::size_t* missing_count) {
   *missing_count = 0;
-  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                   std::chrono::duration<double>(std::min(seconds, 1e8)));
   std::vector<MPI_Request> requests;
   std::vector<Request> kinds;
   int code = MPI_SUCCESS;
@@ -110,18 +128,18 @@ Moved move(const Piece* outgoing, std::size_t outgoing_count, const Piece* incom
   for (std::size_t i = 0; i < outgoing_count; ++i)
     if (!add(outgoing[i], false)) return Moved::kFailed;
   std::vector<MPI_Status> statuses(requests.size());
-  if (!wait_for(requests, statuses, end, code)) {
-    for (std::size_t i = 0; i < requests.size(); ++i) {
+  while (!wait_for(requests, statuses, seconds, code)) {
+    const std::vector<int> ranks = ranks_missing(requests, kinds);
+    if (ranks.empty() || waits_longer(context, ranks.data(), ranks.size())) continue;
+    for (MPI_Request& request : requests) {
       int done = 0;
-      MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE);
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
       if (done != 0) continue;
-      MPI_Cancel(&requests[i]);
-      MPI_Request_free(&requests[i]);
-      const int rank = kinds[i].rank;
-      if (std::find(missing, missing + *missing_count, rank) == missing + *missing_count)
-        missing[(*missing_count)++] = rank;
+      MPI_Cancel(&request);
+      MPI_Request_free(&request);
     }
-    std::sort(missing, missing + *missing_count);
+    *missing_count = ranks.size();
+    std::copy(ranks.begin(), ranks.end(), missing);
     return Moved::kTimeout;
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {

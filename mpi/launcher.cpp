@@ -114,17 +114,19 @@ class MpiRank final : public Communicator {
   }
 
  protected:
-  void move(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming, std::string_view what,
-            std::chrono::steady_clock::time_point end) override {
+  void move(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming,
+            std::string_view what) override {
     std::vector<mpi::Piece> out, in;
     for (const OutgoingPiece& piece : outgoing)
       out.push_back({piece.to, const_cast<std::byte*>(piece.bytes.data()), piece.bytes.size()});
     for (const IncomingPiece& piece : incoming) in.push_back({piece.from, piece.bytes.data(), piece.bytes.size()});
     std::vector<int> missing(static_cast<std::size_t>(size()));
     std::size_t count = 0;
-    const std::chrono::duration<double> left = end - std::chrono::steady_clock::now();
-    const mpi::Moved moved = api_.move(out.data(), out.size(), in.data(), in.size(), left.count(), missing.data(),
-                                       &count);
+    const auto waits_longer = [](const void* self, const int* ranks, std::size_t number) {
+      return static_cast<const MpiRank*>(self)->Communicator::waits_longer({ranks, number});
+    };
+    const mpi::Moved moved = api_.move(out.data(), out.size(), in.data(), in.size(), deadline().count(), waits_longer,
+                                       this, missing.data(), &count);
     if (moved == mpi::Moved::kDone) return;
     failed_ = true;
     if (moved == mpi::Moved::kTimeout)

@@ -80,6 +80,7 @@ FindRecoveryPoint shared_recovery(Communicator& ranks, FindRecoveryPoint find) {
     std::optional<RecoveryPoint> found;
     ByteWriter message;
     if (ranks.rank() == 0) {
+      ranks.begins(kRecovery, Wait::kWhileAlive);
       found = find(newest, after);
       message.put(found.has_value());
       if (found) message.put(found->step).put(found->name).put(encode_state(found->state));

@@ -21,6 +21,7 @@ namespace {
 constexpr const char* kFolder = "ranks";
 constexpr std::chrono::seconds kEvery{1};  // between two writes of a file
 constexpr double kSilent = 10;             // seconds without a write, or half the deadline if that is less
+constexpr const char* kWhileAlive = "while-alive";
 
 std::string file_of(int rank) { return fmt::format("rank-{}.txt", rank); }
 
@@ -65,6 +66,7 @@ void parse(const std::string& text, RankStatus& status) {
     if (key == "waits_for")
       for (int rank = 0; in >> rank;) status.activity.waits_for.push_back(rank);
     if (key == "does") status.activity.what = io::printable(value);
+    if (key == "wait") status.activity.wait = value == kWhileAlive ? Wait::kWhileAlive : Wait::kUntilDeadline;
   }
 }
 
@@ -115,9 +117,11 @@ RankWatch::RankWatch(Communicator& ranks, const std::string& folder)
     }
   });
   ranks_.set_report([this] { return report(); });
+  ranks_.set_patience([this](std::span<const int> missing) { return work_while_alive(missing); });
 }
 
 RankWatch::~RankWatch() {
+  ranks_.set_patience(nullptr);
   ranks_.set_report(nullptr);
   {
     const std::lock_guard lock(mutex_);
@@ -133,7 +137,7 @@ void RankWatch::write() const {
   std::string text = fmt::format("rank {} of {}\nhost {}\nprocess {}\nseconds {:.3f}\nwaits_for", ranks_.rank(),
                                  ranks_.size(), host_name(), ::getpid(), now.seconds);
   for (const int rank : now.waits_for) text += fmt::format(" {}", rank);
-  text += fmt::format("\ndoes {}\n", now.what);
+  text += fmt::format("\nwait {}\ndoes {}\n", now.wait == Wait::kWhileAlive ? kWhileAlive : "until-deadline", now.what);
   io::FileOps& ops = folder_.ops();
   const std::string name = file_of(ranks_.rank()), fresh = name + ".new";
   ops.unlink(folder_.descriptor(), fresh);
@@ -166,10 +170,22 @@ std::vector<RankStatus> RankWatch::read() const {
   return all;
 }
 
+double RankWatch::silent() const { return std::min(kSilent, ranks_.deadline().count() / 2); }
+
+bool RankWatch::work_while_alive(std::span<const int> missing) const {
+  const std::lock_guard lock(mutex_);
+  write();  // the time of this file is the present time for the others
+  const std::vector<RankStatus> all = read();
+  return std::ranges::all_of(missing, [&](int rank) {
+    const RankStatus& one = all[static_cast<std::size_t>(rank)];
+    return one.known && one.age < silent() && one.activity.wait == Wait::kWhileAlive;
+  });
+}
+
 std::string RankWatch::report() const {
   const std::lock_guard lock(mutex_);
   write();  // the time of this file is the present time for the others
-  const std::string text = report_on_ranks(read(), std::min(kSilent, ranks_.deadline().count() / 2));
+  const std::string text = report_on_ranks(read(), silent());
   try {
     folder_.replace(fmt::format("report-{}.txt", ranks_.rank()), io::bytes_of(text));
   } catch (const StorageError&) {  // it is in the error's text too

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,7 +31,8 @@ std::string report_on_ranks(const std::vector<RankStatus>& ranks, double silent)
 
 /// Writes what this rank does to the file ranks/rank-N.txt in the run folder, each second, from a thread of its own. If
 /// a rank waits in vain, the files say what the others do: a way that needs no connection with them. The report is put
-/// before the text of the RankError, and kept in ranks/report-N.txt.
+/// before the text of the RankError, and kept in ranks/report-N.txt. A rank goes on waiting for ranks that have begun
+/// work with Wait::kWhileAlive, as long as their files are written.
 class RankWatch {
  public:
   /// `folder`: the run folder, which must exist. The communicator must outlive the watch. Throws StorageError if the
@@ -46,6 +48,10 @@ class RankWatch {
  private:
   void write() const;
   std::string report() const;
+  /// Returns true if all these ranks do work with Wait::kWhileAlive and give signs of life.
+  bool work_while_alive(std::span<const int> missing) const;
+  /// Returns the seconds without a write after which a rank gives no sign of life.
+  double silent() const;
 
   Communicator& ranks_;
   io::FilesBelow folder_;

@@ -259,7 +259,7 @@ class TrainingRun::Journal {
   /// checkpoints.
   void start_save(SaveTrigger trigger) {
     const Clock::time_point begun = Clock::now();
-    if (trigger == SaveTrigger::kStep && saving_by_clock_) store_.wait();
+    if (trigger == SaveTrigger::kStep && saving_by_clock_) wait_for_save();
     if (store_.saving()) return;
     leader_.compare_states(trainer_);
     saving_by_clock_ = trigger == SaveTrigger::kClock;
@@ -267,6 +267,12 @@ class TrainingRun::Journal {
     save_times_->save_started(steady_seconds());
     saving_.stall_seconds += std::chrono::duration<double>(Clock::now() - begun).count();
     saving_.concurrent = true;
+  }
+
+  /// Waits for the save in flight.
+  void wait_for_save() {
+    trainer_.ranks().begins("the save of an earlier checkpoint", Wait::kWhileAlive);
+    store_.wait();
   }
 
   /// Abandons the checkpoints after the one that the run rolled back to: a resume must not use them.
@@ -284,7 +290,7 @@ class TrainingRun::Journal {
 
   /// Saves the state before a step that ends the run, unless the state itself is to blame.
   void save_before_error(const std::vector<StepResult>& ended) noexcept {
-    store_.wait();  // waits for the save in flight, which is of an earlier step
+    wait_for_save();  // of an earlier step
     try {
       const Incident* incident = ended.empty() || !ended.back().incident ? nullptr : &*ended.back().incident;
       const bool to_blame = incident != nullptr && (incident->diagnosis.cause == CauseClass::kCorruptedState ||
@@ -323,7 +329,7 @@ class TrainingRun::Journal {
     Evaluation evaluation;
     try {
       if (io::StopSignals::stop_requested()) return false;
-      trainer_.ranks().begins(fmt::format("the evaluation after step {}", step));
+      trainer_.ranks().begins(fmt::format("the evaluation after step {}", step), Wait::kWhileAlive);
       evaluation = trainer_.evaluate(options_.evaluate);
     } catch (const EvaluationStopped&) {
       return false;
@@ -401,10 +407,10 @@ class TrainingRun::Journal {
   };
 
   void save_now(const SaveNowOptions& how) {
-    store_.wait();
+    wait_for_save();
     collect_saves();
     if (how.compares) leader_.compare_states(trainer_);
-    trainer_.ranks().begins(fmt::format("the checkpoint of step {}", trainer_.steps()));
+    trainer_.ranks().begins(fmt::format("the checkpoint of step {}", trainer_.steps()), Wait::kWhileAlive);
     const double end = steady_seconds() + (options_.save_failure == SaveFailure::kStop ? 0 : how.patience);
     for (double pause = 0.25;; pause *= 2) {
       save_times_->save_started(steady_seconds());

@@ -43,6 +43,11 @@ struct BceWeights {
 /// by the number of elements, whatever the weights.
 Variable bce_with_logits(const Variable& logits, const Variable& targets,
                          const ops::BceWithLogits::Params& options = {}, const BceWeights& weights = {});
+/// The same without other options: bce_with_logits(x, t, Reduction::kNone), as bce().
+inline Variable bce_with_logits(const Variable& logits, const Variable& targets, Reduction reduction,
+                                const BceWeights& weights = {}) {
+  return bce_with_logits(logits, targets, ops::BceWithLogits::Params{.reduction = reduction}, weights);
+}
 /// Binary cross entropy of probabilities; NaN outside [0, 1]. Throws ArgumentError if they are the output of a sigmoid
 /// in 16 bits: so rounded, it reaches 0 and 1, where the loss is infinite. Use bce_with_logits with the sigmoid's input
 /// instead.

@@ -141,6 +141,7 @@ void with_workspaces(const char* what, Size&& size, Call&& call) {
   const Buffer<unsigned char> device_work(static_cast<std::int64_t>(on_device));
   std::vector<unsigned char> host_work(on_host);
   check_solver(call(device_work.data(), on_device, host_work.data(), on_host), what);
+  if (on_host > 0) check(cudaStreamSynchronize(context().stream), what);  // the solver may still use the host's memory
 }
 
 }  // namespace

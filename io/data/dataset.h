@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <exception>
@@ -10,6 +11,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
@@ -67,6 +69,7 @@ std::string class_name(const std::type_info& type);
 ///     std::string name() const;                                          // for error messages
 ///     std::string content() const;                                       // a hash of the data; a resume compares it
 ///     std::vector<std::int64_t> same_content(std::int64_t index) const;  // samples that are quarantined together
+///     std::shared_ptr<const Sampler> sampler() const;                    // the order, if the options name no other
 template <class D>
 concept Dataset = detail::HasSize<D> &&(detail::GetsInContext<D> || detail::Gets<D>);
 
@@ -105,7 +108,36 @@ std::string content_of_dataset(const D& data) {
     return {};
 }
 
+/// Returns the samples of a data set that are quarantined together with sample `index`: by default that sample alone.
+template <class D>
+std::vector<std::int64_t> same_content_of_dataset(const D& data, std::int64_t index) {
+  if constexpr (requires { data.same_content(index); })
+    return data.same_content(index);
+  else
+    return {index};
+}
+
+/// Returns the sampler that a data set brings along, or nullptr if it has none.
+template <class D>
+std::shared_ptr<const Sampler> sampler_of_dataset(const D& data) {
+  if constexpr (requires {
+                  { data.sampler() } -> std::convertible_to<std::shared_ptr<const Sampler>>;
+                })
+    return data.sampler();
+  else
+    return nullptr;
+}
+
 namespace detail {
+
+/// Throws ArgumentError if a part of `whole` has a sampler of its own, which `whole` would not use.
+template <class D>
+void check_has_no_sampler(const D& part, std::string_view whole) {
+  check<ArgumentError>(sampler_of_dataset(part) == nullptr,
+                       "{}: {} has a sampler of its own, which would have no effect here; apply {} to the data sets "
+                       "in it, and mix the results",
+                       whole, name_of_dataset(part), whole);
+}
 
 /// Calls f. If it throws, adds `place` before the text of the exception. The class of a Binade error is kept, another
 /// std::exception becomes a DataError; the exception itself is nested (std::rethrow_if_nested).
@@ -143,9 +175,13 @@ class AnyDataset {
   template <Dataset D>
   requires(!std::same_as<D, AnyDataset> && std::convertible_to<SampleOf<D>, Sample>)
       AnyDataset(D data)  // NOLINT(google-explicit-constructor): a data set can be passed where any is wanted
-      : size_(data.size()), name_(name_of_dataset(data)), content_(content_of_dataset(data)) {
+      : size_(data.size()),
+        name_(name_of_dataset(data)),
+        content_(content_of_dataset(data)),
+        sampler_(sampler_of_dataset(data)) {
     const auto owned = std::make_shared<const D>(std::move(data));
     get_ = [owned](std::int64_t i, const SampleContext& context) -> Sample { return get_sample(*owned, i, context); };
+    same_content_ = [owned](std::int64_t i) { return same_content_of_dataset(*owned, i); };
   }
   /// The number of samples.
   std::int64_t size() const { return size_; }
@@ -155,11 +191,16 @@ class AnyDataset {
   std::string name() const { return name_; }
   /// A hash of the content, which a resumed run compares.
   std::string content() const { return content_; }
+  std::vector<std::int64_t> same_content(std::int64_t index) const { return same_content_(index); }
+  /// The sampler of the data set, or nullptr if it has none.
+  std::shared_ptr<const Sampler> sampler() const { return sampler_; }
 
  private:
   std::int64_t size_;
   std::string name_, content_;
+  std::shared_ptr<const Sampler> sampler_;
   std::function<Sample(std::int64_t, const SampleContext&)> get_;
+  std::function<std::vector<std::int64_t>(std::int64_t)> same_content_;
 };
 
 /// Tensors with one row per sample: sample i is a tuple of row i of each, or that row itself if there is one tensor.
@@ -199,8 +240,9 @@ requires(sizeof...(T) >= 1) class TensorDataset {
 template <Dataset D>
 class Subset {
  public:
-  /// Throws ArgumentError for an index outside of the data set.
+  /// Throws ArgumentError for an index outside of the data set, and for a data set with a sampler of its own.
   Subset(D data, std::vector<std::int64_t> indices) : data_(std::move(data)), indices_(std::move(indices)) {
+    detail::check_has_no_sampler(data_, "Subset");
     for (const std::int64_t i : indices_) detail::check_index(name_of_dataset(data_), i, data_.size());
   }
   /// The number of samples.
@@ -217,6 +259,14 @@ class Subset {
     return detail::content_with(content_of_dataset(data_), "subset " + describe(indices_));
   }
   const std::vector<std::int64_t>& indices() const { return indices_; }
+  /// The samples of the subset that are quarantined together with sample `index`.
+  std::vector<std::int64_t> same_content(std::int64_t index) const {
+    const std::vector<std::int64_t> in_data = same_content_of_dataset(data_, indices_[static_cast<std::size_t>(index)]);
+    std::vector<std::int64_t> alike;
+    for (std::int64_t i = 0; i < size(); ++i)
+      if (std::ranges::find(in_data, indices_[static_cast<std::size_t>(i)]) != in_data.end()) alike.push_back(i);
+    return alike;
+  }
 
  private:
   D data_;
@@ -227,19 +277,21 @@ class Subset {
 template <class Sample>
 class ConcatDataset {
  public:
-  /// Throws ArgumentError for no data set.
+  /// Throws ArgumentError for no data set, and for one with a sampler of its own.
   explicit ConcatDataset(std::vector<AnyDataset<Sample>> parts) : parts_(std::move(parts)) {
     check<ArgumentError>(!parts_.empty(), "ConcatDataset: wanted at least one data set, got none");
-    for (const auto& part : parts_) ends_.push_back(size() + part.size());
+    for (const auto& part : parts_) {
+      detail::check_has_no_sampler(part, "ConcatDataset");
+      ends_.push_back(size() + part.size());
+    }
   }
   /// The number of samples.
   std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
   /// Returns sample `index`.
   Sample get(std::int64_t index, const SampleContext& context) const {
     detail::check_index(name(), index, size());
-    const auto part = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
-    const std::int64_t first = part == 0 ? 0 : ends_[part - 1];
-    return detail::get_part(parts_[part], index - first, context);
+    const std::size_t part = part_of(index);
+    return detail::get_part(parts_[part], index - first_of(part), context);
   }
   /// The name in messages.
   std::string name() const { return "ConcatDataset"; }
@@ -253,8 +305,20 @@ class ConcatDataset {
     return detail::content_of_texts(contents);
   }
   const std::vector<AnyDataset<Sample>>& parts() const { return parts_; }
+  /// The samples that are quarantined together with sample `index`. All are of the same part.
+  std::vector<std::int64_t> same_content(std::int64_t index) const {
+    const std::size_t part = part_of(index);
+    std::vector<std::int64_t> alike = parts_[part].same_content(index - first_of(part));
+    for (std::int64_t& i : alike) i += first_of(part);
+    return alike;
+  }
 
  private:
+  std::size_t part_of(std::int64_t index) const {
+    return static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
+  }
+  std::int64_t first_of(std::size_t part) const { return part == 0 ? 0 : ends_[part - 1]; }
+
   std::vector<AnyDataset<Sample>> parts_;
   std::vector<std::int64_t> ends_;  // index after each part
 };
@@ -308,6 +372,7 @@ class MixedDataset {
   std::string name() const { return "MixedDataset"; }
   /// A hash of the content, which a resumed run compares.
   std::string content() const { return all_.content(); }
+  std::vector<std::int64_t> same_content(std::int64_t index) const { return all_.same_content(index); }
   std::shared_ptr<const Sampler> sampler() const { return sampler_; }
   /// Returns how often each set has been read through after a number of epochs.
   std::vector<double> passes(std::int64_t epochs) const { return sampler_->passes(epochs); }
@@ -368,10 +433,8 @@ class TransformedDataset {
   std::string name() const { return name_of_dataset(data_); }
   /// A hash of the content, which a resumed run compares.
   std::string content() const { return content_of_dataset(data_); }
-  std::vector<std::int64_t> same_content(std::int64_t index) const requires requires(const D& d) { d.same_content(0); }
-  { return data_.same_content(index); }
-  auto sampler() const requires requires(const D& d) { d.sampler(); }
-  { return data_.sampler(); }
+  std::vector<std::int64_t> same_content(std::int64_t index) const { return same_content_of_dataset(data_, index); }
+  std::shared_ptr<const Sampler> sampler() const { return sampler_of_dataset(data_); }
 
  private:
   D data_;
@@ -415,10 +478,8 @@ class CachedDataset {
   std::string name() const { return name_of_dataset(data_); }
   /// A hash of the content, which a resumed run compares.
   std::string content() const { return content_of_dataset(data_); }
-  std::vector<std::int64_t> same_content(std::int64_t index) const requires requires(const D& d) { d.same_content(0); }
-  { return data_.same_content(index); }
-  auto sampler() const requires requires(const D& d) { d.sampler(); }
-  { return data_.sampler(); }
+  std::vector<std::int64_t> same_content(std::int64_t index) const { return same_content_of_dataset(data_, index); }
+  std::shared_ptr<const Sampler> sampler() const { return sampler_of_dataset(data_); }
 
  private:
   struct Kept {

@@ -82,13 +82,10 @@ auto make_dataset_loader(D data, LoaderOptions options, F f) {
   using Batch = typename BatchOf<decltype(call_collate(f, std::vector<Sample>{}, BatchOrigin{}))>::type;
   options.samples = data.size();
   if (options.content.empty()) options.content = content_of_dataset(data);
-  if constexpr (requires {
-                  { data.sampler() } -> std::convertible_to<std::shared_ptr<const Sampler>>;
-                })
-    if (!options.sampler && !options.batch_sampler) options.sampler = data.sampler();
+  if (!options.sampler && !options.batch_sampler) options.sampler = sampler_of_dataset(data);
   const auto shared = std::make_shared<const D>(std::move(data));
-  if constexpr (requires { shared->same_content(std::int64_t{}); })
-    if (!options.same_content) options.same_content = [shared](std::int64_t i) { return shared->same_content(i); };
+  if (!options.same_content)
+    options.same_content = [shared](std::int64_t i) { return same_content_of_dataset(*shared, i); };
   const std::uint64_t seed = options.seed;
   // A batch may have samples of two epochs.
   const auto epoch_slots = static_cast<std::uint64_t>(BatchOrder(options).options().epoch);

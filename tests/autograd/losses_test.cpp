@@ -115,6 +115,16 @@ TEST_F(Losses, BceRefusesASigmoidUnderALowPolicyAndNamesTheFix) {
   EXPECT_NO_THROW(bce_with_logits(logits, targets));
 }
 
+TEST_F(Losses, BceWithLogitsTakesAReductionAsBceDoes) {
+  const Tensor logits = Tensor::from({0.5f, -1.0f}), targets = Tensor::from({1.0f, 0.0f});
+  const auto values = [](const Variable& losses) { return losses.value().to_vector<float>(); };
+  const auto each = values(bce_with_logits(logits, targets, Reduction::kNone));
+  EXPECT_EQ(each, values(bce_with_logits(logits, targets, {.reduction = Reduction::kNone})));
+  EXPECT_EQ(each.size(), 2u);
+  // {} stands for the mean, of the options as of the reduction.
+  EXPECT_EQ(values(bce_with_logits(logits, targets, {})), values(bce_with_logits(logits, targets)));
+}
+
 TEST_F(Losses, BceWithLogitsStaysFiniteWhereProbabilitiesSaturate) {
   const Tensor far = Tensor::from(std::vector<float>{100, -100}, {2}),
                targets = Tensor::from(std::vector<float>{0, 1}, {2});

@@ -104,14 +104,38 @@ TEST(Dataset, AMixtureIsReadByItsWeights) {
   EXPECT_THAT(mixed.passes(2), ElementsAre(3, 4.0 / 3));
 }
 
+/// Samples 0 and 1 are alike, 2 and 3, …
+struct Twins : Numbers {
+  std::vector<std::int64_t> same_content(std::int64_t i) const { return {i / 2 * 2, i / 2 * 2 + 1}; }
+};
+
+TEST(Dataset, DataSetsOfDataSetsKeepTheSamplerAndTheCopies) {
+  const MixedDataset<std::int64_t> mixed({{Numbers{4}, 3}, {Numbers{3, 100}, 1}}, {.epoch = 8, .seed = 2});
+  EXPECT_EQ(AnyDataset<std::int64_t>(mixed).sampler(), mixed.sampler());
+  EXPECT_EQ(AnyDataset<std::int64_t>(Numbers{4}).sampler(), nullptr);
+  EXPECT_THAT(AnyDataset<std::int64_t>(Twins{{6}}).same_content(3), ElementsAre(2, 3));
+  EXPECT_THAT(AnyDataset<std::int64_t>(Numbers{6}).same_content(3), ElementsAre(3));
+  EXPECT_THAT(Subset(Twins{{6}}, {5, 2, 4, 5}).same_content(0), ElementsAre(0, 2, 3));
+  EXPECT_THAT(Subset(Twins{{6}}, {5, 2, 4, 5}).same_content(1), ElementsAre(1));
+  EXPECT_THAT(concat_datasets(Numbers{3}, Twins{{4}}).same_content(5), ElementsAre(5, 6));
+  EXPECT_THAT(MixedDataset<std::int64_t>({{Numbers{3}, 1}, {Twins{{4}}, 1}}).same_content(4), ElementsAre(3, 4));
+}
+
+TEST(Dataset, ASamplerThatWouldHaveNoEffectIsRefused) {
+  const MixedDataset<std::int64_t> mixed({{Numbers{4}, 3}, {Numbers{3, 100}, 1}}, {.seed = 2});
+  EXPECT_THAT(error_of<ArgumentError>([&] {
+                Subset(mixed, {0, 1});
+              }),
+              HasSubstr("Subset: MixedDataset has a sampler of its own"));
+  EXPECT_THAT(error_of<ArgumentError>([&] { concat_datasets(Numbers{2}, mixed); }),
+              HasSubstr("ConcatDataset: MixedDataset has a sampler of its own"));
+}
+
 TEST(Dataset, ACacheKeepsTheSamplerAndTheCopiesOfItsData) {
   const MixedDataset<std::int64_t> mixed({{Numbers{4}, 3}, {Numbers{3, 100}, 1}}, {.epoch = 8, .seed = 2});
   auto loader = make_loader(CachedDataset(mixed), {.batch = 8});
   EXPECT_EQ(loader.next().data.to_vector<std::int64_t>(),
             make_loader(mixed, {.batch = 8}).next().data.to_vector<std::int64_t>());
-  struct Twins : Numbers {
-    std::vector<std::int64_t> same_content(std::int64_t i) const { return {i / 2 * 2, i / 2 * 2 + 1}; }
-  };
   auto twins = make_loader(CachedDataset(Twins{{6}}), {.batch = 4, .order = SampleOrder::kSequential});
   twins.quarantine(1);
   EXPECT_THAT(twins.next().data.to_vector<std::int64_t>(), ElementsAre(2, 3, 4, 5));

@@ -334,6 +334,15 @@ TEST_F(OnnxGraphs, AttributesThatChangeAFormulaAreRead) {
   weight("scale", {}, 1);
   integer(node("QuantizeLinear", {"x", "scale"}, {"y"}), "output_dtype", TensorProto::INT8);
   expect_refusal("no dtype int8");
+  model_.mutable_graph()->clear_node();
+  integer(node("Cast", {"x"}, {"u"}), "to", TensorProto::UINT8);
+  integer(node("DequantizeLinear", {"u", "scale"}, {"y"}), "output_dtype", TensorProto::FLOAT16);
+  EXPECT_EQ(result().dtype(), DType::f16);
+
+  model_.mutable_graph()->clear_node();
+  whole("pads", {1, 1, 1, 1});
+  text(node("Pad", {"x", "pads"}, {"y"}), "mode", "mirror");
+  expect_refusal("mode mirror");
 
   model_.mutable_graph()->clear_node();
   whole("wide", {2, 6});
@@ -373,6 +382,24 @@ TEST_F(OnnxGraphs, WholeConstantsAreExact) {
   const std::int64_t large = (std::int64_t{1} << 53) + 1;
   integer(node("Constant", {}, {"y"}), "value_int", large);
   EXPECT_EQ(result().to_vector<std::int64_t>(), (std::vector<std::int64_t>{large}));
+  model_.mutable_graph()->clear_node();
+  whole("extents", {2});
+  AttributeProto& attribute = *node("ConstantOfShape", {"extents"}, {"y"}).add_attribute();
+  attribute.set_name("value");
+  attribute.set_type(AttributeProto::TENSOR);
+  TensorProto& value = *attribute.mutable_t();
+  value.set_data_type(TensorProto::INT64);
+  value.add_dims(1);
+  value.add_int64_data(large);
+  EXPECT_EQ(result().to_vector<std::int64_t>(), (std::vector<std::int64_t>{large, large}));
+}
+
+TEST_F(OnnxGraphs, NoAxesToInsertLeaveATensorAsItIs) {
+  whole("line", {1, 6});
+  node("Reshape", {"x", "line"}, {"r"});
+  whole("axes", {});
+  node("Unsqueeze", {"r", "axes"}, {"y"});
+  EXPECT_EQ(result().shape(), (Shape{1, 6}));
 }
 
 TEST_F(OnnxGraphs, TwoInputsOfOneNameAreRefused) {

@@ -101,6 +101,8 @@ class Doctor(ProgramTest):
         self.assertEqual(header(self.folder / "p.safetensors")["wte.weight"], header(fixture(self.shared, "gpt2_hub"))["wte.weight"])
         self.refuse(20, "import", fixture(self.shared, "gpt2_hub"), self.folder / "q.h5", "--names", "hf-gpt2", "--vocabulary", 3,
                     words=["20 rows"])
+        self.refuse(20, "export", self.folder / "p.h5", self.folder / "p.safetensors", "--vocabulary", 20,
+                    words=["--vocabulary", "hf-gpt2"])
 
     def test_hash_and_diff(self):
         a, b = self.imported("gpt2_lm", "hf-gpt2"), self.imported("gpt2_hub", "hf-gpt2")

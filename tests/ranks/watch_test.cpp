@@ -103,6 +103,33 @@ TEST(RankWatch, ARankThatWaitsInVainReadsWhatTheOthersDo) {
   EXPECT_TRUE(std::filesystem::exists(folder + "/ranks/report-0.txt"));
 }
 
+/// Makes rank 1 work for a second longer than the deadline of rank 0, which waits for it.
+void work_beyond_the_deadline(const std::string& folder, Wait wait, std::chrono::milliseconds deadline) {
+  run_thread_ranks(2, [&](const std::shared_ptr<Communicator>& self) {
+    const RankWatch watch(*self, folder);
+    self->barrier("the beginning");
+    if (self->rank() == 1) {
+      self->begins("a long evaluation", wait);
+      std::this_thread::sleep_for(deadline + std::chrono::seconds(1));
+    } else {
+      self->set_deadline(deadline);
+    }
+    const Bytes answer = self->broadcast(bytes_of(std::vector<std::int32_t>{7}), 1, "the message of rank 1");
+    EXPECT_EQ(answer.front(), std::byte{7});
+  });
+}
+
+TEST(RankWatch, ARankWaitsBeyondTheDeadlineForLongWorkOfALivingRank) {
+  const io::ScratchFolder scratch;
+  const std::string folder = scratch.path("run");
+  std::filesystem::create_directories(folder);
+  EXPECT_NO_THROW(work_beyond_the_deadline(folder, Wait::kWhileAlive, std::chrono::seconds(6)));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/ranks/report-0.txt"));
+  test::expect_error<RankError>(
+      [&] { work_beyond_the_deadline(folder, Wait::kUntilDeadline, std::chrono::milliseconds(1500)); },
+      {"rank 0 waited 1.5 s for rank 1", "a long evaluation"});
+}
+
 TEST(RankWatch, AFileOfAnEarlierProcessSaysNothingAboutTheRankOfToday) {
   const io::ScratchFolder scratch;
   const std::string folder = scratch.path("run"), file = folder + "/ranks/rank-1.txt";

@@ -71,8 +71,10 @@ Table product_nodes() {
       {"ConvInteger", one([](const Node& n) {
          return cast(conv(n, without_zero(n[0], n[2]), without_zero(n[1], filter_zero(n[3])), {}), DType::i32);
        })},
-      {"DequantizeLinear",
-       one([](const Node& n) { return dequantized(n[0], along(n, n[0], n[1]), along(n, n[0], n[2])); })},
+      {"DequantizeLinear", one([](const Node& n) {
+         const Variable y = dequantized(n[0], along(n, n[0], n[1]), along(n, n[0], n[2]));
+         return cast(y, n.dtype("output_dtype", y.dtype()));
+       })},
       {"QuantizeLinear", one([](const Node& n) {
          const std::string dtype = n.text("output_dtype", "undefined");
          cannot_if(dtype != "undefined" && dtype != "u8", "no dtype " + dtype);

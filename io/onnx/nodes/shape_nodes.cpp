@@ -38,6 +38,7 @@ Variable padded(const Node& n) {
     after[static_cast<std::size_t>(axes[i])] = pads[i + axes.size()];
   }
   const std::string mode = n.text("mode", "constant");
+  cannot_if(mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap", "mode " + mode);
   return pad(n[0], last_axis_first(before, after),
              mode == "edge"      ? PadMode::kReplicate
              : mode == "reflect" ? PadMode::kReflect
@@ -114,7 +115,7 @@ Variable flattened(const Node& n) {
 
 Variable with_axes(const Node& n, bool add) {
   Integers axes = n.has(1) ? n.list(1) : n.integers("axes");
-  if (axes.empty()) return squeeze(n[0]);
+  if (axes.empty()) return add ? n[0] : squeeze(n[0]);
   const int rank = rank_of(n[0]) + (add ? static_cast<int>(axes.size()) : 0);
   for (std::int64_t& axis : axes) axis = from_start(axis, rank);
   std::sort(axes.begin(), axes.end());
@@ -201,8 +202,8 @@ Variable constant(const Node& n) {
 
 Variable constant_of_shape(const Node& n) {
   const Variable value = n.tensor("value");
-  return Tensor::full(Shape(n.list(0)), value.defined() ? value.item() : 0,
-                      value.defined() ? value.dtype() : DType::f32);
+  const Variable zeros = Tensor::full(Shape(n.list(0)), 0, value.defined() ? value.dtype() : DType::f32);
+  return value.defined() ? zeros + reshape(value, {}) : zeros;  // a sum: a number of i64 may be none of f64
 }
 
 Variable joined(const Node& n) {

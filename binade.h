@@ -1,4 +1,4 @@
-/// Everything a program that builds and trains models needs. Includes only.
+/// Includes everything that a program needs to build and train models.
 #pragma once
 
 #include "binade/amp/incident/fault_injection.h"

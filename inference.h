@@ -1,5 +1,5 @@
-/// Everything a program needs that builds models, loads their weights and computes with them: all of Binade but training.
-/// Includes only. The library is libbinade_inference (docs/packages.md).
+/// Includes everything that a program needs to build models, load their weights and compute with them: all of Binade
+/// except training. The program links libbinade_inference (docs/packages.md).
 #pragma once
 
 #include "binade/amp/policy.h"

@@ -18,8 +18,8 @@ struct LossScaleOptions {
   std::int64_t growth_interval = 2000;  ///< commits in a row without overflow before the scale grows
   double floor = 1;                     ///< lowest scale; an overflow at this scale has another cause
   double ceiling = 0x1p24;              ///< highest scale that growth reaches
-  std::int64_t aborts_in_a_row = 64;    ///< maximum number of overflows without a commit; one more stops the run
-  /// Maximum number of overflows in `window` commits, after the first `window`; one more stops the run
+  std::int64_t aborts_in_a_row = 64;    ///< maximum number of overflows without a commit; one more is an incident
+  /// Maximum number of overflows within `window` commits, counted after the first `window`; one more is an incident
   std::int64_t aborts_per_window = 5;
   std::int64_t window = 100;  ///< number of commits to which aborts_per_window refers
 

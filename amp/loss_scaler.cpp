@@ -70,8 +70,8 @@ void LossScaler::committed(double headroom) {
   ++state_.commits;
   ++state_.clean;
   note_headroom(headroom);
-  // The first commit after an overflow sets the scale by the measured headroom, because a halved scale would leave less
-  // than a binade.
+  // A measured scale is set from the headroom again at the first commit after an overflow, because halving it would
+  // leave less than a binade.
   if (std::exchange(state_.in_a_row, 0) > 0 && options_.measure && headroom < kMeasuredHeadroom)
     begin_with(state_.scale, headroom);
   if (!adjustable() || state_.clean < options_.growth_interval) return;

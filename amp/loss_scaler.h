@@ -51,15 +51,15 @@ class LossScaler {
   const LossScaleOptions& options() const { return options_; }
   double scale() const { return state_.scale; }
   bool adjustable() const { return options_.mode == LossScaleMode::kDynamic; }
-  /// True if a lower scale could avoid an overflow.
+  /// True if the scale is dynamic and above its floor.
   bool can_lower() const { return adjustable() && state_.scale > options_.floor; }
-  /// True if the next `commits` steps, if committed, cannot change the scale.
+  /// True if the next `commits` commits leave the scale as it is.
   bool stays_for(std::int64_t commits) const {
     return !adjustable() || (state_.in_a_row == 0 && state_.clean + commits < options_.growth_interval);
   }
 
   /// Records a commit at the current scale. `headroom`: headroom of the scaled gradients in binades, not finite if
-  /// unknown. It affects the scale from kTelemetryDelay commits later on.
+  /// unknown. It affects the scale only kTelemetryDelay commits later.
   void committed(double headroom = std::numeric_limits<double>::infinity());
   /// Records that the scaled gradients of a step overflowed. Lowers the scale, or returns why not.
   ScaleVerdict overflowed();
@@ -114,11 +114,11 @@ class LossScaler {
     /// first `window` commits are not listed.
     std::vector<std::int64_t> recent{};
     std::vector<double> waiting{};  ///< headroom of the latest kTelemetryDelay commits, not used yet
-    std::vector<double> least{};  ///< the smallest headroom used since the scale changed, as one number; empty: unknown
+    std::vector<double> least{};  ///< at most one: the smallest headroom used since the last change or postponed growth
     friend bool operator==(const State&, const State&) = default;
   };
-  /// Returns the complete state. restore() with an earlier state undoes overflowed(), for use if the scale proves not
-  /// to be the cause.
+  /// Returns the complete state. restore() with an earlier state undoes overflowed(), if the scale turns out not to be
+  /// the cause.
   const State& snapshot() const { return state_; }
   void restore(const State& state) { state_ = state; }
 
@@ -130,7 +130,7 @@ class LossScaler {
   void load_state(const StateDict& state) { state_ = decode(state); }
 
  private:
-  /// Records the headroom of a committed step. It affects the scale from kTelemetryDelay commits later on.
+  /// Records the headroom of a committed step. It affects the scale only kTelemetryDelay commits later.
   void note_headroom(double headroom);
   /// Sets the scale, and discards headroom that was measured at another scale.
   void set_scale(double scale);

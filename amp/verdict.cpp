@@ -47,7 +47,7 @@ bool all_finite(const Tensor& tensor) {
   });
 }
 
-std::string first_bad_buffer(nn::Module& model) {
+std::string first_non_finite_buffer(nn::Module& model) {
   ObservationScope all;
   for (const auto& [name, buffer] : nn::named_buffers(model))
     if (buffer->pending()) observe_into_scope(buffer->value());

@@ -46,12 +46,12 @@ struct Attempt {
   double loss_scale = 1;
   int micro_batches = 1;     ///< number of micro-batches that are not left out
   int bad_micro_batch = -1;  ///< first micro-batch with a non-finite loss, buffer or gradient; -1: none, or unknown
-  int bad_rank = -1;  ///< rank that computed bad_micro_batch; -1: unknown, or there is one rank
+  int bad_rank = -1;         ///< rank that computed bad_micro_batch; -1: unknown, or there is one rank
   /// Mean over micro-batches, unscaled. In a step of several phases the sum of their losses or, if the attempt is
   /// aborted, the loss of the phase to blame.
   double loss = 0;
   double lr = 0;      ///< learning rate of the first optimizer or, if its update is to blame, of another one
-  double lr_cut = 1;  ///< factor of remedies and faults, which `lr` includes
+  double lr_cut = 1;  ///< factor of remedies and faults on the learning rate; `lr` includes it
   /// Magnitudes of the accumulated gradients, which are multiplied by the loss scale; one word per parameter of
   /// Transaction::parameters()
   optim::GradientScan scan{};
@@ -75,7 +75,7 @@ struct Attempt {
 using StepState [[deprecated("use Attempt")]] = Attempt;
 
 /// Returns the path of the first buffer whose uncommitted value is not finite; empty if there is none.
-std::string first_bad_buffer(nn::Module& model);
+std::string first_non_finite_buffer(nn::Module& model);
 
 /// True if no element is a NaN or an infinity. Integer tensors are finite.
 bool all_finite(const Tensor& tensor);

@@ -50,7 +50,7 @@ std::optional<OpContext::Recomputable> recomputable_from(const Variable& x, int 
 }
 
 bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
-/// True if x was computed of parameters alone: a filter in another layout, a normalized weight.
+/// True if x was computed from parameters alone: a filter in another layout, a normalized weight.
 bool is_weight(const Variable& x) { return x.state()->node != nullptr && x.state()->node->computes_weights(); }
 bool is_frozen_parameter(const Variable& x) { return x.is_leaf() && !x.requires_grad() && x.state()->parameter; }
 

@@ -100,7 +100,7 @@ class OpNode final : public Node {
   typename Op::Params params_;
 };
 
-/// OpCall::function_of of `Op`.
+/// Implements OpCall::function_of for `Op`.
 template <OpUnit Op>
 OpFunction function_of(const void* params);
 
@@ -108,7 +108,7 @@ OpFunction function_of(const void* params);
 
 /// Runs an op on variables: casts the inputs to the dtypes of the precision policy, calls the op's forward, and records
 /// the call on the tape. Every function in autograd/functions.h calls it, and functions for users' own ops do so too.
-/// An undefined Variable leaves out an optional input.
+/// Pass an undefined Variable to leave out an optional input.
 template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& given, std::span<const Variable> inputs) {
   detail::Application application(Op::info, inputs);

@@ -3,11 +3,11 @@
 #include <unordered_set>
 
 #include "binade/autograd/apply.h"
+#include "binade/autograd/excluded_leaves.h"
 #include "binade/autograd/gradient_owner.h"
 #include "binade/autograd/inference_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/observer.h"
-#include "binade/autograd/spared_leaves.h"
 #include "binade/autograd/trace.h"
 #include "binade/autograd/variable.h"
 #include "binade/core/error.h"
@@ -28,7 +28,7 @@ class Pending {
       return;
     }
     if (!pending.exclusive() && owned)
-      std::swap(pending.tensor, gradient);  // adds into the one that is owned: a + b and b + a have the same bits
+      std::swap(pending.tensor, gradient);  // adds into the owned tensor: a + b and b + a have the same bits
     if (!pending.exclusive() && !owned) pending.tensor = pending.tensor.clone();
     pending.owned = true;
     accumulate(pending.tensor, gradient);
@@ -104,7 +104,7 @@ class GradientClaims : NonCopyable {
   void claim(const std::shared_ptr<Variable::State>& leaf) {
     static thread_local const char this_thread = 0;
     const void* writer = nullptr;
-    leaves_.push_back(leaf);  // first, because it may throw
+    leaves_.push_back(leaf);  // before the claim, because push_back may throw
     if (leaf->grad_writer.compare_exchange_strong(writer, &this_thread, std::memory_order_acquire)) return;
     leaves_.pop_back();
     check<AutogradError>(writer == &this_thread,
@@ -115,7 +115,7 @@ class GradientClaims : NonCopyable {
   void claim_all(std::span<const std::shared_ptr<Node>> nodes) {
     for (const auto& node : nodes)
       for (const Edge& edge : node->edges())
-        if (edge.leaf != nullptr && !Wanted::is_spared(edge.leaf.get())) claim(edge.leaf);
+        if (edge.leaf != nullptr && !NeededGradients::is_excluded(edge.leaf.get())) claim(edge.leaf);
   }
 
  private:
@@ -127,7 +127,7 @@ class GradientClaims : NonCopyable {
 class NodeSink final : public GradSink {
  public:
   /// `taken`: the output gradients that the op reads. `last`: true if the node is released after its backward.
-  NodeSink(const Node& node, const Wanted& wanted, Pending& pending, const Pending::Taken& taken, bool last)
+  NodeSink(const Node& node, const NeededGradients& wanted, Pending& pending, const Pending::Taken& taken, bool last)
       : node_(node),
         wanted_(wanted),
         pending_(pending),
@@ -216,9 +216,9 @@ class NodeSink final : public GradSink {
     return tensor;
   }
 
-  /// Returns the sum of the gradients of input i from other ops if this op's kernel may add to it, otherwise null. It
-  /// may not if another input of this op is the same variable, because the op computes the gradients of its inputs in
-  /// any order, or if the op reads the sum's memory in its backward.
+  /// Returns the sum of the gradients of input i from other ops if this op's kernel may add to it, otherwise null. The
+  /// kernel may not add if another input of this op is the same variable (the op computes the gradients of its inputs
+  /// in any order), or if the op's backward reads the memory of the sum.
   const Tensor* sum_at(int i) const {
     const Edge& edge = edge_at(i);
     if (!wanted_.needs(edge)) return nullptr;
@@ -270,7 +270,7 @@ class NodeSink final : public GradSink {
   }
 
   const Node& node_;
-  const Wanted& wanted_;
+  const NeededGradients& wanted_;
   Pending& pending_;
   const Pending::Taken& taken_;
   bool last_;
@@ -280,8 +280,8 @@ class NodeSink final : public GradSink {
 };
 
 /// Calls the op's backward and notifies the observers of this thread. If several ops read a value, an op's kernel may
-/// add its part of the value's gradient to the parts of the other ops. Observers then get the sum so far from this op;
-/// from the others they get the op's own part.
+/// add its part of the value's gradient to the parts of the other ops. For this op, observers then get the sum so far;
+/// for the other ops, they get the op's own part.
 void run_backward(Node& node, Tensors& gy, NodeSink& sink) try {
   if (detail::tape_observers().empty() || !node.observed()) return node.backward(gy, sink);
   const OpCall call{.info = node.info(),
@@ -313,7 +313,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   const Tensor seed = cotangent.to(output.dtype());
   GradientClaims claims;
   if (output.is_leaf()) {
-    if (Wanted::is_spared(output.state().get())) return;
+    if (NeededGradients::is_excluded(output.state().get())) return;
     claims.claim(output.state());
     Variable::State& leaf = *output.state();
     if (leaf.grad_defined)
@@ -329,7 +329,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   for (const auto& node : nodes) node->check_not_released();
   claims.claim_all(nodes);
   const BackwardNotes notes(nodes);
-  const Wanted wanted(nodes);
+  const NeededGradients wanted(nodes);
   pending.count_readers(nodes);
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {

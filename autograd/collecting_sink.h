@@ -8,7 +8,7 @@
 
 namespace binade {
 
-/// Collects the gradients that an op's backward computes, in tensors of their own.
+/// Collects the gradients that an op's backward computes, one tensor for each input.
 class CollectingSink final : public GradSink {
  public:
   /// `needed`: for each input, whether its gradient is needed. `context` must outlive the object.

@@ -47,7 +47,7 @@ class RecordedCall {
   Variable input(int i, int position) const;
   /// Returns output i, which forward saved at `position`, with this call as its history.
   Variable output(int i, int position) const;
-  /// Returns a value that the op computes from its inputs on the way to its output, with `maker` as its history.
+  /// Returns `value`, an intermediate result of the op, as a variable whose history is output `output` of `maker`.
   static Variable linked(Tensor value, std::shared_ptr<Node> maker, int output = 0);
 
   const Node& node() const { return *node_; }

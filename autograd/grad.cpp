@@ -46,7 +46,7 @@ class Paths {
 
   /// The nodes through which a gradient passes to an input, the last executed one first.
   std::vector<std::shared_ptr<Node>>& nodes() { return nodes_; }
-  /// True if the gradient of the variable at `edge` is an input's or leads to one.
+  /// True if the variable at `edge` is an input of grad() or was computed from one.
   bool needs(const Edge& edge) const {
     return targets_.contains(key_of(edge)) || (edge.node && leading_.contains(edge.node.get()));
   }
@@ -59,8 +59,8 @@ class Paths {
   bool is_target(const Key& key) const { return targets_.contains(key); }
 
  private:
-  /// Returns the lowest order() of the inputs' nodes: a node that is not above it depends on none of them. A leaf may
-  /// be read by any node.
+  /// Returns the lowest order() of the inputs' nodes; a node whose order is not higher depends on no input. Returns
+  /// nullopt if an input is a leaf, because any node may read a leaf.
   static std::optional<std::uint64_t> first_order(const Variables& inputs) {
     std::optional<std::uint64_t> first;
     for (const Variable& x : inputs) {
@@ -70,7 +70,7 @@ class Paths {
     }
     return first;
   }
-  /// Like reachable_nodes(), but does not visit what comes before `first`, which may be a long history of the inputs.
+  /// Like reachable_nodes(), but does not visit nodes up to order `first`, which may be a long history of the inputs.
   static std::vector<std::shared_ptr<Node>> nodes_after(std::optional<std::uint64_t> first,
                                                         const std::vector<std::shared_ptr<Node>>& roots) {
     if (!first) return reachable_nodes(roots);

@@ -29,8 +29,8 @@ struct GradOptions {
 /// obey the precision policy of this thread, and their sums are f32. Without it, the backward of each op computes them.
 ///
 /// Throws AutogradError if an output has no history, if an input requires no gradient or is unused, if the tape was
-/// released, if recompute() is on the way, or if an op has no derivative (with create_graph only). Throws ShapeError if
-/// grad_outputs do not fit.
+/// released, if recompute() lies on a path from an output to an input, or if an op has no derivative (with create_graph
+/// only). Throws ShapeError if the shapes of grad_outputs differ from those of the outputs.
 std::vector<Variable> grad(const std::vector<Variable>& outputs, const std::vector<Variable>& inputs,
                            const GradOptions& options = {});
 std::vector<Variable> grad(const Variable& output, const std::vector<Variable>& inputs,

@@ -13,7 +13,7 @@ struct GradcheckOptions {
   double step = 1e-5;  ///< the central difference has h = step max(1, |x|); its error is of order h^2
   double rtol = 1e-6;  ///< tolerance: atol + rtol |difference quotient| + rounding error of the quotient
   double atol = 1e-7;
-  int max_elements = 48;          ///< at most this number of elements of each input is checked, drawn with `seed`
+  int max_elements = 48;          ///< at most this many elements of each input are checked, drawn with `seed`
   std::uint64_t seed = 1;         ///< seed of the cotangent and of the choice of elements
   Device device = Device::cpu();  ///< device that `f` runs on
 };
@@ -41,8 +41,8 @@ GradcheckResult gradcheck(const std::function<Variable(const std::vector<Variabl
                           const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 
 /// Checks second derivatives of `f`, with the arguments of gradcheck(). Compares the gradients that grad() records
-/// (create_graph) with those of the ops' backward, and differentiates them: by every input and by the cotangent, again
-/// in comparison with central differences.
+/// (create_graph) with those of the ops' backward. Then differentiates the recorded gradients with respect to every
+/// input and to the cotangent, and compares the results with central differences.
 GradcheckResult gradgradcheck(const std::function<Variable(const std::vector<Variable>&)>& f,
                               const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 

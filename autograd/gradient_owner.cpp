@@ -23,7 +23,7 @@ Notes& notes() {
   return t_notes.get();
 }
 
-thread_local LooseLeaves* loose_leaves = nullptr;
+thread_local UnregisteredLeaves* loose_leaves = nullptr;
 thread_local int depth = 0;
 thread_local double loss_scale = 1;
 
@@ -39,15 +39,15 @@ void add(std::vector<UnheldLeaf>& leaves, const std::shared_ptr<Variable::State>
 
 ScaledBackward::ScaledBackward(double scale) : ScopedValue(loss_scale, scale) {}
 
-LooseLeaves::LooseLeaves() : outer_(std::exchange(loose_leaves, this)) {}
-LooseLeaves::~LooseLeaves() { loose_leaves = outer_; }
+UnregisteredLeaves::UnregisteredLeaves() : outer_(std::exchange(loose_leaves, this)) {}
+UnregisteredLeaves::~UnregisteredLeaves() { loose_leaves = outer_; }
 
 std::vector<UnheldGradients> take_unheld_gradients() { return std::exchange(notes().ended, {}); }
 
 BackwardNotes::BackwardNotes(std::span<const std::shared_ptr<Node>> nodes) : outermost_(depth == 0) {
-  if (outermost_) notes().current.reset();  // of a backward that could not begin
+  if (outermost_) notes().current.reset();  // left by a backward that threw before it began
   bool unheld = false;
-  for (const std::shared_ptr<Node>& node : nodes)  // the last executed one first: the first reader of a leaf remains
+  for (const std::shared_ptr<Node>& node : nodes)  // in reverse order: the first reader of a leaf remains
     for (const Edge& edge : node->edges()) {
       if (edge.leaf == nullptr) continue;
       if (loss_scale != 1) edge.leaf->loss_scale = loss_scale;

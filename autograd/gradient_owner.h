@@ -15,7 +15,7 @@ struct UnheldLeaf {
   std::string op{}, module{};
 };
 
-/// One backward, with the backwards of recomputed segments inside of it, that reached parameters without an optimizer.
+/// The leaves of a backward (including the recomputed segments in it) that reached parameters without an optimizer.
 struct UnheldGradients {
   std::vector<UnheldLeaf> parameters{};
   std::vector<const void*> others{};  ///< states of the leaves that optimizers hold
@@ -26,29 +26,29 @@ struct UnheldGradients {
 /// that no optimizer held. Empty if all parameters have an optimizer or are frozen.
 std::vector<UnheldGradients> take_unheld_gradients();
 
-/// During its lifetime, collects the leaves that are no parameters, and that no optimizer holds, for which backwards of
-/// this thread compute gradients: inputs whose gradient the program wants, or parameters made by hand.
-class LooseLeaves : NonCopyable {
+/// During its lifetime, collects the leaves that get a gradient from a backward of this thread although they are no
+/// nn::Parameter and no optimizer holds them: inputs whose gradient the program wants, or parameters made by hand.
+class UnregisteredLeaves : NonCopyable {
  public:
-  LooseLeaves();
-  ~LooseLeaves();
+  UnregisteredLeaves();
+  ~UnregisteredLeaves();
   const std::vector<UnheldLeaf>& leaves() const { return leaves_; }
 
  private:
   friend class BackwardNotes;
-  LooseLeaves* outer_;
+  UnregisteredLeaves* outer_;
   std::vector<UnheldLeaf> leaves_;
 };
 
-/// During its lifetime, backwards of this thread note `scale` in the leaves that they compute gradients for
+/// During its lifetime, backwards of this thread store `scale` in the leaves that they compute gradients for
 /// (Variable::State::loss_scale).
 class ScaledBackward : ScopedValue<double> {
  public:
   explicit ScaledBackward(double scale);
 };
 
-/// Made by every backward: notes what the functions above return. Costs two loads per leaf if every parameter has an
-/// optimizer.
+/// Every backward makes one to collect the leaves that take_unheld_gradients() and LooseLeaves report. It costs two
+/// loads per leaf if every parameter has an optimizer.
 class BackwardNotes : NonCopyable {
  public:
   explicit BackwardNotes(std::span<const std::shared_ptr<Node>> nodes);

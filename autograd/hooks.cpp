@@ -14,8 +14,8 @@ std::atomic<std::int64_t> g_live_hooks{0};
 
 constexpr OpInfo kInfo{.name = "gradient_hook", .slices = true};
 
-/// Passes a gradient through hooks. It is no op: it has the tape index of the op before it, and observers do not see
-/// it, so that hooks change neither random numbers nor reports.
+/// Passes a gradient through hooks. It is not an op: it has the tape index of the op before it, and observers do not
+/// see it, so that hooks change neither random numbers nor reports.
 class HookNode final : public Node {
  public:
   HookNode(OpContext context, Edge edge, std::shared_ptr<const VariableHooks> hooks)
@@ -43,7 +43,7 @@ class HookNode final : public Node {
   std::shared_ptr<const VariableHooks> hooks_;
 };
 
-/// Returns a node between `x`, whose gradient goes to `edge`, and the ops that read it from now on.
+/// Returns a node for the ops that read `x` from now on. It passes the gradient through the hooks and on to `edge`.
 std::shared_ptr<Node> hook_node(const Variable& x, Edge edge, std::shared_ptr<const VariableHooks> hooks) {
   OpContext context;
   context.grad_enabled = true;

@@ -29,7 +29,7 @@ std::int64_t live_hooks();
 
 namespace detail {
 
-/// Is counted by live_hooks() during its lifetime.
+/// An object that live_hooks() counts during its lifetime.
 class LiveHook {
  public:
   LiveHook();
@@ -49,7 +49,7 @@ class HookList {
       if (const auto hooks = list.lock()) std::erase(*hooks, hook.lock());
     });
   }
-  /// Calls f(hook) for each hook. Hooks may add and remove hooks, which the next call sees.
+  /// Calls f(hook) for each hook. Hooks may add and remove hooks; this affects the next call.
   template <class Call>
   void for_each(Call&& call) const {
     for (const std::shared_ptr<Hook>& hook : std::vector(*hooks_)) call(hook->function);

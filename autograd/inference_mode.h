@@ -20,7 +20,7 @@ namespace binade {
 class InferenceMode : ScopedValue<bool> {
  public:
   InferenceMode();
-  /// True if one is alive on this thread.
+  /// True if this thread is inside an InferenceMode.
   static bool active();
   /// Throws AutogradError if active() is true: "WHAT: not possible inside an InferenceMode; ADVICE".
   static void refuse(std::string_view what, std::string_view advice);

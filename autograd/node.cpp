@@ -10,7 +10,7 @@
 namespace binade {
 namespace {
 
-/// Returns a number above those of the nodes that `edges` lead to, also of nodes that another thread has recorded.
+/// Returns an order above that of every node that `edges` lead to, even if another thread recorded the node.
 std::uint64_t next_order(const std::vector<Edge>& edges) {
   thread_local std::uint64_t order = 0;
   for (const Edge& edge : edges)
@@ -28,7 +28,7 @@ bool are_weights(const std::vector<OpContext::Input>& inputs, const std::vector<
 }
 
 /// Destroying an edge may destroy a node, whose edges may destroy the next one; with recursion, a chain of 200,000 ops
-/// would overflow the stack. So edges are collected, and the outermost call destroys them one after the other.
+/// would overflow the stack. So edges are collected, and the outermost call destroys them in a loop.
 void destroy_in_a_loop(std::vector<Edge>&& edges) {
   constinit thread_local PerThread<std::vector<Edge>> t_parked;
   thread_local bool draining = false;

@@ -22,8 +22,8 @@ struct Edge {
   std::shared_ptr<Variable::State> leaf{};
 };
 
-/// A recorded op call. Owns what the op saved and the edges to the producers of its inputs. Chains of any length are
-/// traversed and destroyed without recursion.
+/// A recorded op call. Owns the tensors that the op saved and the edges to the producers of its inputs. Chains of any
+/// length are traversed and destroyed without recursion.
 class Node {
  public:
   Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int outputs);
@@ -44,7 +44,7 @@ class Node {
   std::int64_t tape_index() const { return tape_index_; }
   std::uint64_t order() const {
     return order_;
-  }  ///< above those of all nodes that it depends on, and of earlier nodes of the thread
+  }  ///< larger than that of any node it depends on, or of any earlier node of the thread
   const std::vector<Edge>& edges() const { return edges_; }
   int outputs() const { return outputs_; }
   const OpContext& context() const { return context_; }

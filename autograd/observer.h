@@ -50,11 +50,11 @@ class TapeObserver {
   /// Returns the number that the op uses instead of `scalar`, its own parameter of that name.
   virtual double scalar_of(const OpCall&, double scalar) { return scalar; }
   /// Called after an op ran. `seen` has the largest magnitudes that its kernels stored. If the kernels are not Binade's
-  /// own, they were read from `outputs`.
+  /// own, the magnitudes were read from `outputs`.
   virtual void after_forward(const OpCall&, std::span<const Tensor> /*read*/, Tensors& /*outputs*/,
                              const Observation& /*seen*/) {}
   /// Called before an op's backward. `gy` are the gradients of its outputs; that of an output that the loss does not
-  /// depend on is undefined. The observer may replace them.
+  /// depend on is undefined. The observer may replace tensors in `gy`.
   virtual void before_backward(const OpCall&, Tensors& /*gy*/) {}
   /// True if after_backward() must get each op's own contribution to a gradient. False is cheaper: an op that adds its
   /// contribution to those of other ops (GradSink::add_to) is then reported with the sum so far.

@@ -33,7 +33,7 @@ struct VariableHooks {
 };
 
 namespace detail {
-/// Variable::register_hook().
+/// Implements Variable::register_hook().
 HookHandle add_gradient_hook(const Variable& x, GradientHook hook);
 }  // namespace detail
 
@@ -82,9 +82,9 @@ class Variable {
   /// Returns x at position i of the first axis, without that axis: row i of a matrix. A negative i counts from the end.
   /// Its gradient is 0 elsewhere. Throws ShapeError for a scalar or a position outside of the axis.
   Variable operator[](std::int64_t i) const;
-  /// Returns the slices of the first axis at positions `at` (i64 or i32), in their shape: index(x, {at}). Where `at` is
-  /// bool, with the first extents of x, those where it is true, in row-major order; this waits for a GPU. Throws
-  /// ShapeError for a mask of another shape.
+  /// Returns the slices of the first axis at positions `at` (i64 or i32), in their shape: index(x, {at}). If `at` is a
+  /// bool mask with the first extents of x, returns the slices where it is true, in row-major order, and waits for a
+  /// GPU. Throws ShapeError for a mask of another shape.
   Variable operator[](const Variable& at) const;
 
   struct State;
@@ -110,13 +110,13 @@ struct Variable::State {
   bool requires_grad = false;
   bool parameter = false;        ///< true for an nn::Parameter: a gradient of it that no optimizer uses is a mistake
   std::atomic<int> holders = 0;  ///< number of optimizers that hold it
-  /// Of a gradient that LossScaler::backward() computed: the loss scale that it includes; else 1.
+  /// The loss scale that `grad` includes if LossScaler::backward() computed it; else 1.
   double loss_scale = 1;
-  /// Not 0 if `grad` is that of a step that has ended, which grad() returns multiplied by this factor, although
-  /// grad_defined is false: the next backward overwrites it. kCaptured after a captured step.
+  /// Not 0 if the step of `grad` has ended: grad() then returns `grad` multiplied by this factor. grad_defined is
+  /// false, so that the next backward overwrites `grad`. kCaptured after a captured step.
   std::atomic<float> ended_step = 0;
   static constexpr float kCaptured = -1;
-  bool recomputed = false;     ///< true for a leaf that recompute() makes of its input
+  bool recomputed = false;     ///< true for a leaf that recompute() makes from its input
   bool activation = false;     ///< true if that input was a computed value: its gradient has the dtype of `value`
   std::shared_ptr<Node> node;  ///< the recorded op that computed the value; null for leaves
   int output = 0;              ///< the value is this output of `node`
@@ -139,7 +139,7 @@ struct Variable::State {
   std::vector<OtherCopy> other_copies;
 
   /// Returns the value rounded to `dtype`: `low`, or one of `other_copies` if `low` has another dtype. If that copy is
-  /// missing or older than the value, makes it, `low` in `low_place` if possible. Threads may call it at the same time
+  /// missing or older than the value, makes it (`low` at `low_place` if possible). Threads may call it at the same time
   /// while none of them changes the value.
   Tensor low_copy(DType dtype);
   /// True if `tensor` is a copy that low_copy() has made of the present value.
@@ -151,10 +151,10 @@ struct Variable::State {
     ended_step.store(grad_defined ? factor : 0, std::memory_order_relaxed);
     grad_defined = false;
   }
-  /// Returns grad() of a gradient that end_step() has kept.
+  /// Returns the gradient that end_step() has kept, for grad().
   Tensor grad_of_ended_step();
-  /// Discards copies that no op has read since copies_written(): other copies and, if ops read only an other copy,
-  /// `low`. The next read then makes that copy as `low`. No other thread may use the variable meanwhile.
+  /// Discards `other_copies` that no op has read since copies_written(). If ops read `other_copies` only, discards all
+  /// copies, so that the next read makes its copy as `low`. No other thread may use the variable meanwhile.
   void forget_unread_copies();
   /// Begins a new period for forget_unread_copies(). Called after each update.
   void copies_written() { low_read_.store(false, std::memory_order_relaxed); }
@@ -176,7 +176,7 @@ class GradGuard : ScopedValue<bool> {
   GradGuard();
 
  private:
-  detail::WriteCounting counting_;  // what is recorded must be protected against writes in place
+  detail::WriteCounting counting_;  // saved tensors must be protected against writes in place
 };
 bool grad_enabled();
 

@@ -131,8 +131,8 @@ class Bandwidth {
  public:
   explicit Bandwidth(std::int64_t bytes)
       : threads_(num_threads()),
-        // Floats per array and thread of a triad, whose three arrays have a third of the bytes each. The two arrays of
-        // a copy or a read have half() floats.
+        // Floats that a thread uses of each of a triad's three arrays. A copy or a read uses half() floats of two
+        // arrays, so every pass moves the same number of bytes.
         array_elements_(std::max<std::int64_t>(1, bytes / (6 * kUnitBytes * threads_)) * 2 * kPassUnit),
         rounds_(std::max<std::int64_t>(1, kLeastBytes / bytes)),
         sums_(static_cast<std::size_t>(threads_)) {
@@ -171,8 +171,8 @@ class Bandwidth {
 
   PassLoops loops_ = detail::pass_loops();
   std::int64_t threads_, array_elements_,
-      rounds_;               // array_elements_: floats per array and thread of a triad; rounds_: passes per run()
-  std::vector<float> sums_;  // per thread; keep the compiler from removing kRead
+      rounds_;               // array_elements_: floats of each array in a triad, per thread; rounds_: passes per run()
+  std::vector<float> sums_;  // one per thread; storing them keeps the compiler from removing kRead
   Tensor arrays_[3];
 };
 

@@ -23,7 +23,7 @@
 /// Measures the machine's limits in the benchmark's own process.
 namespace binade::bench {
 
-/// Returns the time of a clock that never goes back, in seconds.
+/// Returns the time of a monotonic clock, in seconds.
 inline double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -101,7 +101,7 @@ template <class F>
 double peak_of(double flops, F&& loop) {
   constexpr std::int64_t kRounds = 400'000;
   double best = 0;
-  for (int attempt = 0; attempt < 100; ++attempt) {  // each takes about 1 ms, because threads often wake late
+  for (int attempt = 0; attempt < 100; ++attempt) {  // short ones (1 ms), because threads often wake late
     const int threads = num_threads();
     const double start = work_seconds();
     parallel_blocks(threads, [&](std::int64_t) { loop(kRounds); });
@@ -133,10 +133,10 @@ inline double peak_bf16_gflops(std::string_view isa) {
   return peak_gflops();
 }
 
-/// Returns the nanoseconds until one core reads a value that another core wrote, the best of many measurements; 0 with
-/// one core. It takes half as long between cores that share a cache. The threads of a virtual machine may move between
-/// such cores and others at any time, which changes the speed of small products and the memory bandwidth.
-inline double handover_ns() {
+/// Returns the nanoseconds that pass until a core reads a value that another core wrote: the best of many measurements,
+/// or 0 on a machine with one core. The time is half as long between cores that share a cache. A virtual machine may
+/// move threads to such cores or away at any time, which changes the speed of small products and the memory bandwidth.
+inline double core_to_core_ns() {
   if (std::thread::hardware_concurrency() < 2) return 0;
   constexpr int kGames = 30, kTurns = 4000;
   double best = 1e30;
@@ -158,9 +158,9 @@ inline double handover_ns() {
   }
   return best;
 }
-/// Prints the result of handover_ns(). `when` tells the reader when it was measured.
+/// Prints the result of core_to_core_ns(). `when` tells the reader when it was measured.
 inline void print_handover(std::string_view when) {
-  if (num_threads() > 1) fmt::print("{}: {:.0f} ns from core to core\n", when, handover_ns());
+  if (num_threads() > 1) fmt::print("{}: {:.0f} ns from core to core\n", when, core_to_core_ns());
 }
 
 /// Returns `count` normally distributed values.

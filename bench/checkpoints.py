@@ -4,8 +4,8 @@
     bench/checkpoints.py [--workload gpt-tiny|unet|gpt2] [--precision fp32] [--threads 2] [--every 50] [--saves 20]
 
 One process trains and saves every 2 x EVERY steps. The EVERY steps after a save are compared with the next EVERY steps, which no
-save disturbs; EVERY steps must therefore take longer than a save. Prints medians over the saves with a 95 % interval (of order
-statistics):
+save disturbs; EVERY steps must therefore take longer than a save. Prints medians over the saves, each with a 95 % confidence
+interval (two order statistics):
 
   step      time of an undisturbed step in milliseconds
   stall     delay of the steps while the state is copied for the writer thread, in milliseconds and as a share of 50 steps
@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PER_SAVE = 50  # number of steps to which `stall` and `cost` are compared
+PER_SAVE = 50  # `stall` and `cost` are shares of the time of this many steps
 WORKLOADS = {
     "gpt-tiny": ("binade-gpt", ["--preset", "tiny", "--batch", "16"]),
     # The tokens are bytes, so the token table is small. Five more layers than in GPT-2 make up for it: the state has 1.45 GB.
@@ -53,7 +53,7 @@ def train(workload, precision, threads, steps, every, folder):
 
 
 def summary(values):
-    """Median and 95 % interval."""
+    """Returns the median and the bounds of its 95 % confidence interval."""
     values = sorted(values)
     half, spread = len(values) // 2, int(0.98 * math.sqrt(len(values)))
     return values[half], values[max(0, half - spread)], values[min(len(values) - 1, half + spread)]
@@ -69,13 +69,13 @@ def shares(lines, every, saves):
     stalls, costs, slowed = [], [], []
     for save in range(1, saves + 1):
         first = 2 * every * save + 1
-        behind = [lines[s] for s in range(first, first + every)]
+        during = [lines[s] for s in range(first, first + every)]
         after = [lines[s] for s in range(first + every, first + 2 * every)]
-        if "stall_ms" not in behind[0] or any("saving" in line for line in after):
+        if "stall_ms" not in during[0] or any("saving" in line for line in after):
             sys.exit(f"the save after step {first - 1} was not ended {every} steps later; take a larger --every")
-        stalls.append(behind[0]["stall_ms"])
-        costs.append(stalls[-1] + sum(line["ms"] for line in behind) - sum(line["ms"] for line in after))
-        beside = [line["ms"] for line in behind if "saving" in line]
+        stalls.append(during[0]["stall_ms"])
+        costs.append(stalls[-1] + sum(line["ms"] for line in during) - sum(line["ms"] for line in after))
+        beside = [line["ms"] for line in during if "saving" in line]
         slowed.append(statistics.median(beside) / statistics.median(line["ms"] for line in after))
     return undisturbed, stalls, costs, slowed
 

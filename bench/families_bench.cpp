@@ -28,7 +28,7 @@ namespace {
 
 /// One repetition of a measurement.
 using Repetition = std::function<void()>;
-/// A measurement by name; its maker draws the inputs.
+/// All measurements: the name, and a function that draws the inputs and returns the repetition.
 using Makers = std::vector<std::pair<std::string, std::function<Repetition()>>>;
 
 /// Repeats f without gradients.
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
   }
   const Runtime runtime({.seed = 1, .threads = std::atoi(argv[1])});
   const bench::Makers makers = bench::measurements();
-  std::map<std::string, bench::Repetition> made;  // the last one, because inputs are large
+  std::map<std::string, bench::Repetition> made;  // only the last measurement, because inputs are large
   fmt::print("ready\n");
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {

@@ -1,5 +1,5 @@
-// Measures the limits of a GPU and Binade's kernels on it: copies, the products of GPT-2, and the ops around them, each
-// with the minimum of bytes and operations. Prints one JSON object per line, for `run-gpu bench`.
+// Times copies, products and ops of GPT-2 and of the U-Net on a GPU. For each it prints one JSON object, for `run-gpu
+// bench`, with the time, and with the bytes and operations that the work needs at least.
 // Usage: gpu_bench [--part ceilings|products|ops] [--device cuda[:N]] [--tokens N] [--quick] [--dry]
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -73,10 +73,10 @@ void measure(const Settings& s, const Work& work) {
   std::fflush(stdout);
 }
 
-/// Runs `make`, which allocates tensors and measures ops on them; prints a line with the error if it throws.
-void attempt(const Settings& s, const std::string& part, const std::string& what, const std::function<void()>& make) {
+/// Runs `body`, which allocates tensors and measures ops on them; prints a line with the error if it throws.
+void attempt(const Settings& s, const std::string& part, const std::string& what, const std::function<void()>& body) {
   try {
-    make();
+    body();
   } catch (const Error& error) {
     std::printf("%s\n", io::JsonObject().add("part", part).add("what", what).add("error", error.what()).text().c_str());
     std::fflush(stdout);
@@ -145,7 +145,7 @@ void products(const Settings& s) {
         measure(s, {"product", name + " gradient of w", p.name, x + y + 4.0 * static_cast<double>(in * out), flops,
                     call.backward(0b10, gy)});
         // The product can multiply its result by the activation derivative of the previous layer. If the library's
-        // product cannot, the previous layer does so (not timed here).
+        // product cannot, the previous layer's backward does it (not timed here).
         if (l.before != Activation::kNone)
           measure(s, {"product", name + " gradient of x, slope of gelu", p.name, 2 * x + w + y, flops,
                       call.backward(0b01, gy, {l.before, values(rows, in, p.dtype, 5)})});
@@ -167,7 +167,7 @@ void products(const Settings& s) {
   }
 }
 
-/// Measures the ops around the products of GPT-2, in bf16.
+/// Measures the ops of GPT-2 other than products, in bf16.
 void transformer_ops(const Settings& s) {
   const std::int64_t rows = s.dry ? 8 : s.tokens, dim = s.dry ? 16 : 768, classes = s.dry ? 32 : 50304;
   const DType low = DType::bf16;

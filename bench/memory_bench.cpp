@@ -1,8 +1,8 @@
-// Prints the GB/s of memory-bound ops and of the optimizer, and their share of the machine's bandwidth, which is
-// measured alternately with them, for working sets in the second cache, in the third, and in main memory. Counts the
-// minimum of bytes that an op must read and write. Products, convolutions and attention are compute-bound (gemm_bench,
-// conv_bench). Usage: memory_bench [--threads N] [--sizes l2,l3,memory] [--dtypes fp32,bf16] [--only TEXT] [--repeats
-// N]; BINADE_ISA selects the kernel level.
+// Prints the GB/s of memory-bound ops and of the optimizer, and their share of the machine's bandwidth, for working
+// sets in the L2 cache, in the L3 cache, and in main memory. Ops and bandwidth are measured alternately. Counts the
+// bytes that an op must read and write at least. gemm_bench and conv_bench measure compute-bound ops.
+// Usage: memory_bench [--threads N] [--sizes l2,l3,memory] [--dtypes fp32,bf16] [--only TEXT] [--repeats N]; BINADE_ISA
+// selects the kernel level.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -50,9 +50,9 @@ std::int64_t cache_bytes(int name, std::int64_t assumed) {
   return bytes > 0 ? bytes : assumed;
 }
 
-/// Returns the working sets: one that fits into half of the threads' second caches, one that exceeds these but fits
-/// into the third, and one of kMemory, for main memory. kMemory is fixed, because a third cache that many virtual
-/// machines share may exceed the memory of one.
+/// Returns the working sets: one as large as half of the threads' L2 caches, one that exceeds these but fits into the
+/// L3 cache, and one of kMemory bytes, for main memory. kMemory is a constant, because an L3 cache that many virtual
+/// machines share may be larger than the memory of one of them.
 std::vector<WorkingSet> working_sets() {
   constexpr std::int64_t kAssumedL2 = kMiB, kAssumedL3 = 32 * kMiB, kUsualL3 = 24 * kMiB, kMemory = 512 * kMiB;
   const std::int64_t l2 = num_threads() * cache_bytes(_SC_LEVEL2_CACHE_SIZE, kAssumedL2);
@@ -154,7 +154,7 @@ void row_norms(Table& t) {
   backward_row(t, "add_layer_norm", {4, 3, 1}, add_norm, [](const Tensor& x) { return Tensors{like(x, 3), like(x)}; });
 }
 
-/// Adds batch norm, which reads its inputs twice, because the sums of each channel precede the first result.
+/// Adds batch norm, which reads its inputs twice: first for the sums of each channel, then for the results.
 void batch_norm(Table& t) {
   const Tensor weight = channels(kImageChannels), none;
   const auto norm = [&](double set) {
@@ -167,7 +167,7 @@ void batch_norm(Table& t) {
   backward_row(t, "batch_norm + relu", {3, 4, 1}, norm);
 }
 
-/// Adds max pooling, which stores one of four pixels and its position, a byte.
+/// Adds max pooling, which stores the largest of each four pixels, and its position in one byte.
 void max_pool(Table& t) {
   const double left = 0.25 + 0.25 / t.size();
   const auto pool = [&](double set) {

@@ -102,11 +102,11 @@ class Table {
     const double count = static_cast<double>(set_.bytes) / (bytes * static_cast<double>(columns));
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(count));
   }
-  /// Returns a tensor of which `as_many` fill the working set.
+  /// Returns a tensor with `columns` columns; `as_many` tensors of its size fill the working set.
   Tensor tensor(double as_many, std::int64_t columns) const {
     return values(rows(as_many * size(), columns), columns, dtype_, 1);
   }
-  /// Returns images (N, edge, edge, channels) of which `as_many` fill the working set.
+  /// Returns images (N, edge, edge, channels); `as_many` tensors of their size fill the working set.
   Tensor images(double as_many, std::int64_t edge, std::int64_t channels) const {
     const std::int64_t count = rows(as_many * size(), edge * edge * channels);
     return values(count * edge * edge, channels, dtype_, 1).reshape({count, edge, edge, channels});

@@ -38,8 +38,8 @@ inline double bytes_of(const Tensor& t) {
   return static_cast<double>(t.numel()) * static_cast<double>(size_of(t.dtype()));
 }
 
-/// Returns class ids for `rows` rows. They are uniformly distributed or, if `text` is true, distributed like words, of
-/// which the most frequent makes up about 5 %.
+/// Returns class ids for `rows` rows. They are uniformly distributed or, if `text` is true, distributed like the words
+/// of a text: the most frequent id makes up about 5 %.
 inline Tensor labels(std::int64_t rows, std::int64_t classes, bool text = false) {
   const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = 9};
   std::vector<std::int32_t> host(static_cast<std::size_t>(rows));

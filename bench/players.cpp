@@ -1,11 +1,11 @@
-// The backward passes of a GAN's step, with and without the gradients of the weights that the phase does not train
-// (docs/decisions/0081-other-players-are-spared-in-backward.md). Both are timed in turn; prints the medians.
+// Times the backward passes of a GAN's step with and without the gradients of the weights that the phase does not train
+// (docs/decisions/0081-untrained-parameters-get-no-gradients-in-backward.md), in turn. Prints the medians.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 
 #include "binade.h"
-#include "binade/autograd/spared_leaves.h"
+#include "binade/autograd/excluded_leaves.h"
 
 namespace {
 
@@ -43,11 +43,11 @@ int main() {
   struct Phase {
     const char* name;
     Player* other;
-    std::vector<double> all{}, spared{}, step_all{}, step_spared{};
+    std::vector<double> all{}, excluded{}, step_all{}, step_excluded{};
   } phases[] = {{"critic (fakes not detached)", &maker}, {"generator", &critic}};
   for (int repeat = 0; repeat < 60; ++repeat)
     for (Phase& phase : phases)
-      for (const bool spares : {false, true}) {
+      for (const bool excludes : {false, true}) {
         for (Player* player : {&critic, &maker})
           for (const auto& [name, parameter] : nn::named_parameters(*player)) parameter->zero_grad();
         const auto begin = std::chrono::steady_clock::now();
@@ -55,15 +55,15 @@ int main() {
         const auto forward = std::chrono::steady_clock::now();
         {
           const auto leaves = phase.other->leaves();
-          const SparedLeaves scope(spares ? leaves : std::vector<std::shared_ptr<Variable::State>>());
+          const ExcludedLeaves scope(excludes ? leaves : std::vector<std::shared_ptr<Variable::State>>());
           backward(loss);
         }
         const auto end = std::chrono::steady_clock::now();
         const auto ms = [&](auto from) { return std::chrono::duration<double, std::milli>(end - from).count(); };
-        (spares ? phase.spared : phase.all).push_back(ms(forward));
-        (spares ? phase.step_spared : phase.step_all).push_back(ms(begin));
+        (excludes ? phase.excluded : phase.all).push_back(ms(forward));
+        (excludes ? phase.step_excluded : phase.step_all).push_back(ms(begin));
       }
   for (const Phase& phase : phases)
     std::printf("%-28s backward %.2f ms -> %.2f ms; with forward %.2f ms -> %.2f ms\n", phase.name, median(phase.all),
-                median(phase.spared), median(phase.step_all), median(phase.step_spared));
+                median(phase.excluded), median(phase.step_all), median(phase.step_excluded));
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times training steps over ranks, beside PyTorch's DistributedDataParallel over gloo, on the CPUs of one machine.
+"""Times training steps over ranks in Binade and in PyTorch (DistributedDataParallel over gloo), on the CPUs of one machine.
 
     bench/ranks.py [--build build] [--torch PYTHON] [--rounds 20] [--steps 20] [--ranks 2] [--threads 1] [--baseline BUILD]
 
@@ -11,10 +11,10 @@ of 1 rank divided by that of N ranks, for steps of as many sequences. One rank o
 one rank of PyTorch as one batch.
 
 With --baseline, each round also times one process without ranks of this build and of a build of another commit, and
-prints their ratio: what ranks cost a program that has none. Its goal is at most 1.002.
+prints their ratio: the cost of Binade's support of ranks in a program that does not use it. The goal is at most 1.002.
 
-Other processes disturb the figures: each row has the load average of the last minute at its start and end. The processes of
-this program count in it.
+Other processes disturb the figures: each row has the load average of the last minute at its start and end. It includes the
+processes of this program.
 """
 import argparse
 import itertools

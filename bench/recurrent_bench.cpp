@@ -1,4 +1,4 @@
-// Forward and backward of an LSTM or a GRU on the CPU, at the request of bench/recurrent.py:
+// Times forward and backward of an LSTM or a GRU on the CPU, at the request of bench/recurrent.py:
 //     recurrent_bench lstm|gru BATCH STEPS IN HIDDEN LAYERS fp32|bf16 THREADS
 // Prints "ready", then answers each line "step N" with the seconds that N repetitions took.
 #include <fmt/core.h>

@@ -40,7 +40,7 @@ from gpu import bench, first_light
 
 HERE = pathlib.Path(__file__).resolve().parent
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
-# Tests for runs under a sanitizer, which are a hundred times slower: one case of every family.
+# Filter for runs under a sanitizer, which makes tests a hundred times slower: one case of every family.
 SLICE = "LinearAlgebraSizes.*Block*:LinearAlgebraSizes.AreNot*:*channel_slice*:*odd_tiles*:*causal*:*Gpu*-*Exhaustive*:*EveryHalf*"
 
 
@@ -144,7 +144,7 @@ def test(folder, args, report):
     google_tests(report, "the backend", [cuda_tests], env, args.limit)
     chosen = f"--gtest_filter={SLICE}" if args.quick else "--gtest_filter=*"
     google_tests(report, "every op (conformance)", [conformance, chosen], env, args.limit)
-    if args.emulated:  # a GPU has the library, and the line above has these tests
+    if args.emulated:  # on a GPU, the conformance tests above use cuSOLVER itself
         chosen = "LinearAlgebra*" if not args.quick else "LinearAlgebraSizes.*Block*"
         google_tests(report, "linear algebra by cuSOLVER's stand-in", [conformance, f"--gtest_filter={chosen}"],
                      env | {"BINADE_SIMT_LIBRARY": "1"}, args.limit)

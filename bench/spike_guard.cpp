@@ -1,5 +1,5 @@
-// Reads the loss and the gradient norm of one step per line from stdin. Prints the number (from 1) of each step that
-// amp::SpikeGuard would refuse. Called by bench/signs.py.
+// Reads the loss and the gradient norm of one step per line from stdin. For each step that amp::SpikeGuard would
+// refuse, prints the number of the step (from 1), the loss and the guard's bound. Called by bench/signs.py.
 #include "binade/amp/warnings/spike_guard.h"
 
 #include <cstdio>

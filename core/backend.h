@@ -17,9 +17,9 @@ class CapturedGraph;
 /// The direction of a copy.
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-/// Interface to a device: memory, copies, waiting and captured graphs. Thread-safe. Work is ordered per stream, and no
-/// function waits for the device unless its comment says so. The CPU has one implementation; the CUDA module, loaded at
-/// run time, has another.
+/// Interface to a device: memory, copies, waiting and captured graphs. Thread-safe. Work is ordered per stream. No
+/// function waits for the device unless its comment says so; only copy() may wait if it reads or writes host memory.
+/// The CPU has one implementation; the CUDA module, loaded at run time, has another.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -56,18 +56,18 @@ class Backend {
   /// Runs `body` and returns the order in which this thread allocated and released memory in it.
   virtual MemoryTrace trace(const std::function<void()>& body);
   /// Captures `body` as a graph instead of running it. Its memory is placed in an arena as planned from `trace`; graphs
-  /// that are alive share the arena if it is large enough. Memory that the trace keeps, or that `body` releases but did
+  /// that are alive share the arena if it is large enough. Memory that `body` allocates and keeps, or releases but did
   /// not allocate, stays reserved while the graph lives. Returns null if the device cannot capture graphs. Throws
-  /// DeviceError with the operation that cannot be captured (a wait, a copy to or from ordinary host memory, an
-  /// allocation that is not in the trace, an arena on loan), OutOfMemoryError if there is no memory for the arena, and
-  /// whatever `body` throws; in each case the device continues as if nothing had been captured.
+  /// DeviceError, which names what cannot be captured (a wait, a copy to or from ordinary host memory, an allocation
+  /// that is not in the trace, an arena on loan), OutOfMemoryError if there is no memory for the arena, and whatever
+  /// `body` throws; in each case the device continues as if nothing had been captured.
   virtual std::unique_ptr<CapturedGraph> capture(const std::function<void()>& body, const MemoryTrace& trace);
 
   /// From now on, allocate() on this thread borrows from the arenas of captured graphs while they have free memory,
   /// until stop_lending() has been called as often as start_lending(). Use ArenaLoan instead of calling them.
   virtual void start_lending() {}
   virtual void stop_lending() noexcept {}
-  /// Returns the bytes of arenas of captured graphs that are on loan. A graph cannot run while part of its arena is.
+  /// Returns the bytes of captured graphs' arenas on loan. A graph cannot run while part of its arena is on loan.
   virtual std::size_t bytes_lent() const { return 0; }
 
   virtual std::size_t bytes_in_use() const = 0;  ///< bytes allocated and not released
@@ -92,7 +92,7 @@ class ArenaLoan : NonCopyable {
   Backend& backend_;
 };
 
-/// Returns the backend of a device. Throws DeviceError with what is missing.
+/// Returns the backend of a device. Throws DeviceError if the device is not available; the text says why.
 Backend& backend_of(Device device);
 
 }  // namespace binade

@@ -16,12 +16,12 @@
 
 namespace binade {
 
-/// The memory management that all devices share. Released blocks are cached by size and reused, so that after its first
-/// step a training requests no more memory from the system. Subclasses implement the requests to the system.
+/// The memory management that all devices share. Released blocks are cached by size and reused, so that a training
+/// requests no memory from the system after its first step. Subclasses implement the requests to the system.
 ///
-/// Captured graphs place their memory in arenas, one graph at a time on the device's one stream. A graph uses the
-/// smallest existing arena that holds its plan; if there is none, a new arena of exactly its size is made. Arenas live
-/// as long as the graphs that use them. Between executions of graphs, eager work may borrow from them (ArenaLoan).
+/// A captured graph keeps its memory in an arena. Graphs share arenas, because the device runs one graph at a time. A
+/// graph uses the smallest existing arena that holds its memory plan; if there is none, a new arena is made. Arenas
+/// live as long as the graphs that use them. Between executions of graphs, eager work may borrow from them (ArenaLoan).
 class CachingBackend : public Backend {
  public:
   void* allocate(std::size_t bytes, Stream stream) final;
@@ -108,7 +108,7 @@ class CachingBackend : public Backend {
   void release_counted(void* block, std::size_t capacity) noexcept;
   std::string out_of_memory_text(std::size_t bytes) const;
   void free_if_unused(const std::shared_ptr<SharedArena>& shared) noexcept;
-  /// Record an allocation or a release in the trace that is being made.
+  /// Record an allocation or a release in the trace of the running trace().
   void note_allocated(void* memory, std::size_t bytes);
   void note_released(void* memory);
   /// Takes a block of at least `capacity` bytes from the cache. Returns null if there is none.
@@ -125,8 +125,8 @@ class CachingBackend : public Backend {
   Tracing* tracing_ = nullptr;
   std::shared_ptr<CapturedMemory> capture_;                     // memory of the graph that is being captured, or null
   std::map<const char*, std::shared_ptr<SharedArena>> arenas_;  // by base address
-  std::map<std::thread::id, int> borrowers_;  // threads that may borrow: calls of start_lending() not ended
-  int submitting_ = 0;                        // number of captured graphs that are being submitted
+  std::map<std::thread::id, int> borrowers_;                    // by thread that may borrow: open start_lending() calls
+  int submitting_ = 0;                                          // number of captured graphs that are being submitted
   std::unordered_map<void*, Held> held_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace binade {
 
-/// The smallest Observation::pending of kernels in captured graphs; smaller numbers belong to eager kernels.
+/// Values of Observation::pending from this one on belong to kernels in captured graphs, smaller ones to eager kernels.
 inline constexpr std::int64_t kCapturedObservations = std::int64_t{1} << 62;
 
 /// A captured graph: device work that was recorded once and runs again as a whole (on a GPU, a CUDA graph in one

@@ -26,7 +26,7 @@ class Alone final : public Communicator {
   void end_job(const std::string&) noexcept override {}
 
  protected:
-  void move(std::span<const OutgoingPiece>, std::span<const IncomingPiece>, std::string_view) override {}
+  void do_exchange(std::span<const OutgoingPiece>, std::span<const IncomingPiece>, std::string_view) override {}
 };
 
 }  // namespace
@@ -62,9 +62,9 @@ void Communicator::exchange(std::span<const OutgoingPiece> outgoing, std::span<c
       if (std::ranges::find(waits_for_, piece.from) == waits_for_.end()) waits_for_.push_back(piece.from);
   }
   try {
-    move(outgoing, incoming, what);
+    do_exchange(outgoing, incoming, what);
   } catch (const RankError& error) {
-    // The rank still waits, as far as the others can see.
+    // waits_for_ is still set, so that the other ranks see this rank waiting while report_() runs.
     const std::string report = report_ && std::chrono::steady_clock::now() >= begin + deadline_ ? report_() : "";
     if (report.empty()) throw;
     throw RankError(report + error.what());
@@ -150,7 +150,7 @@ void Communicator::barrier(std::string_view what) { gather({}, what); }
 
 std::shared_ptr<Communicator> alone() { return std::make_shared<Alone>(); }
 
-std::string waited_in_vain(int rank, double seconds, std::span<const int> missing, std::string_view what) {
+std::string timeout_text(int rank, double seconds, std::span<const int> missing, std::string_view what) {
   std::string ranks;
   for (const int one : missing) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", one);
   return fmt::format(

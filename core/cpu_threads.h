@@ -12,8 +12,8 @@ void run_blocks(std::int64_t blocks, void (*body)(void*, std::int64_t), void* co
 }
 
 /// The threads that execute parallel regions (core/parallel.h): helper threads, and the thread that begins the region.
-/// Each Runtime has such threads, and threads without a Runtime share those of the process. They execute one region at
-/// a time: a thread that begins another one meanwhile executes all of its blocks itself.
+/// Each Runtime has its own CpuThreads; threads without a Runtime share the CpuThreads of the process. It executes one
+/// region at a time: a thread that begins another region meanwhile executes all blocks of that region itself.
 class CpuThreads : NonCopyable {
  public:
   CpuThreads();

@@ -10,7 +10,7 @@ constexpr std::uint32_t kReversedPolynomial = 0x82F63B78u;
 
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-// tables[k][b]: the contribution to the CRC of a byte with value b that k more bytes of its eight-byte group follow.
+// tables[k][b]: the contribution of a byte with value b to the CRC, if k more bytes of its eight-byte group follow it.
 constexpr Tables make_tables() {
   Tables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {

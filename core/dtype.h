@@ -62,8 +62,8 @@ constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 constexpr DType accumulate_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
 /// Returns the dtype in which an op of two operands stores its result: the later of the two in the order bool, u8, i32,
-/// i64, f16 and bf16, f32, f64; f32 for f16 with bf16. So a whole number beside a floating one takes its dtype. A
-/// scalar tensor counts like any other (decision 0065).
+/// i64, f16 and bf16, f32, f64; f32 for f16 with bf16. For example, i64 with f16 gives f16. A scalar tensor counts like
+/// any other tensor (decision 0065).
 constexpr DType promoted(DType a, DType b) {
   constexpr int kRank[] = {5, 4, 4, 6, 3, 2, 1, 0};  // in the order of the enumerators
   const int rank_a = kRank[static_cast<int>(a)], rank_b = kRank[static_cast<int>(b)];
@@ -116,7 +116,7 @@ constexpr BINADE_HD T store(Compute<T> x) {
     return x;
 }
 
-/// A C++ number: an argument of a function beside a tensor.
+/// A C++ arithmetic type, for scalar arguments of tensor functions.
 template <class T>
 concept Number = std::is_arithmetic_v<T>;
 
@@ -126,7 +126,7 @@ struct TypeTag {
   using type = T;
 };
 
-/// Throws DTypeError that `op` does not support `d`. Defined in dtype.cpp and not inline, because the kernels of every
+/// Throws DTypeError: `op` does not support `d`. Defined in dtype.cpp and not inline, because the kernels of every
 /// instruction-set level use dispatch_float() and dispatch_any(), and kernel code must not contain exception code.
 [[noreturn]] void throw_not_floating(DType d, std::string_view op);
 

@@ -5,7 +5,7 @@
 namespace binade {
 namespace {
 
-/// Returns an address that no other living thread has.
+/// Returns an address that is unique among the running threads.
 const void* this_thread() {
   static thread_local const char token = 0;
   return &token;

@@ -6,14 +6,14 @@
 
 namespace binade {
 
-/// Refuses calls of an object that another thread is using, for objects that serve one thread at a time. Calls inside
-/// of a call, on the same thread, are allowed. Threads may take turns without further synchronization.
+/// Makes concurrent calls of an object throw, for objects that serve one thread at a time. Nested calls on the same
+/// thread are allowed. Threads may take turns without further synchronization.
 class ExclusiveUse : NonCopyable {
  public:
-  /// `object`: the word for the object in messages, "trainer". It must outlive this one.
+  /// `object`: name of the object in messages, such as "trainer". The text must outlive the ExclusiveUse.
   explicit ExclusiveUse(const char* object) : object_(object) {}
 
-  /// One call of the object, during the life of this. Make it before the call reads anything of the object.
+  /// Represents one call of the object. A function of the object constructs it before it reads any member.
   class Call : NonCopyable {
    public:
     /// `name`: name of the called function, in messages; it must outlive the call. Throws ArgumentError, which names
@@ -31,7 +31,7 @@ class ExclusiveUse : NonCopyable {
 
   const char* object_;
   std::atomic<const void*> thread_ = nullptr;  // identifies the thread that is inside of a call; null if there is none
-  std::atomic<const char*> name_ = nullptr;    // of that thread's outermost call; null while it begins or ends
+  std::atomic<const char*> name_ = nullptr;    // name of its outermost call; null while that begins or ends
   int depth_ = 0;                              // number of nested calls; only that thread reads and writes it
 };
 

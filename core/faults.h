@@ -7,9 +7,9 @@
 
 #include "binade/core/scope.h"
 
-/// Reports of invalid data from GPU kernels, such as a target outside the classes or an index outside a table. On the
-/// CPU an op throws DataError at once. On a GPU the kernel finds the data when the host has already continued: it
-/// stores NaN as result and records the first such position, and the next wait for the device throws the DataError.
+/// Reports of invalid data from GPU kernels, such as a target that is no class or an index outside a table. On the CPU
+/// an op throws DataError at once. On a GPU, the host has already continued when the kernel finds the data. The kernel
+/// stores NaN as result and records the first such position; the next wait for the device throws the DataError.
 namespace binade {
 
 /// Invalid data that a kernel found.

@@ -101,7 +101,7 @@ constexpr BINADE_HD float through_float8(float x, int k, Float8 format) {
   const std::uint32_t magnitude = bounded < l.normal ? small : normal;
   const std::uint32_t rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * power_of_two(-k)) |
                                 (u & 0x80000000u);
-  // e4m3 has no infinity: setting the quiet bit makes NaN of it.
+  // e4m3 has no infinity: setting the quiet bit turns infinity into NaN.
   const std::uint32_t not_finite = format == Float8::e4m3 || (u & 0x7fffffffu) > 0x7f800000u ? u | 0x7fc00000u : u;
   return std::bit_cast<float>((u & 0x7fffffffu) < 0x7f800000u ? rounded : not_finite);
 }

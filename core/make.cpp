@@ -22,18 +22,18 @@ RandomStream next_stream() {
 
 bool finite(double x) { return x - x == 0; }
 
-/// Returns `count` elements value(i), of type T, as `dtype` on `device`.
+/// Returns value(0) … value(count - 1), computed as T, as a tensor of `dtype` on `device`.
 template <class T, class F>
-Tensor made(std::int64_t count, DType dtype, Device device, F&& value) {
+Tensor tensor_of(std::int64_t count, DType dtype, Device device, F&& value) {
   Tensor t = Tensor::empty(Shape{count}, kDTypeOf<T>);
   T* to = t.mutable_data<T>();
   for (std::int64_t i = 0; i < count; ++i) to[i] = value(i);
   return t.to(dtype).to(device);
 }
 
-/// Returns begin, begin + step, …, computed on the device: a captured step cannot copy from the host. begin and step
-/// have at most 53 bits.
-Tensor counted(std::int64_t begin, std::int64_t step, std::int64_t count, Device device) {
+/// Returns begin, begin + step, …, computed on the device, because a captured step cannot copy from the host. REQUIRES:
+/// `begin` and `step` are exact as double.
+Tensor arange_on_device(std::int64_t begin, std::int64_t step, std::int64_t count, Device device) {
   Tensor steps = Tensor::full(Shape{count}, static_cast<double>(step), DType::i64, device);
   steps.narrow(0, 1).fill(static_cast<double>(begin));
   Tensor y = Tensor::empty(steps.shape(), DType::i64, device);
@@ -41,7 +41,7 @@ Tensor counted(std::int64_t begin, std::int64_t step, std::int64_t count, Device
   return y;
 }
 
-Tensor drawn(std::string_view function, RandomArgs args, const Shape& shape, DType dtype, Device device) {
+Tensor random_tensor(std::string_view function, RandomArgs args, const Shape& shape, DType dtype, Device device) {
   if (args.distribution != Distribution::kBelow)
     check<DTypeError>(is_floating(dtype), "{}: wanted a floating dtype, got {}", function, name_of(dtype));
   Tensor y = Tensor::empty(shape, dtype, device);
@@ -52,12 +52,12 @@ Tensor drawn(std::string_view function, RandomArgs args, const Shape& shape, DTy
   return y;
 }
 
-/// A captured step would repeat numbers that the host has drawn: reading from the device refuses the capture.
+/// Makes a capture fail by reading from the device, because a graph would repeat the numbers that the host drew once.
 void refuse_capture(Device device) {
   if (device.type != DeviceType::kCpu) static_cast<void>(Tensor::scalar(0, DType::f32, device).item());
 }
 
-/// Returns word pair i of the stream as a number in [0, 1), a multiple of 2^-53.
+/// Returns words 2i and 2i + 1 of the stream as a number in [0, 1), a multiple of 2^-53.
 double uniform53(const RandomStream& stream, std::uint64_t i) {
   const std::uint64_t word = std::uint64_t{stream.word(2 * i)} << 32 | stream.word(2 * i + 1);
   return static_cast<double>(word >> 11) * 0x1p-53;
@@ -71,13 +71,13 @@ Tensor arange_of(double begin, double end, double step, DType dtype, Device devi
   const double count = std::max(0.0, std::ceil((end - begin) / step));
   check<ShapeError>(count < 0x1p62, "arange: {} to {} by {} has too many elements", begin, end, step);
   static_cast<void>(Shape{static_cast<std::int64_t>(count)});
-  return made<double>(static_cast<std::int64_t>(count), dtype, device,
-                      [&](std::int64_t i) { return begin + static_cast<double>(i) * step; });
+  return tensor_of<double>(static_cast<std::int64_t>(count), dtype, device,
+                           [&](std::int64_t i) { return begin + static_cast<double>(i) * step; });
 }
 
 Tensor arange_of(std::int64_t begin, std::int64_t end, std::int64_t step, DType dtype, Device device) {
   check<ArgumentError>(step != 0, "arange: wanted a step other than 0, got {} to {} by 0", begin, end);
-  // Unsigned, because the distance of two whole numbers may not fit in 64 bits with a sign.
+  // Unsigned, because the distance between two i64 numbers may be too large for an i64.
   const bool empty = step > 0 ? begin >= end : begin <= end;
   const auto first = static_cast<std::uint64_t>(begin), last = static_cast<std::uint64_t>(end);
   const std::uint64_t distance = step > 0 ? last - first : first - last;
@@ -88,8 +88,8 @@ Tensor arange_of(std::int64_t begin, std::int64_t end, std::int64_t step, DType 
     return number >= -(std::int64_t{1} << 53) && number <= std::int64_t{1} << 53;
   };
   if (device != Device::cpu() && count > 0 && exact(begin) && exact(step))
-    return counted(begin, step, static_cast<std::int64_t>(count), device).to(dtype);
-  return made<std::int64_t>(static_cast<std::int64_t>(count), dtype, device, [&](std::int64_t i) {
+    return arange_on_device(begin, step, static_cast<std::int64_t>(count), device).to(dtype);
+  return tensor_of<std::int64_t>(static_cast<std::int64_t>(count), dtype, device, [&](std::int64_t i) {
     return static_cast<std::int64_t>(first + static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
   });
 }
@@ -98,16 +98,17 @@ Tensor linspace(double begin, double end, std::int64_t count, DType dtype, Devic
   check<ArgumentError>(finite(begin) && finite(end), "linspace: wanted finite bounds, got {} and {}", begin, end);
   check<ArgumentError>(count >= 0, "linspace: wanted 0 or more numbers, got {}", count);
   const double step = count > 1 ? (end - begin) / static_cast<double>(count - 1) : 0;
-  return made<double>(count, dtype, device, [&](std::int64_t i) {  // from the nearer end, so that both ends are exact
-    return i < (count + 1) / 2 ? begin + static_cast<double>(i) * step
-                               : end - static_cast<double>(count - 1 - i) * step;
-  });
+  return tensor_of<double>(count, dtype, device,
+                           [&](std::int64_t i) {  // from the nearer end, so that both ends are exact
+                             return i < (count + 1) / 2 ? begin + static_cast<double>(i) * step
+                                                        : end - static_cast<double>(count - 1 - i) * step;
+                           });
 }
 
 Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype, Device device) {
   const Shape shape{rows, columns < 0 ? rows : columns};
-  // The diagonal of rows of n elements is the first column of rows of n + 1. Filled on the device, because a captured
-  // step cannot copy from the host.
+  // If the same elements are read in rows of n + 1 instead of n, the diagonal becomes the first column. It is filled on
+  // the device, because a captured step cannot copy from the host.
   const std::int64_t n = shape.cols(), diagonal = std::min(rows, n);
   if (shape.numel() == 0) return Tensor::empty(shape, dtype, device);
   Tensor wider = Tensor::zeros(Shape{rows, n + 1}, dtype, device);
@@ -119,22 +120,23 @@ Tensor logspace(double begin, double end, std::int64_t count, double base, DType
   check<ArgumentError>(finite(base), "logspace: wanted a finite base, got {}", base);
   const Tensor exponents = linspace(begin, end, count, DType::f64);
   const double* from = exponents.data<double>();
-  return made<double>(count, dtype, device, [&](std::int64_t i) { return std::pow(base, from[i]); });
+  return tensor_of<double>(count, dtype, device, [&](std::int64_t i) { return std::pow(base, from[i]); });
 }
 
 Tensor ones(const Shape& shape, DType dtype, Device device) { return Tensor::full(shape, 1, dtype, device); }
 
 namespace {
 
-/// Returns how many elements of a matrix are on and below diagonal k.
+/// Returns the number of elements of a matrix that are on or below diagonal k.
 std::int64_t elements_below(std::int64_t rows, std::int64_t columns, std::int64_t k) {
   const std::int64_t left = rows - std::max<std::int64_t>(0, -k), first = std::max<std::int64_t>(0, k) + 1;
   if (left <= 0 || columns <= 0) return 0;
-  const std::int64_t growing = std::clamp<std::int64_t>(columns - first, 0, left);  // rows, each longer than the last
+  const std::int64_t growing = std::clamp<std::int64_t>(columns - first, 0, left);  // rows shorter than a full row
   return growing * first + growing * (growing - 1) / 2 + (left - growing) * columns;
 }
 
-/// Returns the rows and columns of elements (i, j), begin(i) <= j < end(i), of rows from `first` on. There are `count`.
+/// Returns the positions of `count` elements of a matrix as a (2, count) tensor: row numbers, then column numbers. From
+/// row `first` on, row i contributes columns begin(i) to end(i) - 1.
 template <class Begin, class End>
 Tensor indices_of(std::int64_t count, std::int64_t first, Device device, Begin&& begin, End&& end) {
   Tensor indices = Tensor::empty(Shape{2, count}, DType::i64);
@@ -148,7 +150,7 @@ Tensor indices_of(std::int64_t count, std::int64_t first, Device device, Begin&&
   return indices.to(device);
 }
 
-/// Returns k within the matrix, or directly outside of it.
+/// Returns k limited to [-rows - 1, columns + 1], which loses nothing: diagonals beyond the matrix are empty.
 std::int64_t checked_diagonal(const char* function, std::int64_t rows, std::int64_t columns, std::int64_t k) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   check<ArgumentError>(rows >= 0 && columns >= 0 && rows <= kMost && columns <= kMost,
@@ -180,17 +182,18 @@ Tensor rand_like(const Tensor& x) { return rand(x.shape(), x.dtype(), x.device()
 Tensor randn_like(const Tensor& x) { return randn(x.shape(), x.dtype(), x.device()); }
 
 Tensor rand(const Shape& shape, DType dtype, Device device) {
-  return drawn("rand", {.distribution = Distribution::kUniform}, shape, dtype, device);
+  return random_tensor("rand", {.distribution = Distribution::kUniform}, shape, dtype, device);
 }
 
 Tensor randn(const Shape& shape, DType dtype, Device device) {
-  return drawn("randn", {.distribution = Distribution::kNormal}, shape, dtype, device);
+  return random_tensor("randn", {.distribution = Distribution::kNormal}, shape, dtype, device);
 }
 
 Tensor normal(double mean, double deviation, const Shape& shape, DType dtype, Device device) {
   check<ArgumentError>(finite(mean) && finite(deviation) && deviation >= 0,
                        "normal: wanted a finite mean and a deviation of 0 or more, got {} and {}", mean, deviation);
-  return drawn("normal", {.distribution = Distribution::kNormal, .a = mean, .b = deviation}, shape, dtype, device);
+  return random_tensor("normal", {.distribution = Distribution::kNormal, .a = mean, .b = deviation}, shape, dtype,
+                       device);
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Device device) {
@@ -203,11 +206,11 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dt
                     : dtype == DType::boolean ? holds(0, 1)
                                               : holds(-range_of(dtype).largest, range_of(dtype).largest);
   check<ArgumentError>(fits, "randint: {} does not hold the numbers from {} to {}", name_of(dtype), low, high - 1);
-  return drawn("randint",
-               {.distribution = Distribution::kBelow,
-                .low = low,
-                .range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low)},
-               shape, dtype, device);
+  return random_tensor("randint",
+                       {.distribution = Distribution::kBelow,
+                        .low = low,
+                        .range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low)},
+                       shape, dtype, device);
 }
 
 Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high) {
@@ -231,13 +234,13 @@ Tensor randperm(std::int64_t n, Device device) {
 Tensor bernoulli(const Tensor& p) {
   check<DTypeError>(is_floating(p.dtype()), "bernoulli: wanted floating probabilities, got {}", name_of(p.dtype()));
   const Tensor dense = p.contiguous_copy();
-  return drawn("bernoulli", {.distribution = Distribution::kBernoulli, .p = input(dense)}, p.shape(), p.dtype(),
-               p.device());
+  return random_tensor("bernoulli", {.distribution = Distribution::kBernoulli, .p = input(dense)}, p.shape(), p.dtype(),
+                       p.device());
 }
 
 namespace {
 
-/// Draws Poisson numbers, one after the other, from one stream.
+/// Draws numbers from Poisson distributions, with successive words of one stream.
 class PoissonNumbers {
  public:
   explicit PoissonNumbers(const RandomStream& stream) : stream_(stream) {}
@@ -251,7 +254,7 @@ class PoissonNumbers {
     for (double product = 1; product > limit || k < 0; ++k) product *= uniform();
     return k;
   }
-  // Hormann's algorithm PTRS.
+  // Algorithm PTRS of Hormann (1993).
   double by_rejection(double rate) {
     const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b, scale = 1.1239 + 1.1328 / (b - 3.4),
                  inner = 0.9277 - 3.6224 / (b - 2), log_rate = std::log(rate);
@@ -310,7 +313,7 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement) 
     for (std::int64_t k = 0; k < count; ++k) {
       const double at = uniform53(stream, static_cast<std::uint64_t>(r * count + k)) * sums.back();
       auto found = static_cast<std::size_t>(std::ranges::upper_bound(sums, at) - sums.begin());
-      // Rounding may give the total itself, and the last weights may be 0.
+      // Because of rounding, `at` may equal the sum of all weights; and the last weights may be 0.
       if (found == left.size()) found = left.size() - 1;
       while (left[found] == 0) --found;
       drawn_positions.mutable_data<std::int64_t>()[r * count + k] = static_cast<std::int64_t>(found);

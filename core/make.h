@@ -6,17 +6,17 @@
 
 #include "binade/core/tensor.h"
 
-/// Tensors made of numbers: ranges, identities, random numbers. Random numbers depend on the seed of the thread's
-/// Runtime, the step, the micro-batch and the position of the call among the ops and random tensors of the step, so
-/// that a resumed, replayed or recomputed step draws the same ones. Every device draws the same bits. Outside of a
-/// step, the numbers depend on how many ops and random tensors the thread has made before.
+/// Functions that make tensors: ranges, identity matrices, random numbers, windows. Random numbers depend on the seed
+/// of the thread's Runtime, the step, the micro-batch and the position of the call among the ops and random tensors of
+/// the step, so that a resumed, replayed or recomputed step draws the same numbers. Every device draws the same bits.
+/// Outside of a step, the numbers depend on how many ops and random tensors the thread has computed before.
 namespace binade {
 
 /// Returns begin, begin + step, … below `end` (above it for a negative step). Element i is begin + i step, computed in
 /// f64 (i64 for whole numbers) and rounded once. Throws ArgumentError for a step of 0 or bounds that are not finite.
 Tensor arange_of(double begin, double end, double step, DType dtype, Device device);
 Tensor arange_of(std::int64_t begin, std::int64_t end, std::int64_t step, DType dtype, Device device);
-/// Whole arguments give i64, others f32, unless a dtype is given.
+/// Integer arguments give i64, others f32, unless a dtype is given.
 template <Number T>
 Tensor arange(T begin, T end, T step = 1, DType dtype = std::is_integral_v<T> ? DType::i64 : DType::f32,
               Device device = Device::cpu()) {
@@ -27,22 +27,22 @@ template <Number T>
 Tensor arange(T end) {
   return arange(T(0), end);
 }
-/// Returns `count` numbers from `begin` to `end`, both included, at equal distances. One number is `begin`.
+/// Returns `count` evenly spaced numbers from `begin` to `end`, both included; only `begin` if `count` is 1.
 Tensor linspace(double begin, double end, std::int64_t count, DType dtype = DType::f32, Device device = Device::cpu());
-/// Returns ones on the diagonal of a matrix of zeros; `columns` < 0: as many as rows.
+/// Returns a matrix with ones on the diagonal and zeros elsewhere. If `columns` < 0, the matrix is square.
 Tensor eye(std::int64_t rows, std::int64_t columns = -1, DType dtype = DType::f32, Device device = Device::cpu());
 
-/// Returns `base` to the powers from `begin` to `end`, both included, at equal distances of the exponents.
+/// Returns `count` powers of `base`. Their exponents are evenly spaced from `begin` to `end`, both included.
 Tensor logspace(double begin, double end, std::int64_t count, double base = 10, DType dtype = DType::f32,
                 Device device = Device::cpu());
 /// Returns a tensor of ones.
 Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
-/// Return the rows and columns (2, n; i64) of the elements on and below (tril) or above (triu) diagonal k, in row-major
-/// order: what tril() and triu() keep.
+/// Return the positions of the elements that tril() or triu() keeps (those on and below, or on and above, diagonal k)
+/// as an i64 tensor (2, n): row numbers, then column numbers. The positions are in row-major order.
 Tensor tril_indices(std::int64_t rows, std::int64_t columns, std::int64_t k = 0, Device device = Device::cpu());
 Tensor triu_indices(std::int64_t rows, std::int64_t columns, std::int64_t k = 0, Device device = Device::cpu());
 
-/// Return a tensor with x's shape, dtype and device. That of empty_like() is not initialized.
+/// Return a tensor with x's shape, dtype and device. empty_like() does not initialize it.
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
@@ -61,25 +61,25 @@ Tensor normal(double mean, double deviation, const Shape& shape, DType dtype = D
 /// Uniform whole numbers in [low, high), of any dtype that holds them. Throws ArgumentError unless low < high.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64,
                Device device = Device::cpu());
-/// The same in the shape, dtype and device of x.
+/// Like randint(), with the shape, dtype and device of x.
 Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high);
-/// A random order of 0 … n - 1 (i64). Drawn on the host, so a step that calls it for a GPU is not captured in a graph.
+/// A random permutation of 0 … n - 1 (i64). It is drawn on the host, so a step that calls it for a GPU is not captured.
 Tensor randperm(std::int64_t n, Device device = Device::cpu());
 /// 1 with probability p[i], else 0, in the shape and dtype of p (floating). Probabilities below 0 count as 0, above 1
 /// as 1, NaN as 0.
 Tensor bernoulli(const Tensor& p);
-/// Draws from the Poisson distribution with each of the rates (floating, finite, from 0 to 2^53), in their shape and
-/// dtype. Drawn on the host, by multiplication of uniform numbers for rates below 10, else by transformed rejection
-/// (Hormann, "The transformed rejection method for generating Poisson random variables", 1993).
+/// Draws one number from the Poisson distribution with each rate (floating, finite, from 0 to 2^53). The result has the
+/// shape and dtype of `rates`. Drawn on the host, by multiplying uniform numbers for rates below 10, else by
+/// transformed rejection (Hormann, "The transformed rejection method for generating Poisson random variables", 1993).
 Tensor poisson(const Tensor& rates);
 /// Draws `count` positions (i64) from each row of weights, (n) or (rows, n), with probabilities in proportion to the
 /// weights. Without replacement no position is drawn twice. Drawn on the host. Throws ArgumentError for weights that
 /// are negative, not finite or all 0, and if a row has fewer than `count` positive weights to draw without replacement.
 Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement = false);
 
-/// Windows of n values for the spectra of signals, computed in f64 and rounded once. A periodic window is the symmetric
-/// one of n + 1 values without the last, so that shifted copies of it add up evenly. One value is 1. With N = n - 1 (n
-/// if periodic) and c = cos(2 pi k / N):
+/// Window functions of n values for spectral analysis, computed in f64 and rounded once. A periodic window is the
+/// symmetric window of n + 1 values without its last value, so that overlapping copies add up evenly. A window of one
+/// value is 1. With N = n - 1 (n if periodic) and c = cos(2 pi k / N):
 ///
 ///   hann      0.5 - 0.5 c
 ///   hamming   alpha - beta c
@@ -96,9 +96,9 @@ Tensor bartlett_window(std::int64_t n, bool periodic = true, DType dtype = DType
 Tensor kaiser_window(std::int64_t n, bool periodic = true, double beta = 12, DType dtype = DType::f32,
                      Device device = Device::cpu());
 
-/// Return the frequencies of the results of fft() or rfft() of n samples that are `spacing` apart: k / (n spacing), k =
-/// 0, 1, …; in fftfreq() from (n + 1) / 2 on k - n instead of k. Throw ArgumentError unless n >= 1 and the spacing is
-/// finite and not 0.
+/// Return the frequencies of the elements of fft() or rfft() of n samples that are `spacing` apart. Element k has
+/// frequency k / (n spacing); in fftfreq(), elements from (n + 1) / 2 on have (k - n) / (n spacing). Throw
+/// ArgumentError unless n >= 1 and the spacing is finite and not 0.
 Tensor fftfreq(std::int64_t n, double spacing = 1, DType dtype = DType::f32, Device device = Device::cpu());
 Tensor rfftfreq(std::int64_t n, double spacing = 1, DType dtype = DType::f32, Device device = Device::cpu());
 

@@ -164,8 +164,8 @@ struct NormalTail {
 };
 BINADE_HD NormalTail<float> normal_tail(float x) {
   const float magnitude = abs(x);
-  // x is limited here and not once more inside exp. With both limits, GCC computes two variants and selects one; the
-  // unused variant is subnormal in every lane, which is 5 times slower.
+  // x is limited here and not a second time inside exp(). With both limits, GCC computes two variants and selects one;
+  // the unused variant is subnormal in every lane, which is 5 times slower.
   const float a = magnitude > 14.4f ? 14.4f : magnitude;
   // Computes a^2 / 2 with more than 24 bits. `head` has the upper 12 bits of a, so its square is exact.
   const float head = std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0xfffff000u);

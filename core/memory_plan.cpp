@@ -195,8 +195,8 @@ class Search {
     order_ = order;
     fit_ = fit;
   }
-  /// Starts with the best order; `rounds` times moves the block that ends highest in the arena to an earlier position
-  /// in the order and packs again.
+  /// Starts with the best order. `rounds` times, it moves the block that ends highest in the arena to an earlier
+  /// position in the order and packs the blocks again.
   void improve(int rounds) {
     Order order = order_;
     const Fit fit = fit_;

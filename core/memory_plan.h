@@ -23,7 +23,7 @@ struct MemoryTrace {
 
 /// The offset of each block in one arena. Blocks that are in use at the same time do not overlap.
 struct MemoryPlan {
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);  ///< offset of a block without a place
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);  ///< offset of a block that is not in the arena
 
   /// One per block of the trace, in bytes; kNone for kept blocks, which are outside the arena
   std::vector<std::size_t> offsets{};

@@ -13,7 +13,7 @@ namespace binade {
 struct Observation {
   std::uint32_t low = 0;   ///< word for values stored as f16 or bf16
   std::uint32_t wide = 0;  ///< word for values stored as f32
-  /// If not 0, the number of an observation that is still on the GPU; synchronized() fetches it. Thus the host need not
+  /// If not 0, the number of an observation that is still on the GPU; synchronized() fetches it. So the host does not
   /// wait for each kernel of an observed step.
   std::int64_t pending = 0;
 

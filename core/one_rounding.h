@@ -36,7 +36,7 @@ constexpr BINADE_HD T store_once(double x) {
 template <class C>
 constexpr BINADE_HD double to_double(C x) {
   if constexpr (std::is_same_v<C, std::int64_t>) {
-    constexpr int kCut = 11;  // 64 bits without these fit into a significand of 53
+    constexpr int kCut = 11;  // low bits to drop, so that 53 of 64 bits remain
     constexpr std::int64_t kExact = std::int64_t{1} << 53, kTail = (std::int64_t{1} << kCut) - 1;
     if (x > kExact || x < -kExact)
       return static_cast<double>((x >> kCut) | ((x & kTail) != 0 ? 1 : 0)) * static_cast<double>(kTail + 1);
@@ -44,8 +44,8 @@ constexpr BINADE_HD double to_double(C x) {
   return static_cast<double>(x);
 }
 
-/// Returns a number as an integer. A floating number is cut towards 0; beyond the range of T it becomes T's nearest
-/// limit, and NaN becomes 0. An integer keeps its lowest bits.
+/// Converts a number to the integer type T. A floating number is truncated towards 0 and saturates at the limits of T;
+/// NaN becomes 0. A wider integer keeps its lowest bits.
 template <class T, class C>
 constexpr BINADE_HD T to_integer(C x) {
   if constexpr (std::is_floating_point_v<C>) {

@@ -110,7 +110,7 @@ class Job {
   Range range_[kMaxRanges];
 };
 
-/// Number of forks that led to this process: the threads of a parent do not exist in its child.
+/// Number of fork() calls from the first process to this one. A child does not have the threads of its parent.
 std::atomic<int> g_forks = 0;
 
 }  // namespace
@@ -228,8 +228,8 @@ CpuThreads::~CpuThreads() {
 
 void CpuThreads::set_count(int n) { count_.store(n > 0 ? n : default_threads(), std::memory_order_relaxed); }
 
-/// A child process after fork() makes a new pool and leaves the old one alone, because it has no helper threads, and a
-/// mutex of the old pool may be locked.
+/// After fork(), the child process makes a new pool. It does not touch the pool of its parent, whose helper threads do
+/// not exist in the child, and whose mutexes may be locked.
 CpuThreads::Pool& CpuThreads::pool() {
   static const int handler = pthread_atfork(nullptr, nullptr, [] { ++g_forks; });
   static_cast<void>(handler);
@@ -244,8 +244,8 @@ CpuThreads::Pool& CpuThreads::pool() {
 
 namespace {
 
-/// Returns the threads that execute this thread's regions. Those of the process are never destroyed, because helper
-/// threads wait until the process ends, and destructors of static objects may use them.
+/// Returns the CpuThreads that execute this thread's regions. Those of the process are never destroyed, because the
+/// helper threads wait until the process ends, and destructors of static objects may use them.
 CpuThreads& threads_of_this_thread() {
   if (Runtime* const runtime = Runtime::find_current()) return runtime->cpu_threads();
   static CpuThreads* const process = new CpuThreads;

@@ -71,7 +71,7 @@ std::optional<DType> PrecisionPolicy::override_for(std::string_view module_path,
 std::string PrecisionPolicy::to_string() const {
   std::string text = fmt::format("{}:{}:{}{}{}{}{}", name, name_of(low), tf32 ? 't' : '-', master_weights ? 'm' : '-',
                                  stochastic_rounding ? 's' : '-', dynamic_loss_scale ? 'd' : '-',
-                                 fp8_linear ? "8" : "");  // no letter without fp8, as in checkpoints of older versions
+                                 fp8_linear ? "8" : "");  // nothing without fp8, as in checkpoints of older versions
   for (const Override& o : overrides) text += fmt::format(";{}={}", o.glob, name_of(o.dtype));
   return text;
 }

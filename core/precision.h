@@ -24,8 +24,8 @@ enum class PrecisionClass {
 struct PrecisionPolicy {
   /// A dtype for the ops or modules that a pattern selects.
   struct Override {
-    /// Pattern that a module path or an op name matches; with a slash, "PATH/op", both must match. `*` matches any
-    /// characters, including dots
+    /// Pattern for module paths or op names. With a slash, "PATH/op", both must match. `*` matches any characters,
+    /// including dots
     std::string glob{};
     DType dtype = DType::f32;
     bool matches(std::string_view module_path, std::string_view op) const;
@@ -37,8 +37,8 @@ struct PrecisionPolicy {
   bool tf32 = false;       ///< true if f32 products may use the TF32 Tensor Cores of a GPU; a CPU computes f32
   /// True if weights are stored in f32 (masters) and ops read copies in `low`; false if weights are stored in `low`
   bool master_weights = true;
-  bool stochastic_rounding = false;   ///< true if the optimizer rounds weights stochastically (requires no masters)
-  bool dynamic_loss_scale = false;    ///< true if the loss scale is adapted during training unless a run sets it
+  bool stochastic_rounding = false;   ///< true if the optimizer rounds weights stochastically (without masters)
+  bool dynamic_loss_scale = false;    ///< true if by default the loss scale is adapted during training
   bool fp8_linear = false;            ///< true if linear layers round their operands to 8 bits (core/ops/fp8.h)
   std::vector<Override> overrides{};  ///< if several match an op, the last one applies
 
@@ -57,7 +57,7 @@ bool glob_match(std::string_view glob, std::string_view text);
 
 /// The dtypes in which an op call reads and stores.
 struct OpPrecision {
-  /// Dtype that the floating inputs are cast to which the policy may cast; std::nullopt if they are not cast
+  /// Floating inputs that the policy may cast are cast to this dtype; std::nullopt if they are not cast
   std::optional<DType> read{};
   DType store{};      ///< dtype of the output
   bool tf32 = false;  ///< true if products of f32 may be computed in TF32

@@ -5,9 +5,9 @@
 
 namespace binade {
 
-/// Records that this program has the flag --`name` on its command line, with the meaning that it has in Binade's own
-/// programs (examples/common/train_settings.cpp). Messages then suggest the flag; without a record they suggest the C++
-/// that has the same effect.
+/// Records that this program accepts the flag --`name` on its command line, with the same meaning as in Binade's own
+/// programs (examples/common/train_settings.cpp). Messages then suggest the flag; otherwise they suggest C++ code with
+/// the same effect.
 void add_program_flag(std::string name);
 /// True if add_program_flag() was called with `name`.
 bool has_program_flag(std::string_view name);

@@ -19,7 +19,7 @@ constexpr LeafRange share_of(int count, int rank, int ranks) {
   return {at(rank), at(rank + 1)};
 }
 
-/// Returns the micro-batches of one leaf, or of a run of leaves, of a step that is cut into `leaves` leaves.
+/// Returns the micro-batches in a run of leaves, for a step that is divided into `leaves` leaves.
 constexpr LeafRange micro_batches_of(int micro_batches, int leaves, LeafRange run) {
   return {share_of(micro_batches, run.begin, leaves).begin, share_of(micro_batches, run.end, leaves).begin};
 }
@@ -53,7 +53,7 @@ constexpr bool are_siblings(int leaves, LeafRange left, LeafRange right) {
   return left.end == right.begin && is_node(leaves, parent) && split_of(parent) == left.end;
 }
 
-/// Returns the largest nodes that a run of leaves consists of, from left to right.
+/// Returns the fewest nodes of the tree that together make up a run of leaves, from left to right.
 inline std::vector<LeafRange> nodes_of(int leaves, LeafRange run) {
   std::vector<LeafRange> nodes;
   for (int i = run.begin; i < run.end; ++i) {

@@ -27,13 +27,13 @@ struct RuntimeOptions {
 /// Opens the device, fills its kernel table, owns the CPU threads and the seed. A program creates a Runtime before
 /// other objects of Binade. Modules draw their initial weights from its random streams.
 ///
-/// A Runtime is current on the thread that created it. A process may have several, each created on a thread of its own;
-/// they share nothing but the device and the library plans of a GPU. A thread without one uses the only one of the
-/// process. If there are several, a RuntimeScope says which one the thread uses.
+/// A Runtime is current on the thread that created it. A process may have several, each created on a different thread;
+/// they share only the device and the library plans of a GPU. A thread without a Runtime uses the only Runtime of the
+/// process. If there are several, a RuntimeScope selects the one that the thread uses.
 class Runtime : NonCopyable {
  public:
-  /// Throws ArgumentError if this thread has a Runtime already, or if a Runtime that exists uses the GPU with other
-  /// rules for library plans, and DeviceError with what is missing.
+  /// Throws ArgumentError if this thread has a Runtime already, or if another Runtime uses the GPU with other rules for
+  /// library plans. Throws DeviceError if the device is not available; the text says why.
   explicit Runtime(const RuntimeOptions& options = {});
   ~Runtime();
 
@@ -64,7 +64,7 @@ class Runtime : NonCopyable {
   RuntimeOptions options_;
   std::unique_ptr<CpuThreads> cpu_threads_;
   std::atomic<std::uint32_t> initialized_ = 0;
-  std::shared_ptr<Self> self_ = std::make_shared<Self>(this);  // null inside once the Runtime is destroyed
+  std::shared_ptr<Self> self_ = std::make_shared<Self>(this);  // holds null once the Runtime is destroyed
 };
 
 /// The Runtime that a thread passes on to a thread that it starts:

@@ -29,7 +29,7 @@ class Shape {
   std::span<const std::int64_t> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
 
   /// Returns the product of all extents but the last (1 for rank 0), or 0 if the tensor has no elements, so that a loop
-  /// over the rows of (2^40, 0) ends.
+  /// over the rows of a (2^40, 0) tensor does nothing.
   std::int64_t rows() const;
   /// Returns the last extent (1 for rank 0).
   std::int64_t cols() const { return rank_ == 0 ? 1 : dims_[static_cast<std::size_t>(rank_ - 1)]; }
@@ -48,7 +48,7 @@ class Shape {
   int rank_ = 0;
 };
 
-/// Returns the shape of NumPy's broadcasting. Throws ShapeError with `op` if the shapes do not broadcast.
+/// Returns the shape to which `a` and `b` broadcast as in NumPy. Throws ShapeError, which names `op`, if they do not.
 Shape broadcast(const Shape& a, const Shape& b, std::string_view op);
 
 }  // namespace binade

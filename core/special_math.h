@@ -5,13 +5,13 @@
 
 #include "binade/core/host_device.h"
 
-/// Special functions in double, for host and device, that the C++ library lacks or that are not safe in threads. They
-/// propagate NaN. The relative error is below 1e-14, except next to a zero of digamma, where that bound is absolute.
+/// Special functions in double, for host and device, which the C++ library lacks or which are not thread-safe there.
+/// They propagate NaN. The relative error is below 1e-14; next to a zero of digamma, the absolute error is.
 namespace binade::math {
 
 inline constexpr double kPi = 3.14159265358979323846, kLn2 = 0.69314718055994530942;
 
-/// Returns log |gamma(x)|; inf at 0 and the negative integers. std::lgamma writes a global variable.
+/// Returns log |gamma(x)|; inf at 0 and the negative integers. Unlike std::lgamma, it writes no global variable.
 BINADE_HD double lgamma(double x) {
 #if defined(__CUDA_ARCH__)
   return ::lgamma(x);
@@ -74,8 +74,8 @@ BINADE_HD double trigamma(double x) {
 }
 
 /// Returns the Hurwitz zeta function, the sum of (q + k)^-s over k >= 0, for whole s >= 2; inf at q = 0, -1, … A
-/// negative q is replaced by three positive ones, because the sum over all whole k has period 1 in q. Euler-Maclaurin
-/// from w >= s + 12 on (Abramowitz and Stegun 23.1.30); there, each term is less than 1/20 of the one before.
+/// negative q is reduced to positive ones, because the sum over all integers k has period 1 in q. Euler-Maclaurin is
+/// used for w >= s + 12 (Abramowitz and Stegun 23.1.30); there, each term is less than 1/20 of the one before.
 BINADE_HD double hurwitz_zeta(double s, double q) {
   if (q <= 0 && q == std::floor(q)) return std::numeric_limits<double>::infinity();
   const auto of_positive = [s](double w) {

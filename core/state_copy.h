@@ -9,9 +9,9 @@ namespace binade {
 StateDict cloned(const StateDict& state);
 
 /// Returns the state with every tensor contiguous on the host. Tensors that are contiguous on the host already are
-/// shared, not copied. Waits for GPU work submitted before the call; the copies run in a stream of their own, in
-/// parallel with work that other threads submit (docs/decisions/0031). REQUIRES: the work of other threads does not
-/// write to the tensors.
+/// shared, not copied. Waits for GPU work submitted before the call; the copies run in a separate stream, in parallel
+/// with work that other threads submit (docs/decisions/0031). REQUIRES: the work of other threads does not write to the
+/// tensors.
 StateDict on_host(const StateDict& state);
 
 }  // namespace binade

@@ -12,17 +12,17 @@
 
 namespace binade {
 
-/// Numbers of the next op of a step. If a model does not change, its ops have the same numbers in every step.
+/// The numbers of an op within a step. If a model does not change, its ops have the same numbers in every step.
 struct OpNumbers {
-  std::int64_t tape_index = 0;  ///< on the tape
-  /// Among the calls of the program: as tape_index, but without the casts that a precision policy inserts. Random
-  /// numbers depend on it, so that they are the same under every policy
+  std::int64_t tape_index = 0;  ///< position on the tape
+  /// Like tape_index, but casts that a precision policy inserts are not counted. Random numbers depend on it, so that
+  /// they are the same under every policy
   std::int64_t call_index = 0;
 
   static OpNumbers at(std::int64_t both) { return {both, both}; }
 };
 
-/// Returns numbers that no op before `a` and no op before `b` has.
+/// Returns the larger of each number: no op before `a` and no op before `b` has it.
 inline OpNumbers later(const OpNumbers& a, const OpNumbers& b) {
   return {std::max(a.tape_index, b.tape_index), std::max(a.call_index, b.call_index)};
 }
@@ -30,15 +30,15 @@ inline OpNumbers later(const OpNumbers& a, const OpNumbers& b) {
 /// The step, micro-batch, op and module that this thread executes. Error texts, random numbers, nodes of the tape and
 /// telemetry read it. The Trainer and the modules set it.
 struct StepContext {
-  /// Seed of the random streams; without one, that of the Runtime that the thread uses, or 0.
+  /// Seed of the random streams; std::nullopt: the seed of the Runtime that the thread uses, or 0 without a Runtime.
   std::optional<std::uint64_t> seed{};
   std::uint64_t step = 0;
   std::uint32_t micro_batch = 0;
   OpNumbers next{};
   bool recomputing = false;   ///< true while a segment is recomputed for backward; statistics must not change then
   std::string module_path{};  ///< "blocks.2.attention"; empty at the root
-  /// Number of this run of forward and backward, counted over all Trainers; 0 outside of one. An aborted run and the
-  /// retry of its step have different numbers. Random numbers do not depend on it
+  /// Number of this pass of forward and backward, counted over all Trainers; 0 outside of a pass. An aborted pass and
+  /// the retry of its step have different numbers. Random numbers do not depend on it
   std::uint64_t attempt = 0;
 };
 
@@ -47,8 +47,8 @@ StepContext& step_context();
 /// Returns the seed of this thread's random streams.
 std::uint64_t current_seed();
 
-/// Returns the random stream of a call of an op (OpNumbers::call_index) in the seed, step and micro-batch of this
-/// thread's context.
+/// Returns the random stream of the op call with number `call_index` (OpNumbers), for the seed, step and micro-batch of
+/// this thread's context.
 RandomStream random_stream(RngPurpose purpose, std::int64_t call_index);
 
 /// Sets the module path of this thread's context for the lifetime of the object.

@@ -32,7 +32,7 @@ class Storage : NonCopyable {
   Storage(std::size_t bytes, Device device) : bytes_(bytes), device_(device) {
     if (bytes_ > 0) data_ = backend_of(device_).allocate(bytes_, Stream{device_});
   }
-  /// Memory of someone else.
+  /// Wraps memory that it does not own.
   Storage(void* data, Device device, std::shared_ptr<const void> keep_alive)
       : data_(data), device_(device), owned_(false), keep_alive_(std::move(keep_alive)) {}
   ~Storage() {
@@ -96,7 +96,7 @@ Tensor Tensor::scalar(double value, DType dtype, Device device) { return full(Sh
 
 const void* Tensor::raw() const {
   check<ArgumentError>(defined(), "tensor: an undefined tensor has no data");
-  if (storage_->data() == nullptr) return nullptr;  // no elements; the offset of a view of it need not be 0
+  if (storage_->data() == nullptr) return nullptr;  // no elements; offset_ of a view may still be > 0
   return static_cast<const std::byte*>(storage_->data()) + static_cast<std::size_t>(offset_) * size_of(dtype_);
 }
 
@@ -244,7 +244,7 @@ std::string Tensor::to_string(std::int64_t max_elements) const {
   std::string text = fmt::format("{} {} {} ", name_of(dtype_), shape_, device());
   if (numel() == 0) return text + "[]";
   const Tensor host = to(Device::cpu());
-  /// Returns the number of dimensions whose first element has index i.
+  /// Returns how many dimensions, counted from the last one, begin at element i.
   const auto starting_at = [&](std::int64_t i) {
     int count = 0;
     for (std::int64_t block = 1; count < rank(); ++count)

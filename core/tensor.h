@@ -67,8 +67,8 @@ class Tensor {
     return t;
   }
   /// Returns a contiguous tensor over memory that someone else owns, without a copy: shape.numel() elements at `data`
-  /// on `device`, aligned to their size. The memory must stay valid while any tensor or view shares the storage; a
-  /// tensor does not release it. `keep_alive`, if given, is held as long, so that its owner can be a shared_ptr.
+  /// on `device`, aligned to their size. The memory must stay valid while any tensor or view shares the storage;
+  /// tensors never release it. `keep_alive`, if given, is held for that time, so that a shared_ptr can own the memory.
   /// In-place writes go to the memory. Each byte of a bool tensor must be 0 or 1. Throws ArgumentError for a null or
   /// misaligned address.
   static Tensor from_blob(void* data, const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu(),
@@ -107,10 +107,10 @@ class Tensor {
   void* mutable_raw();
 
   /// Returns the number of in-place writes so far. Backward compares it to detect that a saved tensor was changed. All
-  /// views of a storage share it, and threads may write different ones. 0 if writes are not counted.
+  /// views of a storage share the number, and threads may write to different views. 0 if writes are not counted.
   std::uint64_t version() const { return version_ ? version_->load(std::memory_order_relaxed) : 0; }
   /// True if in-place writes are counted. Only a tensor that was made in an InferenceMode (autograd/inference_mode.h)
-  /// does not count them; its clone() outside does.
+  /// does not count them; a clone() made outside of it does.
   bool counts_writes() const { return version_ != nullptr; }
   /// Returns the tensor itself if it counts writes, else a view that does.
   Tensor with_counted_writes() const { return counts_writes() ? *this : with_own_version(); }
@@ -139,12 +139,12 @@ class Tensor {
 
   Tensor clone() const;            ///< deep, contiguous copy
   Tensor contiguous_copy() const;  ///< itself if contiguous, else clone()
-  /// Returns the tensor itself if it has that dtype, else a copy: floating numbers are rounded once. As integers they
-  /// are cut towards 0; beyond the range of the dtype they become its nearest limit, and NaN becomes 0. An integer
-  /// keeps its lowest bits in a narrower dtype. As bool every number but 0 is true.
+  /// Returns the tensor itself if it has that dtype, else a converted copy. To a floating dtype, numbers are rounded
+  /// once. From floating to integer, they are truncated towards 0 and saturate at the limits of the dtype, and NaN
+  /// becomes 0. An integer keeps its lowest bits in a narrower dtype. To bool, every number but 0 becomes true.
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;        ///< itself if it is on that device, else a copy
-  Tensor on_host() const;                ///< itself if it is on the CPU and contiguous, else such a copy
+  Tensor on_host() const;                ///< itself if it is on the CPU and contiguous, else a copy that is
   void copy_from(const Tensor& source);  ///< copies and converts a tensor of the same shape, raises the version
   void fill(double value);               ///< sets all elements to `value`, raises the version
 
@@ -173,8 +173,8 @@ class Tensor {
 };
 
 namespace detail {
-/// During its lifetime, new tensors of this thread count in-place writes, or do not, which saves an allocation per
-/// tensor.
+/// During its lifetime, new tensors of this thread count in-place writes only if `on`. Not to count saves an allocation
+/// per tensor.
 class WriteCounting : ScopedValue<bool> {
  public:
   explicit WriteCounting(bool on);

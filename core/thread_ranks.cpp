@@ -36,7 +36,7 @@ class ThreadRank final : public Communicator {
   }
   std::string engine() const override { return "threads"; }
   bool shares_process() const override { return true; }
-  /// Tells the others that this rank sends nothing more.
+  /// Tells the other ranks that this rank will send nothing more.
   void end() {
     const std::lock_guard lock(mail_->mutex);
     mail_->ended[static_cast<std::size_t>(rank())] = true;
@@ -49,8 +49,8 @@ class ThreadRank final : public Communicator {
   }
 
  protected:
-  void move(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming,
-            std::string_view what) override {
+  void do_exchange(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming,
+                   std::string_view what) override {
     pause();
     {
       const std::lock_guard lock(mail_->mutex);
@@ -82,7 +82,7 @@ class ThreadRank final : public Communicator {
                        piece.from, what);
       check<RankError>(!has_ended(), "ranks: rank {} has ended, and rank {} waited for it in {}", piece.from, rank(),
                        what);
-      throw RankError(waited_in_vain(rank(), deadline().count(), std::span(&piece.from, 1), what));
+      throw RankError(timeout_text(rank(), deadline().count(), std::span(&piece.from, 1), what));
     }
     const Bytes bytes = std::move(box.front());
     box.pop_front();

@@ -10,17 +10,17 @@ namespace binade {
 
 /// Settings of run_thread_ranks().
 struct ThreadRanksOptions {
-  std::chrono::duration<double> deadline = std::chrono::seconds(300);  ///< of each call of a communicator
-  /// If not 0: ranks pause for up to 2 ms before and after each exchange, for times drawn from this seed.
+  std::chrono::duration<double> deadline = std::chrono::seconds(300);  ///< for each call of a communicator
+  /// If not 0: ranks pause for up to 2 ms before and after each exchange, for random times drawn with this seed.
   std::uint64_t delays = 0;
 };
 
-/// Runs `body` on `ranks` threads of this process, each of which gets its own communicator, and waits for all. For
-/// tests and sanitizers: threads share a process, so that a defect of one ends all, and one allocator. Each thread
-/// makes its own Runtime, model and trainer.
+/// Runs `body` on `ranks` threads of this process, each of which gets its own communicator, and waits for all. It is
+/// meant for tests and sanitizers, because threads share one allocator, and a crash of one ends all. Each thread makes
+/// its own Runtime, model and trainer.
 ///
-/// If bodies throw, the other ranks get a RankError in their next exchange. When all threads have ended, the exception
-/// of the lowest rank is rethrown that threw something else than a RankError, or else the first RankError.
+/// If bodies throw, the other ranks get a RankError in their next exchange. When all threads have ended, rethrows the
+/// exception of the lowest rank that threw anything but a RankError, or else the RankError of the lowest rank.
 void run_thread_ranks(int ranks, const std::function<void(const std::shared_ptr<Communicator>& communicator)>& body,
                       const ThreadRanksOptions& options = {});
 

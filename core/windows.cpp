@@ -9,22 +9,22 @@ namespace {
 
 using math::kPi;
 
-/// Returns the tensor of f(k) in f64, rounded to `dtype`.
+/// Returns f(0) … f(count - 1), computed in f64 and rounded to `dtype`.
 template <class F>
-Tensor made(std::int64_t count, DType dtype, Device device, F&& f) {
+Tensor tensor_of(std::int64_t count, DType dtype, Device device, F&& f) {
   Tensor t = Tensor::empty(Shape{count}, DType::f64);
   double* to = t.mutable_data<double>();
   for (std::int64_t k = 0; k < count; ++k) to[k] = f(static_cast<double>(k));
   return t.to(dtype).to(device);
 }
 
-/// Returns the window of n values f(k / N).
+/// Returns the window of n values f(k / N), where N is n if `periodic`, else n - 1; only 1 if n = 1.
 template <class F>
 Tensor window(const char* name, std::int64_t n, bool periodic, DType dtype, Device device, F&& f) {
   check<ArgumentError>(n >= 0, "{}: wanted 0 or more values, got {}", name, n);
   check<DTypeError>(is_floating(dtype), "{}: wanted a floating dtype, got {}", name, name_of(dtype));
   const auto last = static_cast<double>(periodic ? n : n - 1);
-  return made(n, dtype, device, [&](double k) { return n == 1 ? 1.0 : f(k / last); });
+  return tensor_of(n, dtype, device, [&](double k) { return n == 1 ? 1.0 : f(k / last); });
 }
 
 }  // namespace
@@ -70,12 +70,12 @@ void check_spacing(const char* name, std::int64_t n, double spacing, DType dtype
 Tensor fftfreq(std::int64_t n, double spacing, DType dtype, Device device) {
   check_spacing("fftfreq", n, spacing, dtype);
   const auto count = static_cast<double>(n), half = static_cast<double>((n + 1) / 2);
-  return made(n, dtype, device, [=](double k) { return (k < half ? k : k - count) / (count * spacing); });
+  return tensor_of(n, dtype, device, [=](double k) { return (k < half ? k : k - count) / (count * spacing); });
 }
 
 Tensor rfftfreq(std::int64_t n, double spacing, DType dtype, Device device) {
   check_spacing("rfftfreq", n, spacing, dtype);
-  return made(n / 2 + 1, dtype, device, [=](double k) { return k / (static_cast<double>(n) * spacing); });
+  return tensor_of(n / 2 + 1, dtype, device, [=](double k) { return k / (static_cast<double>(n) * spacing); });
 }
 
 }  // namespace binade

@@ -3,7 +3,7 @@
 Usage: abi.py ROOT OUTPUT [DEPFILE] [--replace OLD NEW]
 
 The hash covers the headers that declare the lists of ops, their formulas, the kernel table with its argument structs, and
-the C functions, without comments and spaces. module.cpp refuses a module with another hash, so nobody has to raise a
+the C functions. Comments and spaces do not count. module.cpp refuses a module with another hash, so nobody has to raise a
 version number. `--replace` replaces a text in the lists of ops, for the test that such a module is refused.
 """
 import hashlib

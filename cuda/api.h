@@ -81,7 +81,7 @@ struct Api {
   void (*take_fault)(Fault* fault);
   /// Returns the number of times the host has waited for the device.
   std::uint64_t (*waits)();
-  /// Plans that libraries have chosen so far, as text; valid until this thread's next call.
+  /// Stores the plans that libraries have chosen so far, as text; valid until this thread's next call.
   Status (*plans)(const char** text);
   /// Adopts plans from the text of plans(), so that a run continues with the plans that it began with. Skips plans of
   /// another device or library version. `taken`: number of plans adopted.
@@ -93,8 +93,8 @@ struct Api {
   /// Returns the keys that were recorded since the last call (Watch::own), one per line; valid until this thread's next
   /// call.
   Status (*recorded_keys)(const char** keys);
-  /// Returns the calls that libraries could not compute and our kernels did, one per line; valid until this thread's
-  /// next call.
+  /// Returns the calls that Binade's kernels computed because libraries could not, one per line; valid until this
+  /// thread's next call.
   Status (*notes)(const char** text);
 
   /// Allocate and free page-locked host memory, for copies that do not block the host.

@@ -219,7 +219,7 @@ std::string driver_version(const DeviceFacts& facts) {
   return version.empty() ? std::to_string(facts.driver_version) : version;
 }
 
-/// Returns a file of this machine for plans; empty if there is no folder for it. `ending`: the end of its name.
+/// Returns the path of this machine's file for plans; empty if there is no folder for it. `ending`: end of its name.
 std::string plans_file(const DeviceFacts& facts, std::string_view ending) {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);

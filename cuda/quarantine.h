@@ -18,7 +18,7 @@ class Quarantine {
 
   /// Adds keys for this and later processes. Returns the reason if the file cannot be written.
   std::string add(const std::vector<std::string>& keys);
-  /// Sets further keys that are refused for a while, instead of those of the last call.
+  /// Refuses these keys too, until the next call of suspend() replaces them.
   void suspend(std::vector<std::string> keys);
   std::vector<std::string> keys() const { return {keys_.begin(), keys_.end()}; }
 

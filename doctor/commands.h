@@ -10,8 +10,8 @@ namespace binade::doctor {
 /// Prints versions, processor, threads and device.
 int env();
 
-/// Prints the contents of a checkpoint or a run folder on one screen; with `all`, every entry. `checkpoint` selects the
-/// checkpoint of a run folder: see load() in selected_checkpoint.h.
+/// Prints a summary of a checkpoint or a run folder that fits on one screen; with `all`, prints every entry.
+/// `checkpoint` selects the checkpoint of a run folder: see load() in selected_checkpoint.h.
 int inspect(const std::string& path, const std::string& checkpoint, bool all);
 
 /// Verifies a checkpoint, or all checkpoints of a run. Returns 0 if all are intact; otherwise prints the names of the
@@ -22,8 +22,8 @@ int verify(const std::string& path);
 /// folder: see load() in selected_checkpoint.h.
 int hash(const std::string& path, const std::string& checkpoint);
 
-/// Prints the entries that differ between two checkpoints; with `all`, every one of them. Returns 0 if no entry
-/// differs, otherwise 1.
+/// Prints the entries that differ between two checkpoints: the first 40 or, with `all`, every one. Returns 0 if no
+/// entry differs, otherwise 1.
 int diff(const std::string& a, const std::string& b, bool all);
 
 /// Writes an HTML report on a run folder (to report.html in it if `output` is empty) and prints its path.
@@ -36,18 +36,18 @@ int replay(const std::string& bundle, const std::string& program);
 /// Arguments of `export` and `import`.
 struct ExchangeOptions {
   std::string from{}, to{};  ///< paths of the input and of the output
-  /// Names and layouts in the exchange file: binade, auto (io::names_without_model()), pytorch-unet, hf-gpt2, or the
-  /// path of a file of rules (io/exchange/name_map.h).
+  /// The convention of names and layouts in the exchange file: binade, auto (io::names_without_model()), pytorch-unet,
+  /// hf-gpt2, or the path of a file of rules (io/exchange/name_map.h).
   std::string names = "binade";
   std::string entry{};  ///< import: dictionary in a file of torch.save(), such as "model"; empty: the whole file
   /// Rows of the token table that the exchange file (export) or the checkpoint (import) gets; 0: as in the input.
   std::int64_t vocabulary = 0;
   std::string checkpoint{};  ///< export: selects the checkpoint of a run folder, see load() in selected_checkpoint.h
 };
-/// Exports weights and normalization statistics of a checkpoint as safetensors or, if the output ends in .h5, the model
-/// file of a checkpoint (run/model_files/model_file.h).
+/// Exports weights and normalization statistics of a checkpoint as a safetensors file. If the output path ends in .h5,
+/// writes a model file instead (run/model_files/model_file.h).
 int export_weights(const ExchangeOptions& options);
-/// Imports safetensors, or a file of torch.save(), as a checkpoint that holds weights alone, for --init-from.
+/// Imports a safetensors file or a file of torch.save() as a checkpoint that contains only weights, for --init-from.
 int import_weights(const ExchangeOptions& options);
 
 }  // namespace binade::doctor

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kTable = "tokens.weight";
 
-/// True for the name of a normalization statistic. Checkpoints store these in a section of their own; exchange files
+/// True for the name of a normalization statistic. Checkpoints store statistics in a separate section; exchange files
 /// store them among the weights.
 bool is_statistic(const std::string& name) {
   return name.ends_with(".running_mean") || name.ends_with(".running_var") || name.ends_with(".num_batches_tracked");
@@ -51,8 +51,8 @@ void check_options(const ExchangeOptions& options) {
                        names);
 }
 
-/// Returns the rules of `names`: "auto", or the path of a file of rules. Names without a rule are equal. `tensors`:
-/// those that are to be converted.
+/// Returns the rules that convert `tensors`. `names` is "auto" or the path of a file of rules. A name that matches no
+/// rule of the file is converted as by io::names_without_model().
 io::NameMap rules_of(const std::string& names, const io::TensorMap& tensors) {
   io::NameMap map = names == "auto" ? io::NameMap() : io::NameMap::read(names);
   return map.append(io::names_without_model(tensors));

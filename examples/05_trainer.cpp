@@ -46,7 +46,7 @@ int main() {
                     r.committed ? "committed" : "aborted  ", r.loss, r.loss_scale);
   }
 
-  // No loss scale helps against an infinite input: the step throws an error that says why, and changes nothing.
+  // No loss scale helps against inputs that overflow f16: the step throws an error that says why, and changes nothing.
   const std::string before = trainer.state_hash();
   try {
     trainer.step(make_batch(61, 1e38f), loss);

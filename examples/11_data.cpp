@@ -1,4 +1,4 @@
-// 11. Data: a data set of one's own, transforms, several workers, and a run that resumes inside an epoch.
+// 11. Data: your own data set, transforms, several workers, and a run that resumes inside an epoch.
 #include <binade.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ struct Waves {
   struct Sample {
     io::Sequence wave{};     // (length, 1)
     std::int64_t label = 0;  // 0 slow, 1 quick
-    struct Batch {           // what a batch of samples is: a member for each member of the sample
+    struct Batch {           // a batch of samples, with one member for each member of Sample
       io::PaddedSequences wave{};
       Tensor labels{};
     };
@@ -51,7 +51,7 @@ std::string train(const std::string& folder, std::int64_t cut, int workers) {
   optim::AdamW optimizer(model, {.lr = 1e-2});
   amp::Trainer trainer(runtime, model, optimizer);
 
-  // Noise, from the random numbers of the sample's slot: a resumed run draws the same.
+  // Adds noise drawn from the random numbers of the sample's slot, so that a resumed run draws the same noise.
   const auto noisy = io::transform(Waves(), [](Waves::Sample sample, const io::SampleContext& context) {
     sample.wave.values = io::random_noise(sample.wave.values, context.random(), 5, 20);
     return sample;

@@ -46,8 +46,8 @@ int main() {
   Runtime runtime({.seed = 1});
   Net model;
   optim::AdamW optimizer(model, {.lr = 1e-2f});
-  // The changed line. `accumulate` is the number of micro-batches of the whole step, which the ranks share. A number of
-  // leaves gives the same bits on every number of ranks, also on one.
+  // The changed line. `accumulate` is the number of micro-batches of the whole step, which the ranks share. If `leaves`
+  // is set, the bits do not depend on the number of ranks.
   amp::Trainer trainer(runtime, model, optimizer, {.accumulate = 4, .ranks = ranks_from_launcher(), .leaves = 4});
 
   io::Loader<Batch> loader = points();
@@ -56,7 +56,7 @@ int main() {
     loss = trainer.step(batch, [&](const Batch& b) { return nn::cross_entropy(model(b.x), b.label); }).loss;
     if (trainer.steps() == 100) break;
   }
-  const std::string hash = trainer.state_hash();  // that of all ranks
+  const std::string hash = trainer.state_hash();  // the same on all ranks
   if (trainer.ranks().rank() == 0)
     std::printf("rank 0 of %d: loss %.3f, state %s\n", trainer.ranks().size(), loss, hash.c_str());
   return loss < 0.5 ? 0 : 1;  // 0.7 before training

@@ -10,7 +10,7 @@ namespace binade::mpi {
 /// Bytes that go to a rank or come from it.
 struct Piece {
   int rank = 0;
-  void* data = nullptr;  ///< of an outgoing piece: not written
+  void* data = nullptr;  ///< not written if the piece is outgoing
   std::size_t bytes = 0;
 };
 
@@ -41,7 +41,7 @@ struct Api {
   void (*close)();
 };
 
-/// The function that the module exports, by this name.
+/// The type and the name of the one function that the module exports.
 using ApiFunction = const Api* (*)();
 inline constexpr const char* kApiSymbol = "binade_mpi_api";
 

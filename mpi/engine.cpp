@@ -18,11 +18,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLargest = std::size_t{1} << 30;  // counts of MPI are ints
+constexpr std::size_t kLargest = std::size_t{1} << 30;  // most bytes of a message, because MPI counts in int
 constexpr int kTag = 77;
 
 MPI_Comm g_communicator = MPI_COMM_NULL;
-std::string g_error;  // never destroyed before the last call: calls end with close()
+std::string g_error;  // still exists at the last call, which is close()
 
 const char* last_error() { return g_error.c_str(); }
 
@@ -60,15 +60,15 @@ bool open(int* rank, int* size, char (*library)[64]) {
   return true;
 }
 
-/// A request of MPI, with the rank that it concerns.
+/// The rank, size and direction of one MPI request.
 struct Request {
   int rank = 0;
   std::size_t bytes = 0;
   bool is_receive = false;
 };
 
-/// Waits until all requests are complete, or for `seconds`. Yields the core at first, and sleeps a little later: ranks
-/// may share a core with the one that they wait for.
+/// Waits until all requests are complete, or for `seconds`. At first yields the core between two tests, later sleeps a
+/// little, because a rank may share its core with the rank that it waits for.
 bool wait_for(std::vector<MPI_Request>& requests, std::vector<MPI_Status>& statuses, double seconds, int& code) {
   constexpr int kYields = 200, kLongestSleep = 500;  // microseconds
   const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(

@@ -29,8 +29,8 @@ int number_in(const char* variable) {
   return number;
 }
 
-/// Returns the number of processes on node `node`, from Slurm's list of the numbers of all nodes, "4(x2),3"; 0 if it is
-/// not in the list.
+/// Returns the number of processes on node `node`; 0 if Slurm's list does not contain it. "4(x2),3" lists 4 processes
+/// on each of two nodes, then 3 on the next.
 int processes_of_node(std::string_view list, int node) {
   for (const char *at = list.data(), *const end = at + list.size(); at < end; ++at) {  // `at` is after a comma
     int processes = 0, nodes = 1;
@@ -45,7 +45,7 @@ int processes_of_node(std::string_view list, int node) {
   return 0;
 }
 
-/// Returns the place of this process among those that srun has started on this machine.
+/// Returns this process's number among the processes that srun has started on this machine, and how many there are.
 LocalRank local_rank_of_slurm() {
   const char* const list = std::getenv("SLURM_STEP_TASKS_PER_NODE");
   if (list == nullptr) return {};
@@ -87,7 +87,7 @@ const mpi::Api& open_module() {
 
 class MpiRank final : public Communicator {
  public:
-  /// The module, opened, and this rank's place.
+  /// The opened module, this process's rank, and the number of ranks.
   struct Opened {
     const mpi::Api& api;
     int rank = 0, size = 1;
@@ -102,7 +102,7 @@ class MpiRank final : public Communicator {
 
   explicit MpiRank(const Opened& opened)
       : Communicator(opened.rank, opened.size), api_(opened.api), library_(opened.library) {}
-  /// After an error of this rank alone the others may never close MPI. This process then leaves without it, whereupon
+  /// If only this rank had an error, the others may never close MPI. This process then exits without closing it, and
   /// the launcher ends the others.
   ~MpiRank() override {
     if (!failed_ && (std::uncaught_exceptions() == 0 || ends_together())) api_.close();
@@ -114,8 +114,8 @@ class MpiRank final : public Communicator {
   }
 
  protected:
-  void move(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming,
-            std::string_view what) override {
+  void do_exchange(std::span<const OutgoingPiece> outgoing, std::span<const IncomingPiece> incoming,
+                   std::string_view what) override {
     std::vector<mpi::Piece> out, in;
     for (const OutgoingPiece& piece : outgoing)
       out.push_back({piece.to, const_cast<std::byte*>(piece.bytes.data()), piece.bytes.size()});
@@ -130,7 +130,7 @@ class MpiRank final : public Communicator {
     if (moved == mpi::Moved::kDone) return;
     failed_ = true;
     if (moved == mpi::Moved::kTimeout)
-      throw RankError(waited_in_vain(rank(), deadline().count(), std::span(missing).first(count), what));
+      throw RankError(timeout_text(rank(), deadline().count(), std::span(missing).first(count), what));
     throw RankError(fmt::format("ranks: rank {} in {}: {}", rank(), what, api_.last_error()));
   }
 

@@ -22,15 +22,15 @@ namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t kMost = std::int64_t{1} << 30;          // largest number of heads and width of a head
-constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  // of a mask for window and ALiBi
+constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  // largest mask for window and ALiBi
 constexpr std::int64_t kMostSlopes = 65536;
 
-std::int64_t or_else(std::int64_t given, std::int64_t usual) { return given > 0 ? given : usual; }
-std::int64_t kv_heads_of(const MultiHeadAttentionOptions& o) { return or_else(o.kv_heads, o.heads); }
-std::int64_t depth_of(const MultiHeadAttentionOptions& o) { return or_else(o.head_dim, o.dim / o.heads); }
-std::int64_t value_depth_of(const MultiHeadAttentionOptions& o) { return or_else(o.value_head_dim, depth_of(o)); }
+std::int64_t positive_or(std::int64_t given, std::int64_t usual) { return given > 0 ? given : usual; }
+std::int64_t kv_heads_of(const MultiHeadAttentionOptions& o) { return positive_or(o.kv_heads, o.heads); }
+std::int64_t depth_of(const MultiHeadAttentionOptions& o) { return positive_or(o.head_dim, o.dim / o.heads); }
+std::int64_t value_depth_of(const MultiHeadAttentionOptions& o) { return positive_or(o.value_head_dim, depth_of(o)); }
 bool makes_all_of_x(const MultiHeadAttentionOptions& o) {
-  return or_else(o.key_dim, o.dim) == o.dim && or_else(o.value_dim, o.dim) == o.dim;
+  return positive_or(o.key_dim, o.dim) == o.dim && positive_or(o.value_dim, o.dim) == o.dim;
 }
 
 /// Returns the options after checking them. Called before they are used as divisors.
@@ -51,7 +51,7 @@ const MultiHeadAttentionOptions& checked(const MultiHeadAttentionOptions& o) {
                        "MultiHeadAttention: wanted window and softcap of 0 (none) or more, got {} and {}", o.window,
                        o.softcap);
   if (o.rotary) {
-    const std::int64_t width = or_else(o.rotary->width, depth_of(o));
+    const std::int64_t width = positive_or(o.rotary->width, depth_of(o));
     check<ArgumentError>(
         o.rotary->width >= 0 && width % 2 == 0 && width <= depth_of(o) && o.rotary->base > 0 &&
             std::isfinite(o.rotary->base),
@@ -73,7 +73,7 @@ Variable with_rank_4(const Variable& mask) {
 bool is_learned(const Variable& mask) { return mask.requires_grad() && grad_enabled(); }
 
 /// Returns a mask of integers as bool, others as they are.
-Variable as_truth(const Variable& mask) {
+Variable as_bool_mask(const Variable& mask) {
   return is_floating(mask.dtype()) || mask.dtype() == DType::boolean ? mask : mask != 0;
 }
 
@@ -99,8 +99,8 @@ std::vector<double> alibi_slopes(std::int64_t heads) {
 
 MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& o)
     : query({.in = checked(o).dim, .out = depth_of(o) * o.heads, .bias = o.bias}),
-      key({.in = or_else(o.key_dim, o.dim), .out = depth_of(o) * kv_heads_of(o), .bias = o.bias}),
-      value({.in = or_else(o.value_dim, o.dim), .out = value_depth_of(o) * kv_heads_of(o), .bias = o.bias}),
+      key({.in = positive_or(o.key_dim, o.dim), .out = depth_of(o) * kv_heads_of(o), .bias = o.bias}),
+      value({.in = positive_or(o.value_dim, o.dim), .out = value_depth_of(o) * kv_heads_of(o), .bias = o.bias}),
       out({.in = value_depth_of(o) * o.heads, .out = o.dim, .bias = o.bias}),
       options_(o) {}
 
@@ -122,8 +122,8 @@ Variable MultiHeadAttention::attend_to_itself(const Variable& x, const Attention
   check<ArgumentError>(makes_all_of_x(options_),
                        "{}: wanted keys of width {} and values of width {} beside x of width {}, got x alone; call "
                        "attention(x, keys, values)",
-                       where(kind()), or_else(options_.key_dim, options_.dim),
-                       or_else(options_.value_dim, options_.dim), options_.dim);
+                       where(kind()), positive_or(options_.key_dim, options_.dim),
+                       positive_or(options_.value_dim, options_.dim), options_.dim);
   if (projects_at_once() && !is_learned(masks.mask))
     return out(attend(projections(x, {query.weight, key.weight, value.weight}, {query.bias, key.bias, value.bias}), {},
                       {}, masks));
@@ -151,7 +151,7 @@ Variable MultiHeadAttention::operator()(const Variable& x, const Variable& keys,
                         keys.dim(1) == values.dim(1),
                     "{}: wanted x (B, T, dim), keys (B, S, key_dim) and values (B, S, value_dim), got {}, {} and {}",
                     where(kind()), x.shape(), keys.shape(), values.shape());
-  const std::int64_t ahead = keys.dim(1) - x.dim(1);  // of the first query: the last query is at the last key
+  const std::int64_t ahead = keys.dim(1) - x.dim(1);  // position of the first query: the last query is at the last key
   const Variable v = value(values), k = rotated(key(keys), kv_heads_of(options_), std::max<std::int64_t>(0, -ahead)),
                  q = rotated(query(x), options_.heads, std::max<std::int64_t>(0, ahead));
   return out(attend(q, k, v, masks));
@@ -192,8 +192,8 @@ bool MultiHeadAttention::projects_at_once() const {
 Variable MultiHeadAttention::rotated(const Variable& x, std::int64_t heads, std::int64_t begin) {
   if (!options_.rotary || x.value().numel() == 0) return x;
   const std::int64_t batch = x.dim(0), tokens = x.dim(1), depth = depth_of(options_),
-                     width = or_else(options_.rotary->width, depth);
-  // One table serves all positions below a power of two, so that the generation of a text makes few of them.
+                     width = positive_or(options_.rotary->width, depth);
+  // One table serves all positions below a power of two, so that few tables are made while a text is generated.
   const auto positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(begin + tokens)));
   const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Tensor all = rotary_tables_.get({2, positions, width / 2}, dtype, x.device(), [&] {
@@ -206,13 +206,13 @@ Variable MultiHeadAttention::rotated(const Variable& x, std::int64_t heads, std:
 
 Variable MultiHeadAttention::joined(const AttentionMasks& masks, const Variable& q, std::int64_t keys) {
   std::vector<Variable> parts;
-  if (masks.mask.defined()) parts.push_back(as_truth(with_rank_4(masks.mask)));
+  if (masks.mask.defined()) parts.push_back(as_bool_mask(with_rank_4(masks.mask)));
   if (masks.key_mask.defined()) {
     const Variable& mask = masks.key_mask;
     check<ShapeError>(mask.value().rank() == 2 && mask.dim(1) == keys && !is_floating(mask.dtype()),
                       "{}: wanted key_mask (B, S) of bool or whole numbers with S {}, got {} {}", where(kind()), keys,
                       name_of(mask.dtype()), mask.shape());
-    parts.push_back(as_truth(reshape(mask, {mask.dim(0), 1, 1, keys})));
+    parts.push_back(as_bool_mask(reshape(mask, {mask.dim(0), 1, 1, keys})));
   }
   if ((options_.alibi || options_.window > 0) && q.value().numel() > 0 && keys > 0)
     parts.push_back(position_bias(q.dim(1), keys, q.dtype() == DType::f64 ? DType::f64 : DType::f32, q.device()));
@@ -229,8 +229,9 @@ Variable MultiHeadAttention::joined(const AttentionMasks& masks, const Variable&
 
 Tensor MultiHeadAttention::position_bias(std::int64_t queries, std::int64_t keys, DType dtype, Device device) {
   const MultiHeadAttentionOptions& o = options_;
-  // ALiBi of causal attention needs no row for each query: softmax ignores what is equal in a row, and a key's distance
-  // differs from that to the last key by such a number. A logit then is rounded like a number of size slope * keys.
+  // With causal attention, ALiBi needs only one row for all queries, with distances from the last key. In the row of a
+  // query these differ from the true distances by one number, which softmax ignores. Logits are then rounded like
+  // numbers of size slope * keys.
   const bool by_query = o.window > 0 || !o.causal;
   const std::int64_t heads = o.alibi ? o.heads : 1, rows = by_query ? queries : 1;
   check<ArgumentError>(rows <= kMostElements / heads / keys,

@@ -54,25 +54,25 @@ struct MultiHeadAttentionOptions {
 
 /// Computes attention (Vaswani et al., 2017) of queries x (B, T, dim) on keys and values (B, S, …) -> (B, T, dim): for
 /// each head softmax(q k^T / sqrt(head_dim) + masks) v, and then the layer `out` of all heads. The parameters are in
-/// the layers query, key, value and out. Called with x alone, keys and values are made of x too (self-attention).
+/// the layers query, key, value and out. Called with x alone, keys and values are computed from x too (self-attention).
 ///
-/// Positions: the last query has the position of the last key, as in a sequence of which the first tokens are cached.
+/// Positions: the last query has the position of the last key, as in a sequence whose first tokens are cached.
 /// `causal`, `window`, `alibi` and `rotary` follow this rule, also with separate keys. Unlike in
 /// torch.nn.MultiheadAttention, a bool mask is true for visible keys.
 ///
 /// The fused op `attention` (ops::Attention) computes all of this except three things: `softcap`, values of another
 /// head width, and a mask that needs a gradient (a learned bias). In these cases, and with `composed`, separate ops
-/// compute it, whose memory grows with T S. `window` and ALiBi without `causal` are masks (T, S) and (heads, T, S) for
-/// either; ALiBi with `causal` is one of (heads, S), relative to the last key, so that an f32 logit is rounded like a
-/// number of size slope * S. For a query without visible keys, the result of the heads is 0 in
-/// the fused op, and NaN if composed, as the softmax of a row of -inf is.
+/// compute it, whose memory grows with T S. `window` and ALiBi are added to the logits as a mask: (T, S) for `window`,
+/// (heads, T, S) with ALiBi. For ALiBi with `causal` and no `window`, the mask is (heads, S), with distances from the
+/// last key, so an f32 logit is rounded like a number of size slope * S. For a query without visible keys, the result
+/// of the heads is 0 in the fused op, and NaN if composed, like the softmax of a row of -inf.
 ///
 /// In self-attention without `rotary`, one op, `projections` (ops::Projections), computes query, key and value. It has
 /// the module path of the attention, and reads the three weights in place if an optimizer stores them side by side.
-/// Three `linear` ops, with the paths of the members query, key and value, replace it if keys or values have other
-/// widths, with `composed`, `softcap`, a learned mask or a cache, if one of the three has hooks, in 8 bits (each layer
-/// has its own history of magnitudes), and if a policy override for one of the three (`*.key`, `linear`) differs from
-/// that for `projections`.
+/// Three `linear` ops, with the paths of the members query, key and value, replace it in these cases: keys or values
+/// have other widths; `composed`, `softcap`, a learned mask or a cache; one of the three layers has hooks; the layers
+/// multiply in 8 bits (each has its own history of magnitudes); a policy override for one of the three (`*.key`,
+/// `linear`) differs from that for `projections`.
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
@@ -92,8 +92,8 @@ class MultiHeadAttention : public Module {
   /// Attention on other keys (B, S, key_dim) and values (B, S, value_dim) (cross attention).
   Variable operator()(const Variable& x, const Variable& keys, const Variable& values,
                       const AttentionMasks& masks = {});
-  /// The same in two steps, for several calls with the same keys and values: makes them once, and attends to them. The
-  /// positions of rotary keys then begin at 0, so that there may be no more queries than keys.
+  /// Cross attention in two steps, for several calls with the same keys and values: cache_of() projects them once, and
+  /// attend_to() attends to them. Positions of rotary keys begin at 0, so there may not be more queries than keys.
   AttentionCache cache_of(const Variable& keys, const Variable& values);
   Variable attend_to(const Variable& x, const AttentionCache& cache, const AttentionMasks& masks = {});
 
@@ -114,7 +114,7 @@ class MultiHeadAttention : public Module {
 
   /// Returns the masks of the call, the window and ALiBi as one mask of rank 4; undefined if there are none.
   Variable joined(const AttentionMasks& masks, const Variable& q, std::int64_t keys);
-  /// Returns what window and ALiBi add to the logits, (1, 1 or heads, 1 or queries, keys).
+  /// Returns the mask of window and ALiBi, which is added to the logits: (1, 1 or heads, 1 or queries, keys).
   Tensor position_bias(std::int64_t queries, std::int64_t keys, DType dtype, Device device);
   /// Returns a mask (queries, keys) with the dtype and device of `like`. The queries are the last ones of the sequence;
   /// keys after a query have -inf, all others 0.
@@ -124,8 +124,8 @@ class MultiHeadAttention : public Module {
   ConstantCache causal_masks_, position_biases_, rotary_tables_;
 };
 
-/// Returns the slopes of ALiBi: 2^(-8 i / heads) for head i = 1, …, heads. If heads is no power of two, those of the
-/// next smaller power of two, and then every other one of the next larger one (Press et al., 2022).
+/// Returns the slopes of ALiBi: 2^(-8 i / heads) for head i = 1, …, heads. If heads is not a power of two: the
+/// slopes of the next smaller power of two, then every other slope of the next larger one (Press et al., 2022).
 std::vector<double> alibi_slopes(std::int64_t heads);
 
 }  // namespace binade::nn

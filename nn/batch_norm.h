@@ -40,7 +40,7 @@ class BatchNorm : public WeightedModule {
   Buffer num_batches_tracked;        ///< number of batches that updated the statistics, an i64 scalar
 
  protected:
-  /// A layer of inputs with `least_rank` to `most_rank` dimensions, which `layout` names for errors.
+  /// A layer for inputs with `least_rank` to `most_rank` dimensions. `layout` describes them in error messages.
   BatchNorm(const char* kind, const char* layout, int least_rank, int most_rank, const BatchNormOptions& options);
 
  private:

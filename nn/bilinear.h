@@ -14,7 +14,7 @@ struct BilinearOptions {
   bool bias = true;
 };
 
-/// Computes y_o = the sum of a_i weight_oij b_j, + bias_o, for a (…, in1), b (…, in2) and y (…, out), by `layer(a, b)`.
+/// `layer(a, b)` computes y_o = the sum of a_i weight_oij b_j, plus bias_o, for a (…, in1), b (…, in2), y (…, out).
 /// weight (out, in1, in2) and bias (out) are initialized as in PyTorch, from U(-1 / sqrt(in1), 1 / sqrt(in1)).
 class Bilinear : public WeightedModule {
  public:

@@ -43,7 +43,7 @@ class ModuleList<Module> {
   std::vector<std::unique_ptr<Module>> items_;
 };
 
-/// Modules of any types with names, which are their names in checkpoints. They keep the order in which they were added.
+/// Modules of any types with names, which they also have in checkpoints. They keep the order in which they were added.
 /// It has no forward: the owner calls the modules, `heads["depth"](x)`.
 class ModuleDict : public Module {
  public:

@@ -38,7 +38,7 @@ struct Unflatten : OptionsModule<UnflattenOptions> {
   Variable forward(const Variable& x) override { return unflatten(x, options().axis, options().sizes); }
 };
 
-/// Returns x, in the place of a layer that is left out.
+/// Returns x unchanged. Takes the place of a layer that is left out.
 struct Identity : StatelessModule {
   std::string kind() const override { return "Identity"; }
   Variable forward(const Variable& x) override {

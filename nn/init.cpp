@@ -89,7 +89,7 @@ void orthogonal(Parameter& p, double factor) {
   const Tensor drawn = p.value().on_host();
   const Variable matrix = drawn.reshape(Shape{p.dim(0), drawn.numel() / p.dim(0)});
   const bool wide = matrix.dim(0) < matrix.dim(1);
-  const Variable q = qr(wide ? transpose(matrix) : matrix).q;  // of r with a positive diagonal: uniformly distributed
+  const Variable q = qr(wide ? transpose(matrix) : matrix).q;  // uniform, since r has a positive diagonal
   const Variable rows = (wide ? transpose(q) : q) * factor;
   p.mutable_value().copy_from(rows.value().contiguous_copy().reshape(p.shape()).to(p.device()));
 }

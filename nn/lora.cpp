@@ -13,7 +13,8 @@
 namespace binade::nn {
 namespace {
 
-/// Views of an optimizer's buffer share one version, so that only the bits tell whether a weight was changed.
+/// Returns a hash that shows whether a weight was changed. Its version number does not: all views of an optimizer's
+/// buffer share one.
 std::string hash_of(const Tensor& weight) {
   const Tensor host = weight.to(Device::cpu()).contiguous_copy();
   return to_hex(sha256({static_cast<const std::byte*>(host.raw()), host.bytes()}));

@@ -31,8 +31,8 @@ class Lora : public Module {
   /// Adds the update to the weight, for predictions without its cost. While it is merged, the module has the parameters
   /// of a Linear only, so that its state loads into a model without updates, and forward in training mode is an error.
   void merge();
-  /// Restores the bits of the weight before merge(). Throws ArgumentError if the weight was changed meanwhile, for
-  /// example by load().
+  /// Restores the bits that the weight had before merge(). Throws ArgumentError if the weight was changed meanwhile,
+  /// for example by load().
   void unmerge();
   bool merged() const { return original_.defined(); }
 

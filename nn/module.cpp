@@ -15,10 +15,10 @@ namespace binade::nn {
 
 namespace {
 
-thread_local const Shadows* open_transaction = nullptr;  // where its shadows belong; null: none is open
+thread_local const Shadows* open_transaction = nullptr;  // its shadows; null: no transaction is open
 thread_local int module_depth = 0;
 
-/// Returns shadows that are never dropped together.
+/// Returns the Shadows of transactions without Shadows of their own. They are never dropped together.
 const Shadows& kept_shadows() {
   static const Shadows& kept = *new Shadows;
   return kept;
@@ -111,8 +111,8 @@ std::recursive_mutex& paths_mutex() {
   return mutex;
 }
 
-/// Returns all parts of `root` that Walk passes to `callback`, with their paths; those that `identity` maps to one
-/// address once, under the first path.
+/// Returns all parts of `root` that Walk passes to `callback`, with their paths. Parts that `identity` maps to the same
+/// address are listed once, under the first path.
 template <class Part>
 std::vector<std::pair<std::string, Part*>> collect(
     Module& root, std::function<void(const std::string&, Part&)> Walk::*callback,

@@ -59,15 +59,15 @@ class Buffer {
   std::shared_ptr<const bool> live_;  // of the Shadows that the shadow belongs to; null: there is no shadow
 };
 
-/// The shadows that the buffers of one or more models have in step transactions, also those of buffers that no visit()
-/// names. Dropped at the end of its life.
+/// The shadows that buffers of one or more models get in step transactions, including buffers that no visit() names.
+/// The destructor drops them.
 class Shadows : NonCopyable {
  public:
   Shadows() = default;
   ~Shadows() { *live_ = false; }
-  /// Drops those that are neither committed nor rolled back.
+  /// Drops the shadows that are neither committed nor rolled back.
   void drop();
-  /// Leaves these to their buffers: they remain, also after the end of the object's life.
+  /// Leaves the shadows to their buffers, so that they outlive this object.
   void release() { live_ = std::make_shared<bool>(true); }
 
  private:
@@ -75,8 +75,8 @@ class Shadows : NonCopyable {
   std::shared_ptr<bool> live_ = std::make_shared<bool>(true);  // false: dropped
 };
 
-/// During its lifetime, a step transaction is open on this thread, so that buffers write to their shadows, which may
-/// outlive it. amp::Trainer creates it.
+/// During its lifetime, a step transaction is open on this thread, so that buffers write to their shadows. The shadows
+/// may outlive the scope. amp::Trainer creates it.
 class TransactionScope : ScopedValue<const Shadows*> {
  public:
   /// The shadows remain until each buffer commits its own or rolls it back.

@@ -7,14 +7,14 @@
 #include "binade/core/error.h"
 #include "binade/nn/module.h"
 
-/// Layers that add positions around sequences (N, L, C), images (N, H, W, C) and volumes (N, D, H, W, C): pad() of
-/// their positions, not of N and C.
+/// Layers that add positions around sequences (N, L, C), images (N, H, W, C) and volumes (N, D, H, W, C). They call
+/// pad(). N and C are not padded.
 namespace binade::nn {
 
 /// Options of the padding layers.
 struct PaddingOptions {
-  /// One number for all sides, or two for each axis in PyTorch's order: of images left, right, top, bottom; of volumes
-  /// also front and back. Negative numbers remove positions.
+  /// One number for all sides, or two for each axis in PyTorch's order: left, right, top, bottom for images; for
+  /// volumes also front and back. Negative numbers remove positions.
   std::vector<std::int64_t> padding{1};
 };
 /// Options of ConstantPad1d, ConstantPad2d and ConstantPad3d.
@@ -35,7 +35,7 @@ class Padding : public StatelessModule {
                       x.shape());
     return pad(x, padding_, mode_, value_);
   }
-  /// The padding as pad() takes it: first 0 and 0 for channels.
+  /// The padding in the form that pad() expects, which begins with 0, 0 for the channels.
   const std::vector<std::int64_t>& padding() const { return padding_; }
 
  protected:
@@ -55,7 +55,7 @@ class Padding : public StatelessModule {
   double value_;
 };
 
-/// Adds a number.
+/// Adds positions with a constant value.
 struct ConstantPad1d : Padding {
   explicit ConstantPad1d(const ConstantPaddingOptions& o = {})
       : Padding("ConstantPad1d", 1, PadMode::kConstant, o.padding, o.value) {}
@@ -68,7 +68,7 @@ struct ConstantPad3d : Padding {
   explicit ConstantPad3d(const ConstantPaddingOptions& o = {})
       : Padding("ConstantPad3d", 3, PadMode::kConstant, o.padding, o.value) {}
 };
-/// Adds zeros.
+/// Adds positions with the value 0.
 struct ZeroPad1d : Padding {
   explicit ZeroPad1d(const PaddingOptions& o = {}) : Padding("ZeroPad1d", 1, PadMode::kConstant, o.padding) {}
 };
@@ -78,7 +78,7 @@ struct ZeroPad2d : Padding {
 struct ZeroPad3d : Padding {
   explicit ZeroPad3d(const PaddingOptions& o = {}) : Padding("ZeroPad3d", 3, PadMode::kConstant, o.padding) {}
 };
-/// Adds the neighbors of the outermost element in reverse order; less than the extent.
+/// Mirrors the positions at the outermost one, which is not repeated. The padding must be smaller than the extent.
 struct ReflectionPad1d : Padding {
   explicit ReflectionPad1d(const PaddingOptions& o = {})
       : Padding("ReflectionPad1d", 1, PadMode::kReflect, o.padding) {}
@@ -91,7 +91,7 @@ struct ReflectionPad3d : Padding {
   explicit ReflectionPad3d(const PaddingOptions& o = {})
       : Padding("ReflectionPad3d", 3, PadMode::kReflect, o.padding) {}
 };
-/// Repeats the outermost element.
+/// Repeats the outermost position.
 struct ReplicationPad1d : Padding {
   explicit ReplicationPad1d(const PaddingOptions& o = {})
       : Padding("ReplicationPad1d", 1, PadMode::kReplicate, o.padding) {}
@@ -104,7 +104,7 @@ struct ReplicationPad3d : Padding {
   explicit ReplicationPad3d(const PaddingOptions& o = {})
       : Padding("ReplicationPad3d", 3, PadMode::kReplicate, o.padding) {}
 };
-/// Adds what is at the other end.
+/// Continues with the positions at the opposite end.
 struct CircularPad1d : Padding {
   explicit CircularPad1d(const PaddingOptions& o = {}) : Padding("CircularPad1d", 1, PadMode::kCircular, o.padding) {}
 };

@@ -15,7 +15,7 @@ struct RecurrentOptions {
   std::int64_t layers = 1;          ///< layer k > 0 reads the results of layer k - 1
   bool bias = true;
   double dropout = 0;          ///< probability with which the results of each layer but the last are dropped
-  bool bidirectional = false;  ///< a second direction begins at the last position; y has the h of both, side by side
+  bool bidirectional = false;  ///< also runs from the last position to the first; y concatenates both directions
 };
 /// Options of Rnn.
 struct RnnOptions {
@@ -116,7 +116,7 @@ struct RnnCellOptions {
 class RecurrentCellModule : public Module {
  public:
   void visit(Visitor& v) override;
-  /// Returns h of the state that follows a state of zeros.
+  /// Returns the next h, for a previous state of zeros.
   Variable forward(const Variable& x) override;
 
   using Module::operator();

@@ -6,20 +6,20 @@
 
 namespace binade::nn {
 
-/// How the values that several ranks have written into a buffer in one step become one value: that which one rank would
-/// have written that computes all micro-batches.
+/// How the values that several ranks wrote into a buffer in one step are combined. The result is the value that a
+/// single rank would have written if it had computed all micro-batches.
 enum class SharedRule {
-  /// Forward writes it at most once in a step, by a rule that depends on weights and buffers and not on the batch. All
+  /// Forward writes the buffer at most once in a step. The value depends on weights and buffers, not on the batch. All
   /// ranks must have the same bits.
   kOncePerStep,
-  /// Each micro-batch raises its elements (f32), such as a largest magnitude. The ranks' maximum is taken.
+  /// Each micro-batch may raise the elements (f32), such as a largest magnitude. The maximum over the ranks is taken.
   kMaximum,
-  /// Each micro-batch adds to its elements (integers), such as a count. The ranks' additions are added.
+  /// Each micro-batch adds to the elements (integers), such as a count. The additions of all ranks are added.
   kIntegerSum,
 };
 
-/// A module with buffers that forward changes, for training over several ranks (docs/ranks.md). A module of your own
-/// that changes a buffer in forward is refused over ranks unless it derives from this class too and names the buffer:
+/// A module with buffers that forward changes, for training over several ranks (docs/ranks.md). Such training is an
+/// error if a module changes a buffer in forward, unless the module also derives from this class and names the buffer:
 ///
 ///     struct Counter : nn::Module, nn::SharesBuffers {
 ///       nn::Buffer calls{Tensor::from({std::int64_t{0}})};

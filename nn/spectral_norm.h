@@ -32,17 +32,17 @@ class SpectralWeight {
 }  // namespace detail
 
 /// A layer whose weight is divided by an estimate of its largest singular value sigma (Miyato et al., "Spectral
-/// normalization for generative adversarial networks", 2018). The weight is read as a matrix W with the extent of
-/// `axis` as its rows. sigma = u^T W v, with unit vectors u and v that a power iteration improves in training: v = W^T
-/// u / |W^T u|, u = W v / |W v|. As in PyTorch, they begin at random values, improved by 15 iterations, and gradients
-/// flow through W in sigma, but not through u and v. Always computed in f32.
+/// normalization for generative adversarial networks", 2018). The weight is read as a matrix W with one row
+/// per position of `axis`. sigma = u^T W v, with unit vectors u and v that a power iteration improves in training:
+/// v = W^T u / |W^T u|, u = W v / |W v|. As in PyTorch, they begin at random values, improved by 15 iterations, and
+/// gradients flow through W in sigma, but not through u and v. Always computed in f32.
 ///
 ///   nn::SpectralNorm layer(nn::Conv2d({.in = 3, .out = 8}));
 ///
 /// u and v are the buffers weight_u and weight_v: a step of training that does not commit leaves them unchanged. Unlike
 /// in PyTorch, they are improved once per step of a Trainer (of amp::StepTransaction), not in each forward pass, so
-/// that micro-batches, several calls of one step, and segments that are recomputed read one and the same weight;
-/// outside of a step, in each forward pass in training mode. Evaluation does not change them. Parameters: weight_orig
+/// that all micro-batches, calls and recomputed segments of a step read the same weight. Outside of a step, they are
+/// improved in each forward pass in training mode. Evaluation does not change them. Parameters: weight_orig
 /// and those of the layer except the weight. A transposed convolution has its output channels on the last axis: {.axis
 /// = -1}. A weight of zeros gives NaN.
 template <LayerWithWeight M>
@@ -58,7 +58,7 @@ class SpectralNorm : public Module {
   Variable forward(const Variable& x) override { return layer_.with_weight(x, weight_.normalized(training())); }
 
   Parameter& original() { return weight_.original; }
-  /// Returns the layer with the present normalized weight as its own parameter.
+  /// Returns the layer with the current normalized weight as its own parameter.
   M fold() && {
     const NoGradGuard no_grad;
     layer_.weight = Parameter(weight_.normalized(false).value());

@@ -10,9 +10,9 @@ namespace binade::nn {
 
 class BatchNorm;
 
-/// During its lifetime, records the batch statistics by which the batch norms of this thread move their running ones.
-/// Ranks send each other these records, so that each can move the running statistics by all micro-batches of a step, in
-/// their order.
+/// During its lifetime, records the batch statistics with which the batch norms of this thread update their running
+/// statistics. Ranks send each other these records, so that each rank can update its running statistics with all
+/// micro-batches of a step, in their order.
 class StatisticsLog : NonCopyable {
  public:
   /// The statistics of one call of a batch norm.
@@ -27,9 +27,9 @@ class StatisticsLog : NonCopyable {
   ~StatisticsLog();
   const std::vector<Entry>& entries() const { return entries_; }
 
-  /// Called by BatchNorm, before it moves its running statistics.
+  /// Called by BatchNorm, before it updates its running statistics.
   static void note(BatchNorm& module, const Tensor& mean, const Tensor& var, std::int64_t count);
-  /// Moves the running statistics as the call did that the entry records.
+  /// Updates the running statistics as the recorded call did.
   static void replay(const Entry& entry);
 
  private:

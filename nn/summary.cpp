@@ -67,8 +67,10 @@ bool is_within(const std::string& path, const std::string& module) {
   return module.empty() || path == module || (path.starts_with(module) && path[module.size()] == '.');
 }
 
-void add_word(std::string& words, std::string_view word) {
-  if (words.find(word) == std::string::npos) words += (words.empty() ? "" : " ") + std::string(word);
+/// Adds a word to words that are separated by spaces, unless it is among them.
+void add_word_once(std::string& words, std::string_view word) {
+  if (fmt::format(" {} ", words).find(fmt::format(" {} ", word)) != std::string::npos) return;
+  words += (words.empty() ? "" : " ") + std::string(word);
 }
 
 /// Returns the number of bytes of tensors that `node` saved, without those in `seen`: parameters, and tensors
@@ -129,7 +131,7 @@ Summary summary(Module& root, const std::function<Variable()>& forward) {
     SummaryRow& own = result.rows[row_of.at(op.node->module_path())];
     own.flops += flops_of(op);
     own.activation_bytes += fresh_bytes(*op.node, seen);
-    add_word(own.precision, name_of(op.node->context().inputs[0].dtype));
+    add_word_once(own.precision, name_of(op.node->context().inputs[0].dtype));
     for (SummaryRow& row : result.rows)
       if (is_within(op.node->module_path(), row.path)) row.output_shape = op.output.to_string();
   }

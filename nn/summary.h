@@ -8,7 +8,7 @@
 
 namespace binade::nn {
 
-/// One line of a summary: a module (the root has path ""), or the ops with a path that is no module's (kind "-").
+/// One line of a summary: a module (the root has path ""), or the ops whose path is not that of a module (kind "-").
 struct SummaryRow {
   std::string path{}, kind{};
   std::string output_shape{};  ///< output of the last op in the module or a submodule; "" if none was recorded

@@ -42,12 +42,12 @@ void check_layers(const TransformerOptions& o, const char* kind) {
 
 bool is_empty(const AttentionMasks& masks) { return !masks.mask.defined() && !masks.key_mask.defined(); }
 
-/// Calls an attention without masks in the way that calls its hooks.
+/// Calls an attention. If there are no masks, passes x alone, because only such calls run the hooks of the attention.
 Variable attend(MultiHeadAttention& attention, const Variable& x, const AttentionMasks& masks) {
   return is_empty(masks) ? attention(x) : attention(x, masks);
 }
 
-/// One cache for each layer.
+/// Creates one cache for each layer if there are none. Otherwise checks their number.
 template <class Cache>
 void fit(std::vector<Cache>& caches, std::size_t layers, const std::string& kind) {
   if (caches.empty()) caches.resize(layers);
@@ -216,7 +216,7 @@ Variable TransformerDecoder::operator()(const Variable& x, const Variable& memor
 
 namespace {
 
-/// Options of the decoder of a Transformer.
+/// Returns the options of the decoder layers of a Transformer.
 TransformerLayerOptions decoder_layer(const EncoderDecoderOptions& o) {
   TransformerLayerOptions layer = o.layer;
   layer.attention.causal = o.causal;

@@ -127,7 +127,7 @@ class TransformerDecoder : public Module {
 struct EncoderDecoderOptions {
   std::int64_t encoder_layers = 6, decoder_layers = 6;
   TransformerLayerOptions layer{};
-  /// True: the decoder's self-attention is causal, which a mask makes it in PyTorch.
+  /// True: the decoder's self-attention is causal. In PyTorch, the caller passes a mask for this.
   bool causal = true;
 };
 

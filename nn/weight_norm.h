@@ -8,7 +8,7 @@
 
 namespace binade::nn {
 
-/// A layer that can compute with another weight than its own: Linear, Conv2d, ConvTranspose2d.
+/// A layer that can compute with another weight than its own: Linear and all convolutions.
 template <class M>
 concept LayerWithWeight = std::derived_from<M, WeightedModule> && requires(M& layer, const Variable& x) {
   { layer.with_weight(x, x) } -> std::same_as<Variable>;
@@ -16,7 +16,7 @@ concept LayerWithWeight = std::derived_from<M, WeightedModule> && requires(M& la
 
 /// Options of WeightNorm.
 struct WeightNormOptions {
-  int axis = 0;  ///< axis of the weight that keeps its own lengths; negative: counts from the end
+  int axis = 0;  ///< each position of this axis has its own length; negative: counts from the end
 };
 
 namespace detail {

@@ -13,13 +13,13 @@ struct AdafactorOptions {
   double weight_decay = 0;    ///< decoupled from the gradient
   DecayFilter decays{};       ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Adafactor (Shazeer & Stern, "Adafactor: adaptive learning rates with sublinear memory cost", ICML 2018), as PyTorch
-/// defines it. Of a matrix with r rows and c columns it keeps r + c numbers: the means of the squared gradients over
+/// defines it. For a matrix with r rows and c columns it keeps r + c numbers: the means of the squared gradients over
 /// each row and each column, whose product estimates each square. Filters are matrices over their last two dimensions;
-/// of vectors it keeps every square. t is the number of updates of this parameter, from 1; RMS(x) = sqrt(mean of x^2):
+/// for vectors it keeps every square. t is the number of updates of this parameter, from 1; RMS(x) = sqrt(mean of x^2):
 ///   alpha = max(eps2, RMS(w)) min(lr, 1 / sqrt(t));  w *= 1 - lr weight_decay;
 ///   u = g / sqrt(max(estimated squares, eps1^2));  w -= alpha u / max(1, RMS(u) / d).
 class Adafactor final : public CustomOptimizer {

@@ -53,7 +53,7 @@ Adadelta::Adadelta(std::vector<NamedParameter> parameters, const AdadeltaOptions
 
 UpdateFacts Adadelta::facts_of(std::size_t parameter_class) const {
   const AdadeltaOptions& o = options_[parameter_class];
-  // eps is under the root. The size of an update depends on those before, not on the learning rate alone.
+  // eps is under the root. The size of an update also depends on earlier updates, not only on the learning rate.
   return {.stated = false,
           .beta2 = o.rho,
           .eps = std::sqrt(o.eps),

@@ -13,7 +13,7 @@ struct AdagradOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Adagrad (Duchi et al., "Adaptive subgradient methods for online learning and stochastic optimization", JMLR 2011),
@@ -46,7 +46,7 @@ struct AdadeltaOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Adadelta (Zeiler, "ADADELTA: an adaptive learning rate method", 2012), as PyTorch defines it:

@@ -14,7 +14,7 @@ struct AdamOptions {
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
   bool amsgrad = false;   ///< divides by the root of the largest v so far, which costs a third state per weight
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", ICLR 2015) and AdamW (Loshchilov & Hutter,

@@ -88,7 +88,7 @@ double mu_of(const NAdamOptions& o, std::int64_t t) {
 double NAdam::mu_product(std::size_t parameter_class, std::int64_t t) const {
   MuProduct& last = last_product_[parameter_class];
   if (last.t > t) last = {};
-  // A product below 1e-20 is as good as 0 beside 1, so that no run computes more than a few thousand factors.
+  // 1 minus a product below 1e-20 is 1, so smaller products are not computed: at most a few thousand factors in a run.
   for (; last.t < t && last.product > 1e-20; ++last.t) last.product *= mu_of(options_[parameter_class], last.t + 1);
   return last.product;
 }
@@ -131,7 +131,7 @@ UpdateNumbers RAdam::numbers(const UpdateTarget& target) const {
     numbers.step_size = static_cast<float>(target.lr / (1 - std::pow(o.beta1, t)) * rectified * std::sqrt(1 - left));
     numbers.root_factor = 1;
   } else {
-    // m / (0 sqrt(v) + 1): the step is not divided.
+    // The kernel computes m / (0 sqrt(v) + 1) = m: the step is not divided by the root.
     numbers.root_factor = 0;
     numbers.eps = 1;
   }

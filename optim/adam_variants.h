@@ -13,7 +13,7 @@ struct AdamaxOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Adamax (Kingma & Ba, "Adam: a method for stochastic optimization", ICLR 2015, section 7.1), as PyTorch defines it. t
@@ -48,7 +48,7 @@ struct NAdamOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// NAdam (Dozat, "Incorporating Nesterov momentum into Adam", ICLR workshop 2016), as PyTorch defines it: Adam's
@@ -90,7 +90,7 @@ struct RAdamOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// RAdam (Liu et al., "On the variance of the adaptive learning rate and beyond", ICLR 2020), as PyTorch defines it:

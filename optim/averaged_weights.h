@@ -21,7 +21,7 @@ class AveragedWeights {
   AveragedWeights(const AveragedWeights&) = delete;
   AveragedWeights& operator=(const AveragedWeights&) = delete;
 
-  /// True while an object has put averages in the place of these weights.
+  /// True while an AveragedWeights object replaces the values of these parameters.
   static bool in_place(const FlatParameters& parameters);
   /// Throws AutogradError if in_place(): "WHAT: not possible while averaged weights are in the model; ADVICE".
   static void refuse(const FlatParameters& parameters, std::string_view what, std::string_view advice);

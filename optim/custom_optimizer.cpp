@@ -13,7 +13,7 @@
 namespace binade::optim {
 namespace {
 
-/// The surroundings of user code in an update: no tape, no observers, f32, random numbers of the step.
+/// The context in which the user's code for an update runs: no tape, no observers, f32, random numbers of the step.
 class UpdateScope {
  public:
   explicit UpdateScope(std::int64_t update) : context_(step_context()), policy_(PrecisionPolicy{}) {
@@ -51,8 +51,8 @@ std::uint32_t largest_of(const Tensor& tensor) {
   return largest;
 }
 
-/// Returns the result of user code as a dense tensor that shares no memory. Throws ArgumentError unless it has the old
-/// shape.
+/// Returns a result of the user's code as a dense tensor. Throws ArgumentError unless it has the shape, dtype and
+/// device of `old`.
 Tensor checked(const std::string& kind, const std::string& parameter, std::string_view what, const Variable& result,
                const Tensor& old) {
   check<ArgumentError>(result.defined() && result.dtype() == DType::f32 && result.shape() == old.shape() &&

@@ -20,8 +20,8 @@ struct StateTensor {
 class ParameterUpdate {
  public:
   const std::string& name;  ///< name of the parameter
-  UpdateTarget target;      ///< its options, whether it decays, the number of the update, its learning rate
-  Variable weight;          ///< before the update; afterwards the new weight
+  UpdateTarget target;      ///< its class of groups, weight decay, number of updates and learning rate
+  Variable weight;          ///< the old weight, which update() replaces by the new one
   Variable gradient;        ///< without loss scale, clipped
   /// Returns a state tensor by name. Throws ArgumentError if the parameter has none of this name.
   Variable& state(std::string_view state_name);
@@ -44,7 +44,7 @@ class ParameterUpdate {
 ///       }
 ///     };
 ///
-/// The Trainer proves every update finite before it writes any of it: the update is computed into memory of its own (as
+/// The Trainer proves every update finite before it writes any of it: the update is computed into separate memory (as
 /// large as f32 weights and state), which is checked for finite numbers within the range of the weights and of their
 /// 16-bit copies, and then committed without a second computation. Checkpoints hold the state tensors. Weights without
 /// masters are rounded as those of other optimizers. A device cannot decide about these updates by itself, so that
@@ -88,7 +88,7 @@ class CustomOptimizer : public Optimizer {
   virtual void update(ParameterUpdate& u) const = 0;
 
  private:
-  /// Updates that were computed and not written yet.
+  /// Identifies updates that were computed and not written yet.
   struct Staged {
     StepInput input{};
     std::int64_t updates = 0;

@@ -39,9 +39,9 @@ class DeviceUpdates {
   std::optional<DeviceUpdate> next_after(std::span<const DeviceUpdate* const> in_flight,
                                          std::span<const StepInput> inputs);
   /// Launches the kernels that check gradients and `statistics` for finite values and then make the updates if the
-  /// verdict allows them. `addresses.numbers`: those of the step, followed by those of each optimizer, whose
-  /// step_offset is the number of its updates since the capture. Throws AutogradError unless the same parameters have
-  /// gradients as in the last update.
+  /// verdict allows them. `addresses.numbers`: the numbers of the step, followed by those of each optimizer; their
+  /// step_offset is the number of the optimizer's updates since the capture. Throws AutogradError unless the same
+  /// parameters have gradients as in the last update.
   void launch(const StepAddresses& addresses, std::span<const Tensor> statistics);
   /// Returns, for each parameter, whether it had a gradient in the last update of its optimizer. next() and
   /// next_after() leave the others out.

@@ -185,7 +185,7 @@ bool FlatParameters::low_copies_are_written() const {
 void FlatParameters::values_written(bool with_low_copies) {
   values_.bump_version();
   if (weights_low_.defined()) weights_low_.bump_version();
-  // If a later optimizer holds a parameter too, its value is in the buffers of that one.
+  // If a later optimizer also holds a parameter, the value is in that optimizer's buffers.
   for (Slice& slice : slices_) {
     Tensor& value = slice.variable.state()->value;
     const bool is_own = value.shares_storage_with(values_) ||

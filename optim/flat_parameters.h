@@ -38,8 +38,8 @@ std::vector<NamedParameter> parameters_of(Model& model) {
 /// model. The variables remain valid: their value and gradient tensors become views of the buffers. A tied parameter
 /// (one variable under two names) is stored once, under its first name.
 ///
-/// slices() has the order of the parameters given to the constructor. In the buffers, parameters of one name in sibling
-/// modules are adjacent, at the position of the first of them: for example `attention.query.weight`,
+/// slices() has the order of the parameters given to the constructor. In the buffers, parameters of the same name in
+/// sibling modules are adjacent, at the position of the first of them: for example `attention.query.weight`,
 /// `attention.key.weight` and `attention.value.weight`. If their sizes are multiples of the alignment, one product
 /// reads them as one matrix (ops::Projections). The position of a slice does not affect the bits of results.
 ///

@@ -9,7 +9,7 @@
 namespace binade::optim {
 namespace {
 
-/// Returns the norm, whose squares may be beyond the range of f32.
+/// Returns the norm, even if the squares of elements exceed the range of f32.
 double euclidean_norm(const Variable& x) {
   const double most = max(abs(x)).value().on_host().item();
   if (!(most > 0)) return most;
@@ -18,7 +18,7 @@ double euclidean_norm(const Variable& x) {
   return scale * std::sqrt(sum(scaled * scaled).value().on_host().item());
 }
 
-/// Returns factor x, also if only the factor is beyond the range of f32.
+/// Returns factor times x, even if the factor alone exceeds the range of f32.
 Variable product(Variable x, double factor) {
   constexpr double kMost = 0x1p96;
   for (; factor > kMost && std::isfinite(factor); factor /= kMost) x = x * kMost;

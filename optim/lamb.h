@@ -12,14 +12,14 @@ struct LambOptions {
   double weight_decay = 0;  ///< decoupled from the gradient, inside the trust ratio
   DecayFilter decays{};     ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
-/// LAMB (You et al., "Large batch optimization for deep learning", ICLR 2020): Adam's step with decay, whose norm is
-/// brought to that of the parameter. t is the number of updates of this parameter, from 1:
+/// LAMB (You et al., "Large batch optimization for deep learning", ICLR 2020): Adam's step with decay, scaled to the
+/// norm of the parameter. t is the number of updates of this parameter, from 1:
 ///   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
 ///   r = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w;  w -= lr |w| / |r| r.
-/// If |w| or |r| is 0, the ratio is 1.
+/// If |w| or |r| is 0, the ratio |w| / |r| counts as 1.
 class Lamb final : public CustomOptimizer {
  public:
   explicit Lamb(std::vector<NamedParameter> parameters, const LambOptions& options = {});
@@ -44,11 +44,12 @@ struct LarsOptions {
   double weight_decay = 1e-4;  ///< weight_decay w is added to the gradient (L2)
   DecayFilter decays{};        ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
-/// LARS (You et al., "Large batch training of convolutional networks", 2017): momentum SGD whose step is scaled to the
-/// norm of the parameter. Parameters that weight decay does not apply to (biases, scales of norms) have the ratio 1.
+/// LARS (You et al., "Large batch training of convolutional networks", 2017): SGD with momentum, whose step is scaled
+/// by a ratio of norms for each parameter. Parameters that weight decay does not apply to (biases, scales of norms)
+/// have the ratio 1.
 ///   ratio = trust |w| / (|g| + weight_decay |w|), 1 if |w| or |g| is 0;
 ///   m = momentum m + lr ratio (g + weight_decay w);  w -= m.
 class Lars final : public CustomOptimizer {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kDecrease = 1e-4;  // Wolfe: share of the slope by which the loss must fall
 constexpr double kCurvature = 0.9;  // Wolfe: share of the slope that may be left
-constexpr double kShortest = 1e-9;  // a bracket in which no weight changes by more is not divided
-constexpr int kTrials = 25;         // of one line search
+constexpr double kShortest = 1e-9;  // a bracket is not divided if no weight changes by more in it
+constexpr int kTrials = 25;         // largest number of trials of one line search
 constexpr double kLeastCurvature = 1e-10;
 
 double dot(const std::vector<float>& a, const std::vector<float>& b) {
@@ -112,8 +112,8 @@ Lbfgs::Vector Lbfgs::moved(const Vector& from, double length) const {
   return to;
 }
 
-/// Moves the weights to from + length direction, and evaluates there. The loss of a trial that is not finite is
-/// infinite.
+/// Moves the weights to from + length direction, and evaluates there. If loss or gradient is not finite, the loss of
+/// the trial is infinity.
 Lbfgs::Trial Lbfgs::at(double length, const Vector& from, const std::function<Variable()>& closure) {
   put(moved(from, length));
   Trial trial = evaluate(closure);
@@ -167,8 +167,8 @@ Lbfgs::Vector Lbfgs::next_direction(const Vector& gradient) const {
   return {d.begin(), d.end()};
 }
 
-/// Searches a length that satisfies the strong Wolfe conditions (Nocedal & Wright, "Numerical optimization", algorithm
-/// 3.5): first brackets it by longer and longer trials, then divides the bracket.
+/// Searches for a length that satisfies the strong Wolfe conditions (Nocedal & Wright, "Numerical optimization",
+/// algorithm 3.5): first brackets it by longer and longer trials, then divides the bracket.
 Lbfgs::Trial Lbfgs::search(double first, const Vector& from, const Trial& start,
                            const std::function<Variable()>& closure) {
   Trial before = start, now = at(first, from, closure);
@@ -185,7 +185,7 @@ Lbfgs::Trial Lbfgs::search(double first, const Vector& from, const Trial& start,
   return now.loss < start.loss ? now : start;
 }
 
-/// Algorithm 3.6 there: divides the bracket until a trial satisfies the conditions. Returns the best trial.
+/// Algorithm 3.6 of the same book: divides the bracket until a trial satisfies the conditions. Returns the best trial.
 Lbfgs::Trial Lbfgs::zoom(Trial a, Trial b, int trials, const Vector& from, const Trial& start,
                          const std::function<Variable()>& closure) {
   const double size = largest(state_.direction);

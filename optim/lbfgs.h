@@ -18,7 +18,7 @@ struct LbfgsOptions {
   double tolerance_grad = 1e-7;     ///< step() ends if no element of the gradient is above it
   double tolerance_change = 1e-9;   ///< step() ends if neither weights nor loss change by more
   std::int64_t history_size = 100;  ///< number of earlier steps that approximate the curvature
-  bool strong_wolfe = false;        ///< searches a length of the step that satisfies the strong Wolfe conditions
+  bool strong_wolfe = false;        ///< searches for a step length that satisfies the strong Wolfe conditions
 };
 
 /// L-BFGS (Liu & Nocedal, "On the limited memory BFGS method for large scale optimization", 1989), as PyTorch defines
@@ -29,8 +29,8 @@ struct LbfgsOptions {
 ///     for (int k = 0; k < 50; ++k)
 ///       optimizer.step([&] { return nn::mse_loss(model(x), y); });
 ///
-/// It is no Optimizer, because each of its iterations needs the loss at new weights: the Trainer does not take it, and
-/// it has no loss scale. A step changes weights and history, or nothing: if the loss or a gradient is not finite, or
+/// It is no Optimizer, because each iteration needs the loss at new weights: the Trainer does not accept it, and it has
+/// no loss scale. A step changes weights and history, or nothing: if the loss or a gradient is not finite, or
 /// the closure throws, step() restores the weights and throws. (The line search treats a trial that is not finite as
 /// too long.) Vectors are kept in f32 on the host, sums are in double; history_size * 2 + 3 numbers per weight.
 class Lbfgs {
@@ -46,11 +46,11 @@ class Lbfgs {
   std::int64_t iterations() const { return state_.iterations; }    ///< of all steps
   std::int64_t evaluations() const { return state_.evaluations; }  ///< calls of the closure in all steps
 
-  /// Minimizes what `closure` returns, a loss of one element, and returns the loss before. step() itself calls
+  /// Minimizes the loss, of one element, that `closure` returns; returns the loss before the step. step() itself calls
   /// zero_grad() and backward(). Throws NumericError if the loss or a gradient is not finite.
   double step(const std::function<Variable()>& closure);
 
-  /// Returns the history, with which a run goes on to the same bits.
+  /// Returns the state from which a run continues with the same bits.
   StateDict state() const;
   /// Throws CheckpointError, with nothing changed, if the state belongs to another model or optimizer.
   void load_state(const StateDict& state);

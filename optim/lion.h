@@ -12,7 +12,7 @@ struct LionOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Lion (Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, algorithm 2). w is a weight,

@@ -102,7 +102,7 @@ Variable Muon::orthogonal(Variable x, const MuonOptions& o) const {
   const Variable most = clamp(max(abs(x)), 1e-37, kNoLimit);
   x = x / most;
   x = x / maximum(sqrt(sum(x * x)), o.smallest_norm / most);
-  // Products read 16-bit operands and accumulate in f32; the sums between them stay in f32.
+  // Products read operands in `products_` and accumulate in f32; the sums between them are in f32.
   const PolicyScope scope(PrecisionPolicy{.name = "muon", .low = products_});
   for (std::int64_t i = 0; i < o.iterations; ++i) {
     const Variable gram = cast(matmul(x, x, {.transpose_b = true}), DType::f32);

@@ -21,8 +21,8 @@ struct MuonOptions {
   double momentum = 0.95;
   bool nesterov = true;
   MuonScale scale = MuonScale::kShape;
-  std::int64_t iterations = 5;                ///< of Newton and Schulz
-  double a = 3.4445, b = -4.775, c = 2.0315;  ///< their polynomial: a x + b x^3 + c x^5 of each singular value x
+  std::int64_t iterations = 5;                ///< number of Newton-Schulz iterations
+  double a = 3.4445, b = -4.775, c = 2.0315;  ///< each maps a singular value x to a x + b x^3 + c x^5
   double smallest_norm = 1e-7;                ///< a matrix is divided by its norm, or by this if that is smaller
   /// The dtype in which the products of the iterations are computed. Default: bf16 on a GPU and on a processor that
   /// multiplies bf16 in hardware, f32 on others
@@ -31,25 +31,25 @@ struct MuonOptions {
   /// Matrices that step by AdamW like vectors. Default: tables of nn::Embedding, and parameters whose names say that
   /// they are an embedding or the head: see by_adamw()
   std::optional<ParameterMatch> adamw{};
-  double adamw_lr = 3e-4;                        ///< at the rate `lr`; a schedule scales both
+  double adamw_lr = 3e-4;                        ///< rate of AdamW; a schedule scales it and lr alike
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;  ///< of AdamW
 
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Muon (Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024), as PyTorch defines it, with
 /// AdamW for vectors, embeddings and the head. A weight of two or more dimensions is a
-/// matrix (dimension 0, the others), and a vector if one of the two is 1, as in WeightNorm's weight_g. A weight matrix
-/// w with gradient g steps by its momentum, whose singular values are brought near 1:
+/// matrix (dimension 0, all others), or a vector if one of these two extents is 1, like WeightNorm's weight_g. A weight
+/// matrix w with gradient g steps by its momentum after the singular values of the momentum were brought near 1:
 ///   m += (1 - momentum)(g - m);  n = nesterov ? g + momentum (m - g) : m;  w *= 1 - lr weight_decay;
 ///   x = n / max(|n|, smallest_norm);  `iterations` times: x = a x + (b x x^T + c (x x^T)^2) x;  w -= lr scale x.
 /// Throws ArgumentError if no parameter is left that steps by Muon.
 class Muon final : public CustomOptimizer {
  public:
-  /// Tables are known by their names alone: "*embed*", "*tokens.weight", "*positions.weight", "*wte.weight" and
-  /// "*wpe.weight" step by AdamW, and the head, "*head.weight" and "*classifier.weight".
+  /// Recognizes embedding tables and the head, which step by AdamW, by name: "*embed*", "*tokens.weight",
+  /// "*positions.weight", "*wte.weight" and "*wpe.weight"; "*head.weight" and "*classifier.weight".
   explicit Muon(std::vector<NamedParameter> parameters, const MuonOptions& options = {})
       : Muon(parameters, options, by_adamw_of(parameters, options, {})) {}
   /// Tables of nn::Embedding step by AdamW too, whatever their names.
@@ -63,8 +63,8 @@ class Muon final : public CustomOptimizer {
   /// True if the parameter of this name steps by AdamW.
   bool by_adamw(const std::string& name) const { return by_adamw_.contains(name); }
 
-  /// Holds the logits of an attention (nn::MultiHeadAttention) below `limit` (MuonClip, see QkClip). The attention must
-  /// live when the optimizer is made and while it makes updates. Throws ArgumentError if it has rotary positions,
+  /// Keeps the logits of an attention (nn::MultiHeadAttention) below `limit` (MuonClip, see QkClip). The attention must
+  /// exist as long as the optimizer makes updates. Throws ArgumentError if it has rotary positions,
   /// because the logits are computed from the layers query and key alone.
   template <class Attention>
   void clip_logits(Attention& attention, double limit = 100) {

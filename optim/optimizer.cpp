@@ -44,7 +44,7 @@ std::string variant_of(const UpdateRule& rule) {
       rule);
 }
 
-/// Throws AutogradError where weights must not change.
+/// Throws AutogradError if weights must not change now.
 void refuse_step(const FlatParameters& parameters) {
   InferenceMode::refuse("Optimizer::step", "end it before the step");
   AveragedWeights::refuse(parameters, "Optimizer::step", "end the AveragedWeights scope before the step");
@@ -309,8 +309,8 @@ void Optimizer::check_state(const StateDict& state) const {
       "optimizer: the checkpoint was made with '{}', this run uses '{}'; use the same optimizer, or start "
       "from its weights alone",
       state.text("kind"), kind_);
-  // Without the check, moments of another meaning would be loaded: rules may have equally many. Older checkpoints do
-  // not say which rule it was.
+  // Without this check, the moments of another rule with as many moments could be loaded. Older checkpoints do not
+  // name the rule.
   const std::string variant = variant_of(rule_);
   check<CheckpointError>(variant.empty() || !state.contains("rule") || state.text("rule") == variant,
                          "{}: the checkpoint was made with the rule '{}', the options of this run give '{}'; use the "

@@ -45,7 +45,7 @@ struct UpdateFacts {
 
 /// A parameter whose update a rule computes or bounds.
 struct UpdateTarget {
-  std::size_t parameter_class = 0;  ///< index of its groups (ParameterGroups) in the rule's options
+  std::size_t parameter_class = 0;  ///< its class (ParameterGroups), an index into the rule's options
   bool decays = true;               ///< true if weight decay applies to the parameter
   std::int64_t t = 1;               ///< number of this update of the parameter, from 1; 0 in bound()
   double lr = 0;                    ///< learning rate of its groups
@@ -70,8 +70,8 @@ class Optimizer {
   const ParameterGroups& groups() const { return groups_; }
   /// Returns the learning rate of parameter `slice` in an update.
   double lr_of(std::size_t slice, const StepInput& input) const;
-  /// True if the optimizer keeps averages of the weights that a model is evaluated and used with. The Trainer's
-  /// evaluations and checkpoints have these averages; a loop without a Trainer opens an AveragedWeights scope.
+  /// True if the optimizer keeps averages of the weights, with which the model is evaluated and used. The Trainer's
+  /// evaluations and checkpoints use these averages; a loop without a Trainer opens an AveragedWeights scope.
   bool averages_weights() const { return average_share(0).has_value(); }
   /// Returns the averages as one f32 tensor with the layout of parameters(). REQUIRES: averages_weights().
   Tensor averaged_weights() const;
@@ -130,7 +130,7 @@ class Optimizer {
     DType moment_dtype = DType::f32;
     DecayFilter decays{};
     std::vector<ParameterGroup> groups{};
-    bool maximize = false;  ///< true: updates follow the negative gradient
+    bool maximize = false;  ///< true: maximizes the loss (the gradient is negated)
   };
   /// Returns the settings of an optimizer whose options have the usual members.
   template <class Options>
@@ -163,12 +163,12 @@ class Optimizer {
   std::vector<UpdateSlice> update_slices(const StepInput& input, std::span<const float* const> gradients,
                                          std::int64_t ahead = 0);
   UpdateTarget target_of(std::size_t slice, const StepInput& input, std::int64_t t) const;
-  /// Returns the input with its step number set; `ahead` updates precede it that are in flight.
+  /// Returns the input with its step number set. `ahead`: number of updates in flight before it.
   StepInput numbered(StepInput input, std::int64_t ahead = 0) const;
   UpdateArguments update_arguments() const;
   void check_step(const StepInput& input);
   virtual Pass prepared(const StepInput& input);
-  /// Called after an update was written, and for the state that a derived class adds to the moments.
+  /// written() is called after an update was written; the others are for state that a derived class adds.
   virtual void written() {}
   virtual void put_own_state(StateDict& /*state*/) const {}
   virtual void check_own_state(const StateDict& /*state*/) const {}

@@ -150,7 +150,7 @@ std::string ParameterGroups::label_of(std::size_t index) const {
       own += fmt::format("{}group {}", own.empty() ? "" : " ", g + 1);
     return own;
   };
-  // Names may contain what joins or numbers them: "rest", "a+b", "a group 2".
+  // A name may look like a label itself ("rest", "a+b", "a group 2"), so that equal labels get a number.
   std::set<std::string> labels;
   for (std::size_t one = 0;; ++one) {
     std::string label = one == 0 ? "rest" : "";

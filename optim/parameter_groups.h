@@ -29,7 +29,7 @@ class ParameterMatch {
   ParameterMatch() = default;
   ParameterMatch(const char* glob) : ParameterMatch(std::string(glob)) {}  // NOLINT(google-explicit-constructor)
   ParameterMatch(std::string glob);                                        // NOLINT(google-explicit-constructor)
-  /// Selects what at least one of `alternatives` selects.
+  /// Selects the parameters that at least one of `alternatives` selects.
   ParameterMatch(std::initializer_list<ParameterMatch> alternatives);
   /// Selects the parameters of a module and its submodules.
   template <class Model>
@@ -53,7 +53,7 @@ class ParameterMatch {
   std::vector<std::string> globs_;
 };
 
-/// Parameters with settings of their own. A setting that is not set is that of the optimizer. A parameter has the
+/// Settings for some parameters. A setting that is not set is that of the optimizer. A parameter has the
 /// settings of all groups that select it; if two of them have the same setting, that of the later group counts.
 struct ParameterGroup {
   ParameterMatch match{};
@@ -78,7 +78,7 @@ struct ParameterGroup {
 class ParameterGroups {
  public:
   /// Sets `decays` of parameters whose group has a filter. `kind` and `lr`: name and learning rate of the optimizer.
-  /// Throws ArgumentError, with near names, if a group selects no parameter, and if settings contradict each other.
+  /// Throws ArgumentError, with similar names, if a group selects no parameter, and if settings contradict each other.
   ParameterGroups(std::string kind, double lr, std::vector<ParameterGroup> groups,
                   std::vector<NamedParameter>& parameters);
 
@@ -88,8 +88,8 @@ class ParameterGroups {
   std::size_t parameters_of(std::size_t index) const { return classes_[index].parameters; }
   /// Returns the groups of a class as text: "group 'head.*'"; empty for class 0.
   std::string name_of(std::size_t index) const;
-  /// Returns the name of a class in metrics, different from those of the others: those of its groups, "head+*.bias";
-  /// "rest" for class 0.
+  /// Returns a unique name of a class, for metrics: the names of its groups, "head+*.bias", or "rest" for
+  /// class 0.
   std::string label_of(std::size_t index) const;
   /// Returns the learning rate of a class in the update `input`. REQUIRES: input.step > 0.
   double lr(std::size_t index, const StepInput& input) const;
@@ -98,7 +98,7 @@ class ParameterGroups {
   /// Returns the highest learning rate of a class, if `lr` is the highest one of the run's schedule.
   double peak_lr(std::size_t index, double lr) const;
 
-  /// Returns the options of every class. Throws ArgumentError if a group sets what `Options` lacks.
+  /// Returns the options of every class. Throws ArgumentError if a group sets an option that `Options` lacks.
   template <class Options>
   std::vector<Options> options_of(const Options& options) const {
     std::vector<Options> all(classes(), options);

@@ -16,13 +16,13 @@
 namespace binade::optim {
 namespace {
 
-/// Ops beside the model's: off the tape, unseen, in f32, and without an effect on the numbers of the model's ops.
-class Aside {
+/// For ops that are not the model's: not recorded, not observed, in f32, and without an effect on the numbers of ops.
+class UnrecordedScope {
  public:
-  Aside() : context_(step_context()), policy_(PrecisionPolicy{}) {}
-  ~Aside() { step_context() = std::move(context_); }
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
+  UnrecordedScope() : context_(step_context()), policy_(PrecisionPolicy{}) {}
+  ~UnrecordedScope() { step_context() = std::move(context_); }
+  UnrecordedScope(const UnrecordedScope&) = delete;
+  UnrecordedScope& operator=(const UnrecordedScope&) = delete;
 
  private:
   StepContext context_;
@@ -56,7 +56,7 @@ QkClip::~QkClip() {
 
 void QkClip::see(Tensor& projection, const Tensor& output) {
   const StepContext& now = step_context();
-  if (step_ != now.step || attempt_ != now.attempt) {  // what an aborted attempt has left must not count
+  if (step_ != now.step || attempt_ != now.attempt) {  // logits of an aborted attempt must not count
     largest_.clear();
     query_ = key_ = Tensor();
     step_ = now.step;
@@ -64,7 +64,7 @@ void QkClip::see(Tensor& projection, const Tensor& output) {
   }
   projection = output;
   if (!query_.defined() || !key_.defined()) return;
-  const Aside aside;
+  const UnrecordedScope aside;
   const std::int64_t heads = heads_.query, key_heads = heads_.key, shared = heads / key_heads;
   const Variable q(query_.to(DType::f32)), k(key_.to(DType::f32));
   query_ = key_ = Tensor();

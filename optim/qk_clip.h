@@ -11,14 +11,14 @@
 
 namespace binade::optim {
 
-/// QK-clip (Kimi team, "Kimi K2: open agentic intelligence", 2025): holds the attention logits of each head below a
-/// limit. After an update it multiplies the rows of query and key that belong to a head with a larger logit S in the
-/// forward pass by sqrt(limit / S). If query heads share a key head, the factors of the queries make up for that of the
-/// shared key.
+/// QK-clip (Kimi team, "Kimi K2: open agentic intelligence", 2025): keeps the attention logits of each head below a
+/// limit. If the largest logit S of a head in the forward pass is above the limit, the rows of query and key of that
+/// head are multiplied by sqrt(limit / S) after the update. If query heads share a key head, the key gets the smallest
+/// of their factors, and the other queries get larger factors in return.
 ///
-/// A hook computes the logits of each forward pass in training mode, (B, heads, T, S) in f32, beside the attention; it
-/// counts keys that a mask other than `causal` hides. The last forward pass of a step counts, of each micro-batch;
-/// passes of an attempt that the Trainer aborted do not count.
+/// A hook computes the logits of each forward pass in training mode, (B, heads, T, S) in f32, separately from the
+/// attention. It includes keys that a mask other than `causal` hides. The last forward pass of each micro-batch of a
+/// step counts; passes of an attempt that the Trainer aborted do not count.
 class QkClip {
  public:
   struct Heads {
@@ -46,8 +46,8 @@ class QkClip {
     return clip;
   }
 
-  /// Returns the factors of the rows of a parameter, as a vector of one factor per row; undefined if the parameter is
-  /// none of query and key, or no head is above the limit.
+  /// Returns the factors of the rows of a parameter, as a vector of one factor per row; undefined if the parameter
+  /// belongs to neither query nor key, or no head is above the limit.
   Tensor factors_of(const Variable::State* parameter) const;
   /// Returns the largest logit of each head in the last step.
   std::vector<double> largest() const;

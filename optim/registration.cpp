@@ -27,7 +27,7 @@ void check_registration(std::span<Optimizer* const> optimizers) {
       held.insert(slice.variable.state().get());
   for (const UnheldGradients& one : backwards) {
     if (!one.recomputed && std::ranges::none_of(one.others, [&](const void* leaf) { return held.contains(leaf); }))
-      continue;  // the backward of another training
+      continue;  // a backward of another training loop
     for (const UnheldLeaf& parameter : one.parameters) {
       const std::shared_ptr<Variable::State> leaf = parameter.leaf.lock();
       if (leaf == nullptr || leaf->holders > 0 || !leaf->requires_grad || !leaf->grad_defined) continue;

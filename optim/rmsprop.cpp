@@ -53,7 +53,7 @@ Optimizer::Magnitudes Rmsprop::bound(const Magnitudes& now, double gradient, con
   const RmspropOptions& o = options_[target.parameter_class];
   if (o.eps < 1e-20) return {std::numeric_limits<double>::infinity(), now.moment1, now.moment2};
   const double g = gradient + (target.decays ? o.weight_decay : 0) * now.value;
-  // v is at least (1 - alpha) g^2, and at least 0 where that underflows. A variance can be 0 for any gradient.
+  // v is at least (1 - alpha) g^2, and at least 0 if that underflows. A variance can be 0 for any gradient.
   double d = o.centered ? g / o.eps : 1 + 1 / std::sqrt(1 - o.alpha);
   if (o.momentum > 0) d += o.momentum * now.moment2;
   return {now.value + target.lr * d, std::max(now.moment1, g * g), std::max({now.moment2, g, d})};

@@ -14,7 +14,7 @@ struct RmspropOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// RMSprop (Hinton, "Neural networks for machine learning", lecture 6, 2012), as PyTorch defines it. w is a weight, g

@@ -6,17 +6,17 @@ namespace binade::optim {
 
 struct RpropOptions {
   double lr = 1e-2;                        ///< first step size of every weight
-  double eta_minus = 0.5, eta_plus = 1.2;  ///< factors of a step size when the gradient changes its sign, and keeps it
+  double eta_minus = 0.5, eta_plus = 1.2;  ///< factors of a step size if its gradient changes, or keeps, its sign
   double step_min = 1e-6, step_max = 50;   ///< limits of the step sizes
   DType moment_dtype = DType::f32;
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Rprop (Riedmiller & Braun, "A direct adaptive method for faster backpropagation learning", 1993), as PyTorch defines
 /// it, for gradients of the whole training set. Each weight has a step size, which grows while the gradient keeps its
-/// sign and shrinks when the sign changes; the weight then stands still for one update. The learning rate matters in a
-/// parameter's first update only.
+/// sign and shrinks when the sign changes; the weight is then not changed in that update. The learning rate matters in
+/// a parameter's first update only.
 class Rprop final : public Optimizer {
  public:
   explicit Rprop(std::vector<NamedParameter> parameters, const RpropOptions& options = {});
@@ -43,14 +43,14 @@ struct AsgdOptions {
   double weight_decay = 0;  ///< weight_decay w is added to the gradient (L2)
   DecayFilter decays{};     ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Averaged SGD (Polyak & Juditsky, "Acceleration of stochastic approximation by averaging", 1992), as PyTorch defines
 /// it. t is the number of updates of this parameter, from 1:
 ///   eta = lr / (1 + lambd lr (t - 1))^alpha;  g += weight_decay w;  w = (1 - lambd eta) w - eta g;
 ///   a += (w - a) / max(1, t - 1 - t0).
-/// Evaluations and checkpoints use the averages a, which are the weights until update t0 + 2.
+/// Evaluations and checkpoints use the averages a, which equal the weights until update t0 + 2.
 class Asgd final : public Optimizer {
  public:
   explicit Asgd(std::vector<NamedParameter> parameters, const AsgdOptions& options = {});

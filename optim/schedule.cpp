@@ -48,7 +48,7 @@ struct Rule {
 template <class F>
 Rule(std::string, double, F) -> Rule<F>;
 
-/// The product of factors of updates 2 to k, which continues from the last one computed.
+/// lr times the factors of updates 2 to k. A product continues from the last one computed.
 struct Product {
   double lr;
   std::function<double(std::int64_t)> factor;
@@ -64,7 +64,7 @@ struct Product {
   }
 };
 
-/// Schedules that make one, with their states.
+/// Base of schedules that consist of other schedules.
 struct Parts {
   std::vector<Schedule> parts;
 
@@ -199,7 +199,7 @@ Schedule Schedule::one_cycle(double lr, std::int64_t steps, double rise, double 
   check<ArgumentError>(start_divisor >= 1 && end_divisor >= 1, "schedule: one-cycle wants divisors >= 1, got {} and {}",
                        start_divisor, end_divisor);
   const double start = lr / start_divisor, end = start / end_divisor;
-  // Below 0 if the rise is shorter than one update: then the first one is already on the way down, as in PyTorch.
+  // Below 0 if the rise is shorter than one update: then the rate falls from the first update on, as in PyTorch.
   const double top = rise * static_cast<double>(steps) - 1, last = static_cast<double>(steps - 1);
   return Schedule(Rule("one-cycle", lr, [=](std::int64_t k) {
     const double at = std::min(static_cast<double>(k - 1), last);

@@ -23,7 +23,7 @@ struct ScheduleOptions {
   std::int64_t warmup = 0;  ///< number of updates in which the rate rises linearly from 0 to `lr`
   std::int64_t steps = 0;   ///< linear, cosine: number of the update that reaches min_lr, from 1
   double factor = 0.1;      ///< plateau: each drop multiplies the rate by it
-  /// Plateau: the rate drops after more than this number of losses in a row that are no better
+  /// Plateau: the rate drops if more than this number of losses in a row are not better
   std::int64_t patience = 10;
   double threshold = 1e-4;  ///< plateau: a loss is better if it is below the best by more than threshold |best|
 };
@@ -51,7 +51,7 @@ class Schedule {
   static Schedule cosine(double lr, std::int64_t steps, double min_lr = 0, std::int64_t warmup = 0);
   static Schedule plateau(double lr, double factor = 0.1, std::int64_t patience = 10, double min_lr = 0);
 
-  // Schedules of PyTorch, whose name is given after each formula, and wsd. PyTorch's last_epoch is k - 1. After
+  // PyTorch's schedules, each with its name in PyTorch after the formula, and wsd. PyTorch's last_epoch is k - 1. After
   // `warmup` updates, k counts from 1 again.
 
   /// lr factor^floor((k - 1) / every): StepLR.
@@ -74,18 +74,18 @@ class Schedule {
   static Schedule lambda(double lr, std::function<double(std::int64_t k)> factor, std::int64_t warmup = 0);
   /// lr factor(2) … factor(k): MultiplicativeLR, whose function gets k - 1.
   static Schedule multiplicative(double lr, std::function<double(std::int64_t k)> factor, std::int64_t warmup = 0);
-  /// min_lr + (lr - min_lr)(1 - (k - 1) / steps)^power, at least min_lr: PolynomialLR, where min_lr is 0.
+  /// min_lr + (lr - min_lr)(1 - (k - 1) / steps)^power, at least min_lr: PolynomialLR (with min_lr 0).
   static Schedule polynomial(double lr, std::int64_t steps, double power = 1, double min_lr = 0,
                              std::int64_t warmup = 0);
   /// lr factor in the first `steps` updates, then lr: ConstantLR.
   static Schedule constant_then(double lr, double factor = 1.0 / 3, std::int64_t steps = 5, std::int64_t warmup = 0);
-  /// From lr begin in the first update linearly to lr end in update steps + 1, then lr end: LinearLR.
+  /// From lr * begin in the first update linearly to lr * end in update steps + 1, then lr * end: LinearLR.
   static Schedule ramp(double lr, double begin = 1.0 / 3, double end = 1, std::int64_t steps = 5,
                        std::int64_t warmup = 0);
   /// Shape of the cycles of cyclic().
   enum class Cycle : std::uint8_t {
     kTriangular,   ///< all cycles reach lr
-    kTriangular2,  ///< each cycle is half as high as the one before
+    kTriangular2,  ///< each cycle is half as high as its predecessor
     kExpRange,     ///< update k is gamma^(k - 1) times as high
   };
   /// CyclicLR: linearly from min_lr to lr in `up` updates, and back in `down` (0: as many as up), again and again.
@@ -94,23 +94,23 @@ class Schedule {
   /// lr min(k / warmup, sqrt(warmup / k)): rises linearly to lr, then falls with the square root of k. Vaswani et al.,
   /// "Attention is all you need", 2017, where lr = (model width x warmup)^(-1/2).
   static Schedule inverse_sqrt(double lr, std::int64_t warmup);
-  /// One schedule after the other: part i + 1 begins anew after update milestones[i]: SequentialLR. Milestones ascend,
-  /// one fewer than parts. observe() passes losses to all parts.
+  /// SequentialLR: one schedule after the other. Part i + 1 starts, at its update 1, after update milestones[i]. The
+  /// milestones ascend, and are one fewer than the parts. observe() passes losses to all parts.
   static Schedule sequential(std::vector<Schedule> parts, std::vector<std::int64_t> milestones,
                              std::int64_t warmup = 0);
-  /// The product of the rates: ChainedScheduler, if one part has the learning rate and the others have the rate 1.
+  /// The product of the parts' rates: ChainedScheduler, if one part has the learning rate and the others have lr = 1.
   static Schedule chained(std::vector<Schedule> parts, std::int64_t warmup = 0);
 
   /// Returns a copy whose rate rises linearly in the first `updates` updates and then follows the schedule from its
-  /// begin. Linear and cosine still reach min_lr at their update `steps`. Throws ArgumentError if the schedule has a
-  /// warm-up already.
+  /// beginning. Linear and cosine still reach min_lr at their update `steps`. Throws ArgumentError if the schedule has
+  /// a warm-up already.
   Schedule with_warmup(std::int64_t updates) const;
 
   /// Returns the options. Those of a schedule with a rule have only `lr`, the highest rate, and `warmup`.
   const ScheduleOptions& options() const { return options_; }
   std::string_view kind() const { return kind_; }  ///< name of the kind or rule, in checkpoints
-  /// Returns the learning rate of update `k`, from 1. Throws ArgumentError if a rule returns none that is finite and
-  /// >= 0.
+  /// Returns the learning rate of update `k`, from 1. Throws ArgumentError unless the rate that a rule returns is
+  /// finite and >= 0.
   double lr(std::int64_t k) const;
   /// Plateau: reads the loss of an evaluation and drops the rate if due. A loss that is not finite is ignored. Rules
   /// that have observe() get every loss. Other kinds ignore it.

@@ -30,7 +30,7 @@ ScheduleFreeAdamW::ScheduleFreeAdamW(std::vector<NamedParameter> parameters, con
 
 UpdateFacts ScheduleFreeAdamW::facts_of(std::size_t parameter_class) const {
   const ScheduleFreeAdamWOptions& o = options_[parameter_class];
-  // A weight moves by a tenth of the rate only (1 - beta1), so that nothing is stated about the sizes of updates.
+  // A weight moves only by 1 - beta1 (a tenth) of the rate, so that nothing is stated about the sizes of updates.
   return {.stated = false,
           .beta1 = o.beta1,
           .beta2 = o.beta2,
@@ -44,9 +44,10 @@ double ScheduleFreeAdamW::warm(std::size_t parameter_class, std::int64_t t) cons
   return t < warmup ? static_cast<double>(t) / static_cast<double>(warmup) : 1;
 }
 
-double ScheduleFreeAdamW::share_of_newest(std::size_t parameter_class, std::int64_t t) const {
+double ScheduleFreeAdamW::newest_weight(std::size_t parameter_class, std::int64_t t) const {
   const ScheduleFreeAdamWOptions& o = options_[parameter_class];
-  // The weights themselves may be beyond the range of double: t^r, and the powers of the first rates of a warm-up.
+  // The weights of updates in the average may exceed the range of double: t^r, and the powers of the first rates of a
+  // warm-up.
   const auto share_of_weight_before = [&](std::int64_t update) {
     const auto now = static_cast<double>(update);
     const double warmth = warm(parameter_class, update - 1) / warm(parameter_class, update);
@@ -61,7 +62,7 @@ double ScheduleFreeAdamW::share_of_newest(std::size_t parameter_class, std::int6
 UpdateNumbers ScheduleFreeAdamW::numbers(const UpdateTarget& target) const {
   const ScheduleFreeAdamWOptions& o = options_[target.parameter_class];
   const double lr = target.lr * warm(target.parameter_class, target.t);
-  const double newest = share_of_newest(target.parameter_class, target.t);
+  const double newest = newest_weight(target.parameter_class, target.t);
   return {.step_size = static_cast<float>(lr),
           .l2 = target.decays ? static_cast<float>(o.weight_decay) : 0.0f,
           .beta2 = static_cast<float>(o.beta2),

@@ -15,7 +15,7 @@ struct ScheduleFreeAdamWOptions {
   double weight_lr_power = 2;  ///< power of the rate during the warm-up as a weight in the average
   DecayFilter decays{};        ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Schedule-free AdamW (Defazio et al., "The road less scheduled", NeurIPS 2024). A model needs no schedule: it is used
@@ -53,7 +53,7 @@ class ScheduleFreeAdamW final : public Optimizer {
   };
   double warm(std::size_t parameter_class, std::int64_t t) const;
   /// Returns c_t.
-  double share_of_newest(std::size_t parameter_class, std::int64_t t) const;
+  double newest_weight(std::size_t parameter_class, std::int64_t t) const;
 
   std::vector<ScheduleFreeAdamWOptions> options_;  // one per class of groups()
   mutable std::vector<WeightSum> last_sum_;  // per class: the last one computed, from which the next one continues

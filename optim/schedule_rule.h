@@ -11,7 +11,7 @@
 
 namespace binade::optim {
 
-/// A learning rate that a user writes: a copyable function of the number of the update, from 1, that returns a finite
+/// A learning rate that a user defines: a copyable function of the number of the update, from 1, that returns a finite
 /// rate >= 0. A lambda is one. A struct may also have
 ///   std::string kind() const               its name in checkpoints and messages; default "custom"
 ///   double peak_lr() const                 its highest rate, for pre-flight; default: the highest of 10,000 updates
@@ -84,7 +84,7 @@ class ErasedScheduleRule final : public AnyScheduleRule {
   R rule_;
 };
 
-/// A copyable pointer to a rule; copies own a rule of their own. May be empty.
+/// A copyable pointer to a rule; each copy owns a copy of the rule. May be empty.
 class ScheduleRulePointer {
  public:
   ScheduleRulePointer() = default;

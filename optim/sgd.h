@@ -13,7 +13,7 @@ struct SgdOptions {
   DType moment_dtype = DType::f32;
   DecayFilter decays{};  ///< parameters that weight_decay applies to
   std::vector<ParameterGroup> groups{};
-  bool maximize = false;  ///< follows the negative gradient
+  bool maximize = false;  ///< true: the loss is maximized (the gradient is negated)
 };
 
 /// Stochastic gradient descent with momentum, as PyTorch defines it. w is a weight, g its gradient, m its moment:

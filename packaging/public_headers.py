@@ -1,5 +1,5 @@
 """public_headers.py [SOURCE]: prints the public headers: those that binade.h includes, directly or through other headers,
-and those of libraries of their own.
+and the headers of separate libraries (ONNX).
 
 All other headers are internal: they are not installed, and the manual does not show them (docs/compatibility.md).
 """

@@ -10,8 +10,8 @@ namespace binade::amp {
 
 /// Blocks the signals that a parent process waits for, so that only wait() receives them: SIGCHLD, SIGTERM, SIGINT and
 /// SIGHUP. Does not block an ignored SIGHUP (the process may run under nohup): it would arrive in wait() if it were
-/// blocked. A SIGCHLD that is ignored, as a parent process may have left it, is no longer ignored: the system would
-/// otherwise discard the exit codes of children. Make it before the process has threads.
+/// blocked. If SIGCHLD is ignored (inherited from the parent process), resets it to its default, because the system
+/// would otherwise discard the exit codes of children. Create the object before the process has threads.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -32,7 +32,7 @@ class BlockedSignals {
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
 
-  /// Restores the signal mask of before; a child process calls it too.
+  /// Restores the previous signal mask; a child process calls it too.
   void release() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
   /// Returns the next signal, or 0 after `seconds`. Then sender() is the process that has sent it; 0: the system.
   int wait(double seconds) {
@@ -50,7 +50,7 @@ class BlockedSignals {
 
  private:
   sigset_t blocked_{}, before_{};
-  struct sigaction of_children_ {};  // what SIGCHLD did before
+  struct sigaction of_children_ {};  // previous action of SIGCHLD
   pid_t sender_ = 0;
 };
 

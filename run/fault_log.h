@@ -8,7 +8,7 @@
 
 namespace binade::amp {
 
-/// The log of injected faults that have struck (drills.jsonl). A fault strikes only once in the life of a run, so each
+/// The log of injected faults that have occurred (drills.jsonl). A fault occurs ("strikes") only once in a run, so each
 /// strike is written to the disk before it happens, and read by the next process of the run.
 class FaultLog {
  public:

@@ -67,16 +67,16 @@ std::vector<std::string> own_arguments() {
 
 bool is_open_mpi(const std::string& version) { return version.find("Open MPI) ") != version.npos; }
 
-/// A process of mpirun, and the way of signals from this process to the ranks.
+/// A running mpirun. Passes signals to this process on to the ranks.
 class Launched {
  public:
   /// Starts mpirun. Throws ArgumentError.
   Launched(std::vector<std::string> command, std::string program, bool shields_mpirun)
-      : program_(std::move(program)), shields_mpirun_(shields_mpirun) {
+      : program_(std::move(program)), blocks_signals_for_mpirun_(shields_mpirun) {
     std::vector<char*> arguments;
     for (std::string& word : command) arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    int ends[2] = {};  // mpirun closes it when it starts; else it holds the reason
+    int ends[2] = {};  // closed when mpirun starts; otherwise errno is written to it
     check<ArgumentError>(::pipe2(ends, O_CLOEXEC) == 0, "--ranks: no pipe: {}", std::strerror(errno));
     std::fflush(nullptr);
     const pid_t parent = ::getpid();
@@ -98,7 +98,7 @@ class Launched {
     for (;;) {
       int status = 0;
       if (::waitpid(mpirun_, &status, WNOHANG) == mpirun_) {
-        if (kills_) return kAtOnce;
+        if (kill_deadline_) return kAtOnce;
         return WIFSIGNALED(status) ? kSignal + WTERMSIG(status) : WEXITSTATUS(status);
       }
       const int signal = signals_.wait(kPoll);
@@ -107,11 +107,11 @@ class Launched {
         // A service manager signals this process and its supervisor, which passes the signal on.
         const bool is_passed_on = signals_.sender() != 0 && signals_.sender() == io::StopSignals::supervisor();
         if (std::exchange(is_passed_on ? asked_by_supervisor_ : asked_, true)) end_at_once(signal);
-      } else if (request_ == 0 && shields_mpirun_) {
+      } else if (request_ == 0 && blocks_signals_for_mpirun_) {
         request_ = pending_stop_of(mpirun_);
       }
       if (request_ != 0 && !passed_on_) pass_on(request_);
-      if (kills_ && now() > *kills_) kill_all();
+      if (kill_deadline_ && now() > *kill_deadline_) kill_all();
     }
   }
 
@@ -127,17 +127,17 @@ class Launched {
 
   /// Called in the child. Does not return.
   [[noreturn]] void become_mpirun(pid_t parent, const std::vector<char*>& arguments, int problems) {
-    // A process group of its own: Ctrl-C on a terminal goes to the parent only, which passes it on.
+    // A separate process group: Ctrl-C on a terminal goes only to the parent, which passes it on.
     ::setpgid(0, 0);
     signals_.release();
-    if (shields_mpirun_) {
-      // Open MPI 4 ends its ranks by its own timetable if it gets one of these, and then with exit code 1. It unblocks
+    if (blocks_signals_for_mpirun_) {
+      // If Open MPI 4 gets one of these signals, it ends the ranks after its own timeout, with exit code 1. It unblocks
       // all signals for the ranks.
       sigset_t shielded;
       ::sigemptyset(&shielded);
       for (const int signal : {SIGTERM, SIGINT}) ::sigaddset(&shielded, signal);
       ::sigprocmask(SIG_BLOCK, &shielded, nullptr);
-      struct sigaction standard {};  // an ignored SIGHUP, as under nohup, would be of no use below
+      struct sigaction standard {};  // an ignored SIGHUP, as under nohup, would not end mpirun
       standard.sa_handler = SIG_DFL;
       ::sigaction(SIGHUP, &standard, nullptr);
     }
@@ -150,7 +150,7 @@ class Launched {
     ::_exit(127);
   }
 
-  /// Asks rank 0 to stop; it tells the others. If there are no ranks yet, it is asked when there are.
+  /// Asks rank 0 to stop; rank 0 tells the others. Does nothing if no rank runs yet; wait() then tries again.
   void pass_on(int signal) {
     const std::vector<LaunchedProcess> ranks = processes_below(mpirun_, program_);
     if (ranks.empty()) return;
@@ -159,8 +159,8 @@ class Launched {
   }
 
   void end_at_once(int signal) {
-    if (kills_) return kill_all();
-    kills_ = now() + kPatience;
+    if (kill_deadline_) return kill_all();
+    kill_deadline_ = now() + kPatience;
     sigval value{};
     value.sival_int = io::StopSignals::kAtOnce;
     for (const LaunchedProcess& one : processes_below(mpirun_, program_)) ::sigqueue(one.id, signal, value);
@@ -170,17 +170,17 @@ class Launched {
     const std::vector<LaunchedProcess> ranks = processes_below(mpirun_, program_);
     ::kill(mpirun_, SIGKILL);
     for (const LaunchedProcess& one : ranks) ::kill(one.id, SIGKILL);
-    kills_ = now() + kPatience;
+    kill_deadline_ = now() + kPatience;
   }
 
   const std::string program_;
-  const bool shields_mpirun_;
+  const bool blocks_signals_for_mpirun_;
   BlockedSignals signals_;
   pid_t mpirun_ = 0;
   int request_ = 0;  // the signal that asks the ranks to stop; 0: none yet
   bool asked_ = false, asked_by_supervisor_ = false;
   bool passed_on_ = false;
-  std::optional<double> kills_{};  // when all processes are killed
+  std::optional<double> kill_deadline_{};  // time at which all processes are killed
 };
 
 }  // namespace
@@ -190,13 +190,13 @@ std::vector<std::string> mpirun_command(const std::string& mpirun, const std::st
   const std::size_t open_mpi = version.find("Open MPI) ");
   if (open_mpi == version.npos) return command;
   const int major = std::atoi(version.c_str() + open_mpi + std::strlen("Open MPI) "));
-  // Ranks may share cores, and each rank has threads of its own: a rank must not be pinned to one core.
+  // Ranks may share cores, and each rank has several threads, so a rank must not be pinned to one core.
   command.insert(command.end(), {"--bind-to", "none"});
   if (major >= 5) {
     command.insert(command.end(), {"--map-by", ":OVERSUBSCRIBE"});
   } else {
     // If a rank fails, or if this process is killed, mpirun sends SIGTERM to the ranks after this time in seconds, and
-    // SIGKILL after the same time again. It waits as long for ranks that ended with an exit code other than 0.
+    // SIGKILL after the same time again. It waits for the same time if ranks ended with an exit code other than 0.
     command.insert(command.end(), {"--oversubscribe", "--mca", "odls_base_sigkill_timeout", "3"});
   }
   return command;
@@ -216,7 +216,7 @@ int launch_ranks(int ranks, const std::vector<std::string>& more) {
   command.push_back(program);
   command.insert(command.end(), own.begin() + 1, own.end());
   command.insert(command.end(), more.begin(), more.end());
-  if (geteuid() == 0)  // Open MPI starts nothing for root, as in a container, unless it is asked twice
+  if (geteuid() == 0)  // for root, as in a container, Open MPI requires these variables
     for (const char* variable : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT",
                                  "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"})
       setenv(variable, "1", 1);

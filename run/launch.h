@@ -5,15 +5,15 @@
 
 namespace binade::amp {
 
-/// Runs this program again as `ranks` processes of this machine, by mpirun: with the same arguments, and `more` after
-/// them. Finds the flags that the installed MPI needs here: for more ranks than cores, for root, against pinning.
+/// Runs this program again as `ranks` processes on this machine, by mpirun, with the same arguments followed by `more`.
+/// Adds the flags that the installed MPI needs: for more ranks than cores, for root, and against pinning.
 ///
-/// This process stays as the parent of mpirun, and returns its exit code, which is that of the processes; 128 + N if
-/// signal N killed it. SIGTERM, SIGINT and SIGHUP to this process, and SIGTERM and SIGINT to mpirun, go to rank 0, so
-/// that all ranks end as one process does (io/terminal/signals.h): they finish the step, save, and end with exit code
-/// 10. A second signal to this process ends all ranks at once, with exit code 11; it kills what has not ended after
-/// 10 s. What a supervisor passes on is counted by itself, because a service manager signals both (run/supervisor.h).
-/// If this process is killed, mpirun stops the ranks. The ranks have no standard input.
+/// This process stays as the parent of mpirun. Returns the exit code of mpirun, which is that of the ranks, or 128 + N
+/// if signal N killed mpirun. SIGTERM, SIGINT and SIGHUP to this process, and SIGTERM and SIGINT to mpirun, go to rank
+/// 0, so that all ranks end as one process does (io/terminal/signals.h): they finish the step, save, and end with exit
+/// code 10. A second signal to this process ends all ranks at once, with exit code 11; after 10 s, remaining processes
+/// are killed. Signals from a supervisor are counted separately, because a service manager signals both processes
+/// (run/supervisor.h). If this process is killed, mpirun stops the ranks. The ranks have no standard input.
 ///
 /// Call it before the process starts another thread. Throws ArgumentError if there is no mpirun or it cannot be
 /// started. $BINADE_MPIRUN names another mpirun.

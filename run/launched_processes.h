@@ -13,11 +13,11 @@ struct LaunchedProcess {
   int rank = 0;
 };
 
-/// Returns the processes below `parent` that run the program with the path `program`, in the order of their ranks. A
-/// process that such a process has started itself does not count. Reads /proc.
+/// Returns the processes below `parent` that run the program with the path `program`, in the order of their ranks.
+/// Processes that such a process has started are not included. Reads /proc.
 std::vector<LaunchedProcess> processes_below(pid_t parent, const std::string& program);
 
-/// Returns the signal, SIGTERM or SIGINT, that was sent to a process which blocks it; 0: none was.
+/// Returns SIGTERM or SIGINT if this signal was sent to a process that blocks it, otherwise 0.
 int pending_stop_of(pid_t process);
 
 /// Returns the path of the program that a process runs, also if the file was replaced since; empty if the process has

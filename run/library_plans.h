@@ -20,7 +20,7 @@ class LibraryPlans {
   std::string restore(const StateDict& state);
   /// Writes plans.txt, for people, if `text` has changed. Throws StorageError.
   void write(const io::RunFolder& folder, const std::string& text);
-  /// Returns the notes since the last call, a line each. A note says which product, convolution or attention runs in
+  /// Returns the notes since the last call, a line each. A note names a product, convolution or attention that runs in
   /// Binade's own kernels, because the GPU libraries have no plan for it.
   std::vector<std::string> unreported_notes();
 

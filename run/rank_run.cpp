@@ -13,10 +13,10 @@ namespace {
 
 enum class Message : std::uint8_t {
   kBegun,     ///< the run begins
-  kLoaded,    ///< the run goes on from the state that follows
+  kLoaded,    ///< the run continues from the state that follows
   kObserved,  ///< a validation loss follows
   kCompare,   ///< rank 0 asks for the checksums of the state
-  kStop,      ///< rank 0 asks if a signal has asked to stop
+  kStop,      ///< rank 0 asks whether a signal requested a stop
   kGoesOn,    ///< a step follows
   kEnded,     ///< the run has ended; its RunEnd follows
 };
@@ -26,7 +26,7 @@ constexpr const char* kRecovery = "the search of rank 0 for a checkpoint";
 
 void send(Communicator& ranks, const ByteWriter& message) { ranks.broadcast(message.bytes(), 0, kBetweenSteps); }
 
-/// Returns the signal that has asked ranks to stop: that of the lowest of them. All ranks call it together.
+/// Returns the signal that the lowest signaled rank received, and all signaled ranks. All ranks call it together.
 std::optional<StopRequest> stop_request_of_any(Communicator& ranks) {
   const std::vector<std::int32_t> mine = {io::StopSignals::signal_received()};
   const std::vector<Bytes> all = ranks.gather(bytes_of(mine), "the question for signals");
@@ -74,7 +74,7 @@ void compare_states_of_all(Trainer& trainer) {
 
 }  // namespace
 
-FindRecoveryPoint shared_recovery(Communicator& ranks, FindRecoveryPoint find) {
+FindRecoveryPoint recovery_from_rank_0(Communicator& ranks, FindRecoveryPoint find) {
   if (ranks.alone()) return find;
   return [&ranks, find = std::move(find)](std::int64_t newest, std::int64_t after) -> std::optional<RecoveryPoint> {
     std::optional<RecoveryPoint> found;
@@ -96,8 +96,8 @@ FindRecoveryPoint shared_recovery(Communicator& ranks, FindRecoveryPoint find) {
   };
 }
 
-std::function<bool(std::int64_t step)> shared_pauses(Communicator& ranks,
-                                                     std::function<bool(std::int64_t step)> pauses) {
+std::function<bool(std::int64_t step)> pauses_from_rank_0(Communicator& ranks,
+                                                          std::function<bool(std::int64_t step)> pauses) {
   if (ranks.alone()) return pauses;
   return [&ranks, pauses = std::move(pauses)](std::int64_t step) {
     const std::vector<std::uint8_t> mine = {ranks.rank() == 0 && pauses(step)};
@@ -149,8 +149,8 @@ void RunLeader::goes_on(std::optional<RunEnd> end) {
 
 RunFollower::RunFollower(Trainer& trainer, std::string folder) : trainer_(trainer), folder_(std::move(folder)) {
   if (!trainer_.ranks().shares_process()) signals_.emplace();
-  trainer_.set_recovery(shared_recovery(trainer_.ranks(), nullptr));
-  trainer_.set_pauses(shared_pauses(trainer_.ranks(), nullptr));
+  trainer_.set_recovery(recovery_from_rank_0(trainer_.ranks(), nullptr));
+  trainer_.set_pauses(pauses_from_rank_0(trainer_.ranks(), nullptr));
 }
 
 RunFollower::~RunFollower() {

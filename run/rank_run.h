@@ -14,13 +14,13 @@
 namespace binade::amp {
 
 // A training run over ranks (docs/ranks.md): rank 0 owns the run folder, evaluates, saves and decides when the run
-// ends. It tells the others what changes their state between steps. Alone, all of this does nothing.
+// ends. It sends the others every change of their state between steps. Without other ranks, these functions do nothing.
 
 /// Returns a function for Trainer::set_recovery() that gives every rank the checkpoint which `find` finds on rank 0.
-FindRecoveryPoint shared_recovery(Communicator& ranks, FindRecoveryPoint find);
+FindRecoveryPoint recovery_from_rank_0(Communicator& ranks, FindRecoveryPoint find);
 /// Returns a function for Trainer::set_pauses() that gives every rank the answer of rank 0.
-std::function<bool(std::int64_t step)> shared_pauses(Communicator& ranks,
-                                                     std::function<bool(std::int64_t step)> pauses);
+std::function<bool(std::int64_t step)> pauses_from_rank_0(Communicator& ranks,
+                                                          std::function<bool(std::int64_t step)> pauses);
 
 /// A request to stop: a signal, and the ranks that have received it.
 struct StopRequest {
@@ -35,15 +35,15 @@ struct StopRequest {
 class RunLeader {
  public:
   explicit RunLeader(Communicator& ranks) : ranks_(ranks) {}
-  /// Tells the others that the run begins, or that it goes on from a loaded state.
+  /// Tells the others that the run begins, or that it continues from a loaded state.
   void begun();
   void loaded(const StateDict& state);
   /// Tells the others about a validation loss (Trainer::observe()).
   void observed(double loss);
-  /// Returns the signal that has asked any rank to stop, if one has.
+  /// Returns the signal that asked any rank to stop, or std::nullopt.
   std::optional<StopRequest> stop_requested();
-  /// Throws RankError, on all ranks, if the states of the ranks differ, with the first entry that does. A checkpoint is
-  /// then never of a state that only one rank has.
+  /// Throws RankError, on all ranks, if the states of the ranks differ, and names the first entry that differs. No
+  /// checkpoint then contains a state that only one rank has.
   void compare_states(Trainer& trainer);
   /// Tells the others that another step follows, or that the run has ended.
   void goes_on(std::optional<RunEnd> end);
@@ -52,8 +52,8 @@ class RunLeader {
   Communicator& ranks_;
 };
 
-/// Another rank of a run: it does what rank 0 says. In the run folder it writes only what it does (RankWatch) and which
-/// injected faults have struck it.
+/// A rank other than 0: it follows the messages of rank 0. In the run folder it writes only its activity (RankWatch)
+/// and the injected faults that have struck it.
 class RunFollower {
  public:
   /// `folder`: the run folder, in which rank 0 writes.
@@ -64,7 +64,7 @@ class RunFollower {
 
   /// Waits for rank 0 to open the run. Returns true if it has loaded a checkpoint.
   bool open();
-  /// Waits until rank 0 decides if the run goes on.
+  /// Waits until rank 0 decides whether the run continues. Returns true if it does.
   bool goes_on();
   /// Calls `step`. Returns the result of the last finished batch.
   StepResult record(const std::function<void()>& step);
@@ -75,7 +75,7 @@ class RunFollower {
   std::string folder_;
   std::optional<RankWatch> watch_{};
   std::optional<FaultLog> fault_log_{};     // drills-rank-N.jsonl
-  std::optional<io::StopSignals> signals_;  // rank 0 hears of them in stop_requested()
+  std::optional<io::StopSignals> signals_;  // rank 0 asks for them in stop_requested()
   std::optional<StopRequest> stop_{};
   std::optional<RunEnd> end_;
 };

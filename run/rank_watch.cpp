@@ -53,7 +53,7 @@ std::string list_of(const std::vector<int>& ranks) {
   return text;
 }
 
-/// Parses what RankWatch::write() wrote.
+/// Parses a file that RankWatch::write() wrote.
 void parse(const std::string& text, RankStatus& status) {
   for (const std::string& line : split_lines(text)) {
     const std::size_t space = line.find(' ');
@@ -155,8 +155,8 @@ std::vector<RankStatus> RankWatch::read() const {
     RankStatus& one = all.emplace_back(RankStatus{.rank = rank});
     const std::optional<double> then = written_at(folder_.descriptor(), file_of(rank));
     if (!then || !now) continue;
-    // An earlier process of the run left the file if it was written before this process began, and not since. (A clock
-    // that was set back tells nothing.)
+    // If the file was written before this process began, and not since, an earlier process of the run left it. (This is
+    // not checked if the clock was set back.)
     if (begun_ && *now >= *begun_ && *then + std::chrono::duration<double>(kEvery).count() < *begun_) continue;
     try {
       const std::optional<std::string> text = folder_.read(file_of(rank), kLargest);
@@ -174,7 +174,7 @@ double RankWatch::silent() const { return std::min(kSilent, ranks_.deadline().co
 
 bool RankWatch::work_while_alive(std::span<const int> missing) const {
   const std::lock_guard lock(mutex_);
-  write();  // the time of this file is the present time for the others
+  write();  // its time is the current time, with which the others' times are compared
   const std::vector<RankStatus> all = read();
   return std::ranges::all_of(missing, [&](int rank) {
     const RankStatus& one = all[static_cast<std::size_t>(rank)];
@@ -184,11 +184,11 @@ bool RankWatch::work_while_alive(std::span<const int> missing) const {
 
 std::string RankWatch::report() const {
   const std::lock_guard lock(mutex_);
-  write();  // the time of this file is the present time for the others
+  write();  // its time is the current time, with which the others' times are compared
   const std::string text = report_on_ranks(read(), silent());
   try {
     folder_.replace(fmt::format("report-{}.txt", ranks_.rank()), io::bytes_of(text));
-  } catch (const StorageError&) {  // it is in the error's text too
+  } catch (const StorageError&) {  // the report is also in the text of the error
   }
   return text;
 }

@@ -14,7 +14,7 @@
 
 namespace binade::amp {
 
-/// What a rank was doing, as its file in the run folder says.
+/// The activity of a rank, as its file in the run folder states it.
 struct RankStatus {
   int rank = 0;
   std::string host{};
@@ -24,15 +24,15 @@ struct RankStatus {
   bool known = false;  ///< false: the file is missing, cannot be read, or is of an earlier process of the run
 };
 
-/// Returns the report about a rank that waited in vain: a line for each rank, which says what it does, for whom it
-/// waits and since when, and a line that names the ranks to blame. `silent`: the age from which a rank gives no sign of
-/// life any more.
+/// Returns the report for a wait that timed out: a line for each rank, with its activity, the ranks for which it waits
+/// and since when, and a line that names the ranks that caused the timeout. `silent`: the age of a file, in seconds,
+/// from which its rank counts as silent.
 std::string report_on_ranks(const std::vector<RankStatus>& ranks, double silent);
 
-/// Writes what this rank does to the file ranks/rank-N.txt in the run folder, each second, from a thread of its own. If
-/// a rank waits in vain, the files say what the others do: a way that needs no connection with them. The report is put
-/// before the text of the RankError, and kept in ranks/report-N.txt. A rank goes on waiting for ranks that have begun
-/// work with Wait::kWhileAlive, as long as their files are written.
+/// A background thread writes the activity of this rank to ranks/rank-N.txt in the run folder every second. If a wait
+/// times out, the files show the activity of all ranks, without a connection to them. The report is put before the text
+/// of the RankError, and stored in ranks/report-N.txt. A rank continues to wait for ranks that do work with
+/// Wait::kWhileAlive as long as their files are updated.
 class RankWatch {
  public:
   /// `folder`: the run folder, which must exist. The communicator must outlive the watch. Throws StorageError if the
@@ -48,14 +48,14 @@ class RankWatch {
  private:
   void write() const;
   std::string report() const;
-  /// Returns true if all these ranks do work with Wait::kWhileAlive and give signs of life.
+  /// Returns true if all these ranks do work with Wait::kWhileAlive and their files are up to date.
   bool work_while_alive(std::span<const int> missing) const;
-  /// Returns the seconds without a write after which a rank gives no sign of life.
+  /// Returns the number of seconds without a write after which a rank counts as silent.
   double silent() const;
 
   Communicator& ranks_;
   io::FilesBelow folder_;
-  std::optional<double> begun_{};  // when this rank wrote its file for the first time
+  std::optional<double> begun_{};  // time at which this rank first wrote its file
   mutable std::mutex mutex_;       // guards the file of this rank and `ends_`
   std::condition_variable changed_;
   bool ends_ = false;

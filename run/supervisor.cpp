@@ -131,7 +131,7 @@ class Supervisor {
   }
 
  private:
-  /// Called in the child. Makes it a process group of its own, so that it gets Ctrl-C on a terminal only from the
+  /// Called in the child. Moves it to a separate process group, so that it gets Ctrl-C on a terminal only from the
   /// supervisor.
   void become_child(pid_t parent) {
     ::setpgid(0, 0);

@@ -24,8 +24,8 @@ struct SupervisorOptions {
 /// Restarts the child after a death by a signal, after the exit codes 24 (storage), 50 (memory), 51 (device), 52 (a
 /// rank) and 70 (internal), and after 10 and 11 (stopped by a signal) unless the supervisor itself was asked to stop.
 /// Does not restart it after any other exit code, because a new process would end in the same way. Passes SIGTERM,
-/// SIGINT and SIGHUP to the child, for which a signal of its own and this one count as one (StopSignals). If the
-/// supervisor dies, the child gets SIGTERM.
+/// SIGINT and SIGHUP to the child, which counts a signal to itself and the same one from the supervisor as one
+/// (StopSignals). If the supervisor dies, the child gets SIGTERM.
 ///
 /// Reports each death on stderr and in the run's events.jsonl. If the supervisor gives up, it writes a report to
 /// incidents/.

@@ -105,8 +105,9 @@ class TrainingRun::Journal {
       if (!found) return std::nullopt;
       return RecoveryPoint{found->step, found->file, std::move(found->state)};
     };
-    trainer_.set_recovery(shared_recovery(trainer_.ranks(), find));
-    trainer_.set_pauses(shared_pauses(trainer_.ranks(), [this](std::int64_t step) { return needs_state_after(step); }));
+    trainer_.set_recovery(recovery_from_rank_0(trainer_.ranks(), find));
+    trainer_.set_pauses(
+        pauses_from_rank_0(trainer_.ranks(), [this](std::int64_t step) { return needs_state_after(step); }));
     trainer_.set_repro_sink([this](std::int64_t step, std::int64_t attempt, StateDict bundle) {
       records_.repro_bundle(step, attempt, std::move(bundle));
     });
@@ -189,7 +190,7 @@ class TrainingRun::Journal {
     const bool all_made = trainer_.steps() >= options_.steps;
     if (all_made && finish()) {
       end_ = RunEnd::kDone;
-    } else if ((stop || (all_made && (stop = leader_.stop_requested()))) && !mid_step_) {  // or it interrupts finish()
+    } else if ((stop || (all_made && (stop = leader_.stop_requested()))) && !mid_step_) {  // signal during finish()
       if (saved_step_ != trainer_.steps())
         save_now({.patience = std::min(options_.save_patience, kPatienceAfterSignal), .supersedes = true});
       records_.finish();

@@ -56,7 +56,7 @@ struct RunOptions {
   std::string score{};  ///< name of the number that selects the best checkpoint and drives a plateau schedule
   bool higher_is_better = false;
 
-  /// Estimates the memory of a step before the first one of each process, from small steps that are not committed.
+  /// Estimates the memory of a step before the first step of each process, from small steps that are not committed.
   /// Throws OutOfMemoryError if the estimate exceeds memory_limit.
   bool forecast_memory = true;
   double memory_limit = 0;  ///< bytes; 0: the memory of the device
@@ -83,8 +83,8 @@ enum class RunEnd { kDone, kPreempted };
 ///
 /// The loop ends when `steps` updates are committed, or early on SIGTERM, SIGINT or SIGHUP. In both cases the state is
 /// saved, and a resumed run continues to the same bits. The run writes metrics.jsonl, timing.jsonl, headroom.jsonl,
-/// samples/ and TensorBoard events, evaluates the model, and saves checkpoints as planned and at the end, both before
-/// and after the last evaluation. A loop that ends in another way saves nothing more.
+/// samples/ and TensorBoard events, evaluates the model, and saves checkpoints at the planned times and at the end,
+/// both before and after the last evaluation. A loop that ends in another way saves nothing more.
 ///
 /// Over several ranks (TrainerOptions::ranks), every rank makes a TrainingRun with the same options. Rank 0 alone has
 /// the run folder: it evaluates, saves, and tells the others which state to load and when the run ends. A signal to any
@@ -144,8 +144,8 @@ class TrainingRun {
   class Journal;
   /// True on ranks that write nothing. Waits for rank 0 to open the run, and sets `loaded`.
   bool follows(bool& loaded);
-  /// A call of the run, which claims the run and its trainer: another thread's call of the trainer between two calls by
-  /// the run would refuse the second one, and a committed step would not be recorded.
+  /// Claims the run and its trainer for one call of the run. If another thread could use the trainer between two calls
+  /// by the run, the second one would be refused, and a committed step would not be recorded.
   struct Claim {
     Claim(const TrainingRun& run, const char* name) : of_run(run.use_, name), of_trainer(run.trainer_.use(), name) {}
     ExclusiveUse::Call of_run, of_trainer;

@@ -10,7 +10,7 @@ namespace {
 
 std::string location_of(const FirstBad& bad) { return quoted_op(bad.op, bad.module); }
 
-/// Names the numbers that a 16-bit dtype does not have; of both dtypes if `dtype` is another one.
+/// Describes the gaps between the numbers of a 16-bit dtype; for any other dtype, those of f16 and of bf16.
 std::string gaps_of(std::string_view dtype) {
   const std::string_view f16 = "f16 has no number between 0 and 6e-8, nor between 1 and 1.001",
                          bf16 = "bf16 has no number between 1 and 1.008";
@@ -19,7 +19,7 @@ std::string gaps_of(std::string_view dtype) {
   return fmt::format("{}, and {}", f16, bf16);
 }
 
-/// Returns the settings that compute in f32 the ops that a replay showed to suffice; empty if there are none.
+/// Returns the settings that compute the ops of Diagnosis::promote in f32; empty if there are none.
 std::string promotion(const Diagnosis& d) {
   std::vector<std::string> settings;
   for (const std::string& target : d.promote)
@@ -50,7 +50,7 @@ std::string advise_on_rounding(const Diagnosis& d, const FirstBad& bad) {
       location_of(bad), gaps_of(bad.dtype), d.promote.empty() ? "" : " (" + promotion(d) + ")");
 }
 
-/// An op or the closure has no result for its operands, and said so.
+/// Returns the advice if an op or the closure threw a DataError.
 std::string advise_on_refusal(const Diagnosis& d, const FirstBad& bad) {
   const std::string by_op = bad.refusal_advice.empty() ? ""
                                                        : fmt::format("; {} advises: {}", bad.op, bad.refusal_advice);

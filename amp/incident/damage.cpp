@@ -48,7 +48,7 @@ std::optional<FirstBad> damage_in_moments(const optim::Optimizer& optimizer, std
   const std::string under_root = facts.divides_by_root ? fmt::format("moment{}/", facts.root_moment) : "none";
   for (const auto& [name, value] : moments.values()) {
     const auto* tensor = std::get_if<Tensor>(&value);
-    // Averages that the optimizer computes from weights and moments show the same damage again.
+    // Skips averages that the optimizer computes itself: they would only show the same damage again.
     if (tensor == nullptr || name.starts_with("ema/")) continue;
     const std::string path = name.substr(name.find('/') + 1);
     if (auto bad = damage_in(*tensor, name, path, step)) return bad;

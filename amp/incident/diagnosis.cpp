@@ -38,7 +38,7 @@ CauseClass overflow_cause(const FirstBad& bad) {
   return is(bad, OpFamily::kReduction) ? CauseClass::kReductionOverflow : CauseClass::kActivationOverflow;
 }
 
-/// Returns the cause of a value that the op does not have at its operands, by what the op is.
+/// Returns the cause if the op has no finite value at its operands. It depends on the family of the op.
 CauseClass singularity_cause(const FirstBad& bad) {
   if (is(bad, OpFamily::kNorm)) return CauseClass::kNormalizationSingularity;
   return is_loss(bad) ? CauseClass::kLossFunctionSingularity : CauseClass::kArithmeticSingularity;
@@ -56,10 +56,10 @@ CauseClass cause_of(Hypothesis hypothesis, const FirstBad& bad) {
   return CauseClass::kNotProven;
 }
 
-/// True if finite numbers alone explain the bad value: a sum of gradients, or a cast.
+/// True if only an overflow explains the bad value: it is a sum of finite gradients, or the result of a cast.
 bool can_only_overflow(const FirstBad& bad) { return bad.is<ops::Cast>() || bad.of_sum; }
 
-/// Returns the likely cause, by the kind of op and value alone, for the case that the op cannot be computed in f64.
+/// Returns the likely cause from the op and its bad value alone, if the experiments decide for no hypothesis.
 Finding likely_cause(const FirstBad& bad) {
   if (bad.of_masked_row) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
   if (is(bad, OpFamily::kNorm) || bad.at_singularity) return {singularity_cause(bad), Confidence::kLikely};
@@ -104,7 +104,7 @@ class CauseSearch {
   static constexpr int kMaxReplays = 12;
   static constexpr int kMaxPromotions = 2;
 
-  /// True if no number of the attempt is bad: a loss that is absurdly high is finite.
+  /// True if all numbers of the attempt are finite. An absurd loss counts, unless the step failed because of it.
   bool is_finite(const Attempt& attempt) const {
     return attempt.commits() || (attempt.cause == AbortCause::kSpike && failed_.cause != AbortCause::kSpike);
   }
@@ -137,7 +137,7 @@ class CauseSearch {
     if (!d_.first_bad) return judge_without_op(search);
     const FirstBad bad = *d_.first_bad;
     if (bad.direction == "state") {
-      const bool is_finite = !bad.operand_max.empty();  // only its 16-bit copy is not
+      const bool is_finite = !bad.operand_max.empty();  // only its 16-bit copy is not finite
       if (!earlier_weights_help() && is_finite) precision_helps(bad);
       return {CauseClass::kCorruptedState, Confidence::kProven};
     }
@@ -158,9 +158,9 @@ class CauseSearch {
     return judge_op(bad);
   }
 
-  /// Computes an op that libraries compute on a second engine, Binade's own kernels, and on a third one, the CPU in
-  /// f64. If both have finite results in range, and sums of any order are in range too, the library's result is wrong.
-  /// Then finds out which of its plans is to blame (decision 0063).
+  /// Checks an op that a GPU library computed, with a second engine, Binade's own kernels, and a third, the CPU in f64.
+  /// If both results are finite and in range, in whatever order sums are added, the library's result is wrong. Then
+  /// finds out which of its plans is to blame (decision 0063).
   std::optional<Finding> judge_library(const FirstBad& bad) {
     const bool is_computed = bad.direction == "forward" || bad.direction == "backward";
     const bool is_candidate = experiments_.on_gpu && is_computed && is_product(bad.info->family) &&
@@ -169,19 +169,19 @@ class CauseSearch {
     EngineProbe second(bad, true);
     run({.name = "own-kernels"}, &second);
     const std::vector<std::string> keys = second.keys(bad.direction);
-    if (keys.empty()) return {};  // no library took part
+    if (keys.empty()) return {};  // no library computed the op
     d_.proof.push_back({"own-kernels", second.is_finite(bad.direction)});
     if (!second.is_finite(bad.direction)) return {};
     if (bad.direction == "backward") call_ = recorded(bad);
     const ResultInDouble third = result_in_double(call_);
     const bool is_known = third != ResultInDouble::kUnknown;
     if (is_known && (third != ResultInDouble::kInRange || !sums_are_in_range(call_))) return {};
-    d_.library = library_fault(guilty_of(keys, bad));
+    d_.library = library_fault(keys_to_blame(keys, bad));
     return Finding{CauseClass::kLibraryFault, is_known ? Confidence::kProven : Confidence::kLikely};
   }
 
   /// Returns the key whose plan alone makes the op's result wrong; all keys if there is no such key.
-  std::vector<std::string> guilty_of(const std::vector<std::string>& keys, const FirstBad& bad) {
+  std::vector<std::string> keys_to_blame(const std::vector<std::string>& keys, const FirstBad& bad) {
     for (const std::string& key : keys) {
       if (keys.size() == 1 || d_.replays >= kMaxReplays) break;
       const gpus::SuspendedPlans suspended({key});
@@ -223,9 +223,9 @@ class CauseSearch {
            left->index == bad.index;
   }
 
-  /// Handles a bad tensor that no op computed, and that belongs neither to the batch nor to the model. Infinities in a
-  /// mask are as its author wants them, so that the op which reads the mask is to blame. Otherwise the tensor is state
-  /// that the program keeps.
+  /// Handles a bad tensor that no op computed, and that belongs neither to the batch nor to the model. If it is a mask,
+  /// its infinities are intended, and the op that read the mask is to blame. Otherwise the tensor is state that the
+  /// program keeps.
   Finding judge_constant(const FirstBadSearch& search) {
     if (const std::optional<FirstBad> reader = search.reader_of_mask()) {
       d_.first_bad = reader;
@@ -237,8 +237,8 @@ class CauseSearch {
     return {CauseClass::kCorruptedState, Confidence::kLikely};
   }
 
-  /// Handles an op that has no result for its operands and said so: a sample is to blame if the step works without it,
-  /// and otherwise the batch if the op read it; operands that were computed are at a singularity of the op.
+  /// Handles a DataError. If the step works without a sample, that sample is to blame. Otherwise, if the op read the
+  /// batch, the batch is to blame; if it read computed operands only, these are at a singularity of the op.
   Finding judge_refusal() {
     RefusalSearch search;
     const Attempt again = run({}, &search);
@@ -260,23 +260,23 @@ class CauseSearch {
     Finding finding = {cause_of(conclusion.hypothesis, bad),
                        conclusion.is_proven ? Confidence::kProven : Confidence::kLikely};
     if (finding.cause == CauseClass::kNotProven) finding = d_.op_is_wrong ? Finding() : likely_cause(bad);
-    // An op that states no singularity, and has no finite value beside its operands either, may simply be wrong.
+    // An op that states no singularity, and is not finite for slightly different operands either, may simply be wrong.
     if (conclusion.hypothesis == Hypothesis::kSingularity && !is_confirmed_) finding.confidence = Confidence::kLikely;
     if (finding.cause == CauseClass::kLossScaleOverflow) return finding;
     narrow_promotion(bad);
-    const bool is_weight = !bad.parameter.empty() && bad.direction == "forward";  // which no sample can make bad
+    const bool is_weight = !bad.parameter.empty() && bad.direction == "forward";  // no sample can make it bad
     if (is_weight || !leaving_out_helps()) {
       earlier_weights_help();
       // No sample and no narrow dtype is to blame: the run had diverged.
       const bool exceeds_f32 = conclusion.hypothesis == Hypothesis::kOverflow && bad.dtype == name_of(DType::f32);
       if (exceeds_f32 && experiments_.has_diverged) finding = {CauseClass::kGradientExplosion, Confidence::kLikely};
     }
-    // With weights that have gone astray, more precision gives a finite loss that is no better.
+    // If the weights are to blame, f32 makes the loss finite, but it stays absurd: earlier weights are the remedy.
     if (is_absurd_when_promoted_ && d_.earlier_weights) d_.promote.clear();
     return finding;
   }
 
-  /// Makes the experiments that tell the hypotheses apart. An experiment whose outcome is certain is not made.
+  /// Makes the experiments that distinguish the hypotheses, except those whose outcome is known in advance.
   Evidence experiment_with(const FirstBad& bad) {
     Evidence evidence;
     if (can_only_overflow(bad)) {
@@ -289,8 +289,8 @@ class CauseSearch {
                       is(bad, OpFamily::kNorm) || is_loss(bad);
       d_.op_is_wrong = result == ResultInDouble::kNeverFinite && !is_confirmed_;
       if (result != ResultInDouble::kUnknown && !d_.op_is_wrong) {
-        // At a distance from a stated singularity at which f64 has a value and f32 has none, the singularity is to
-        // blame.
+        // An operand may be so near a stated singularity that f64 has a finite value and f32 has none. Then the
+        // singularity is to blame.
         const bool is_singular = result == ResultInDouble::kSingular || result == ResultInDouble::kNotFinite ||
                                  result == ResultInDouble::kNeverFinite || bad.at_singularity;
         evidence.singular = outcome_of(is_singular);
@@ -302,7 +302,7 @@ class CauseSearch {
     if (evidence.lower_scale_helps == Outcome::kYes && evidence.singular != Outcome::kYes) return evidence;
     evidence.f32_helps = outcome_of(experiments_.is_mixed && precision_helps(bad));
     evidence.operand_is_masked = outcome_of(bad.of_masked_row);
-    if (!bad.of_masked_row || takes_masks(bad))  // the guard unmasks the operands of such ops alone
+    if (!bad.of_masked_row || takes_masks(bad))  // SingularityGuard unmasks operands of such ops only
       evidence.unmasking_helps = outcome_of(bad.of_masked_row && raised_guards_help(bad));
     const bool is_open = evidence.f32_helps == Outcome::kNo && evidence.unmasking_helps == Outcome::kNo;
     if (evidence.singular == Outcome::kYes && is_open && is_guarded(bad)) raised_guards_help(bad);
@@ -349,7 +349,7 @@ class CauseSearch {
   void narrow_promotion(const FirstBad& bad) {
     if (d_.promote != std::vector<std::string>{"*"}) return;
     std::vector<std::string> targets{target_of(bad)};
-    for (int tried = 0; tried < kMaxPromotions; ++tried) {
+    for (int tried = 0; tried < kMaxPromotions && d_.replays < kMaxReplays; ++tried) {
       FirstBadSearch next(experiments_.batch, experiments_.stride);
       const Variant variant{
           .name = fmt::format("{}-ops-fp32", targets.size()), .promote = in_f32(targets), .scale = 1.0};
@@ -416,8 +416,8 @@ class CauseSearch {
   bool leaving_out_helps() {
     if (concerns_most_rows()) return false;
     SampleSearch search(experiments_.rows, [&](const SampleSearch::Rows& rows) -> std::optional<bool> {
-      if (d_.replays >= kMaxReplays - 1) return {};  // one is left for earlier weights
-      // A loss scale of 1, so that no other gradient overflows; unless it alone makes the step finite.
+      if (d_.replays >= kMaxReplays - 1) return {};  // keeps one replay for earlier weights
+      // Uses a loss scale of 1, so that no other gradient overflows, unless that scale alone makes the step finite.
       return finite({.name = rows.size() == 1 ? "sample-removed" : "samples-removed",
                      .scale = is_bad_at_any_scale_ ? std::optional(1.0) : std::nullopt,
                      .without = rows});
@@ -425,7 +425,7 @@ class CauseSearch {
     d_.samples = search.find(d_.first_bad ? d_.first_bad->possible_samples : std::vector<SampleSearch::Rows>{});
     if (!d_.first_bad) return !d_.samples.empty();
     FirstBad& bad = *d_.first_bad;
-    if (experiments_.rows.size() > 1) bad.samples = d_.samples;  // otherwise the position in the tensor counts
+    if (experiments_.rows.size() > 1) bad.samples = d_.samples;  // with one row, keeps those that the tensor shows
     bad.sample.reset();
     if (bad.samples.size() == 1) bad.sample = bad.samples.front();
     return !d_.samples.empty();
@@ -433,10 +433,10 @@ class CauseSearch {
 
   const Attempt& failed_;
   const Experiments& experiments_;
-  RecordedCall call_;                     // of the first bad op
+  RecordedCall call_;                     // the call of the first bad op
   bool is_absurd_when_promoted_ = false;  // true if the loss with d_.promote was finite, but absurdly high
   bool is_bad_at_any_scale_ = false;      // true if a loss scale of 1 does not make the step finite
-  bool is_confirmed_ = false;             // true if a singularity was seen, or is stated by the op
+  bool is_confirmed_ = false;             // true if f64 shows a singularity, or the kind of op has one
   Diagnosis d_;
 };
 

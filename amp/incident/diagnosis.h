@@ -26,7 +26,7 @@ struct Experiments {
   /// Replays the step with a change and rolls it back. `observer` may be null.
   std::function<Attempt(const Variant&, TapeObserver* observer)> run{};
   std::int64_t batch = 0;            ///< rows of a micro-batch; 0: unknown, or not the same in all
-  std::int64_t stride = 0;           ///< `rows` numbers row r of micro-batch m as m * stride + r
+  std::int64_t stride = 0;           ///< row r of micro-batch m has the number m * stride + r in `rows`
   std::vector<std::int64_t> rows{};  ///< rows that can be left out; empty if none can
   bool earlier_weights = false;      ///< true if Variant::earlier_weights is possible
   bool is_mixed = false;             ///< true if some ops compute in 16 bits
@@ -42,8 +42,8 @@ struct Experiments {
 };
 
 /// Finds the first bad op and the cause of a failed attempt by at most 12 replays: first one with an observer, then
-/// replays with one change each. Compares the outcomes, and the op's result in f64, with the predictions of each cause
-/// (hypotheses.h).
+/// replays with one change each. Compares the outcomes, and the op's result in f64, with the predictions of each
+/// hypothesis (hypotheses.h).
 Diagnosis diagnose(const Attempt& failed, const Experiments& experiments);
 
 /// Diagnoses an evaluation with a non-finite result. `what`: description of the result; `search`: an observer that has

@@ -20,7 +20,7 @@ namespace {
 struct FaultKind {
   const char* name;
   std::vector<std::string> keys;             ///< keys that this kind requires, besides `step`
-  std::vector<std::string> optional_keys{};  ///< keys that it allows, besides once, again and every
+  std::vector<std::string> optional_keys{};  ///< keys that it allows, besides once, again, every and rank
   bool once = false;
 };
 
@@ -328,7 +328,7 @@ double FaultInjection::eps_of(const OpCall& call, double eps) {
 }
 
 /// For each active fault of this kind, fills the first row of its sample with `value`. Dimension 0 of `tensor` is the
-/// batch, perhaps folded with other dimensions.
+/// batch, perhaps merged with other dimensions.
 void FaultInjection::fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value) {
   if (batch_rows_ < 1 || tensor.rank() < 2 || tensor.dim(0) % batch_rows_ != 0) return;
   for (const Fault* fault : active(kind)) {
@@ -379,8 +379,8 @@ void FaultInjection::before_forward(const OpCall& call, std::span<const Variable
     fill_row("mask-row", call, read[0], -std::numeric_limits<float>::infinity());
 }
 
-/// Returns the row of a sample in the current micro-batch, which has `rows` rows because some may be left out. Returns
-/// std::nullopt if it does not contain the sample.
+/// Returns the row of a sample in the current micro-batch; std::nullopt if the micro-batch does not contain it. `rows`:
+/// rows of the micro-batch, used if before_run() got no number of rows.
 std::optional<std::int64_t> FaultInjection::row_of(std::int64_t sample, std::int64_t rows) const {
   const std::int64_t per_micro_batch = rows_per_micro_batch_ > 0 ? rows_per_micro_batch_ : rows,
                      first = micro_batch_ * per_micro_batch;

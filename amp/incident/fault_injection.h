@@ -53,14 +53,15 @@ struct Fault {
 ///   sigterm, kill, stop             the process gets SIGTERM, SIGKILL or SIGSTOP before the step
 ///   slow seconds=T                  the step begins T seconds later
 ///
-/// A module's path stands for its weight. Every kind takes `once=1`, `again=1`, `every=N`, and `rank=R`: the fault
-/// strikes on that rank only, if there is one, so that a weight may be changed on one rank and not on the others. A
-/// fault strikes in all attempts and replays of its step when the run reaches that step for the first time, and not
-/// when it reaches the step again: with another batch, after a rollback or in a resumed run.
+/// A module's path stands for its weight. Every kind takes `once=1`, `again=1`, `every=N`, and `rank=R`: the fault then
+/// strikes on rank R only, which can give one rank another weight than the others. By default, a fault strikes in all
+/// attempts and replays of its step when the run reaches the step for the first time. It does not strike when the run
+/// reaches the step again (with another batch, after a rollback or in a resumed run).
 Fault parse_fault(const std::string& spec);
 
-/// Injects faults into the steps of one Trainer. The owner of the run folder reports the strikes of earlier processes
-/// of the run by mark_struck(). `on_strike` is called before a fault strikes a step for the first time.
+/// Injects faults into the steps of one Trainer. The code that owns the run folder calls mark_struck() for faults that
+/// struck in earlier processes of the run. `on_strike` is called before a fault without `again` strikes in a step for
+/// the first time.
 class FaultInjection final : public TapeObserver {
  public:
   FaultInjection() = default;
@@ -76,7 +77,7 @@ class FaultInjection final : public TapeObserver {
   [[deprecated("use mark_struck()")]] void has_struck(const std::string& s, std::int64_t step) { mark_struck(s, step); }
   std::function<void(const std::string& spec, std::int64_t step)> on_strike;
 
-  /// True if a fault affects this step: its incidents are drills.
+  /// True if a fault affects this step. The incidents of the step are then drills.
   bool concerns(std::int64_t step) const;
 
   /// Call before the first attempt at a step. Injects the faults that change state or end the process.

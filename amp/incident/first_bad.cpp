@@ -170,7 +170,7 @@ std::vector<std::vector<std::int64_t>> FirstBadSearch::possible_samples_of(const
   for (int d = 0; d < tensor.rank(); ++d) {
     const std::int64_t extent = tensor.dim(d);
     if (extent < batch_ || extent % batch_ != 0) continue;
-    const std::int64_t each = extent / batch_;  // per sample: heads, windows, views or times in the same dimension
+    const std::int64_t each = extent / batch_;  // indices per sample, such as heads, windows, views or time steps
     add(d, [&](std::int64_t i) { return i / each; });
     if (each > 1) add(d, [&](std::int64_t i) { return i % batch_; });
   }
@@ -275,7 +275,7 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
       found_ = from_weight(call, read[i], copy, x.state()->name);
       found_->tensor = "16-bit copy of " + x.state()->name;
       found_->operand_max.push_back(largest_of(x.value()));
-      // No committed update brings a weight beyond the range of its 16-bit copy: it was damaged.
+      // Updates are never committed if a weight leaves the range of its 16-bit copy, so this weight was damaged.
       if (found_->operand_max.front() > range_of(read[i].dtype()).largest) {
         found_->direction = "state";
         --found_->step;
@@ -325,7 +325,7 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     // The op that made the -inf is at fault, not the op that read it.
     if (negative_) found_call_ = negative_call_;
     if (negative_) found_ = negative_;
-    // So is a -inf of the batch that a product, a norm or a loss reads, because these ops take no masks.
+    // A -inf of the batch is at fault too if a product, a norm or a loss reads it, because these ops take no masks.
     else if (const OpFamily f = call.info.family; mask_ && (is_product(f) || is_loss(f) || f == OpFamily::kNorm))
       reader_ = std::exchange(found_, mask_);
     return;

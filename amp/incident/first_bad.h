@@ -40,8 +40,8 @@ void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position
 /// attention), the result names the submodule whose channel, weight or gradient is bad.
 class FirstBadSearch final : public TapeObserver {
  public:
-  /// `batch`: number of rows of a micro-batch; 0: the extent of dimension 0 of the first input that is no weight. Row r
-  /// of micro-batch m is sample m * `stride` + r; a stride of 0 stands for the number of rows of a micro-batch.
+  /// `batch`: number of rows of a micro-batch; 0: that of the first operand of rank >= 2 that is no weight. Row r of
+  /// micro-batch m is sample m * `stride` + r; a stride of 0 stands for the number of rows of a micro-batch.
   explicit FirstBadSearch(std::int64_t batch, std::int64_t stride = 0) : batch_(batch), stride_(stride) {}
 
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
@@ -85,14 +85,14 @@ class FirstBadSearch final : public TapeObserver {
   void note_parts(const OpCall& call, std::span<const Variable> inputs);
   /// Returns the submodule that owns input `i`; null if the input is no parameter of a submodule.
   const Part* part_of_input(std::int64_t tape_index, std::size_t i) const;
-  /// Returns the submodule that owns a channel; null if submodules do not make up the result's `channels`.
+  /// Returns the submodule that owns a channel; null if the submodules do not have `channels` channels together.
   const Part* part_of_channel(std::int64_t tape_index, std::int64_t channel, std::int64_t channels) const;
   /// Names the submodule `part` as the module of `bad`, and the former module as its caller.
   static void name_part(FirstBad& bad, const Part* part);
   bool leads_to_weight(std::int64_t tape_index) const;
 
   std::int64_t batch_, stride_;
-  // The next five members describe the ops of this micro-batch, by tape index.
+  // The next six members describe the ops of this micro-batch, by tape index.
   std::map<std::int64_t, std::vector<std::int64_t>> users_;  // ops that read an op's results
   std::set<std::int64_t> weight_readers_;
   std::map<std::int64_t, std::vector<Part>>

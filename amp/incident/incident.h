@@ -39,19 +39,19 @@ struct FirstBad {
   std::string parameter{};       ///< path of the parameter, if the bad tensor is a parameter or its gradient
   std::string dtype{};
   std::string value{};                      ///< "inf", "-inf", "nan"; "refused" if the op threw a DataError
-  std::string refusal{};                    ///< what the op said then: "wanted targets from 0 to 2, got 99 at (3)"
-  std::string refusal_advice{};             ///< what the op advised: "use pinv()"; may be empty
+  std::string refusal{};                    ///< its message then: "wanted targets from 0 to 2, got 99 at (3)"
+  std::string refusal_advice{};             ///< the advice in its message: "use pinv()"; may be empty
   std::vector<std::int64_t> shape{};        ///< extents of the bad tensor
   std::vector<std::int64_t> index{};        ///< index of the bad element, one number per dimension
   std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, if exactly one is affected
   std::optional<std::int64_t> sample_id{};  ///< number of that sample in the data set
   std::vector<std::int64_t> samples{};      ///< all affected rows, if known
-  /// Sets of rows to which the bad elements may belong: one set for each layout that the tensor's shape allows (samples
-  /// in the first dimension, samples of all views one after the other in the first dimension, samples in another
-  /// dimension).
+  /// Sets of rows to which the bad elements may belong: one set for each layout that the tensor's shape allows. Any
+  /// dimension whose extent is a multiple of the batch may hold the samples. In it, a sample may have consecutive
+  /// indices, or every batch-th index.
   std::vector<std::vector<std::int64_t>> possible_samples{};
   std::vector<double> operand_max{};       ///< largest magnitude of each operand
-  CallStack call_stack{};                  ///< of the op's call; empty in a diagnosis, which has `called_by`
+  CallStack call_stack{};                  ///< at the op's call; empty in a Diagnosis, which has `called_by` instead
   std::optional<SourcePlace> called_by{};  ///< the place in the user's program that called the op or its layer
   std::int64_t step = 0;  ///< the failed step; for "state" the step before it, which committed the bad state
   std::int64_t micro_batch = 0;
@@ -59,7 +59,7 @@ struct FirstBad {
   bool in_loss = false;              ///< no later op reads a weight, so the op belongs to the loss function
   bool at_singularity = false;       ///< an operand was in the range of a stated singularity
   bool is_attention_scores = false;  ///< the result is query times key: a product of activations that a softmax reads
-  bool of_sum = false;               ///< gradients were finite, and their sum is not
+  bool of_sum = false;               ///< the gradients were finite, but their sum is not
   bool of_mask = false;              ///< the only non-finite operand values were the -inf of masks
   bool of_masked_row = false;        ///< as of_mask, and a row of an operand contains only -inf
   /// Path of the module that called the op, if `module` is a submodule whose parameters the op read: "attention" for
@@ -74,11 +74,11 @@ struct FirstBad {
   }
 };
 
-/// Plans of a GPU library with which it computed a wrong result.
+/// The plans with which a GPU library computed a wrong result.
 struct LibraryFault {
   std::string library{};             ///< name and version: "cudnn 9.19.0"
   std::vector<std::string> keys{};   ///< the keys of the plans: operation, dtypes, shapes, layouts
-  std::vector<std::string> plans{};  ///< the plans as lines of gpus::plans(), which name the kernel or engine too
+  std::vector<std::string> plans{};  ///< one line per plan, as in gpus::plans(), with its kernel or engine
 };
 
 /// The cause of an incident. The diagnosis reports kNotProven rather than a wrong cause.
@@ -129,8 +129,8 @@ struct Diagnosis {
   bool op_is_wrong = false;               ///< true if the first bad op is not finite for any operands that were tried
   bool reproducible = true;               ///< false: a replay without a change gave other bits than the failed attempt
 
-  // Changes that made the step finite. Remedies are chosen by them.
-  std::vector<std::string> promote{};   ///< ops, named as in overrides, to compute in f32 together
+  // Changes that made the step finite. They determine the remedy.
+  std::vector<std::string> promote{};   ///< override targets: the step was finite with all of them in f32
   std::vector<std::int64_t> samples{};  ///< rows to leave out
   bool earlier_weights = false;         ///< true if the weights of an earlier checkpoint made the step finite
 };
@@ -146,9 +146,9 @@ enum class RemedyAction : std::uint8_t {
   kQuarantineSample,  ///< leaves out the samples that caused the incident, now and later
   kSkipBatch,         ///< skips the batch or one micro-batch
   kRollback,          ///< continues from an earlier checkpoint
-  kStop,              ///< throws a NumericError, or the DataError of the closure
+  kStop,              ///< throws a NumericError, or a DataError if the closure threw one
   kMendAverages,      ///< replaces averaged weights that were not finite
-  kQuarantinePlan,  ///< lets Binade's own kernels compute the keys of wrong library plans, on this machine from now on
+  kQuarantinePlan,    ///< replaces wrong library plans by Binade's own kernels, on this machine from now on
 };
 std::string_view name_of(RemedyAction action);
 
@@ -164,7 +164,7 @@ struct Remedy {
   bool verified = false;        ///< a replay with the remedy was finite
 };
 
-/// A step that could not be committed for a reason other than an overflow that a lower loss scale avoids.
+/// A step that could not be committed. An overflow that a lower loss scale avoids is no incident.
 struct Incident {
   std::int64_t step = 0;
   std::int64_t attempt = 1;  ///< number of the failed attempt at the step, from 1 on
@@ -173,7 +173,7 @@ struct Incident {
   Remedy remedy{};
   bool drill = false;                      ///< a fault was injected into this step
   bool warning = false;                    ///< an evaluation failed; training is not affected
-  std::string no_capsule{};                ///< reason why there is no repro bundle, if a sink is set (set_repro_sink)
+  std::string no_capsule{};                ///< reason why no repro bundle could be written; may be empty
   std::vector<ModuleHeadroom> headroom{};  ///< headroom of the modules in the failed attempt
 };
 std::ostream& operator<<(std::ostream& out, const Incident& incident);

@@ -10,8 +10,8 @@
 
 namespace binade::amp {
 
-/// Observes one op in one run of a step, forward and backward: are its results finite? With `own_kernels`, Binade's own
-/// kernels compute the op, and the keys of the library plans that would have been used are recorded.
+/// Observes one op in one run of a step, forward and backward, and notes if its results are finite. With `own_kernels`,
+/// Binade's own kernels compute the op, and the keys of the library plans that would have been used are recorded.
 class EngineProbe final : public TapeObserver {
  public:
   EngineProbe(const FirstBad& bad, bool own_kernels)
@@ -27,7 +27,7 @@ class EngineProbe final : public TapeObserver {
 
   /// True if the op ran in this direction ("forward", "backward"), and its results were finite.
   bool is_finite(std::string_view direction) const;
-  /// Returns the recorded keys of this direction, then those of the other one.
+  /// Returns the recorded keys of this direction, then those of the other direction.
   std::vector<std::string> keys(std::string_view direction) const;
 
  private:
@@ -41,7 +41,7 @@ class EngineProbe final : public TapeObserver {
 
   std::int64_t micro_batch_, tape_index_;
   bool own_kernels_;
-  std::optional<gpus::OwnKernels> own_;  // while the op runs
+  std::optional<gpus::OwnKernels> own_;  // set while the op runs
   Pass forward_, backward_;
 };
 

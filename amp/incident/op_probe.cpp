@@ -38,7 +38,7 @@ struct Magnitude {
   }
 };
 
-/// Adds to the op's scalar and, as a magnitude, to the eps of its denominator.
+/// Changes the op's scalar parameter by a small amount, and raises its eps by the magnitude of this amount.
 class ParameterNudge final : public TapeObserver {
  public:
   explicit ParameterNudge(double nudge) : nudge_(nudge) {}
@@ -54,7 +54,7 @@ class ParameterNudge final : public TapeObserver {
 /// A change with which a call is computed again.
 struct Change {
   std::optional<DType> operands{};  ///< dtype of the operands; std::nullopt: their own
-  std::optional<DType> op{};        ///< dtype in which the op reads and stores, whatever its operands have
+  std::optional<DType> op{};        ///< dtype in which the op reads and stores, whatever the dtype of its operands
   std::function<double(double x, std::int64_t i)> value{};  ///< replaces element i, of value x, of each operand
   double gradient_factor = 1;                               ///< multiplies the gradients of the outputs
   double parameters = 0;                                    ///< nudges scalar parameters
@@ -102,7 +102,7 @@ Magnitude compute(const RecordedCall& call, const Change& change) {
   return magnitude;
 }
 
-/// Calls f(); returns `otherwise` if the op refuses its operands.
+/// Calls f(); returns `otherwise` if it throws an Error, because the op refuses its operands.
 template <class T, class F>
 T unless_refused(T otherwise, F&& f) {
   try {
@@ -125,9 +125,9 @@ bool is_finite_elsewhere(const RecordedCall& call) {
   });
 }
 
-/// True if a value within the op exceeds the range of f16, although the op's result in f64 does not: the op is finite
-/// for smaller operands, and in bf16, which has a wider range than f16 and is coarser. A constant that f16 rounds away
-/// explains neither.
+/// True if an intermediate value of the op exceeds the range of f16, although its result in f64 does not. Then the op
+/// is finite for smaller operands, and also in bf16, which is coarser than f16 but has a wider range. If f16 rounded a
+/// constant away instead, neither would be finite.
 bool overflows_within(const RecordedCall& call) {
   if (call.dtype != DType::f16) return false;  // the other dtypes have the range of f32
   return unless_refused(false, [&] {
@@ -144,8 +144,8 @@ ResultInDouble judge(const RecordedCall& call) {
     const bool is_beyond = magnitude.largest > range_of(call.dtype).largest || overflows_within(call);
     return is_beyond ? ResultInDouble::kBeyondRange : ResultInDouble::kInRange;
   }
-  // Beside a singularity the value is finite; beyond the range of f64 it is infinite there too (exp of 1000). The
-  // singularity may be one of a scalar parameter (division by 0).
+  // Near a singularity, the value is finite; if it is beyond the range of f64 (exp of 1000), it is infinite there too.
+  // A scalar parameter may be at a singularity as well (division by 0).
   const auto beside = [&](double nudge) {
     return compute(call, {.operands = DType::f64,
                           .value = [nudge](double x, std::int64_t) { return ParameterNudge::nudged(x, nudge); },
@@ -158,7 +158,8 @@ ResultInDouble judge(const RecordedCall& call) {
   return is_finite_elsewhere(call) ? ResultInDouble::kNotFinite : ResultInDouble::kNeverFinite;
 }
 
-/// Derivatives are linear in the gradients of the outputs: one that is finite for smaller gradients is no singularity.
+/// True if the derivative is finite, and not 0, for smaller gradients of the outputs. It is linear in these gradients,
+/// so that the op is not at a singularity.
 bool has_finite_derivative(const RecordedCall& call) {
   if (call.gradients.empty()) return false;
   for (const double factor : {0x1p-8, 0x1p-16, 0x1p-24, 0x1p-32}) {
@@ -205,7 +206,7 @@ ResultInDouble result_in_double(const RecordedCall& call) {
 }
 
 bool sums_are_in_range(const RecordedCall& call) {
-  // No partial sum exceeds the product of the largest operands, of the largest gradient and of the number of terms.
+  // No partial sum exceeds the product of the largest operands, the largest gradient and the number of terms.
   double bound = 1;
   const auto multiply_by = [&](const Tensor& tensor) {
     Magnitude magnitude;

@@ -40,20 +40,20 @@ RecordedCall record_forward(const OpCall& call, std::span<const Tensor> read, DT
 enum class ResultInDouble : std::uint8_t {
   kUnknown,      ///< the op cannot be computed in f64, or was not recorded
   kInRange,      ///< finite, and the dtype of the bad tensor can hold it
-  kBeyondRange,  ///< finite, and beyond the range of that dtype; or a value within the op is, if it computes in that
+  kBeyondRange,  ///< beyond the range of that dtype; or an intermediate value of the op is, if the op computes in that
                  ///< dtype
-  kSingular,   ///< not finite, but finite for slightly different operands and scalar parameters, so that these are at a
-               ///< singularity
-  kNotFinite,  ///< not finite, also for slightly different ones, but finite elsewhere: the operands are outside of the
-               ///< op's domain
+  kSingular,     ///< not finite, but finite for slightly different operands and scalar parameters: the call is at a
+                 ///< singularity
+  kNotFinite,    ///< not finite for slightly different operands either, but finite for others: the operands are outside
+                 ///< of the op's domain
   kNeverFinite,  ///< not finite for any operands that were tried: the op itself is wrong
 };
 /// Computes a recorded call in f64 on the CPU: its outputs, or the gradients of its inputs if it has `gradients`. If
 /// the op refuses f64, a derivative that is finite for smaller gradients counts as kBeyondRange.
 ResultInDouble result_in_double(const RecordedCall& call);
-/// True if the values of a product, a convolution or an attention stay in range whatever the order of its sums: the
-/// result in f64 is at most half of the range of its dtype, and a bound on each partial sum is below that of f32.
-/// REQUIRES result_in_double(call) == kInRange.
+/// True if the values of a product, a convolution or an attention stay in range, in whatever order the op adds: the
+/// result in f64 is at most half of the largest number of its dtype, and an upper bound of all partial sums is in the
+/// range of f32. REQUIRES result_in_double(call) == kInRange.
 bool sums_are_in_range(const RecordedCall& call);
 
 }  // namespace binade::amp

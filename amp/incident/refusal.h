@@ -18,11 +18,11 @@ class RefusalSearch final : public TapeObserver {
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
 
-  /// Returns the op and what it said: `error`, without its own name and its advice. The direction is "input" if the op
-  /// read a tensor that is neither a weight nor the result of an op, otherwise "forward". The op's names are empty if
-  /// the closure or a function threw the error outside of an op.
+  /// Returns the op with its message: `error` without the op's name, divided into refusal and advice. The direction is
+  /// "input" if the op read a tensor that is neither a weight nor the result of an op, otherwise "forward". The op's
+  /// names are empty if the closure or a function threw the error outside of an op.
   FirstBad found(const std::string& error) const;
-  /// True if the op that threw read weights only, or what ops computed from weights alone: no sample can change them.
+  /// True if the op that threw read only weights and results computed from weights alone: no sample is to blame.
   bool reads_weights_only() const { return weights_only_; }
 
  private:

@@ -15,7 +15,7 @@ std::string description_of(const Remedy& remedy);
 
 /// Returns the incident as a JSON object with the fields of docs/incidents.md.
 std::string report_json(const Incident& incident);
-/// Returns the incident as a page for people: place, cause, proof, remedy, advice.
+/// Returns the incident as a Markdown page: place, cause, proof, remedy, advice.
 std::string report_markdown(const Incident& incident);
 
 }  // namespace binade::amp

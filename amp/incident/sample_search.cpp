@@ -46,25 +46,25 @@ Rows SampleSearch::search(const std::vector<Rows>& suspects) {
       sets.push_back(rows);
   if (sets.size() > kMostSuspects) sets.resize(kMostSuspects);
   for (const Rows& rows : sets)
-    if (is_finite_without(rows)) return smallest_of(rows, {});
+    if (is_finite_without(rows)) return smallest_cause_in(rows, {});
 
   const auto [first, second] = halves_of(all_);
-  if (is_finite_without(first)) return smallest_of(first, {});
-  if (is_finite_without(second)) return smallest_of(second, {});
+  if (is_finite_without(first)) return smallest_cause_in(first, {});
+  if (is_finite_without(second)) return smallest_cause_in(second, {});
   if (all_.size() < 4 || !some_row_is_finite()) return {};
-  const Rows of_first = smallest_of(first, second), found = united(of_first, smallest_of(second, of_first));
+  const Rows of_first = smallest_cause_in(first, second), found = united(of_first, smallest_cause_in(second, of_first));
   return found.size() <= all_.size() / 2 && is_finite_without(found) ? found : Rows{};
 }
 
-/// Returns the smallest part of `rows` without which, and without `others`, the step is finite. REQUIRES that it is
-/// finite without all of them.
-Rows SampleSearch::smallest_of(const Rows& rows, const Rows& others) {
+/// Returns the smallest part of `rows` such that the step is finite without this part and without `others`. REQUIRES
+/// that the step is finite without all of `rows` and `others`.
+Rows SampleSearch::smallest_cause_in(const Rows& rows, const Rows& others) {
   if (rows.size() < 2) return rows;
   const auto [first, second] = halves_of(rows);
-  if (is_finite_without(united(first, others))) return smallest_of(first, others);
-  if (is_finite_without(united(second, others))) return smallest_of(second, others);
-  const Rows of_first = smallest_of(first, united(second, others));
-  return united(of_first, smallest_of(second, united(of_first, others)));
+  if (is_finite_without(united(first, others))) return smallest_cause_in(first, others);
+  if (is_finite_without(united(second, others))) return smallest_cause_in(second, others);
+  const Rows of_first = smallest_cause_in(first, united(second, others));
+  return united(of_first, smallest_cause_in(second, united(of_first, others)));
 }
 
 /// Returns true if the step is finite with one of two rows alone. If it fails with each of them, samples are not the

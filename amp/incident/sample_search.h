@@ -9,7 +9,7 @@
 namespace binade::amp {
 
 /// Finds the samples that make a step non-finite, by replays without some of its rows. The step is finite without the
-/// rows that are named, and not finite without a smaller part of them.
+/// rows that find() returns; leaving out only a part of them does not suffice.
 class SampleSearch {
  public:
   using Rows = std::vector<std::int64_t>;
@@ -26,7 +26,7 @@ class SampleSearch {
  private:
   bool is_finite_without(const Rows& rows);
   Rows search(const std::vector<Rows>& suspects);
-  Rows smallest_of(const Rows& rows, const Rows& others);
+  Rows smallest_cause_in(const Rows& rows, const Rows& others);
   bool some_row_is_finite();
 
   Rows all_;  // the rows of the step

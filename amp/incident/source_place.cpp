@@ -32,7 +32,7 @@ namespace {
 constexpr const char* kAddr2line = "/usr/bin/addr2line";
 using Clock = std::chrono::steady_clock;
 
-/// What is known of call stacks, and the time that may still be spent on others.
+/// The places found so far, by call stack, and the time that may still be spent on further call stacks.
 struct Known {
   std::mutex mutex{};
   std::map<CallStack, std::optional<SourcePlace>> places{};
@@ -111,8 +111,8 @@ std::string demangled(const std::string& symbol) {
   return status == 0 ? name.get() : symbol;
 }
 
-/// Returns the places of addresses of one object: for each, those of inlined functions first. Without addr2line, the
-/// exported symbols.
+/// Returns the source places of `addresses`, which are all in `object`; an address may have several, those of inlined
+/// functions first. Without addr2line, returns the exported symbols of `calls`.
 std::vector<SourcePlace> places_of(const CodeObject& object, std::span<const CodeObject> calls,
                                    std::span<const void* const> addresses) {
   std::vector<std::string> command = {kAddr2line, "-f", "-C", "-i", "-e", object.path};
@@ -170,11 +170,11 @@ std::optional<SourcePlace> find_user_place(const CallStack& stack) {
   const std::optional<CodeObject> own = object_of(reinterpret_cast<const void*>(&capture_call_stack));
   const bool is_linked_in = own && own->is_program;  // a static library: its functions are recognized by their names
   for (std::size_t begin = 0, end = 0; own && begin < stack.size(); begin = end) {
-    std::vector<CodeObject> calls;  // successive ones in the same object
+    std::vector<CodeObject> calls;  // successive calls in the same object
     std::vector<const void*> addresses;
     for (; end < stack.size(); ++end) {
       const auto after_call = reinterpret_cast<std::uintptr_t>(stack[end]);
-      const void* call = reinterpret_cast<const void*>(after_call - 1);  // of a pointer, null - 1 would be undefined
+      const void* call = reinterpret_cast<const void*>(after_call - 1);  // as an integer: null - 1 is undefined
       std::optional<CodeObject> object = object_of(call);
       if (!object || (!calls.empty() && object->base != calls.front().base)) break;
       calls.push_back(*std::move(object));

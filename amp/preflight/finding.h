@@ -41,7 +41,7 @@ struct PreflightFinding {
 /// The result of a pre-flight.
 struct PreflightReport {
   std::vector<PreflightFinding> findings{};
-  /// Loss of the measured batch, in a step of several phases of the last one; NaN if the closure returned none
+  /// Loss of the measured batch (in the last phase, if the step has several); NaN if the closure threw an error
   double loss = 0;
   double seconds = 0;  ///< duration of the analysis
 

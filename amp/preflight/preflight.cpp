@@ -13,7 +13,7 @@ constexpr Rule kRules[] = {find_bad_data,     find_singularities, find_vanished_
                            find_masked_rows,  find_long_sums,     find_little_headroom, find_unfit_scale,
                            find_idle_updates, find_non_finite};
 
-/// Sets the step context, and undoes all effects of a run of the step at the end of its life.
+/// Sets the step context. The destructor undoes all effects of a run of the step.
 class RunScope {
  public:
   explicit RunScope(const PreflightStep& step) : step_(step), context_(std::exchange(step_context(), step.at)) {
@@ -32,7 +32,7 @@ class RunScope {
   StepContext context_;
 };
 
-/// What one run of the step gives.
+/// The results of one run of the step.
 struct Outcome {
   Survey survey;
   double loss = std::nan("");
@@ -53,7 +53,7 @@ Outcome run(const PreflightStep& step, const std::function<Variable()>& closure,
     const Variable loss = closure();
     outcome.loss = loss.item();
     if (std::isfinite(outcome.loss) && loss.requires_grad()) {
-      const SparedLeaves sparing(step.spared);
+      const ExcludedLeaves scope(step.excluded);
       binade::backward(loss, scale);
       outcome.scan = optim::scan_gradients(step.optimizer.parameters());
       outcome.backward = true;

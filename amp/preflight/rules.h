@@ -22,7 +22,7 @@ struct Inspection {
   double scale = 1;            ///< initial loss scale of the run
   double lr = 0;               ///< highest learning rate of the schedule
   double ema_decay = 0;        ///< decay of the averaged weights; 0: there are none
-  bool backward = false;       ///< true if backward ran; the members below need it
+  bool backward = false;       ///< true if backward ran; otherwise the members below have no meaning
   double measured_at = 1;      ///< loss scale of backward: `scale`, or a lower one if gradients overflowed
   optim::GradientScan scan{};  ///< magnitudes of the gradients
 };

@@ -70,8 +70,8 @@ bool measured(const SurveyedOp& op, std::size_t operand) {
          (breaks_at(op, {operand, observed->low}) || breaks_at(op, {operand, observed->high}));
 }
 
-/// Returns two values, one rounding error apart, whose variance in f32, computed as mean of squares minus square of
-/// mean, is so far below 0 that it stays negative after `eps` is added.
+/// Returns two neighboring f32 values. Their variance, computed in f32 as mean of squares minus square of mean, comes
+/// out so far below 0 that it stays negative after `eps` is added.
 std::optional<std::vector<double>> row_that_cancels(double eps) {
   for (float scale = 1; scale < 0x1p20f; scale *= 2)
     for (int k = 0; k < 64; ++k) {

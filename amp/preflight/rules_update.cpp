@@ -7,7 +7,7 @@
 namespace binade::amp {
 namespace {
 
-/// The settings of the parameters of one class of groups.
+/// The settings of one parameter class (optim::ParameterGroups).
 struct Settings {
   std::string op{};  ///< "adamw", or "adamw, group 'head.*'"
   optim::UpdateFacts facts{};
@@ -29,10 +29,12 @@ PreflightFinding optimizer_finding(std::string op, std::string rule, std::string
           .advice = std::move(advice)};
 }
 
-double smallest_of(DType dtype) { return std::ldexp(range_of(dtype).smallest_normal, -range_of(dtype).mantissa_bits); }
+double smallest_cause_in(DType dtype) {
+  return std::ldexp(range_of(dtype).smallest_normal, -range_of(dtype).mantissa_bits);
+}
 
 /// Returns the largest gradient whose contribution to the second moment, (1 - beta2) x gradient^2, rounds to 0.
-double vanishing_gradient(DType dtype, double beta2) { return std::sqrt(smallest_of(dtype) / 4 / (1 - beta2)); }
+double vanishing_gradient(DType dtype, double beta2) { return std::sqrt(smallest_cause_in(dtype) / 4 / (1 - beta2)); }
 
 /// Reports an eps that is too small: a gradient whose square underflows in f32, the dtype of updates, is divided by eps
 /// alone.
@@ -170,7 +172,7 @@ void find_idle_updates(const Inspection& in, Findings& findings) {
   std::vector<Settings> judged;
   for (std::size_t c = 0; c < settings.size(); ++c) {
     if (in.optimizer.groups().parameters_of(c) == 0) continue;
-    // Settings that are those of an earlier class are judged once.
+    // If several classes have the same settings, judges them once.
     const auto same = [&](auto... members) {
       return std::ranges::any_of(judged,
                                  [&](const Settings& s) { return ((s.*members == settings[c].*members) && ...); });

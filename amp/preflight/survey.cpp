@@ -138,7 +138,7 @@ void Survey::after_forward(const OpCall& call, std::span<const Tensor> read, Ten
   const auto [at, added] = positions_.try_emplace(call.tape_index, static_cast<int>(ops_.size()));
   if (added)
     ops_.push_back(std::move(op));
-  else  // an op of a recomputed segment, which runs again in backward, then with its graph
+  else  // an op of a recomputed segment: backward runs it again, this time with a graph
     ops_[static_cast<std::size_t>(at->second)] = std::move(op);
   hold(ops_[static_cast<std::size_t>(at->second)], at->second, outputs);
 }

@@ -77,7 +77,7 @@ struct SurveyedOp {
   DType gradient_dtype = DType::f32;
   bool backward_breaks = false;  ///< backward computed a non-finite gradient from finite ones
 
-  /// True if the op is one of these.
+  /// True if the op is one of `Ops`.
   template <class... Ops>
   bool is() const {
     return ((info == &Ops::info) || ...);
@@ -111,9 +111,9 @@ class Survey final : public TapeObserver {
   SurveyedOperand survey_operand(const OpInfo& info, const Variable& input, const Tensor& read) const;
   /// Returns the position in ops_ of the op that computed an input; -1 for a leaf.
   int producer_of(const Variable& input, const Tensor& read) const;
-  /// Measures the operands of sums and masks in 16 bits and of ops that overflow, for the rules that need it.
+  /// Measures operands and result of the ops whose extremes rules need: 16-bit sums, masks in f16, ops that overflow.
   void measure(SurveyedOp& op, std::span<const Tensor> read, const Tensors& outputs);
-  /// Keeps results that other ops may read without their graph node (held_).
+  /// Keeps results by address (held_), because other ops may read them as leaves, without their graph node.
   void hold(const SurveyedOp& op, int position, const Tensors& outputs);
 
   std::vector<SurveyedOp> ops_;
@@ -133,7 +133,7 @@ bool is_one_pass_variance(const Survey& survey, const SurveyedOp& op);
 /// Returns the number of rows in which every entry is masked, of a softmax, log-softmax or attention; 0 for other ops.
 std::int64_t count_masked_rows(const SurveyedOp& op, const OpCall& call, std::span<const Tensor> read);
 
-/// If an operand is a constant and contains a value below this one, or -inf, it counts as an additive mask.
+/// A constant operand that contains -inf, or a value of at most kMaskedBelow, counts as an additive mask.
 inline constexpr double kMaskedBelow = -8192;
 
 }  // namespace binade::amp

@@ -18,8 +18,8 @@ struct OperandValue {
 /// True if the result of a singular op (or its derivative, if backward needs one) is not finite for that operand value.
 bool breaks_at(const SurveyedOp& op, const OperandValue& at);
 
-/// Returns a value in the range of an operand that breaks the op at a stated singularity; std::nullopt if there is
-/// none.
+/// Returns an operand's value, within its range, for which the op breaks at a stated singularity; std::nullopt if there
+/// is none.
 std::optional<OperandValue> reachable_singularity(const SurveyedOp& op);
 
 /// The chain of ops that computes an operand from one number: elementwise ops, means, sums and softmaxes. The chain

@@ -8,12 +8,12 @@
 
 namespace binade::amp {
 
-/// Tells the other ranks whether this one's part of `what` failed; an empty text: it did not. Throws RankError with the
-/// text of the first rank that failed, except on that rank itself.
+/// Tells the other ranks whether this one failed in `what`. `failure`: the error message; empty if it did not fail.
+/// Throws RankError with the message of the first other rank that failed.
 void exchange_failures(Communicator& ranks, const std::string& failure, std::string_view what);
 
-/// Calls `f`. If it throws on any rank, throws on all: on the others a RankError with its text. Otherwise the others
-/// would go on and wait in vain.
+/// Calls `f` on every rank. If it throws on one, all throw: that rank its own exception, the others a RankError with
+/// its message. Without this, the others would continue and wait for that rank.
 template <std::invocable F>
 void agree(Communicator& ranks, std::string_view what, F&& f) {
   if (ranks.alone()) {
@@ -25,7 +25,7 @@ void agree(Communicator& ranks, std::string_view what, F&& f) {
   } catch (const std::exception& error) {
     try {
       exchange_failures(ranks, *error.what() == 0 ? "an exception" : error.what(), what);
-    } catch (const RankError&) {  // of another rank, which failed too
+    } catch (const RankError&) {  // another rank failed too; this one throws its own error
     }
     throw;
   }

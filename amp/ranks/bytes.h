@@ -10,7 +10,7 @@
 
 namespace binade::amp {
 
-/// Writes values one after the other, for another rank of the same program on the same kind of machine.
+/// Encodes values, one after the other, for another rank. All ranks run the same program on the same kind of machine.
 class ByteWriter {
  public:
   template <class T>

@@ -63,7 +63,7 @@ std::vector<std::vector<std::uint8_t>> GradientTree::present() const {
   return present;
 }
 
-/// Adds nodes that cover the tree from left to right.
+/// Adds up nodes that cover the whole tree, from left to right, and returns the sum.
 GradientTree::Node GradientTree::complete(std::vector<Node> nodes, std::int64_t begin, std::int64_t end) const {
   std::vector<Node> stack;
   for (Node& node : nodes) {

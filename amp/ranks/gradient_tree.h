@@ -11,23 +11,24 @@
 namespace binade::amp {
 
 /// Adds the gradients of a step's leaves in the order of the tree (core/rank_tree.h), over all ranks. The sum has the
-/// same bits for every number of ranks, because only the place of an addition depends on it, never its operands.
+/// same bits for every number of ranks, because that number decides which rank makes an addition, but never what is
+/// added.
 ///
-/// Each rank first sums the subtrees of which it computed every leaf. It then receives the other ranks' subtree sums for
-/// its slice of the parameters, completes the tree for that slice, and sends the result to all: a reduce-scatter and an
-/// all-gather. A parameter that has no gradient
-/// in a node is left out of its sums, not added as 0 (-0 + 0 is +0).
+/// Each rank first sums the subtrees of which it computed every leaf. It then receives the other ranks' subtree sums
+/// for its slice of the parameters, completes the tree for that slice, and sends the result to all: a reduce-scatter
+/// and an all-gather. If a parameter has no gradient in a node, nothing is added for it, because adding 0 can change
+/// bits (-0 + 0 is +0).
 class GradientTree {
  public:
   /// The gradients of these parameters are added; `leaves`: number of leaves of the whole step. The arguments must
   /// outlive the tree.
   GradientTree(std::vector<optim::FlatParameters*> parameters, int leaves);
 
-  /// Takes the gradients that backward has accumulated for leaf `leaf`, and discards them. Leaves come in ascending
-  /// order; a leaf without micro-batches has no gradients.
+  /// Copies the gradients that backward has accumulated for `leaf`, and clears them. Call it for the leaves in
+  /// ascending order. A leaf without micro-batches has no gradients.
   void add(int leaf);
 
-  /// Says, for each node that this rank has, which parameters have a gradient in it.
+  /// Returns, for each node of this rank, one flag per parameter: 1 if it has a gradient in the node.
   std::vector<std::vector<std::uint8_t>> present() const;
 
   /// Completes the tree and stores its sum as the gradients of the parameters. `present`: present() of every rank, in
@@ -36,25 +37,25 @@ class GradientTree {
               std::string_view what);
 
  private:
-  /// One parameter in `values` of a node.
+  /// The position of one parameter in Node::values.
   struct Place {
     optim::FlatParameters* owner = nullptr;
     std::size_t slice = 0;
     std::int64_t begin = 0, count = 0;
   };
-  /// The sum over a subtree. `values` is undefined if no parameter has a gradient in it.
+  /// The gradients summed over a subtree. `values` is undefined if no parameter has a gradient in the subtree.
   struct Node {
     LeafRange leaves{};
     std::vector<std::uint8_t> present{};  // one per place
     Tensor values{};
   };
-  /// Adds those elements of `from` to `into` that are in [begin, end); `values` of both hold only these.
+  /// Adds `from` to `into`. The `values` of both hold only the elements [begin, end) of all `count_` elements.
   void merge(Node& into, const Node& from, std::int64_t begin, std::int64_t end) const;
   Node complete(std::vector<Node> nodes, std::int64_t begin, std::int64_t end) const;
   void put_back(const Node& sum);
 
   std::vector<Place> places_;
-  std::int64_t count_ = 0;  // elements of `values`
+  std::int64_t count_ = 0;  // number of elements of the values of all parameters, with padding
   int leaves_;
   std::vector<Node> nodes_;  // from left to right
 };

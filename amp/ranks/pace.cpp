@@ -10,7 +10,7 @@ std::string RankPace::observe(std::span<const double> seconds) {
   if (seconds.size() < 2) return "";
   slow_.resize(seconds.size());
   sums_.resize(seconds.size());
-  // The lower of two middle ranks: of two ranks, the slow one is measured by the other one.
+  // The median is the lower of two middle values, so that of two ranks the slower is compared with the faster.
   std::vector<double> sorted(seconds.begin(), seconds.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
   std::ranges::nth_element(sorted, middle);

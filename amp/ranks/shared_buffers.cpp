@@ -15,7 +15,7 @@ struct Named {
   nn::SharedBuffer entry{};
 };
 
-/// Returns the buffers of the model whose rule is known, in the order of its modules: the same on all ranks.
+/// Returns the buffers of the model whose rule is known, in the order of its modules, which is the same on all ranks.
 std::vector<Named> shared_buffers_of(nn::Module& model) {
   std::vector<Named> found;
   const auto add = [&](const std::string& path, nn::Module* module) {
@@ -32,7 +32,7 @@ std::vector<Named> shared_buffers_of(nn::Module& model) {
 
 Tensor on_host(const Tensor& value) { return value.contiguous_copy().on_host(); }
 
-/// Adds to `sum` what another rank has added to the values `before`.
+/// Adds to `sum` the change that another rank has made, from `before` to `written`.
 template <class T>
 void add_change(Tensor& sum, const Tensor& written, const Tensor& before) {
   T* const into = sum.mutable_data<T>();

@@ -10,21 +10,21 @@
 
 namespace binade::amp {
 
-/// The values with which a phase of a step begins, on the host, of the buffers that earlier phases of the step have
-/// written. They are the same on all ranks. Empty in the first phase.
+/// Copies, on the host, of the buffers that earlier phases of a step have written, made before the current phase. They
+/// are the same on all ranks. Empty in the first phase.
 using StartValues = std::map<const nn::Buffer*, Tensor>;
 StartValues start_values(nn::Module& model);
 
 /// Returns true if forward has changed the buffer in the phase that began with `start`.
 bool has_changed(const nn::Buffer& buffer, const StartValues& start);
 
-/// Returns what forward has written on this rank into the buffers whose rule is known (nn/shared_buffers.h, and the
-/// histories of fp8), for the other ranks. Adds these buffers to `known`.
+/// Encodes the values that forward has written on this rank into buffers with a known rule (nn::SharedRule, and amax
+/// histories of fp8). Adds all such buffers to `known`. Throws ArgumentError if a dtype does not fit.
 Bytes encode_shared_buffers(nn::Module& model, const StartValues& start, std::set<const nn::Buffer*>& known);
 
-/// Writes into the buffers what one rank would have written that computes the micro-batches of all ranks. `all`:
-/// encode_shared_buffers() of every rank. Throws RankError if a buffer that changes once per step has other bits on
-/// another rank, and ArgumentError if the dtype of a buffer does not fit its rule.
+/// Writes into the buffers the values that a single rank would have written if it had computed all micro-batches.
+/// `all`: encode_shared_buffers() of every rank. Throws RankError if a buffer that changes once per step does not have
+/// the same bits on all ranks that wrote it, or if the bytes do not fit the model.
 void combine_shared_buffers(nn::Module& model, const StartValues& start,
                             const std::vector<std::span<const std::byte>>& all);
 

@@ -42,8 +42,8 @@ std::optional<std::int64_t> get_optional(ByteReader& in) {
 }
 
 void put_first_bad(ByteWriter& out, const FirstBad& bad) {
-  for (const std::string* text :
-       {&bad.module, &bad.op, &bad.direction, &bad.tensor, &bad.parameter, &bad.dtype, &bad.value})
+  for (const std::string* text : {&bad.module, &bad.op, &bad.direction, &bad.tensor, &bad.parameter, &bad.dtype,
+                                  &bad.value, &bad.refusal, &bad.refusal_advice})
     out.put(*text);
   out.put(bad.shape).put(bad.index).put(bad.samples).put(bad.operand_max).put(bad.possible_samples);
   put_optional(out, bad.sample);
@@ -59,7 +59,8 @@ void put_first_bad(ByteWriter& out, const FirstBad& bad) {
 
 FirstBad get_first_bad(ByteReader& in) {
   FirstBad bad;
-  for (std::string* text : {&bad.module, &bad.op, &bad.direction, &bad.tensor, &bad.parameter, &bad.dtype, &bad.value})
+  for (std::string* text : {&bad.module, &bad.op, &bad.direction, &bad.tensor, &bad.parameter, &bad.dtype, &bad.value,
+                            &bad.refusal, &bad.refusal_advice})
     *text = in.get<std::string>();
   bad.shape = in.get<std::vector<std::int64_t>>();
   bad.index = in.get<std::vector<std::int64_t>>();
@@ -124,7 +125,7 @@ Diagnosis get_diagnosis(ByteReader& in) {
 Diagnosis lead(Communicator& ranks, const Replay& replay,
                const std::function<Diagnosis(const Replay& replay)>& diagnose) {
   const auto send = [&](const ByteWriter& message) { ranks.broadcast(message.bytes(), ranks.rank(), kWhat); };
-  bool replays = false;  // an exception of a replay ends all ranks, which need no further message
+  bool replays = false;  // true during a replay. If it throws, it throws on all ranks, which need no message
   Diagnosis diagnosis;
   try {
     diagnosis = diagnose([&](const Variant& variant, TapeObserver* observer) {

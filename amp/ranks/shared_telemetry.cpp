@@ -10,8 +10,8 @@
 namespace binade::amp {
 namespace {
 
-/// The descriptions of ops by name: of those that this process has run, and others without facts. Entries live until
-/// the process ends.
+/// The descriptions (OpInfo) of ops by name. For an op that this process has not run, the description has only the
+/// name. Entries live until the process ends.
 class KnownOps {
  public:
   void add(const OpInfo& info) {

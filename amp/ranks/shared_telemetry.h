@@ -7,9 +7,9 @@
 namespace binade::amp {
 
 /// Completes the telemetry of an attempt: fetches a GPU's measurements, and replaces those of this rank's micro-batches
-/// by those of all ranks. Every rank then knows the same magnitudes, by which the loss scale, promotions and early
-/// warnings are decided. After an aborted attempt, leaves out the ranks after that of its bad micro-batch: one rank
-/// would not have computed their micro-batches.
+/// by those of all ranks. Every rank then has the same magnitudes, on which the loss scale, promotions and warnings
+/// depend. After an aborted attempt, ignores the ranks after Attempt::bad_rank, because a single rank would have
+/// stopped before their micro-batches.
 void complete_telemetry(Communicator& ranks, Telemetry& telemetry, const Attempt& attempt);
 
 }  // namespace binade::amp

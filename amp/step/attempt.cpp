@@ -15,8 +15,8 @@
 #include "binade/amp/ranks/statistics.h"
 #include "binade/amp/step/common_state.h"
 #include "binade/amp/step/transaction.h"
+#include "binade/autograd/excluded_leaves.h"
 #include "binade/autograd/node.h"
-#include "binade/autograd/spared_leaves.h"
 #include "binade/core/backend.h"
 #include "binade/core/kernels/table.h"
 #include "binade/optim/clip.h"
@@ -32,7 +32,7 @@ std::uint64_t next_attempt() {
   return ++attempts;
 }
 
-/// Makes the thread-local settings of a step during its life.
+/// Sets the thread-local settings of a step, while it exists.
 struct StepScopes {
   StepScopes(const Policy& policy, const nn::Shadows& of_buffers) : precision(policy), shadows(of_buffers) {}
   PolicyScope precision;
@@ -40,7 +40,7 @@ struct StepScopes {
   GradGuard grad;
 };
 
-/// Gives every rank the scan of rank `from`: what it found in the gradients of a bad micro-batch.
+/// Sets `scan` on every rank to that of rank `from`, which computed the gradients of the bad micro-batch.
 void share_scan(Communicator& ranks, int from, optim::GradientScan& scan, std::string_view what) {
   if (ranks.alone()) return;
   ByteWriter out;
@@ -55,8 +55,8 @@ void share_scan(Communicator& ranks, int from, optim::GradientScan& scan, std::s
 
 }  // namespace
 
-/// Scans the gradients of the phase's optimizers as one, and sets the words and the number of gradients of each.
-/// Returns the scan with a word for each parameter of all optimizers.
+/// Scans the gradients of the phase's optimizers together. Sets phase.scans: words and number of gradients of each
+/// optimizer. Returns the scan, with a word for each parameter of all optimizers.
 optim::GradientScan AttemptRunner::scan_gradients(Phase& phase) const {
   std::vector<optim::FlatParameters*> scanned;
   for (const std::size_t i : phase.optimizers) scanned.push_back(&transaction_.optimizers()[i]->parameters());
@@ -117,10 +117,10 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
 }
 
 /// Returns the parameters that a phase of these optimizers does not train.
-const LeafSet& AttemptRunner::spared_in(const std::vector<std::size_t>& optimizers) {
-  const auto found = spared_.find(optimizers);
-  return found != spared_.end() ? found->second
-                                : spared_.emplace(optimizers, untrained_by(transaction_, optimizers)).first->second;
+const LeafSet& AttemptRunner::excluded_in(const std::vector<std::size_t>& optimizers) {
+  const auto found = excluded_.find(optimizers);
+  return found != excluded_.end() ? found->second
+                                  : excluded_.emplace(optimizers, untrained_by(transaction_, optimizers)).first->second;
 }
 
 /// Runs forward and backward of a phase, and judges it.
@@ -128,7 +128,7 @@ void AttemptRunner::run_phase(Attempt& attempt, const AttemptPlan& plan, const S
   phase.optimizers = transaction_.indices_of(feed.phases[static_cast<std::size_t>(phase.number)]);
   attempt.lr = transaction_.lr_of(plan.step, phase.optimizers.front()) * phase.lr_factor;
   attempt.lr_cut = transaction_.remediation().lr_factor(plan.step) * phase.lr_factor;
-  phase.spared = &spared_in(phase.optimizers);
+  phase.excluded = &excluded_in(phase.optimizers);
   PhaseAttempt& result = attempt.phases.emplace_back();
   if (feed.phases.size() > 1) result.name = transaction_.names_of(phase.optimizers);
   transaction_.discard_gradients();
@@ -169,7 +169,7 @@ void AttemptRunner::run_in_order(Attempt& attempt, const AttemptPlan& plan, cons
 
 Communicator& AttemptRunner::ranks() const { return transaction_.ranks(); }
 
-/// Runs those of the micro-batches that the plan has, each of which adds to the gradients, up to the first bad one.
+/// Runs the micro-batches of a leaf that are in the plan, up to the first bad one. Each adds to the gradients.
 void AttemptRunner::run_leaf(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                              LeafRange micro_batches, Ballot& ballot) {
   for (const int micro_batch : plan.micro_batches) {
@@ -190,9 +190,9 @@ void AttemptRunner::run_leaf(Attempt& attempt, const AttemptPlan& plan, const St
   }
 }
 
-/// Runs this rank's leaves of a phase, and adds their gradients to those of the other leaves. All ranks leave it with
-/// the same verdict and, if there is nothing bad, with the same gradients, statistics and loss. No exception leaves it
-/// on one rank alone.
+/// Runs this rank's leaves of a phase, and adds their gradients to those of the other leaves. Afterwards all ranks have
+/// the same verdict and, if nothing is bad, the same gradients, statistics and loss. If one rank throws, all ranks
+/// throw.
 void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                                int leaves) {
   const LeafRange own = share_of(leaves, ranks().rank(), ranks().size());
@@ -254,7 +254,7 @@ void AttemptRunner::run_leaves(Attempt& attempt, const AttemptPlan& plan, const 
   attempt.cause = judge_gradients(attempt.scan);
   if (ranks().alone()) return;
   replay_statistics(transaction_.model(), start, statistics);
-  if (attempt.commits()) attempt.bad_buffer = first_bad_buffer(transaction_.model());
+  if (attempt.commits()) attempt.bad_buffer = first_non_finite_buffer(transaction_.model());
   if (!attempt.bad_buffer.empty()) attempt.cause = AbortCause::kStatistics;
 }
 
@@ -286,12 +286,12 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   Backend& backend = backend_of(transaction_.device());
   const KernelTable& table = kernels(transaction_.device());
   const StepScopes scopes(step.policy, transaction_.shadows());
-  const LeafSet& spared = spared_in(transaction_.indices_of({}));
+  const LeafSet& excluded = excluded_in(transaction_.indices_of({}));
   table.begin_step({step.addresses});
   transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
-        i, {}, spared, [&] { return step.loss(i); },
+        i, {}, excluded, [&] { return step.loss(i); },
         [&](const Variable& result) {
           check<DTypeError>(result.dtype() == DType::f32, "trainer: a captured step requires a loss in f32, got {}",
                             name_of(result.dtype()));
@@ -303,11 +303,11 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   table.end_step({});
 }
 
-/// Runs forward for one micro-batch, whose ops are numbered from `first_op` on, and backward with the initial
-/// gradient `seed_of(loss)`, without the gradients of the leaves `spared`. If the initial gradient is an undefined
-/// tensor, omits backward.
+/// Runs forward for one micro-batch, whose ops are numbered from `first_op` on, and backward with the initial gradient
+/// `seed_of(loss)`. Computes no gradients of the leaves in `excluded`. If the initial gradient is an undefined tensor,
+/// omits backward.
 template <class LossOf, class SeedOf>
-Variable AttemptRunner::differentiate(int micro_batch, const OpNumbers& first_op, const LeafSet& spared,
+Variable AttemptRunner::differentiate(int micro_batch, const OpNumbers& first_op, const LeafSet& excluded,
                                       const LossOf& loss_of, const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
   step_context().next = first_op;
@@ -319,12 +319,12 @@ Variable AttemptRunner::differentiate(int micro_batch, const OpNumbers& first_op
   note_names(loss);
   const Tensor seed = seed_of(loss);
   if (!seed.defined()) return loss;
-  const SparedLeaves scope(spared);
+  const ExcludedLeaves scope(excluded);
   backward(loss, seed);
   return loss;
 }
 
-/// Like run_micro_batch(), but takes a DataError of the closure as a fact about the batch.
+/// Like run_micro_batch(), but turns a DataError of the closure into AbortCause::kBadData.
 AbortCause AttemptRunner::try_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase,
                                           int micro_batch) {
   try {
@@ -344,14 +344,14 @@ AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& p
   AbortCause cause = AbortCause::kNone;
   const std::vector<std::int64_t> without = plan.left_out_of(micro_batch);
   const Variable loss = differentiate(
-      micro_batch, phase.first_op, *phase.spared, [&] { return feed.loss(phase.number, micro_batch, without); },
+      micro_batch, phase.first_op, *phase.excluded, [&] { return feed.loss(phase.number, micro_batch, without); },
       [&](const Variable& result) {
         if (judges_first) cause = judge_forward(attempt, result);
         return cause == AbortCause::kNone
                    ? Tensor::full(result.shape(), attempt.loss_scale, result.dtype(), result.device())
                    : Tensor();
       });
-  // The ops of the next phase get further numbers, so that observers and random streams tell them apart.
+  // The next phase continues the numbering of ops, so that observers and random streams tell its ops apart.
   phase.next_op = later(phase.next_op, step_context().next);
   if (cause != AbortCause::kNone) return cause;
   faults_.after_gradients(transaction_.parameters());
@@ -368,11 +368,11 @@ AbortCause AttemptRunner::judge_forward(Attempt& attempt, const Variable& loss) 
     attempt.scan.largest = kNan;  // there are no gradients, and their norm is reported as nan
     return AbortCause::kLoss;
   }
-  attempt.bad_buffer = first_bad_buffer(transaction_.model());
+  attempt.bad_buffer = first_non_finite_buffer(transaction_.model());
   return attempt.bad_buffer.empty() ? AbortCause::kNone : AbortCause::kStatistics;
 }
 
-/// `lr_factor`: of injected faults.
+/// `lr_factor`: factor of injected faults on the learning rate.
 OptimizerUpdate AttemptRunner::update_of(const Attempt& attempt, std::size_t optimizer, double lr_factor) const {
   return {optimizer,
           {.inverse_scale = attempt.inverse_scale(),
@@ -426,7 +426,7 @@ void AttemptRunner::judge_updates(Attempt& attempt, const Phase& phase) const {
   }
 }
 
-/// Notes what overrides may match: the modules, and the ops of a loss, which are known only from its tape.
+/// Records the names that overrides may match: the modules, and the ops of a loss, which only its graph shows.
 void AttemptRunner::note_names(const Variable& loss) {
   if (overrides_checked_ || options_.precision.overrides.empty()) return;
   const auto note = [this](std::string name) {

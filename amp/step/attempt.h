@@ -43,9 +43,9 @@ class AttemptRunner {
         registration_(transaction),
         rates_(transaction) {}
 
-  /// Runs the step under `plan` and computes the verdict on the host. Keeps what it wrote for a
-  /// commit. Each observer may be null. If the closure throws a DataError, the attempt is aborted; after any other
-  /// error, rolls back and rethrows.
+  /// Runs the step under `plan` and computes the verdict on the host. Leaves what it wrote in place, for a commit. Each
+  /// observer may be null. If the closure throws a DataError, the attempt is aborted; after any other error, rolls back
+  /// and rethrows.
   Attempt run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr,
               TapeObserver* second_observer = nullptr);
   Communicator& ranks() const;
@@ -58,29 +58,29 @@ class AttemptRunner {
   std::vector<OptimizerUpdate> updates_of(const Attempt& attempt) const;
   Registration& registration() { return registration_; }
   const LearningRates& rates() const { return rates_; }
-  /// Returns new messages for people: why steps of this kind are never captured although they should be, once; and
-  /// about ranks that are slow again and again (RankPace).
+  /// Returns new messages for the log: the reason, once, why steps of this kind are never captured although
+  /// TrainerOptions::record is set; and the ranks that are slow in most steps (RankPace).
   std::vector<std::string> take_notes(const StepFeed& feed);
   /// Sets attempt.clip_factor, by which clipping by norm multiplies the gradients.
   void set_clip_factor(Attempt& attempt) const;
 
  private:
-  /// A phase in progress, and the positions that the phases of an attempt share.
+  /// A phase in progress, with the values that the later phases of the attempt need.
   struct Phase {
     int number = 0;
-    double lr_factor = 1;                      // of injected faults
+    double lr_factor = 1;                      // factor of injected faults
     std::vector<std::size_t> optimizers{};     // indices in Transaction::optimizers()
-    std::vector<optim::GradientScan> scans{};  // of these optimizers
-    const LeafSet* spared = nullptr;           // the parameters that the phase does not train
-    OpNumbers first_op{};                      // of the phase
-    OpNumbers next_op{};                       // after the largest numbers so far
+    std::vector<optim::GradientScan> scans{};  // gradients of these optimizers
+    const LeafSet* excluded = nullptr;         // the parameters that the phase does not train
+    OpNumbers first_op{};                      // numbers of the first op of the phase
+    OpNumbers next_op{};                       // larger than the numbers of all ops so far
     std::vector<std::uint32_t> words{};        // the largest GradientScan::words of all phases so far
     const Registration::Watch* watch = nullptr;
   };
   template <class LossOf, class SeedOf>
-  Variable differentiate(int micro_batch, const OpNumbers& first_op, const LeafSet& spared, const LossOf& loss_of,
+  Variable differentiate(int micro_batch, const OpNumbers& first_op, const LeafSet& excluded, const LossOf& loss_of,
                          const SeedOf& seed_of);
-  const LeafSet& spared_in(const std::vector<std::size_t>& optimizers);
+  const LeafSet& excluded_in(const std::vector<std::size_t>& optimizers);
   void run_phase(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
   void run_in_order(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase);
   void run_leaves(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, Phase& phase, int leaves);
@@ -104,9 +104,9 @@ class AttemptRunner {
   const TrainerOptions& options_;
   Registration registration_;
   LearningRates rates_;
-  std::map<std::vector<std::size_t>, LeafSet> spared_;  // results of spared_in()
-  std::vector<std::string> names_;                      // what overrides may match, until they are checked
-  std::set<std::string> noted_;                         // the same
+  std::map<std::vector<std::size_t>, LeafSet> excluded_;  // results of excluded_in()
+  std::vector<std::string> names_;  // modules and ops that overrides may match; empty once checked
+  std::set<std::string> noted_;     // the same names
   bool overrides_checked_ = false;
   bool capture_noted_ = false;
   RankPace pace_;

@@ -26,7 +26,7 @@ constexpr bool kHasPhases<Phases<Closures...>> = true;
 ///     static Batch from_state(const StateDict&);                  // needs state()
 ///     Batch to(Device) const;                                     // moves it to the device of the step
 ///
-/// A Variable, whose state() is another one, is a batch of its value alone.
+/// A Variable may be a batch too. Its state() has another meaning and is not used.
 template <class B>
 struct BatchType {
   static constexpr bool kOrigin = !requires(const B& b) { b.origin; }
@@ -91,7 +91,7 @@ struct ClosureType<B, Phases<Closures...>> {
   static constexpr bool kFits = (ClosureType<B, Closures>::kFits && ...);
 };
 
-/// True if a step can be made of this batch and closure; otherwise the compiler has printed why not.
+/// True if Trainer::step() accepts a batch and a closure of these types; otherwise a static_assert above fails.
 template <class B, class Closure>
 constexpr bool kFitsStep = BatchType<B>::kFits&& ClosureType<B, Closure>::kFits;
 

@@ -18,10 +18,10 @@ class Callback {
   /// Name of its state in checkpoints, a part of a path. Unique within a trainer.
   virtual std::string name() const = 0;
   /// Called once before the first attempt at a step, from 1. Retries and replays do not repeat the call, so that they
-  /// compute what the first attempt computed. If it throws, the step is not made.
+  /// compute what the first attempt computed. If it throws, the step does not run.
   virtual void before_step(std::int64_t step) { static_cast<void>(step); }
-  /// Called after each commit. May add metrics to `result`: they go into the logs of a run. The step stays committed if
-  /// it throws.
+  /// Called after each commit. May add metrics to `result`: they go into the logs of a run. If it throws, the step
+  /// stays committed.
   virtual void after_commit(StepResult& result) { static_cast<void>(result); }
 
   /// Returns the state that a resumed run needs to call the functions above with the same effect.

@@ -7,7 +7,7 @@ namespace binade::amp {
 
 class Transaction;
 
-/// Returns what all ranks must have in common before they compare their results of a phase.
+/// Returns the values that must be the same on all ranks in this phase. verdict_of() compares them.
 CommonState common_state(const Transaction& transaction, const Attempt& attempt, const AttemptPlan& plan,
                          const StepFeed& feed, int phase);
 

@@ -88,12 +88,12 @@ double share_of_memory(Device device) {
 double tree_bytes(const TreeMemory& tree) {
   if (tree.leaves <= 1) return 0;
   const LeafRange own = share_of(tree.leaves, tree.rank, tree.ranks);
-  std::size_t added = 0;  // nodes at one time while this rank adds its leaves
+  std::size_t added = 0;  // largest number of nodes at one time while this rank adds its leaves
   for (int end = own.begin + 1; end <= own.end; ++end)
     added = std::max(added, nodes_of(tree.leaves, {own.begin, end - 1}).size() + 1);
   double exchanged = static_cast<double>(nodes_of(tree.leaves, own).size());
   if (tree.ranks > 1) {
-    // The nodes of all ranks for this rank's slice, a copy of its own, and the whole sum.
+    // Adds the nodes of all ranks for this rank's slice of the parameters, and the whole sum.
     std::size_t received = 0;
     for (int rank = 0; rank < tree.ranks; ++rank)
       received += nodes_of(tree.leaves, share_of(tree.leaves, rank, tree.ranks)).size();
@@ -122,7 +122,7 @@ void check_fits(const MemoryForecast& forecast, double available, Device device)
 std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step,
                                               const Transaction& transaction, std::int64_t accumulate) {
   const std::int64_t rows = step.plan.samples_per_micro_batch;
-  if (!step.feed.can_lose_samples || rows == 0) return std::nullopt;
+  if (!step.feed.can_leave_out_samples || rows == 0) return std::nullopt;
   const Device device = transaction.device();
   Backend& backend = backend_of(device);
   const Communicator& ranks = transaction.ranks();

@@ -14,19 +14,19 @@ class AttemptRunner;
 class Transaction;
 struct OngoingStep;
 
-/// The sums of gradients that a step with leaves keeps besides those of the micro-batch in progress.
+/// The sizes that determine how much memory the sums of gradients of a step with leaves need (TrainerOptions::leaves).
 struct TreeMemory {
   int leaves = 1;
   int rank = 0, ranks = 1;
-  std::int64_t parameters = 0;  ///< number of elements
+  std::int64_t parameters = 0;  ///< number of elements of all parameters
 };
-/// Returns the most bytes that the sums of a rank need at one time (amp/ranks/gradient_tree.h); 0 for one leaf.
+/// Returns the peak size, in bytes, of these sums on one rank (amp/ranks/gradient_tree.h); 0 for one leaf.
 double tree_bytes(const TreeMemory& tree);
 
-/// Estimates the memory of a step by extrapolation from runs of it with one, two or three samples, which are not
-/// committed, plus that of the tree of gradients. Over several ranks each estimates its own, without the others.
-/// Returns std::nullopt if samples cannot be left out of the batch, or if a run fails. Throws OutOfMemoryError.
-/// `accumulate`: micro-batches of a step.
+/// Estimates the memory of a step: extrapolates from uncommitted runs with one, two or three samples, and adds
+/// tree_bytes(). With several ranks, each rank estimates its own memory without communication. Returns std::nullopt if
+/// samples cannot be left out of the batch, or if a run fails. Throws OutOfMemoryError if memory runs out in such a
+/// run. `accumulate`: micro-batches of a step.
 std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step,
                                               const Transaction& transaction, std::int64_t accumulate);
 
@@ -43,7 +43,7 @@ double peak_with(std::int64_t rows, const TracedRows& few, const TracedRows& mor
 /// Returns the total memory of a GPU. For the CPU: the machine's memory, or the limit of the control group if it is
 /// lower.
 double memory_of(Device device);
-/// Returns the share of it that this process has, if several ranks run on this machine.
+/// Returns memory_of(device) divided by the number of ranks on this machine that share the device.
 double share_of_memory(Device device);
 
 /// Returns "this step needs about 12.3 GB of 139 GB".

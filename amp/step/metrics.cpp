@@ -76,7 +76,7 @@ LearningRates::LearningRates(const Transaction& transaction) : transaction_(tran
 
 std::vector<StepMetric> LearningRates::of(std::span<const PhaseAttempt> phases) const {
   if (names_.empty()) return {};
-  std::vector<const OptimizerUpdate*> last(names_.size(), nullptr);  // of the phases, by optimizer
+  std::vector<const OptimizerUpdate*> last(names_.size(), nullptr);  // last update of each optimizer
   std::vector<std::size_t> order;
   for (const PhaseAttempt& phase : phases)
     for (const OptimizerUpdate& update : phase.updates)

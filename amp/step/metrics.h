@@ -12,8 +12,8 @@ namespace binade::amp {
 
 class Transaction;
 
-/// The learning rate of each parameter group, "lr/OPTIMIZER/GROUP". Without named optimizers "lr/GROUP", without groups
-/// "lr/OPTIMIZER"; none if the trainer has one rate. No two have the same name.
+/// Metrics with the learning rate of each parameter group: "lr/OPTIMIZER/GROUP"; "lr/GROUP" if optimizers have no
+/// names, "lr/OPTIMIZER" if there are no groups. There are none if the trainer has a single rate. Names are unique.
 class LearningRates {
  public:
   /// `transaction` must outlive the object.
@@ -23,7 +23,7 @@ class LearningRates {
 
  private:
   const Transaction& transaction_;
-  std::vector<std::vector<std::string>> names_;  // by optimizer and class of parameters; none if there is one rate
+  std::vector<std::vector<std::string>> names_;  // by optimizer and parameter class; empty if there is one rate
 };
 
 /// The input of the metrics of a committed step.

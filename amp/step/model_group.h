@@ -13,8 +13,8 @@ namespace binade::amp {
 /// ArgumentError unless models and optimizers have unique names.
 std::unique_ptr<nn::Module> group_of(const Participants& participants);
 
-/// Makes the parameters of each model with NamedModel::average_of views of averages, which it returns, one per
-/// optimizer; null for an optimizer whose parameters no model follows.
+/// Makes the parameters of each model with NamedModel::average_of views of averages of the other model's parameters.
+/// Returns these averages, one Ema per optimizer; null for an optimizer whose parameters no model follows.
 std::vector<std::unique_ptr<optim::Ema>> follow(const Participants& participants);
 
 }  // namespace binade::amp

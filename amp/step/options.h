@@ -52,9 +52,9 @@ struct TrainerOptions {
   /// The ranks that make the steps together (docs/ranks.md); null: this process alone. Each rank computes a part of the
   /// micro-batches of a step. All ranks then have the same weights, to the bit.
   std::shared_ptr<Communicator> ranks{};
-  /// Number of parts, runs of micro-batches, whose gradients are added in a binary tree (core/rank_tree.h); at most the
-  /// number of micro-batches. It decides the bits of a step, and the number of ranks does not. 0: that of the loaded
-  /// state, else 1 without other ranks, which adds the gradients one after the other, or `accumulate`.
+  /// Number of leaves: runs of micro-batches whose gradients are added in a binary tree (core/rank_tree.h); at most the
+  /// number of micro-batches. The bits of a step depend on it, not on the number of ranks. 0: that of the loaded state,
+  /// or else 1 (gradients are added one after the other) on a single rank and `accumulate` on several.
   std::int64_t leaves = 0;
   std::int64_t steps = 0;   ///< number of committed updates after which batches() ends; 0: never
   bool state_hash = false;  ///< computes the state hash before and after each step

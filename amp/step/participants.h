@@ -20,19 +20,18 @@ class Optimizer;
 
 namespace binade::amp {
 
-/// A model of a step that has several ones, such as a generator and its discriminator. Its parameters are called
-/// NAME.PATH in checkpoints and messages. Parameters that no optimizer holds are saved with the others, but do not
-/// change.
+/// One of several models of a step, such as a generator or its discriminator. Its parameters are called NAME.PATH in
+/// checkpoints and messages. Parameters that no optimizer holds are saved with the others, but do not change.
 struct NamedModel {
   std::string name{};
   nn::Module& model;
-  /// If set, each parameter of `model` is the average of the parameter of the same path in this model, another one of
-  /// the trainer's: a teacher that follows its student.
+  /// If set, `model` follows this other model of the trainer, as a teacher follows its student: each parameter of
+  /// `model` is the average of the other model's parameter with the same path.
   nn::Module* average_of = nullptr;
   optim::EmaOptions average{};
 };
 
-/// An optimizer of a step that has several ones.
+/// One of several optimizers of a step.
 struct NamedOptimizer {
   std::string name{};
   optim::Optimizer& optimizer;
@@ -46,11 +45,11 @@ struct Participants {
   std::vector<NamedOptimizer> optimizers{};
 };
 
-/// A part of a step: backward of one loss, and the update of the optimizers that it trains.
+/// A part of a step: backward of one loss, and the updates of `optimizers`.
 template <class Closure>
 struct Phase {
   std::vector<optim::Optimizer*> optimizers{};
-  Closure closure;  ///< as that of Trainer::step()
+  Closure closure;  ///< computes the loss, as the closure of Trainer::step()
 };
 template <class Closure>
 Phase<std::decay_t<Closure>> phase(optim::Optimizer& optimizer, Closure&& closure) {

@@ -21,7 +21,7 @@ PreflightReport preflight_phases(const Transaction& transaction, const StepFeed&
            .lr = transaction.highest_lr(i),
            .ema_decay = averages != nullptr ? averages->options().decay : 0,
            .at = {.seed = transaction.seed(), .step = static_cast<std::uint64_t>(transaction.next_step())},
-           .spared = untrained_by(transaction, std::span(&i, 1))},
+           .excluded = untrained_by(transaction, std::span(&i, 1))},
           [&] { return feed.loss(static_cast<int>(phase), feed.first, {}); }));
     }
   return report;

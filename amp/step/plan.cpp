@@ -44,7 +44,7 @@ OngoingStep::OngoingStep(const StepFeed& from, AttemptPlan with) : feed(from), p
 std::vector<std::int64_t> OngoingStep::removable_samples() const {
   std::vector<std::int64_t> samples;
   const std::int64_t stride = plan.samples_per_micro_batch;
-  if (!feed.can_lose_samples || stride == 0) return samples;
+  if (!feed.can_leave_out_samples || stride == 0) return samples;
   for (const int micro_batch : plan.micro_batches)
     for (std::int64_t i = 0; i < plan.samples_left_in(micro_batch); ++i) samples.push_back(micro_batch * stride + i);
   return samples;

@@ -22,7 +22,7 @@ struct AttemptPlan {
   std::int64_t samples_per_micro_batch = 0;  ///< 0: unknown
   double loss_scale = 1;
   Policy policy{};
-  bool any_loss = false;  ///< true: no finite loss is absurd
+  bool any_loss = false;  ///< true: accepts any finite loss, even an absurd one
   bool first = false;     ///< true for the first attempt at the step, false for retries and replays
   bool part = false;      ///< true: the feed has only the first of the step's phases
   /// True: this rank runs micro-batches that it holds, one after the other, without the other ranks. Such an attempt is
@@ -37,16 +37,16 @@ struct AttemptPlan {
   std::vector<std::int64_t> left_out_of(int micro_batch) const;
   /// Returns the number of samples of a micro-batch that are not left out.
   std::int64_t samples_left_in(int micro_batch) const;
-  /// Converts a sample number that was counted without the samples left out of the same micro-batch to the sample's
-  /// number in the whole batch.
+  /// Returns the number of a sample in the whole batch. `sample`: its number if samples that are left out of its
+  /// micro-batch are not counted.
   std::int64_t original(std::int64_t sample) const;
 };
 
-/// The origin of an absurd loss, as the loss of the next batch shows it.
+/// The cause of an absurd loss, judged by the loss of the next batch.
 enum class SpikeVerdict : std::uint8_t {
   kUnknown,   ///< the loss of the next batch is not known yet
   kOfBatch,   ///< the next batch has a usual loss: this batch alone is to blame
-  kOfRun,     ///< the next batch has an unusual loss too, but neither batch has one with earlier weights
+  kOfRun,     ///< the next batch has an unusual loss too, but could be committed with earlier weights
   kAccepted,  ///< the data has changed, or no check can decide: the step may commit with any finite loss
 };
 
@@ -61,7 +61,7 @@ struct OngoingStep {
   std::optional<LossScaler::State> before_overflow{}, before_nan{};  ///< to restore if a lower scale does not help
   bool nan_is_overflow = false;                                      ///< the NaN disappears at the lowest loss scale
   bool is_suspect = false;                      ///< an attempt's bits differed when a micro-batch was computed twice
-  SpikeVerdict spike = SpikeVerdict::kUnknown;  ///< the origin of an absurd loss
+  SpikeVerdict spike = SpikeVerdict::kUnknown;  ///< the cause of an absurd loss
   std::optional<RecoveryPoint> recovery{};      ///< the newest checkpoint whose weights make the step finite
   std::optional<Telemetry> raised{};  ///< telemetry of an extra run at a higher scale (Warnings::confirmation_factor)
 

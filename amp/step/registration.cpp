@@ -36,7 +36,7 @@ std::string place_of_reader(const Variable::State* leaf, const std::function<voi
     const NoGradGuard no_grad;
     const ObserverScope watched(reader);
     again();
-  } catch (...) {  // for example of a closure that calls grad(); the caller's error is the one to report
+  } catch (...) {  // for example because the closure calls grad(); the caller reports its own error
   }
   if (!reader.stack()) return "";
   const std::optional<SourcePlace> place = user_place(*reader.stack());
@@ -109,7 +109,7 @@ void check_optimizers(nn::Module& model, const std::vector<optim::Optimizer*>& o
 
 std::unique_ptr<Registration::Watch> Registration::watch() const {
   if (done_) return nullptr;
-  take_unheld_gradients();  // those of other backwards of this thread
+  take_unheld_gradients();  // discards those of earlier backwards of this thread
   return std::make_unique<Watch>();
 }
 

@@ -11,8 +11,8 @@
 
 namespace binade::amp {
 
-/// The lasting effects of remedies on a run: promoted ops, a lowered learning rate, and the rollbacks so far, which
-/// bound further ones. They are part of the run's state, but a rollback does not undo them.
+/// The lasting effects of remedies on a run: promoted ops, a lowered learning rate, and the rollbacks so far, whose
+/// number is limited. They are part of the run's state, but a rollback does not undo them.
 class RemediationPolicy {
  public:
   explicit RemediationPolicy(const RemediationOptions& options = {}) : options_(options) {}

@@ -95,7 +95,7 @@ bool Remedies::lower_scale(const Attempt& attempt, OngoingStep& ongoing, std::st
 std::string Remedies::write_repro_bundle(const Attempt& attempt, const OngoingStep& ongoing,
                                          std::int64_t number) const {
   if (transaction_.counters().incidents >= kMaxBundles) return "";
-  if (!runner_.ranks().alone() && ongoing.feed.contents && !ongoing.feed.holds_all())
+  if (!runner_.ranks().alone() && ongoing.feed.contents && !ongoing.feed.holds_every_micro_batch())
     return write_shared_bundle(attempt, ongoing, number);
   if (!repro_sink_) return "";
   if (!ongoing.feed.contents)
@@ -186,7 +186,7 @@ Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
           },
       .bad_gradient = [&] { return find_bad_gradient(attempt, transaction_.parameters()); },
       .bad_buffer = [&](const FirstBad& input) { return find_bad_buffer(transaction_.model(), input); }};
-  // The rank that computed the bad micro-batch diagnoses; without a bad micro-batch, all ranks have the same evidence.
+  // The rank that computed the bad micro-batch makes the diagnosis. If there is none, any rank could; rank 0 does.
   Diagnosis diagnosis = share_diagnosis(
       runner_.ranks(), std::max(attempt.bad_rank, 0),
       [&](const Variant& variant, TapeObserver* observer) { return replay(attempt, variant, ongoing, observer); },
@@ -340,8 +340,8 @@ bool Remedies::skip_batch(Incident& incident) {
   return true;
 }
 
-/// Skips the batch if it alone is to blame, or rolls back if the weights are. Otherwise accepts the loss: a guard that
-/// no second measure confirms must not act.
+/// Skips the batch if it alone is to blame, or rolls back if the weights are. Otherwise accepts the loss: the spike
+/// guard must not act unless a second measurement confirms it.
 Next Remedies::handle_spike(Incident& incident, const OngoingStep& ongoing) {
   if (ongoing.spike == SpikeVerdict::kOfBatch && skip_batch(incident)) return Next::kReturn;
   if (ongoing.spike == SpikeVerdict::kOfRun && roll_back(incident, ongoing)) return Next::kReturn;

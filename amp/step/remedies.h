@@ -27,7 +27,7 @@ class Remedies {
   void set_recovery(FindRecoveryPoint find) { find_recovery_point_ = std::move(find); }
   void set_repro_sink(ReproSink sink) { repro_sink_ = std::move(sink); }
 
-  /// Changes the transaction or `ongoing` for the next attempt. Sets result.incident if the abort is an incident.
+  /// Changes the transaction or `ongoing`, for the next attempt. Sets result.incident if the abort is an incident.
   Next handle_abort(const Attempt& attempt, OngoingStep& ongoing, StepResult& result);
   /// True if the step would commit with the weights of a checkpoint that a rollback may return to.
   bool earlier_weights_help(OngoingStep& ongoing);
@@ -47,7 +47,7 @@ class Remedies {
   /// Runs a plan with the weights of the checkpoints that a rollback may return to, until one makes the step finite.
   Attempt replay_with_earlier_weights(const AttemptPlan& plan, OngoingStep& ongoing, TapeObserver* observer);
 
-  // apply_next() applies the first remedy that applies. The remedies below return false if they do not apply.
+  // apply_next() tries one remedy after the other. The remedies below return false if they cannot be applied.
   Next apply_next(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
   bool set_fitting_scale(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
   bool quarantine_plans(Incident& incident);

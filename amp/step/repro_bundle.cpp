@@ -46,7 +46,7 @@ void read_plan(const StateDict& bundle, OngoingStep& ongoing) {
 /// True if `attempt` has the recorded result, bit for bit.
 bool same_bits(const Attempt& attempt, const StateDict& bundle) {
   const StateDict a = outcome_of(attempt), b = bundle.section("capsule/outcome");
-  // Without gradients of the bad micro-batch, the words are those of one before it, which another rank may have
+  // If the bad micro-batch has no gradients, the words are those of an earlier micro-batch, which another rank may have
   // computed.
   const bool has_gradients = attempt.cause != AbortCause::kLoss && attempt.cause != AbortCause::kStatistics &&
                              attempt.cause != AbortCause::kBadData;

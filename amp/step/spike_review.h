@@ -10,7 +10,7 @@ class AttemptRunner;
 class Remedies;
 class Transaction;
 
-/// Decides what follows from an absurd loss (SpikeGuard), by the loss of the next batch with the same weights.
+/// Decides what to do about an absurd loss (SpikeGuard), by the loss of the next batch with the same weights.
 ///
 /// A loss alone cannot show whether its batch is bad or the data has changed. If the next batch has a usual loss, the
 /// first batch alone is bad. If the next batch has an unusual loss too, and earlier weights do not help, the data has
@@ -21,10 +21,10 @@ class SpikeReview {
   SpikeReview(Transaction& transaction, AttemptRunner& runner, Remedies& remedies)
       : transaction_(transaction), runner_(runner), remedies_(remedies) {}
 
-  /// Lets the batch of an attempt with an absurd loss wait for the next one. Returns false, and does nothing, if it
-  /// has waited already, if a replay has another loss, or if the batch cannot be copied or has lost samples.
+  /// Keeps the batch of an attempt with an absurd loss until the next batch comes. Returns false, and does nothing, if
+  /// the batch has waited already, if a replay has another loss, or if the batch cannot be copied or has lost samples.
   bool defer(const Attempt& attempt, const OngoingStep& ongoing);
-  /// Lets a batch wait until the next call although nothing is wrong with it.
+  /// Keeps a batch until the next call of Trainer::step(), although nothing is wrong with it.
   void queue(const StepFeed& feed);
   /// Drops the batch that waits.
   void forget() { waiting_.reset(); }
@@ -35,9 +35,8 @@ class SpikeReview {
   struct Reviewed {
     SpikeVerdict verdict = SpikeVerdict::kUnknown;
     Attempt attempt{};  ///< the attempt with the absurd loss
-    /// A feed of the batch for the closure of the next batch; std::nullopt if that closure takes another type of batch
-    /// or computes another loss, so that the batch cannot be used any more. Must not outlive the feed of the next
-    /// batch.
+    /// A feed of the batch with the closure of the next batch; std::nullopt if that closure takes another type of batch
+    /// or computes another loss, so that the batch cannot be used any more. The feed of the next batch must outlive it.
     std::optional<StepFeed> feed{};
   };
   /// Judges the batch that waits by the loss of the next batch, and stops waiting.

@@ -8,14 +8,14 @@
 // How the sections of a run's state are named, and converted for a run with other settings.
 namespace binade::amp {
 
-/// Returns "fp16 with head=f32" for a policy as a checkpoint has it. Throws CheckpointError if it is damaged.
+/// Describes a policy that a checkpoint stores as text: "fp16 with head=f32". Throws CheckpointError if it is damaged.
 std::string description_of(const std::string& policy);
 
 /// True for the amax histories of fp8 products (nn/linear.h). Only runs in fp8 have them.
 bool is_fp8_history(const std::string& entry);
 
-/// Returns `value` in the dtype of `parameter`, whose entry is called `name`. Throws CheckpointError if that cannot
-/// hold it.
+/// Returns `value` in the dtype of `parameter`, whose entry is called `name`. Throws CheckpointError if that dtype
+/// cannot hold it.
 Tensor stored_as(const Tensor& value, const Variable& parameter, const std::string& name);
 
 /// Returns `state` with its data section replaced by `data`.

@@ -27,7 +27,7 @@ template <class Batch>
 struct MicroBatches {
   std::vector<Batch> batches{};
   /// Over several ranks, `batches` may be a part of the step's micro-batches, those from number `first` on. `origins`
-  /// has then one entry for each micro-batch of the whole step; otherwise it is empty.
+  /// then has one entry for each micro-batch of the whole step; otherwise it is empty.
   int first = 0;
   std::vector<io::BatchOrigin> origins{};
 };
@@ -50,7 +50,7 @@ concept CanSkip = requires(Loader& loader, typename Loader::Share share) {
 };
 
 /// The range that Trainer::batches() returns: the data of steps with `accumulate` micro-batches each, while `goes_on()`
-/// is true. Over several ranks it makes those micro-batches that this rank computes, if the loader can skip() others.
+/// is true. If the loader can skip() micro-batches, a rank gets only those that it computes.
 template <class Loader>
 class BatchRange {
  public:
@@ -132,8 +132,8 @@ struct StepFeed {
   int first = 0;                                ///< first micro-batch that this rank holds; other ranks hold others
   int count = 0;                                ///< number of micro-batches that this rank holds
   bool holds(int micro_batch) const { return first <= micro_batch && micro_batch < first + count; }
-  bool holds_all() const { return count == static_cast<int>(origins.size()); }
-  bool can_lose_samples = false;                       ///< true if the batch type has without(rows) and an origin
+  bool holds_every_micro_batch() const { return count == static_cast<int>(origins.size()); }
+  bool can_leave_out_samples = false;                  ///< true if the batch type has without(rows) and an origin
   std::function<StateDict(int micro_batch)> contents;  ///< state() of a micro-batch; empty if the type has no state()
   /// Computes the loss of a micro-batch with these contents; empty if the type has no from_state()
   /// and to(), or if the step has phases.
@@ -142,8 +142,8 @@ struct StepFeed {
   /// Returns a feed that owns copies; empty if batches or closure cannot be copied.
   std::function<StepFeed()> copy;
   std::function<KeptBatches()> keep;  ///< copies the micro-batches; empty if their type cannot be copied
-  /// Returns a feed of this closure and micro-batches that an earlier feed kept; std::nullopt if their types differ.
-  /// The closure must outlive that feed. Empty if there is no `keep`.
+  /// Returns a feed with this closure and the micro-batches that an earlier feed kept; std::nullopt if their types
+  /// differ. The closure must outlive the new feed. Empty if `keep` is empty.
   std::function<std::optional<StepFeed>(const KeptBatches& kept)> with;
   std::shared_ptr<const void> owned;          ///< the copies, if copy() or with() made this feed
   std::shared_ptr<const void> owned_origins;  ///< the same
@@ -194,7 +194,7 @@ std::string name_of(const Closure& closure) {
     return typeid(Closure).name();
 }
 
-/// The micro-batches of a rank among those of the whole step: MicroBatches::first and its origins. By default a rank
+/// Says which of a step's micro-batches a rank holds: MicroBatches::first and MicroBatches::origins. By default it
 /// holds all.
 struct HeldPart {
   int first = 0;
@@ -214,7 +214,7 @@ const io::BatchOrigin* origin_of(const Batch& batch) {
 
 }  // namespace detail
 
-/// Fails to compile, with a text that says what is missing, if the types do not fit (amp/step/batch_type.h).
+/// Makes the feed of a step. Does not compile, with an explanation, if the types do not fit (amp/step/batch_type.h).
 template <class Batch, class Closure>
 StepFeed feed_of(std::span<const Batch> batches, Closure& closure, const detail::HeldPart& part = {}) {
   if constexpr (detail::kFitsStep<Batch, std::remove_cvref_t<Closure>>)
@@ -250,7 +250,7 @@ StepFeed detail::make_feed(std::span<const Batch> batches, Closure& closure, con
   for (const io::BatchOrigin& origin : part.origins) feed.origins.push_back(&origin);
   if (part.origins.empty())
     for (const Batch& batch : batches) feed.origins.push_back(detail::origin_of(batch));
-  feed.can_lose_samples = detail::CanLoseSamples<Batch>;
+  feed.can_leave_out_samples = detail::CanLoseSamples<Batch>;
   if constexpr (requires(const Batch& b) {
                   { b.state() } -> std::convertible_to<StateDict>;
                 })

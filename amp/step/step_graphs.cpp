@@ -141,7 +141,7 @@ struct StepGraphs::Specialization {
   Telemetry telemetry;                       // observed the capture
   std::unique_ptr<CapturedGraph> recording;  // null before the capture
   std::int64_t graph_step = 0;               // number of the step that was captured
-  std::vector<std::int64_t> updates;         // before the capture, of each optimizer
+  std::vector<std::int64_t> updates;         // number of updates of each optimizer before the capture
   std::vector<bool> gradients;               // per parameter: the captured step has a gradient
 };
 
@@ -150,7 +150,7 @@ struct StepGraphs::InFlight {
   Exchange::Pinned* pinned = nullptr;
   optim::DeviceUpdate update;
   std::size_t words = 0, probes_at = 0, probes = 0;  // sizes and offset in Pinned::telemetry
-  std::uint64_t mark = 0;                            // for wait_for(): all results are on the host then
+  std::uint64_t mark = 0;                            // Backend::wait_for(mark) returns when all results are on the host
 };
 
 StepGraphs::StepGraphs(Transaction& transaction, AttemptRunner& runner) : transaction_(transaction), runner_(runner) {}
@@ -216,7 +216,7 @@ bool StepGraphs::prepare(Specialization& graph, const GraphStep& step) {
 }
 
 /// Returns true if graphs may run, because no tensor of an eager step is in their arena. If there are such tensors in
-/// two steps in a row, drops the graphs, and with them their claim on the arena.
+/// two steps in a row, drops the graphs, so that they no longer need the arena.
 bool StepGraphs::clear_arena() {
   const Backend& backend = exchange_->backend;
   if (backend.bytes_lent() > 0) transaction_.discard_gradients();
@@ -245,8 +245,8 @@ void StepGraphs::drop_smaller(const Specialization& graph, const MemoryTrace& tr
   }
 }
 
-/// Sends the numbers of the step (step number, loss scale, learning rate, bounds) and those of each optimizer to the
-/// device.
+/// Sends the numbers of the step (loss scale, bounds, …), of each optimizer and of each parameter (learning rate, …) to
+/// the device.
 void StepGraphs::write_numbers(const Specialization& graph, const GraphStep& step, const optim::DeviceUpdate& update) {
   Exchange& e = *exchange_;
   const Exchange::Pinned& pinned = e.next();
@@ -258,7 +258,7 @@ void StepGraphs::write_numbers(const Specialization& graph, const GraphStep& ste
                      .loss_bound = step.loss_bound,
                      .seed = static_cast<float>(step.loss_scale)};
   *numbers++ = common;
-  // An optimizer that a step with phases left out, or updated twice, has made another number of updates than of steps.
+  // Counts an optimizer's updates, not steps: a step with phases may leave an optimizer out or update it twice.
   const std::vector<std::int64_t> updates = transaction_.device_updates().counts();
   const std::vector<optim::Ema*> averages = transaction_.averages();
   for (std::size_t i = 0; i < updates.size(); ++i) {
@@ -280,7 +280,7 @@ void StepGraphs::write_batch(Specialization& graph, const GraphStep& step) const
       }
 }
 
-/// Queues the whole step, which a capture turns into a graph.
+/// Queues the whole step on the device; during a capture, records it in the graph.
 void StepGraphs::launch(Specialization& graph, const GraphStep& step) {
   std::optional<ObserverScope> watching;
   std::optional<OwnKernelsOnly> without_library_probes;

@@ -83,8 +83,8 @@ class StepGraphs {
   DeviceOutcome collect(Telemetry& observed);
 
   /// Call it after the commit of a step of another kind, such as one with phases, which may have updated only some of
-  /// the parameters: the next step runs eagerly, because an update reads from the last one which parameters have
-  /// gradients.
+  /// the parameters. The next step then runs eagerly: a captured update assumes that the same parameters have gradients
+  /// as in the update before.
   void other_step_committed() { gradients_differ_ = true; }
 
   /// Compares the last run() with the result of the same step run eagerly. Validates the graph, or drops it.
@@ -94,7 +94,7 @@ class StepGraphs {
   /// True if any graph, which occupies memory, exists.
   bool holds_graphs() const;
 
-  /// Returns why steps were not captured, a line each, since the last call.
+  /// Returns the reasons, since the last call, why steps were not captured: one line per reason.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
  private:

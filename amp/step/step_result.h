@@ -39,7 +39,7 @@ struct StepResult : StepStats {
   /// (Telemetry::Probes::libraries).
   Headroom forward_headroom, backward_headroom;
   std::optional<Incident> incident;
-  std::vector<std::string> notes;        ///< messages for people, about promotions that ended
+  std::vector<std::string> notes;        ///< messages for the log, for example about promotions that ended
   std::vector<Warning> warnings;         ///< of committed attempts only
   std::vector<StepMetric> metrics;       ///< of committed attempts only (amp/step/metrics.cpp)
   std::vector<ModuleHeadroom> headroom;  ///< set only in steps that keep_headroom_every() selects
@@ -47,7 +47,7 @@ struct StepResult : StepStats {
   std::int64_t verified_total = 0;  ///< attempts of the run that were verified
   std::int64_t corrupted_total = 0;  ///< attempts among them whose bits differed
   bool last = false;                 ///< true if the next attempt is at another batch
-  /// Submitted, not collected, or waiting for the next batch: finished() will return the result.
+  /// True: the step is in flight, or its batch waits for the next one (SpikeReview); finished() returns its result.
   bool in_flight = false;
   std::vector<StepResult> earlier;  ///< earlier attempts at the same batch, oldest first
 

@@ -37,7 +37,7 @@ bool StepTransaction::run_step(const std::function<bool()>& step) {
   }
   for (nn::Module* model : models_)
     for (const auto& [name, buffer] : nn::named_buffers(*model)) buffer->commit();
-  shadows.release();  // those of other models, whose changes are not undone
+  shadows.release();  // keeps those of models that are not listed, whose changes are never undone
   for (UndoLog& log : logs_) log.drop();
   return true;
 }

@@ -23,8 +23,8 @@ namespace binade::amp {
 ///       return generator_scaler.step(generator_optimizer).committed;
 ///     });
 ///
-/// The state of a LossScaler is not part of it, so that an overflow lowers the scale for the next try. Copies the state
-/// of the optimizers in each step.
+/// The state of a LossScaler is not part of the transaction, so that an overflow lowers the scale for the next try.
+/// Copies the state of the optimizers in each step.
 class StepTransaction {
  public:
   /// Models and optimizers must outlive the transaction. Throws ArgumentError if a pointer is null or an optimizer is

@@ -77,7 +77,7 @@ StepResult Trainer::run_step(const StepFeed& feed) {
   return take_batch(feed, GraphUse::kIfPossible);
 }
 
-/// Makes the step of a batch, after that of the batch that waits for it (SpikeReview).
+/// Runs the step of a batch. If an earlier batch waits for it (SpikeReview), first runs the step of that batch.
 StepResult Trainer::take_batch(const StepFeed& feed, GraphUse graph_use) {
   if (!review_->waits()) return make_step(feed, graph_use);
   std::optional<StepResult> before = make_waiting_step(feed);
@@ -93,7 +93,7 @@ StepResult Trainer::take_batch(const StepFeed& feed, GraphUse graph_use) {
   return result;
 }
 
-/// Makes the step of the batch that waits, or skips it. `next`: the batch after it. Returns std::nullopt if the batch
+/// Runs the step of the batch that waits, or skips it. `next`: the batch after it. Returns std::nullopt if the batch
 /// cannot be used any more although nothing is wrong with it.
 std::optional<StepResult> Trainer::make_waiting_step(const StepFeed& next) {
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
@@ -314,7 +314,8 @@ std::vector<StepResult> Trainer::finished() {
 
 // ---- captured steps -----------------------------------------------------------------------------
 
-/// True if the next attempt is the first of its step and needs no promotion, injected fault or state hash.
+/// True if the next step can run as a graph: it is no retry and not the run's first step, its batch can be copied, and
+/// no promotion, injected fault, state hash, adaptive clipping, tree of leaves or waiting batch is involved.
 bool Trainer::can_run_as_graph(const StepFeed& feed) const {
   const Transaction::Counters& count = transaction_->counters();
   return graphs_ && !review_->waits() && transaction_->leaves_of(static_cast<int>(feed.origins.size())) == 1 &&
@@ -358,7 +359,7 @@ std::optional<StepResult> Trainer::run_as_graph(const StepFeed& feed) {
   std::optional<DeviceOutcome> outcome;
   try {
     outcome = graphs_->run(step, *telemetry_);
-  } catch (const DataError&) {  // the eager step meets the data again, and reports it
+  } catch (const DataError&) {  // the eager step throws it again, and reports it
   }
   if (outcome && outcome->commits()) return complete(feed, attempt, *outcome);
   transaction_->roll_back();
@@ -401,7 +402,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
   if (ahead == 0) cost_.start = std::chrono::steady_clock::now();
   in_flight_.push_back(std::make_unique<Submitted>(Submitted{feed.copy(), attempt}));
   ++transaction_->published().in_flight;
-  transaction_->hide_gradients();  // the step in flight overwrites those of the step before
+  transaction_->hide_gradients();  // the step in flight overwrites the gradients of the step before
   StepResult result;
   result.step = attempt.step;
   result.loss_scale = attempt.loss_scale;

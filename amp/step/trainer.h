@@ -54,16 +54,16 @@ enum class SpikeVerdict : std::uint8_t;
 /// gradients overflow, the step is retried at a lower scale, which is ordinary. If gradients are NaN and the loss is
 /// finite, the step is retried at half the scale and then at the floor; if the NaN persists, the scale is restored.
 ///
-/// Any other reason not to commit is an incident. It is diagnosed by replays, and handled as options.on_nan demands.
-/// The remedies, the cheapest first: a fitting loss scale; the ops to blame in f32 for a while; the samples to blame
-/// left out, now and later; averages mended; a bad micro-batch left out; the batch skipped; a rollback to an earlier
-/// checkpoint; a NumericError (a DataError if the closure threw one), with the state from before the step. A remedy is
-/// applied only if a replay with it was finite, or if no replay can tell.
+/// Any other reason not to commit is an incident. Replays find the cause; options.on_nan selects the reaction. The
+/// remedies, cheapest first: Binade's own kernels in place of a faulty library plan; a loss scale that fits; the ops to
+/// blame in f32 for a while; the samples to blame left out, now and later; averages mended; a bad micro-batch left out;
+/// the batch skipped; a rollback to an earlier checkpoint; a NumericError (a DataError if the closure threw one), with
+/// the state from before the step. A remedy is applied only if a replay with it was finite, or if no replay can tell.
 ///
 /// A trainer serves one thread at a time. A call of any of its functions while another thread is inside of one throws
 /// an ArgumentError that names both and changes nothing (docs/threads.md). Any thread may call steps(), skipped(),
-/// in_flight() and device() at any time; and options() and policy(), except beside set_telemetry() and
-/// set_verify_every().
+/// in_flight() and device() at any time; also options() and policy(), but not while set_telemetry() or
+/// set_verify_every() runs.
 class Trainer {
  public:
   /// Runtime, model and optimizer must outlive the trainer. Converts the weights to 16 bits if the policy has no master
@@ -110,9 +110,8 @@ class Trainer {
   /// returns that step's result and does not use its own batch. `closure(batch)` returns the mean loss over the batch,
   /// one element, from which backward computes the gradients for all optimizers; amp::Phases in place of the closure
   /// makes a step of several losses. Samples can be left out of a batch that has `origin` (io::BatchOrigin) and
-  /// `without(rows)`. Until the next step, Variable::grad() of a parameter
-  /// that the last phase trained is the gradient of the mean loss, without loss scale and before clip_norm or
-  /// clip_value.
+  /// `without(rows)`. Until the next step, Variable::grad() of a parameter that the last phase trained is the gradient
+  /// of the mean loss, without loss scale and before clip_norm or clip_value.
   template <class Batch, class Closure>
   StepResult step(const Batch& batch, Closure&& closure) {
     return run_step(feed_of(std::span(&batch, 1), closure));
@@ -124,7 +123,7 @@ class Trainer {
   }
   /// Returns the micro-batches of a step of batches() that this rank computes.
   MicroBatchRange share_of_step() const;
-  Communicator& ranks() const { return *options_.ranks; }  ///< of TrainerOptions::ranks
+  Communicator& ranks() const { return *options_.ranks; }  ///< TrainerOptions::ranks
 
   /// Lists the numerical risks of the next step, with inputs that make it fail (amp/preflight/preflight.h). Takes about
   /// as long as a step. Does not change the run.
@@ -134,7 +133,7 @@ class Trainer {
   }
 
   /// Estimates the memory of a step over such a batch from smaller steps that are not committed. Returns std::nullopt
-  /// if samples cannot be left out of the batch. Over several ranks, the memory of this one. Does not change the run.
+  /// if samples cannot be left out of the batch. With several ranks: the memory of this rank. Does not change the run.
   template <class Batch, class Closure>
   std::optional<MemoryForecast> forecast_memory(const Batch& batch, Closure&& closure) {
     return run_forecast(feed_of(std::span(&batch, 1), closure));
@@ -175,13 +174,15 @@ class Trainer {
   /// Sets StepResult::headroom in every `steps`-th step, if it is known; 0: never.
   void keep_headroom_every(std::int64_t steps);
 
-  /// Sets the steps after which the program needs the state before the next step begins, as after step options.steps: a
-  /// call of step() then commits no second batch, which an absurd loss made wait.
+  /// `pauses_after(step)` returns true if the program needs the state right after this step, for example to save it. A
+  /// call of step() may run two steps, if an earlier batch waits because of an absurd loss. If `pauses_after` is true
+  /// for the first of them, or it is step options.steps, the call runs only this one, and its own batch waits for the
+  /// next call.
   void set_pauses(std::function<bool(std::int64_t step)> pauses_after);
 
   std::int64_t steps() const;    ///< number of committed steps, without those in flight
   std::int64_t skipped() const;  ///< number of aborted attempts
-  double next_lr() const;        ///< of the first optimizer
+  double next_lr() const;        ///< learning rate of the first optimizer in the next step
   const TrainerOptions& options() const { return options_; }
   Device device() const;
   const Policy& policy() const { return options_.precision; }
@@ -208,7 +209,7 @@ class Trainer {
   /// it.
   void set_recovery(FindRecoveryPoint find);
   const LossScaler& scaler() const;
-  const optim::Schedule& schedule() const;  ///< of the first optimizer
+  const optim::Schedule& schedule() const;  ///< schedule of the first optimizer
   optim::Ema* ema();                        ///< averaged weights of the first optimizer; null if there are none
   const Telemetry& telemetry() const;       ///< telemetry of the last attempt
   FaultInjection& faults();
@@ -231,7 +232,7 @@ class Trainer {
  private:
   friend class TrainingRun;
   Trainer(Runtime& runtime, const Participants& participants, TrainerOptions options);
-  ExclusiveUse& use() const;  ///< which each call claims
+  ExclusiveUse& use() const;  ///< claimed by each call
   struct Submitted;           ///< a step in flight
   /// Cost of the last committed attempt, and the start of the current one.
   struct Cost {

@@ -168,7 +168,7 @@ void Transaction::add_members() {
   model.commit = [this](const Commit& step) {
     for (const auto& [name, buffer] : nn::named_buffers(model_))
       step.written.empty() ? buffer->commit() : buffer->mutable_committed().bump_version();
-    shadows_.drop();  // those of buffers that no visit() names
+    shadows_.drop();  // also the shadows of buffers that no visit() names
   };
   model.roll_back = [this] {
     for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->rollback();
@@ -268,7 +268,7 @@ int Transaction::leaves_of(int micro_batches) const {
   return leaves;
 }
 
-/// Returns the number of leaves with which the run goes on from a saved state.
+/// Returns the number of leaves of a run that continues from a saved state.
 std::int64_t Transaction::leaves_with(const StateDict& saved) const {
   if (options_.leaves > 0) return options_.leaves;
   const std::int64_t leaves = saved.contains("amp/leaves") ? read_count(saved, "amp/leaves", 1) : 1;

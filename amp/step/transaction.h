@@ -44,7 +44,7 @@ struct DataHooks {
   std::function<void(std::int64_t sample)> quarantine{};  ///< may be empty
 };
 
-/// The committed step, as the members of a transaction receive it.
+/// The committed step, as Member::commit receives it.
 struct Commit {
   std::int64_t step = 0;
   std::span<const OptimizerUpdate> updates{};  ///< the updates of the step's last phase
@@ -84,7 +84,7 @@ class Transaction {
   /// it (ExclusiveUse).
   ExclusiveUse::Call call(const char* name) const { return {use_, name}; }
   ExclusiveUse& use() const { return use_; }
-  /// The transaction during such a call.
+  /// The transaction, claimed while this object exists.
   class Used {
    public:
     Used(const Transaction& transaction, const char* name) : call_(transaction.call(name)), transaction_(transaction) {}
@@ -102,8 +102,8 @@ class Transaction {
   /// Returns the number of leaves of a step with this number of micro-batches (TrainerOptions::leaves). Throws
   /// ArgumentError if there are more ranks than leaves.
   int leaves_of(int micro_batches) const;
-  double last_grad_norm() const { return last_grad_norm_; }  ///< of the last committed step; 0 after load()
-  const nn::Shadows& shadows() const { return shadows_; }    ///< of the buffers that the step writes
+  double last_grad_norm() const { return last_grad_norm_; }  ///< norm in the last committed step; 0 after load()
+  const nn::Shadows& shadows() const { return shadows_; }    ///< shadows of the buffers that the step writes
   bool has_named_models() const { return group_ != nullptr; }
   nn::Module& model() const { return model_; }  ///< if there are several models, they are its submodules
   const std::vector<optim::Optimizer*>& optimizers() const { return optimizers_; }
@@ -190,7 +190,7 @@ class Transaction {
   void roll_back();
   /// Keeps the gradients of these updates until the next step, for Variable::grad(), and discards all others.
   void keep_gradients(std::span<const OptimizerUpdate> updates);
-  /// Makes Variable::grad() refuse, because the step that was committed ran as a captured graph.
+  /// Makes Variable::grad() throw AutogradError, because the committed step ran as a captured graph.
   void hide_gradients();
   /// Discards the gradients of all parameters, also of those that no optimizer updates.
   void discard_gradients();
@@ -247,13 +247,13 @@ class Transaction {
   /// What the transaction holds for one optimizer.
   struct OptimizerState {
     std::string name{};     // empty if it is the only one
-    std::string section{};  // of its state in checkpoints
+    std::string section{};  // section of its state in checkpoints
     bool is_scheduled = false;
     optim::Schedule schedule;
     std::unique_ptr<optim::Ema> averages{};
     std::unique_ptr<optim::Ema> follower{};  // averages that are the weights of another model (NamedModel::average_of)
     UndoLog undo{};
-    bool has_update = false;  // an update of the current step
+    bool has_update = false;  // true if the current step has updated it
   };
 
   void set_counters(const Counters& now) {

@@ -11,9 +11,9 @@ class UndoLog {
  public:
   /// Allocates the copy. Call it outside of the step, whose own memory is freed at its end.
   void reserve(optim::Optimizer& optimizer);
-  /// Copies the state of the optimizer, unless the copy holds that of the same step already.
+  /// Copies the state of the optimizer, unless it was copied in this step already.
   void save(optim::Optimizer& optimizer);
-  /// Restores the state, if there is one, and drops it.
+  /// Restores the state, if one was saved, and drops it.
   void restore(optim::Optimizer& optimizer);
   void drop() { holds_state_ = false; }
   /// True between save() and restore() or drop().

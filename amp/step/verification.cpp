@@ -7,7 +7,7 @@ namespace binade::amp {
 
 namespace {
 
-/// Gives every rank what the ranks that computed the micro-batch twice have found.
+/// Returns this rank's mismatch or, if it found none, the first one that another rank found.
 std::optional<ChecksumMismatch> shared(Communicator& ranks, const std::optional<ChecksumMismatch>& own) {
   if (ranks.alone()) return own;
   ByteWriter out;

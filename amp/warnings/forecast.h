@@ -44,7 +44,7 @@ class Forecast {
   static constexpr int kWindow = 32;       ///< number of readings in the window
   static constexpr int kMinReadings = 30;  ///< number of finite readings that an alarm requires
 
-  /// A predicted overflow of an op call.
+  /// The prediction that an op call will use up its headroom.
   struct Alarm {
     std::size_t reading = 0;  ///< index of the op call in the readings that observe() took
     double binades = 0;       ///< headroom left, on the trend line
@@ -60,9 +60,9 @@ class Forecast {
   const Options& options() const { return options_; }
   /// True if observe() takes the readings of this step.
   bool due(std::int64_t step) const { return step % options_.every == 0; }
-  /// Adds the readings of a committed step, which must be of the same op calls in the same order each time. Returns the
-  /// alarms that follow. If module, op or dtype of a reading differ from those of the previous reading at the same
-  /// index, a new series starts.
+  /// Adds the readings of a committed step and returns the alarms that they raise. Every step must have the same op
+  /// calls in the same order, because readings with the same index form a series. If module, op or dtype at an index
+  /// change, a new series starts.
   std::vector<Alarm> observe(std::int64_t step, std::span<const HeadroomReading> readings);
 
   StateDict state() const;
@@ -77,7 +77,7 @@ class Forecast {
     double alarmed_at = -1;  // headroom at the last alarm; negative: none, or recovered since
   };
   float& sample(std::size_t series, std::size_t column) { return samples_[series * kWindow + column]; }
-  /// Adds a reading to a series, which begins again if the reading is of another op.
+  /// Adds a reading to a series. If the reading is of another op, the series starts anew.
   void store(std::size_t index, const HeadroomReading& reading, std::size_t column);
   /// Discards the samples of a series.
   void clear(std::size_t index);

@@ -12,7 +12,7 @@ namespace {
 // Limits of the extra run's loss scale, in binades above the ordinary scale. Below kMinRaised, too few zeros become
 // nonzero for a decision.
 constexpr double kMaxRaised = 24, kMinRaised = 3;
-constexpr double kLegalMargin = 0.1;  // difference in the share of legal zeros that is not suspect
+constexpr double kLegalMargin = 0.1;  // once zeros are legal, their share may grow by this much before it is suspect
 constexpr double kMinLost = 0.5;      // an underflow is reported if lost_share() is larger
 
 /// Returns the share of the values that are nonzero at the raised loss scale and 0 at the ordinary scale, among all

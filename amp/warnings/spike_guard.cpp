@@ -66,7 +66,7 @@ bool SpikeGuard::is_spike(double loss, double grad_norm) const {
 }
 
 bool SpikeGuard::is_usual(double loss) const {
-  // A rank in the window. If losses are independent, half of the latest exceed it once in 200 windows.
+  // A quantile of the window. If losses are independent, half of the latest exceed it in one of 200 cases.
   constexpr double kRank = 0.9;
   const std::span<const double> losses = window(losses_, 0);
   if (losses.empty()) return false;

@@ -19,11 +19,11 @@ namespace binade::amp {
 ///   the median (a batch without a single foreground pixel may have 15 times the median), or
 /// - every earlier loss of the run: no batch makes a network worse than an untrained one.
 ///
-/// No loss is absurd if half of the window is one number, or if the window has losses <= 0 and its median is within a
-/// deviation of 0: such a window does not show which losses are usual. Losses of both signs, and losses that are 0 for
-/// most batches, give such windows. A norm is an outlier if its logarithm differs from the median logarithm by more
-/// than `norm_spread` deviations and more than `norm_binades` factors of 2, in either direction: gradients explode, or
-/// a network is dead.
+/// No loss is absurd if half of the losses in the window are equal, or if the window has losses <= 0 and its median is
+/// within a deviation of 0: such a window does not show which losses are usual. Losses of both signs, and losses that
+/// are 0 for most batches, give such windows. A norm is an outlier if its logarithm differs from the median logarithm
+/// by more than `norm_spread` deviations and more than `norm_binades` factors of 2, in either direction: gradients
+/// explode, or a network is dead.
 ///
 /// A spike alone is no reason to skip a batch: SpikeReview (amp/step/spike_review.h) judges it by the loss of the next
 /// batch.

@@ -33,8 +33,8 @@ class Stagnation {
   /// Samples the weights before an update with this input, in a step that is due. Call it for each optimizer.
   void before_update(optim::Optimizer& optimizer, const optim::StepInput& input);
   void discard_samples() { sample_.clear(); }
-  /// Compares the sampled weights after the updates, of which `lr` is the largest learning rate. `stochastic`: 16-bit
-  /// weights are rounded stochastically.
+  /// Compares the sampled weights after the updates. `lr`: the largest learning rate of the updates; `stochastic`:
+  /// 16-bit weights are rounded stochastically.
   std::optional<Warning> after_update(std::int64_t step, double lr, bool stochastic);
   void find(const CommittedStep& step, std::vector<Warning>& found) {
     find_zero_rate(step, found);

@@ -10,8 +10,8 @@
 
 namespace binade::amp {
 
-/// Detects infinities and NaNs that ops store in steps that commit, because a later op makes finite numbers of them (as
-/// tanh, sigmoid, clamp or a denominator does). The values are lost, but the loss is finite.
+/// Detects infinities and NaNs that ops store in steps that commit, because a later op turns them into finite numbers
+/// (as tanh, sigmoid, clamp or a denominator does). The values are lost, but the loss is finite.
 ///
 /// Reads the telemetry of every 4th step (find_swallowed_infinities). An op that stored such a value in 3 of these
 /// steps is reported, once per op and module.

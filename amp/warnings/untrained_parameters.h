@@ -18,14 +18,14 @@ namespace binade::amp {
 /// gradients of 0 does not count, because at its minimum a loss has no gradient (a hinge loss, a sparse reward). A
 /// module is reported, once per run, after 100 such steps in a row, or after 8 times the number of steps in the longest
 /// earlier sequence, if that is more. Only matrices are judged, and the vectors of modules without matrices: a bias can
-/// be redundant in a healthy model. The telemetry of every 4th step shows the reason. Gradients that 16 bits round to 0
-/// are left to SilentUnderflow.
+/// be redundant in a healthy model. The telemetry of every 4th step shows the reason. If rounding to 16 bits made the
+/// gradients 0, SilentUnderflow reports that instead.
 class UntrainedParameters {
  public:
   static constexpr const char* kSection = "untrained_parameters";
   static constexpr std::int64_t kStepsBetweenReports = 4;
-  static constexpr std::int64_t kSteps = 100;  ///< least number of steps without a gradient that leads to a warning
-  /// The same, as a multiple of the longest earlier sequence of steps without a gradient
+  static constexpr std::int64_t kSteps = 100;  ///< number of steps in a row without a gradient that a warning requires
+  /// The same, as a multiple of the longest earlier sequence: a warning requires the larger number
   static constexpr std::int64_t kLongerThan = 8;
 
   void find(const CommittedStep& step, std::vector<Warning>& found);

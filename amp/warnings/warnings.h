@@ -79,7 +79,7 @@ class Warnings {
     std::int64_t step{};   // first step of the promotion
     std::string target{};  // "PATH/op"
   };
-  // In the order in which the warnings of a step are reported.
+  // The warnings of a step are reported in this order.
   std::tuple<Divergence, GradientHistory, OverflowAhead, SingularityAhead, CollapseAhead, SwallowedOverflow,
              UntrainedParameters, EvaluationMismatch, SilentUnderflow, Stagnation>
       detectors_;

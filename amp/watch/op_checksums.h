@@ -37,8 +37,8 @@ class OpChecksums final : public TapeObserver {
 
     friend bool operator==(const Call&, const Call&) = default;
   };
-  /// Checksums that are kept apart. Further calls share the last one, so that a difference in them is found, and the
-  /// first of them is named.
+  /// The number of checksums. Calls beyond it share the last checksum: a difference in one of them is found too, and
+  /// the report names the first of them.
   static constexpr std::int64_t kSums = 1 << 16;
 
   void add(const OpCall& call, Direction direction, std::span<const Tensor> results);

@@ -8,7 +8,7 @@
 
 namespace binade::amp {
 
-/// Device memory for the results of probe kernels (core/kernels/probe.h), which are copied to the host by one copy.
+/// Device memory for the results of probe kernels (core/kernels/probe.h), which are copied to the host together.
 ///
 /// Memory is allocated with the first range and freed by copy_to_host(), because it may be in a borrowed arena
 /// (ArenaLoan), which must hold no memory that outlives the step. After reserve_like() the memory is permanent: steps

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Returns the distance x from a singularity below which results come near the end of the range: 1 / x^2, which
-// derivatives contain, near the largest float, or 1 / x near the largest f16.
+// Returns the smallest safe distance x from a singularity. Below it, 1 / x^2, which derivatives contain, comes near the
+// largest float or, for f16, 1 / x near the largest f16.
 double unsafe_distance(DType dtype) { return dtype == DType::f16 ? 0x1p-14 : 1e-18; }
 
 /// Returns the smallest distance of an element from the singularity or from the upper end of the legal range; 0 if an

@@ -17,8 +17,8 @@ struct LegalRange {
 };
 LegalRange legal_range(const OpInfo& info);
 
-/// Returns the op's stated singularities of its first `count` inputs. Leaves out a singularity at the upper end of the
-/// legal range if the same input has another one: every distance already takes the upper end of LegalRange into
+/// Returns the singularities that the op states for its first `count` inputs. Leaves out a singularity at the upper end
+/// of the legal range if the same input has another one: every distance already takes the upper end of LegalRange into
 /// account.
 std::vector<Singularity> singularities_in(const OpInfo& info, std::size_t count);
 

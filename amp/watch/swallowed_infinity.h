@@ -14,7 +14,7 @@ struct SwallowedInfinity {
   std::size_t swallower = 0;  ///< tape index of the first op that read this result and has a finite one
 };
 
-/// Finds infinities that ops of a step stored, and of which later ops, such as tanh, made finite numbers. `forward`:
+/// Finds infinities that ops of a step stored, and that later ops, such as tanh, turned into finite numbers. `forward`:
 /// the records of a step with Telemetry::Probes::limits.
 ///
 /// Leaves out infinities that a program may intend: those that were read from outside of the tape (a mask, a bound),

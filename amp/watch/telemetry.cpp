@@ -42,7 +42,7 @@ bool probes_on_device(std::span<const Tensor> tensors) {
   return std::ranges::any_of(tensors, [](const Tensor& t) { return t.defined() && kernels(t.device()).zero_probe; });
 }
 
-/// Adds the measurements of later micro-batches to those of earlier ones, as record() and the probes do it.
+/// Adds the measurements of later micro-batches to those of earlier ones, as record() and the probes do.
 void merge(Telemetry::OpRecord& all, const Telemetry::OpRecord& later) {
   if (later.op == nullptr) return;
   if (all.op == nullptr) {

@@ -81,8 +81,8 @@ class Telemetry final : public TapeObserver {
   [[deprecated("use records()")]] std::span<const OpRecord> slots(Direction direction) const {
     return records(direction);
   }
-  /// Replaces the records of one direction by those that several telemetries made of the same step, each of other
-  /// micro-batches, in their order. Ops that this telemetry has observed too keep their description.
+  /// Replaces the records of one direction by the merged records of several telemetries, `parts`: each observed other
+  /// micro-batches of the same step, in order. An op that this telemetry has observed too keeps its own OpInfo.
   void replace(Direction direction, std::span<const std::vector<OpRecord>> parts);
   /// Returns the smallest headroom of all ops.
   Headroom least(Direction direction) const;
@@ -114,7 +114,7 @@ class Telemetry final : public TapeObserver {
   std::int64_t producer_of(const void* operand) const;
   void ignore_masks(std::int64_t reader, const Observation& amax, std::span<const void* const> operands);
   void ignore_infinities(std::int64_t before, const void* operand);
-  /// Measure an op's distance to its singularity, and the entropy of its attention.
+  /// Measures an op's distance to its singularity, and the entropy of its attention.
   void probe_limits(const OpCall& call, std::span<const Tensor> read, OpRecord& record);
   void probe_limits_on_device(const OpCall& call, std::span<const Tensor> read, OpRecord& record);
   /// Counts zeros in a sample of a gradient's elements.

@@ -11,7 +11,7 @@
 namespace binade::derivatives {
 namespace {
 
-/// The extents of an attention call. Queries of the heads that share a key head are rows of one matrix.
+/// The extents of an attention call, and the reshapes between the layouts of its operands.
 struct Extents {
   std::int64_t batch, queries, keys, heads, key_heads, depth;
 
@@ -19,21 +19,23 @@ struct Extents {
   Variable heads_first(const Variable& x, std::int64_t n, std::int64_t count) const {
     return permute(reshape(x, {batch, n, count, depth}), {0, 2, 1, 3});
   }
-  /// The inverse of heads_first(), in the shape of an input or of a part of it.
+  /// The inverse of heads_first(): returns (B, N, heads D) if `joined`, otherwise (B, N, heads, D).
   Variable tokens_first(const Variable& x, std::int64_t n, std::int64_t count, bool joined) const {
     const Variable tokens = permute(reshape(x, {batch, count, n, depth}), {0, 2, 1, 3});
     return joined ? reshape(tokens, {batch, n, count * depth}) : tokens;
   }
-  /// Returns x (B, H, T, columns) as (B, G, H / G T, columns), and back.
+  /// Returns x (B, H, T, columns) as (B, G, H / G T, columns): one matrix for all heads that share a key head.
+  /// ungrouped() is the inverse.
   Variable grouped(const Variable& x) const {
     return reshape(x, {batch, key_heads, heads / key_heads * queries, x.dim(-1)});
   }
   Variable ungrouped(const Variable& x) const { return reshape(x, {batch, heads, queries, x.dim(-1)}); }
 };
 
-constexpr double kHidden = -1e30;  // exp(kHidden - maximum) is 0, and a row of it alone has no NaN
+constexpr double kHidden = -1e30;  // exp(kHidden - maximum) is 0; finite, because a row of -infinity gives NaN
 
-/// Returns what is added to the logits (B, H, T, S): the mask and kHidden for keys that `causal` hides.
+/// Returns the sum of the terms that are added to the logits (B, H, T, S): the mask, and kHidden for keys that `causal`
+/// hides.
 Variable added_to_logits(const Extents& e, const Tensor& mask, bool causal, DType dtype, Device device) {
   Variable added = Tensor::zeros({1, 1, 1, e.keys}, dtype, device);
   if (mask.defined())

@@ -30,7 +30,7 @@ Variables div_gradients(const RecordedCall& call) {
   return g;
 }
 
-/// Derivative of maximum and minimum: gy times 0, 1 or 1/2, constants that the kernel of the op's gradient computes.
+/// Gradients of maximum and minimum: gy times 0, 1 or 1/2. The op's backward kernel computes these constant factors.
 template <class Op>
 Variables share_gradients(const RecordedCall& call) {
   const Operands in = Operands::of<Op>(call);

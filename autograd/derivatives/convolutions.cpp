@@ -10,8 +10,8 @@
 namespace binade::derivatives {
 namespace {
 
-/// Returns x without the rows and columns at the end that an image of `shape` does not have. They exist if an output
-/// padding is not smaller than the stride.
+/// Returns x, cropped to the height and width of `shape`. x is larger if an output padding is not smaller than the
+/// stride.
 Variable cut(const Variable& x, const Shape& shape) {
   Variable y = x;
   for (int d = 1; d <= 2; ++d)
@@ -19,7 +19,7 @@ Variable cut(const Variable& x, const Shape& shape) {
   return y;
 }
 
-/// The gradient of the input x, of shape `x`, of a convolution with filters w: the transposed convolution of gy.
+/// The gradient of a convolution's input, which has the shape `x`: the transposed convolution of gy with filters w.
 Variable input_gradient(const Variable& gy, const Variable& w, const Shape& x, const ops::Conv2d::Params& p) {
   const auto left = [](std::int64_t image, std::int64_t filter, std::int64_t padding, std::int64_t dilation,
                        std::int64_t stride) { return (image + 2 * padding - dilation * (filter - 1) - 1) % stride; };
@@ -49,8 +49,8 @@ struct FilterGradient {
     ctx.save(in[1]);
     return {gradient(in[0], {}, in[1], 1, ctx.tf32, p)};
   }
-  /// gx = the input gradient of the convolution with the filters ggw; the gradient of gy = the convolution of x with
-  /// ggw.
+  /// `gy` is ggw, the gradient of the filter gradient. The gradient of input x is the input gradient of a convolution
+  /// with filters ggw; the gradient of input gy is the convolution of x with ggw.
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
     const Tensor &x = ctx.saved(0, info.name), &result = ctx.saved(1, info.name);
     const Tensor filters = gy[0].to(x.dtype()).contiguous_copy();

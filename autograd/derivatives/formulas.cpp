@@ -11,7 +11,7 @@ Variable wide(const Variable& x) {
   return cast(x, accumulate_dtype(x.dtype()));
 }
 
-Variable wide_beside(const Variable& t, const Variable& x) {
+Variable to_sum_dtype_of(const Variable& t, const Variable& x) {
   const DType dtype = accumulate_dtype(x.dtype());
   return is_floating(t.dtype()) ? cast(t, dtype) : Variable(t.value().to(dtype));
 }

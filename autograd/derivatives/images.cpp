@@ -11,8 +11,8 @@
 namespace binade::derivatives {
 namespace {
 
-/// Returns the positions that the windows of a maximum chose, as indices into the elements of x in row-major order, one
-/// per element of y. The op saved each position within its window.
+/// Returns the position of the maximum of each window, as an index into the elements of x in row-major order, one for
+/// each element of y. Forward saved the positions within the windows.
 Variable chosen_positions(const RecordedCall& call) {
   const auto& p = call.params<ops::MaxPool2d>();
   const Shape& x = call.described(0).shape;
@@ -29,7 +29,7 @@ Variable chosen_positions(const RecordedCall& call) {
   return reshape(pixel * x[3] + from_zero(y[3], {1, 1, 1, y[3]}), {y.numel()});
 }
 
-/// Each element of gy is added to the gradient of the element that its window chose, which is a constant.
+/// Adds each element of gy to the gradient at its window's maximum. The positions of the maxima are constants.
 Variables max_pool_gradient(const RecordedCall& call) {
   if (call.gy().value().numel() == 0) return Variables(1);
   const Shape& x = call.described(0).shape;

@@ -14,8 +14,8 @@
 namespace binade::derivatives {
 namespace {
 
-/// Combines the elements up to each position of `axis` in log2(extent) steps: after each step an element has those of
-/// twice as many positions.
+/// An inclusive scan along `axis` in log2(extent) steps. Each step doubles the number of elements that are combined in
+/// each position.
 template <class Combine>
 Variable scan_of(const Variable& any, int axis, Combine combine) {
   Variable x = wide(any);
@@ -45,8 +45,8 @@ Variables cumulate_gradient(const RecordedCall& call) {
   return by_composition({call.input(0, 0)}, f, gy);
 }
 
-/// Each contribution gets gy at its position, multiplied by a factor that the op's backward computes for gy = 1. The
-/// factors are constants, except those of products, which depend on the other factors.
+/// The gradient of a contribution is gy at its target times a factor that the op's backward computes for gy = 1. The
+/// factors are constants, except for products, which are refused.
 Variables scatter_gradients(const RecordedCall& call) {
   const auto& p = call.params<ops::Scatter>();
   if (p.how == Scattering::kProduct) call.refuse("use the logarithm and scatter_add");

@@ -84,7 +84,7 @@ Variables inverse_gradient(const RecordedCall& call) {
   return {ops::formulas::inverse<A>(call.output(0, 0), wide(call.gy()))};
 }
 
-/// Matrices whose pivots, or singular values, differ by more than this factor are treated as singular.
+/// A pivot or singular value counts as near 0 if it is at most this fraction of the largest one of its matrix.
 constexpr double kRegular = 0x1p-10;
 
 /// True if no matrix of a batch has a pivot near 0. `lu`: the factors of lu_factors().
@@ -104,12 +104,12 @@ bool have_large_pivots(const Tensor& lu) {
   return true;
 }
 
-/// Returns the cofactors of matrices (…, k, k) as determinants of their minors, exactly, for small k.
+/// Returns the cofactors of matrices (…, k, k) by their definition, as signed determinants of minors. For small k.
 Variable cofactors_by_minors(const Variable& a) {
   const std::int64_t k = a.dim(-1);
   std::vector<std::int64_t> shape = dims_of(a.shape());
   if (k == 1) return Tensor::full(a.shape(), 1, a.dtype(), a.value().device());
-  std::vector<std::int64_t> elements;  // of the minors, one after the other
+  std::vector<std::int64_t> elements;  // positions in a matrix of the elements of all minors
   std::vector<double> signs;
   for (std::int64_t i = 0; i < k; ++i)
     for (std::int64_t j = 0; j < k; ++j) {
@@ -129,8 +129,9 @@ Variable cofactors_by_minors(const Variable& a) {
   return apply_one<ops::Det>({}, {minors}) * Tensor::from(signs, {k, k}).to(a.dtype()).to(a.value().device());
 }
 
-/// Constants u and v (…, n, k) so that a + u v^T is regular: the singular vectors of the singular values near 0, v
-/// times the largest one. k is the largest number of such values of a matrix; the columns of the others are 0.
+/// Constants u and v (…, n, k) such that a + u v^T is regular. Their columns are the singular vectors of the singular
+/// values near 0; those of v are multiplied by the largest singular value. k is the largest number of such values in a
+/// matrix of the batch. A matrix with fewer has columns of 0.
 struct Border {
   Tensor u, v;
 };
@@ -169,9 +170,9 @@ Border border_of(const Tensor& a) {
   return {stored(left), stored(right)};
 }
 
-/// Returns the cofactors of matrices of which some are singular, or nearly so. With m = a + u v^T and the small matrix
-/// k = 1 - v^T m^-1 u, det(a) = det(m) det(k) for all a, and m is regular: the derivative of this identity, and those
-/// of its derivative, have no division by a number near 0.
+/// Returns the cofactors of matrices if some of them are singular, or nearly so. m = a + u v^T is regular, and with the
+/// small matrix k = 1 - v^T m^-1 u, det(a) = det(m) det(k) for all a. The derivatives of this product, of any order,
+/// do not divide by a number near 0.
 Variable cofactors(const RecordedCall& call, const Variable& a) {
   constexpr std::int64_t kMost = 64;  // the minors of a k x k matrix have k^4 elements
   const Border border = border_of(a.value());
@@ -240,7 +241,7 @@ Variables matrix_exp_gradient(const RecordedCall& call) {
   return {ops::formulas::matrix_exp<A>(wide(call.input(0, 0)), wide(call.gy()))};
 }
 
-/// Calls the derivative f in full precision: a product under a 16-bit policy would round what f computes.
+/// Calls the derivative f in full precision: a product under a 16-bit policy would round intermediate results of f.
 template <auto f>
 Variables in_full(const RecordedCall& call) {
   const PolicyScope scope(PrecisionPolicy{});

@@ -17,11 +17,11 @@
 namespace binade::derivatives {
 namespace {
 
-/// Prediction x and targets t of an element loss, and the factor of each element's derivative, gy / divisor.
+/// Prediction x and targets t of an elementwise loss, and gy / divisor, the factor of each element's derivative.
 template <class Op>
 struct LossCall {
   const RecordedCall& call;
-  Variable x = wide(call.input(0, 0)), t = wide_beside(call.input(1, 1), x);
+  Variable x = wide(call.input(0, 0)), t = to_sum_dtype_of(call.input(1, 1), x);
   Variable factor = wide(call.gy()) / ops::detail::divisor_of(call.params<Op>().reduction, call.described(0).shape);
 
   /// Returns the gradients, given the derivatives of one element's loss by x and by t.
@@ -61,7 +61,7 @@ Variables bce_with_logits_gradients(const RecordedCall& call) {
                         [&] { return softplus(-x) * weight - softplus(x); });
 }
 
-/// Where x = t = 0 or x = t = 1, the term with factor 0 is 0, as in the op: its divisor becomes 1.
+/// If x = t = 0 or x = t = 1, one term is 0 / 0. It counts as 0, as in the op: its divisor is replaced by 1.
 Variables bce_gradients(const RecordedCall& call) {
   const LossCall<ops::Bce> loss{call};
   const Variable &x = loss.x, &t = loss.t;
@@ -78,8 +78,8 @@ Variables kl_div_gradients(const RecordedCall& call) {
   return loss.gradients([&] { return -loss.t; }, [&] { return log(loss.t) + 1 - loss.x; });
 }
 
-/// gx = gy (r softmax(x) + k). The constants r, the factor of rows that are not ignored, and k, the part for targets
-/// and smoothing, are computed by the kernel of the gradient: with infinite sums of exp(x), its softmax is 0.
+/// gx = gy (r softmax(x) + k) with constants r and k. k is the part of targets and label smoothing; the backward kernel
+/// computes it, given infinite sums of exp(x), with which its softmax is 0. r is minus the sum of k in each row.
 Variables cross_entropy_gradient(const RecordedCall& call) {
   const auto& p = call.params<ops::CrossEntropy>();
   const Variable x = wide(call.input(0, 0));

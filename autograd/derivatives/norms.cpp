@@ -9,11 +9,11 @@
 namespace binade::derivatives {
 namespace {
 
-/// x, centered and divided by its standard deviation, as a function of x, and the factor of that division.
+/// xhat = (x - mean(x)) rstd and rstd = 1 / standard deviation, as recorded functions of x.
 struct Normalized {
   Variable xhat, rstd;
 
-  /// Statistics over `axes`. `rms`: not centered.
+  /// Computes the statistics over `axes`. With `rms`, x is not centered.
   static Normalized over(const Variable& x, const std::vector<int>& axes, double eps, bool rms = false) {
     const Variable centered = rms ? x : x - mean(x, axes, true);
     const Variable rstd = pow(mean(square(centered), axes, true) + eps, -0.5);
@@ -55,7 +55,7 @@ Variables row_norm_gradients(const RecordedCall& call) {
 enum Input { kX, kWeight, kBias, kResidual };                             // of batch norm and group norm
 enum Saved { kSavedX, kMean, kRstd, kSavedWeight, kSavedBias, kOutput };  // norms.cpp: ChannelNormInputs::save
 
-/// Returns a tensor with the signs that the fused ReLU read: y or, if y was not saved, xhat weight + bias.
+/// Returns a tensor that is positive where the fused ReLU was active: y or, if y was not saved, xhat weight + bias.
 Tensor signs_of(const RecordedCall& call, const Variable& xhat) {
   if (call.saved(kOutput).defined()) return call.saved(kOutput);
   const NoGradGuard constant;
@@ -65,7 +65,7 @@ Tensor signs_of(const RecordedCall& call, const Variable& xhat) {
   return z.value();
 }
 
-/// Gradients of weight, bias and residual, and of xhat as the result; `xhat` and `gy` have x's shape.
+/// Returns the gradient of xhat, and stores those of weight, bias and residual in `g`. `xhat` has x's shape.
 Variable affine_gradients(const RecordedCall& call, const Variable& xhat, bool relu, Variables& g) {
   const Variable gy = wide(relu ? relu_gradient(signs_of(call, xhat), call.gy()) : call.gy());
   const Shape channels{gy.shape().cols()};

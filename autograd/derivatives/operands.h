@@ -4,7 +4,7 @@
 
 namespace binade::derivatives {
 
-/// The inputs a and b of a binary op as far as forward saved them: those that the derivative of a trained input reads.
+/// The inputs a and b of a binary op. An input that no derivative of this call reads is undefined: forward saved none.
 struct Operands {
   Variable a, b;
 

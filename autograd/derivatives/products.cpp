@@ -49,7 +49,7 @@ Variables matmul_gradients(const RecordedCall& call, const ops::Matmul::Params& 
   return g;
 }
 
-/// The pre-activation z of a linear layer: forward saved its value, and its history is the layer without activation.
+/// Returns the pre-activation z of a linear layer: the saved value, with the layer without activation as its history.
 Variable pre_activation(const RecordedCall& call) {
   OpContext context = call.context();
   context.activation_derivative = {};
@@ -70,7 +70,7 @@ Variable pre_activation_gradient(const RecordedCall& call) {
   return gy;
 }
 
-/// Returns x as a matrix whose rows are the rows of x.
+/// Returns x (…, C) as a matrix (rows, C).
 Variable rows_of(const Variable& x) {
   std::int64_t rows = 1;  // Shape::rows() is 0 if the rows have no elements
   for (int d = 0; d + 1 < x.value().rank(); ++d) rows *= x.dim(d);

@@ -25,7 +25,7 @@ Variable y(Call call) { return wide(call.output(0, 0)); }
 Variable zero_beside(const Variable& v) { return Tensor::zeros(Shape{}, v.dtype(), v.device()); }
 /// Returns v where the condition holds, else 0.
 Variable only_where(const Variable& condition, const Variable& v) { return where(condition, v, zero_beside(v)); }
-/// The negative part of x, so that exp() of the elements that are not taken cannot overflow.
+/// Returns min(v, 0), so that exp() cannot overflow for the elements that where() discards.
 Variable not_above_zero(const Variable& v) { return minimum(v, zero_beside(v)); }
 
 template <class Op>
@@ -34,10 +34,10 @@ Variables constant_slope(Call call) {
 }
 Variables no_slope(Call) { return Variables(1); }
 
-/// Returns x, with 1 in the place of 0: a divisor of quotients that are not taken at 0.
+/// Returns v with each 0 replaced by 1, for use as a divisor.
 Variable other_than_zero(const Variable& v) { return where(v == 0, Tensor::scalar(1, v.dtype(), v.device()), v); }
-/// As in ops::Sinc: the quotient cancels near 0, where it also has no derivatives. Each formula gets a constant where
-/// it is not taken, so that its derivatives there are 0.
+/// Uses a series near 0, as ops::Sinc does, because the quotient loses digits there and has no derivatives at 0. Each
+/// formula gets a constant for the elements of the other formula, so that its derivatives there are 0.
 Variables sinc_gradient(Call c) {
   const Variable v = x(c), near = abs(v) < 0.25;
   const Variable far = where(near, Tensor::scalar(1, v.dtype(), v.device()), v);
@@ -89,7 +89,7 @@ Variables tensor_pow_gradients(Call call) {
           sum_to(only_where(logical_not(logical_and(in.a == 0, in.b >= 0)), gy(call) * pow(in.a, in.b) * log(in.a)),
                  call.described(1).shape)};
 }
-/// gradient of a is gy; that of b is -gy times the quotient, rounded.
+/// The gradient of a is gy; that of b is -gy times a / b, truncated for fmod and rounded down for remainder.
 template <class Op>
 Variables remainder_gradients(Call call) {
   Variables g(2);

@@ -12,7 +12,7 @@
 namespace binade::derivatives {
 namespace {
 
-/// Returns the sum along one axis, which stays with extent 1. A scalar is its own sum.
+/// Returns the sum along `axis`, which is kept with extent 1. The sum of a scalar is the scalar.
 Variable sum_along(const Variable& x, int axis) { return x.value().rank() == 0 ? x : sum(x, {axis}, true); }
 
 Variables softmax_gradient(const RecordedCall& call) {
@@ -27,7 +27,7 @@ Variables log_softmax_gradient(const RecordedCall& call) {
   return {gy - exp(y) * sum_along(gy, axis)};
 }
 
-/// Each element gets its share of gy. The shares are constants, which the op's backward computes for gy = 1.
+/// The gradient of an element is gy times a constant share, which the op's backward computes for gy = 1.
 template <class Op>
 Variables share_gradient(const RecordedCall& call, const std::vector<int>& axes) {
   const Shape kept = ops::keepdim_shape(call.described(0).shape, axes, Op::info.name);
@@ -54,7 +54,8 @@ Variables norm_gradient(const RecordedCall& call) {
   return {wide(shaped(call.gy(), kept)) * apply_one<ops::NormSlope>({p.p}, {wide(call.input(0, 0)), y})};
 }
 
-/// Returns the product of x over `axes`, all if empty, as (rows, 1): products of halves, so that a 0 has a gradient.
+/// Returns the product of x over `axes` (over all if empty) as (rows, 1). It multiplies the first half of the elements
+/// by the second until one is left, so that its derivative does not divide by an element, which may be 0.
 Variable product_of_halves(const Variable& any, const std::vector<int>& axes) {
   const int rank = any.value().rank();
   std::vector<int> kept, order;

@@ -5,9 +5,9 @@
 
 #include "binade/autograd/functions/comparison.h"
 #include "binade/autograd/functions/elementwise.h"
-#include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/index.h"
 #include "binade/autograd/functions/math.h"
+#include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/functions/shape.h"
 #include "binade/core/make.h"
 #include "binade/core/ops/move.h"
@@ -32,7 +32,8 @@ Tensor ones_of_channels(const char* name, const Variable& x) {
   return Tensor::full(Shape(extents), 1, x.dtype(), x.device());
 }
 
-/// Returns x where it is kept, else the limit of selu(), so scaled that mean 0 and variance 1 stay.
+/// Returns x where `kept` is true, otherwise the limit of selu(), with a scale and an offset that keep mean 0 and
+/// variance 1.
 Variable limited(const Variable& x, const Variable& kept, double p) {
   constexpr double kLimit = -1.7580993408473766;  // -(scale alpha) of selu()
   const double s = 1 / std::sqrt((1 - p) * (1 + p * kLimit * kLimit));
@@ -83,7 +84,8 @@ Variable gumbel_softmax(const Variable& x, double tau, bool hard, int axis) {
                     name_of(x.dtype()));
   const int at = ops::checked_axis(kName, axis, x.value().rank());
   const Variable logits = cast(x, accumulate_dtype(x.dtype()));
-  // -log(1 - u) is exponential, and minus its logarithm has a Gumbel distribution. u = 0 counts as half a step of u.
+  // -log(1 - u) has an exponential distribution, and minus its logarithm a Gumbel distribution. The lower limit keeps
+  // the logarithm finite for u = 0; it is half of the distance between values of u.
   const Variable exponential = clamp(-log1p(-Variable(rand(x.shape(), logits.dtype(), x.device()))), 0x1p-25, 64);
   const Variable y = softmax((logits - log(exponential)) / tau, at);
   if (!hard) return y;

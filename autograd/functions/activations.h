@@ -2,7 +2,7 @@
 
 #include "binade/autograd/variable.h"
 
-/// Activations and dropouts that are composed of ops. Those that are ops of their own are in elementwise.h.
+/// Activations and dropouts that are composed of several ops. Those that are a single op are in elementwise.h.
 namespace binade {
 
 /// Returns a sigmoid(b), where a and b are the first and second half of x along `axis` (Dauphin et al., "Language
@@ -22,7 +22,7 @@ Variable dropout2d(const Variable& x, double p);
 /// 2017): y = s (z - a p), s = (1 - p)^(-1/2) (1 + p a^2)^(-1/2), with z = a or x. Throws ArgumentError unless p is in
 /// [0, 1).
 Variable alpha_dropout(const Variable& x, double p);
-/// The same for whole channels of x (N, …, C): sets x[n, …, c] to a, or keeps it, for each sample n and channel c.
+/// Like alpha_dropout(), but sets or keeps whole channels x[n, …, c] of x (N, …, C), for each sample n and channel c.
 Variable feature_alpha_dropout(const Variable& x, double p);
 
 /// Returns x where x >= 0, else slope x. In training, each slope is a random number, uniform in [lower, upper) (Xu et
@@ -30,10 +30,10 @@ Variable feature_alpha_dropout(const Variable& x, double p);
 /// mean. Throws ArgumentError unless lower <= upper are finite.
 Variable rrelu(const Variable& x, double lower = 1.0 / 8, double upper = 1.0 / 3, bool training = false);
 
-/// Samples from the categorical distributions with logits x along `axis`, in a form that has a gradient: the softmax of
+/// Draws differentiable samples from the categorical distributions with logits x along `axis`: the softmax of
 /// (x + g) / tau with random g of the standard Gumbel distribution (Jang et al., "Categorical reparameterization with
-/// Gumbel-softmax", 2017). With `hard` the value is 1 at the largest element and else 0, and the gradient is that
-/// without `hard`. Computed and stored in f32 (f64 for f64). Throws ArgumentError unless tau > 0 is finite.
+/// Gumbel-softmax", 2017). With `hard`, the value is 1 at the largest element and 0 elsewhere; the gradient is the same
+/// as without `hard`. Computed and stored in f32 (f64 for f64). Throws ArgumentError unless tau > 0 is finite.
 Variable gumbel_softmax(const Variable& x, double tau = 1, bool hard = false, int axis = -1);
 
 }  // namespace binade

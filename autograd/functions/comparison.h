@@ -38,15 +38,15 @@ Variable operator^(const Variable& a, const Variable& b);
 Variable operator~(const Variable& x);
 
 namespace detail {
-/// Returns a number as a scalar that is compared with x: rounded to x's dtype if that is floating, else exact.
+/// Returns s as a scalar tensor to compare with x: rounded to x's dtype if that is floating, otherwise exact.
 template <Number S>
 Variable compared_with(const Variable& x, S s) {
-  if (!is_floating(x.dtype()) && std::integral<S>) return scalar_beside(x, static_cast<std::int64_t>(s), DType::i64);
+  if (!is_floating(x.dtype()) && std::integral<S>) return scalar_like(x, static_cast<std::int64_t>(s), DType::i64);
   return Tensor::scalar(static_cast<double>(s), is_floating(x.dtype()) ? x.dtype() : DType::f64, x.device());
 }
 }  // namespace detail
 
-/// Comparisons element by element, as bool. `a == b` is a variable and no condition for an if; all(a == b).item() is.
+/// Compare element by element and return bool. `a == b` is a variable, no condition for an `if`: use equal(a, b) there.
 Variable operator==(const Variable& a, const Variable& b);
 Variable operator!=(const Variable& a, const Variable& b);
 Variable operator<(const Variable& a, const Variable& b);

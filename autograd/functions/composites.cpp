@@ -16,16 +16,17 @@ namespace {
 
 Variable scalar_like(const Variable& x, double value) { return Tensor::scalar(value, x.dtype(), x.device()); }
 
-/// Returns x in the dtype of sums.
+/// Returns x in f32, or in f64 if it is f64.
 Variable wide(const Variable& x) { return cast(x, is_floating(x.dtype()) ? accumulate_dtype(x.dtype()) : DType::f32); }
 
-/// Returns y in the dtype of x, which f32 replaces if it has whole numbers.
+/// Returns y in the dtype of x. If x has whole numbers, y stays f32.
 Variable stored_like(const Variable& x, const Variable& y) { return is_floating(x.dtype()) ? cast(y, x.dtype()) : y; }
 
-/// Computes in the dtype of sums of the operands' common dtype, and rounds to the latter once. Whole numbers give f32.
-class OneRounding {
+/// Casts operands to f32 (f64 if their common dtype is f64), and rounds the result once: to the common dtype of the
+/// operands, or to f32 if all are whole numbers.
+class WideCompute {
  public:
-  explicit OneRounding(std::initializer_list<const Variable*> operands) {
+  explicit WideCompute(std::initializer_list<const Variable*> operands) {
     DType common = (*operands.begin())->dtype();
     for (const Variable* x : operands) common = promoted(common, x->dtype());
     stored_ = is_floating(common) ? common : DType::f32;
@@ -42,13 +43,13 @@ Variable scaled(const Variable& x, double factor) { return factor == 1 ? x : x *
 }  // namespace
 
 Variable lerp(const Variable& given_a, const Variable& given_b, double weight) {
-  const OneRounding one({&given_a, &given_b});
+  const WideCompute one({&given_a, &given_b});
   const Variable a = one.wide(given_a), b = one.wide(given_b), span = b - a;
   return one.rounded(weight < 0.5 ? a + span * weight : b - span * (1 - weight));
 }
 
 Variable lerp(const Variable& given_a, const Variable& given_b, const Variable& given_weight) {
-  const OneRounding one({&given_a, &given_b, &given_weight});
+  const WideCompute one({&given_a, &given_b, &given_weight});
   const Variable a = one.wide(given_a), b = one.wide(given_b), weight = one.wide(given_weight), span = b - a;
   return one.rounded(where(weight < 0.5, a + weight * span, b - span * (1.0 - weight)));
 }
@@ -57,12 +58,12 @@ Variable addcmul(const Variable& x, const Variable& a, const Variable& b, double
   const bool whole = !is_floating(x.dtype()) && !is_floating(a.dtype()) && !is_floating(b.dtype());
   if (whole && value == std::trunc(value) && std::abs(value) < 0x1p63)
     return value == 1 ? x + a * b : x + a * b * static_cast<std::int64_t>(value);
-  const OneRounding one({&x, &a, &b});
+  const WideCompute one({&x, &a, &b});
   return one.rounded(one.wide(x) + scaled(one.wide(a) * one.wide(b), value));
 }
 
 Variable addcdiv(const Variable& x, const Variable& a, const Variable& b, double value) {
-  const OneRounding one({&x, &a, &b});
+  const WideCompute one({&x, &a, &b});
   return one.rounded(one.wide(x) + scaled(one.wide(a) / one.wide(b), value));
 }
 
@@ -76,7 +77,7 @@ Variable heaviside(const Variable& x, const Variable& at_zero) {
 }
 
 Variable logaddexp2(const Variable& a, const Variable& b) {
-  const OneRounding one({&a, &b});
+  const WideCompute one({&a, &b});
   return one.rounded(logaddexp(one.wide(a) * math::kLn2, one.wide(b) * math::kLn2) / math::kLn2);
 }
 

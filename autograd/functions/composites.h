@@ -12,12 +12,12 @@ namespace binade {
 /// a + weight (b - a), computed from the nearer end, so that a weight of 0 gives a and 1 gives b.
 Variable lerp(const Variable& a, const Variable& b, const Variable& weight);
 Variable lerp(const Variable& a, const Variable& b, double weight);
-/// x + value a b, and x + value a / b. addcmul() of whole numbers and a whole value is whole.
+/// x + value a b, and x + value a / b. addcmul() of whole numbers with a whole `value` gives whole numbers.
 Variable addcmul(const Variable& x, const Variable& a, const Variable& b, double value = 1);
 Variable addcdiv(const Variable& x, const Variable& a, const Variable& b, double value = 1);
 
-/// The larger or smaller operand; of a number and NaN, the number. The gradient goes to the operand that is taken, to a
-/// if both are equal.
+/// The larger or smaller operand. If one is NaN, the result is the other. The gradient goes to the operand that is the
+/// result, or to a if both are equal.
 Variable fmax(const Variable& a, const Variable& b);
 Variable fmin(const Variable& a, const Variable& b);
 /// 0 for x < 0, 1 for x > 0, `at_zero` for 0, NaN for NaN. No gradient.

@@ -7,7 +7,7 @@
 
 /// Convolutions of sequences (N, L, C), images (N, H, W, C) and volumes (N, D, H, W, C). Dtypes, sums, rounding and NaN
 /// are those of ops::Conv2d and ops::ConvTranspose2d, which compute all of them: a sequence is an image of height 1,
-/// and the planes that a filter of a volume covers are more channels of an image.
+/// and the planes that a filter of a volume covers become channels of an image.
 namespace binade {
 
 /// Convolution of x (N, H, W, C) with w (K, R, S, C / groups); the bias is optional: see ops::Conv2d.
@@ -63,9 +63,10 @@ struct ConvTranspose3dParams {
   std::int64_t groups = 1;
 };
 /// Transposed convolution of x (N, D, H, W, C) with w (C, T, R, S, K / groups) and bias (K), optional: y
-/// (N, O, P, Q, K), whose extents follow from the formula of conv_transpose1d(). Except where the filters do not overlap
-/// in depth (T = stride.z, no padding), planes of zeros are computed between those of x if stride.z > 1 (an infinite
-/// weight times such a zero is NaN), and the planes are copied T times.
+/// (N, O, P, Q, K), whose extents follow from the formula of conv_transpose1d(). If T = stride.z without padding,
+/// output padding or dilation in depth, the filters do not overlap in depth and the planes of x are not copied.
+/// Otherwise they are copied T times, and if stride.z > 1, planes of zeros are inserted between them: an infinite
+/// weight times such a zero is NaN.
 Variable conv_transpose3d(const Variable& x, const Variable& w, const Variable& bias = {},
                           const ConvTranspose3dParams& params = {});
 

@@ -5,8 +5,8 @@
 namespace binade {
 namespace {
 
-/// Checks what the convolution of images cannot say in terms of sequences. `filters` is the wanted shape of w, and
-/// `read` the axis of w whose extent is the number of channels of x, divided by `shared`.
+/// Checks shapes here, because conv2d() would report them as shapes of images. `filters` is the wanted shape of w.
+/// Axis `read` of w must have the number of channels of x, divided by `shared`, as its extent.
 void check_sequences(const char* name, const Variable& x, const Variable& w, const char* filters, int read,
                      std::int64_t shared) {
   check<ShapeError>(x.value().rank() == 3 && w.value().rank() == 3, "{}: wanted x (N, L, C) and w {}, got {} and {}",

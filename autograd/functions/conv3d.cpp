@@ -11,8 +11,8 @@
 namespace binade {
 namespace {
 
-/// Checks what the convolution of planes cannot check in terms of volumes. `filters` is the wanted shape of w, and
-/// `read` the axis of w whose extent is the number of channels of x, divided by `shared`.
+/// Checks shapes here, because conv2d() would report them as shapes of images. `filters` is the wanted shape of w.
+/// Axis `read` of w must have the number of channels of x, divided by `shared`, as its extent.
 void check_volumes(const char* name, const Variable& x, const Variable& w, const char* filters, std::int64_t groups,
                    int read, std::int64_t shared) {
   check<ShapeError>(x.value().rank() == 5 && w.value().rank() == 5,
@@ -34,8 +34,8 @@ void check_depth(const char* name, const char* what, std::int64_t value, std::in
                        where(name), what, least, value);
 }
 
-/// Copies the planes that each filter covers in depth beside each other: x (N, D, H, W, C) -> (N O, H, W, C T), whose
-/// channels are ordered by group, plane and channel of the group.
+/// Copies the planes that each filter covers in depth into the channels: x (N, D, H, W, C) -> (N O, H, W, C T), whose
+/// channels are ordered by group, then by plane, then by channel of the group.
 Variable planes_side_by_side(const Variable& x, std::int64_t taps, std::int64_t groups, std::int64_t stride,
                              std::int64_t padding, std::int64_t dilation) {
   const std::int64_t n = x.dim(0), depth = x.dim(1), height = x.dim(2), width = x.dim(3), channels = x.dim(4);
@@ -61,7 +61,7 @@ Variable planes_side_by_side(const Variable& x, std::int64_t taps, std::int64_t 
   return reshape(windows, {n * planes, height, width, channels * taps});
 }
 
-/// conv_transpose3d() where each plane of y depends on one plane of x: T = stride.z, and no padding in depth.
+/// conv_transpose3d() if each plane of y depends on one plane of x: T = stride.z, no padding or dilation in depth.
 Variable without_overlap(const Variable& x, const Variable& w, const Variable& bias, const ConvTranspose3dParams& p,
                          const ops::ConvTranspose2d::Params& planes) {
   const std::int64_t n = x.dim(0), depth = x.dim(1), channels = x.dim(4);
@@ -123,7 +123,7 @@ Variable conv_transpose3d(const Variable& x, const Variable& w, const Variable& 
                                             .groups = groups};
   if (taps == p.stride.z && p.padding.z == 0 && p.output_padding.z == 0 && p.dilation.z == 1)
     return without_overlap(x, w, bias, p, planes);
-  // In depth, y is the convolution of x, with stride - 1 planes of zeros between its planes, with the reversed filter.
+  // In depth, y is a convolution with the reversed filter, of x with stride - 1 planes of zeros after each plane.
   const std::int64_t zeros = p.stride.z - 1, before = reach - p.padding.z;
   Variable spread = reshape(x, {n, depth, 1, x.dim(2) * x.dim(3) * channels});
   if (zeros > 0) spread = pad(spread, {0, 0, 0, zeros});

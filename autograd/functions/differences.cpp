@@ -19,13 +19,13 @@ int rank_of(const Variable& x) { return x.value().rank(); }
 DType floating_dtype(const Variable& x) { return is_floating(x.dtype()) ? x.dtype() : DType::f32; }
 Variable floating(const Variable& x) { return cast(x, floating_dtype(x)); }
 
-/// The derivative, at the outermost of three points, of the parabola through them, from the slopes of both pieces: the
-/// outer one, of length `outer`, and the inner one.
+/// Returns the derivative, at the first or last of three points, of the parabola through them. `outer` and
+/// `outer_slope`: length and slope of the interval at that point; `inner` and `inner_slope`: of the other interval.
 Variable edge_slope(const Variable& outer_slope, const Variable& inner_slope, double outer, double inner) {
   return outer_slope + (outer_slope - inner_slope) * (outer / (outer + inner));
 }
 
-/// Numbers along one axis, to be multiplied with x, in its dtype and on its device. They are copied from the host.
+/// Returns `numbers` as a tensor that broadcasts to x along `axis`, in x's dtype and on its device.
 Variable along(const Variable& x, int axis, const std::vector<double>& numbers) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(rank_of(x)), 1);
   const auto n = static_cast<std::int64_t>(numbers.size());
@@ -33,8 +33,9 @@ Variable along(const Variable& x, int axis, const std::vector<double>& numbers) 
   return reshape(Tensor::from(numbers, Shape{n}).to(x.dtype()).to(x.device()), dims);
 }
 
-/// The derivative at the inner points: of points at equal distances that of their neighbors, otherwise the weighted
-/// mean of the slopes on both sides. Differences come first: they neither cancel nor, of finite neighbors, give NaN.
+/// The derivative at the inner points: for equal distances, the difference quotient of both neighbors, otherwise the
+/// weighted mean of the slopes on both sides. Weights multiply slopes, not values: weighted values would cancel, and
+/// the sum of large ones of both signs could be NaN.
 Variable inner_derivative(const Variable& x, int axis, const std::vector<double>& h) {
   const std::int64_t n = x.dim(axis);
   if (std::ranges::all_of(h, [&](double distance) { return distance == h.front(); }))
@@ -86,7 +87,7 @@ std::int64_t checked_points(const Variable& x, int axis, int edge_order) {
   return x.dim(at);
 }
 
-/// Sums of neighbors along an axis, each times half of their distance: what the trapezoidal rule adds.
+/// The areas that the trapezoidal rule adds up: sums of two neighbors along an axis times half of their distance.
 struct Trapezoids {
   Variable areas;
   int axis;
@@ -122,7 +123,7 @@ Variable diff(const Variable& x, std::int64_t n, int axis, const Variable& prepe
   if (prepend.defined()) y = concat({prepend, y}, at);
   if (append.defined()) y = concat({y, append}, at);
   if (n > y.dim(at)) return narrow(y, at, 0, 0);
-  if (y.value().numel() == 0) return narrow(y, at, 0, y.dim(at) - n);  // its extents may be large
+  if (y.value().numel() == 0) return narrow(y, at, 0, y.dim(at) - n);  // an empty tensor may have huge extents
   for (; n > 0 && y.dim(at) > 0; --n) {
     const std::int64_t count = y.dim(at) - 1;
     const Variable left = narrow(y, at, 0, count), right = narrow(y, at, 1, count);
@@ -133,7 +134,7 @@ Variable diff(const Variable& x, std::int64_t n, int axis, const Variable& prepe
 
 Variable gradient(const Variable& x, double spacing, int axis, int edge_order) {
   const std::int64_t n = checked_points(x, axis, edge_order);
-  if (x.value().numel() == 0) return floating(x);  // its extents may be large
+  if (x.value().numel() == 0) return floating(x);  // an empty tensor may have huge extents
   return derivative(x, axis, edge_order, std::vector<double>(static_cast<std::size_t>(n - 1), spacing));
 }
 

@@ -15,8 +15,8 @@
 namespace binade {
 namespace {
 
-/// A letter, or -1, -2, … for the axes of an ellipsis, counted from the last one. So the order of labels in a result
-/// without "->" is that of numbers.
+/// A letter, or -1, -2, … for the axes of an ellipsis, counted from the last. The result of an equation without "->"
+/// has its labels in ascending order.
 using Label = int;
 using Labels = std::vector<Label>;
 
@@ -47,7 +47,7 @@ struct Factor {
   Labels labels{};
 };
 
-/// One call, for its error texts.
+/// The parsed equation of one call. Error texts quote it.
 class Equation {
  public:
   explicit Equation(std::string_view text) : text_(text) {
@@ -165,7 +165,7 @@ Variable in_order(const Factor& f, const Labels& order) {
   return std::ranges::is_sorted(axes) ? f.x : permute(f.x, axes);
 }
 
-/// Extents of labels in the operand that has them.
+/// The extent of the axis with each label.
 class Extents {
  public:
   void note(const Factor& f) {
@@ -186,7 +186,7 @@ class Extents {
   std::map<Label, std::int64_t> of_;
 };
 
-/// Returns the product of a and b, summed over the labels that both have and `stays` does not accept.
+/// Returns the product of a and b, summed over the labels that `stays` does not accept.
 template <class F>
 Factor contracted(Factor a, Factor b, F&& stays) {
   sum_others(a, [&](Label label) { return stays(label) || contains(b.labels, label); });
@@ -243,7 +243,7 @@ std::pair<std::vector<Factor>, int> factors_of(const Equation& equation, std::sp
   return {factors, most};
 }
 
-/// Checks that the extents of each label agree, and removes axes of extent 1 where another operand has more.
+/// Checks that the extents of each label agree, and removes axes of extent 1 if another operand has more.
 void align(const Equation& equation, std::vector<Factor>& factors) {
   std::map<Label, std::pair<std::int64_t, std::size_t>> extents;  // and the operand that has it
   for (std::size_t i = 0; i < factors.size(); ++i)

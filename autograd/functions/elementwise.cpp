@@ -49,8 +49,9 @@ Variable elementwise(std::initializer_list<double> params, std::initializer_list
   return apply_one<Op>(params_of<typename Op::Params>(params.begin()), inputs);
 }
 
-Variable scalar_beside(const Variable& x, std::int64_t value, DType dtype) {
-  // A fill, because a captured step cannot copy from the host. It takes a double, which does not hold every i64.
+Variable scalar_like(const Variable& x, std::int64_t value, DType dtype) {
+  // Fills on the device, because a captured step cannot copy from the host. A fill takes a double, which cannot hold
+  // every i64, so large values are composed of two parts.
   const auto filled = [&](std::int64_t whole, DType as) -> Variable {
     return Tensor::full(Shape{}, static_cast<double>(whole), as, x.device());
   };
@@ -60,22 +61,22 @@ Variable scalar_beside(const Variable& x, std::int64_t value, DType dtype) {
   return cast(filled(high, DType::i64) * filled(kLow, DType::i64) + filled(value - high * kLow, DType::i64), dtype);
 }
 
-Variable whole_beside(const Variable& x, std::int64_t value) {
+Variable integer_operand_for(const Variable& x, std::int64_t value) {
   const DType dtype = x.dtype() == DType::boolean ? DType::i64 : x.dtype();
-  // Wraps around like the results of the op; a conversion would saturate or be undefined.
+  // A value that does not fit wraps around, like the op's results. A conversion by the fill would saturate it.
   switch (dtype) {
     case DType::i32: value = static_cast<std::int32_t>(value); break;
     case DType::u8: value = static_cast<std::uint8_t>(value); break;
     default: break;
   }
-  return scalar_beside(x, value, dtype);
+  return scalar_like(x, value, dtype);
 }
 
 Variable whole_where(const Variable& condition, const Variable& a, const Variable& b) {
   const Variable taken = condition != 0;
   if (a.dtype() == DType::boolean && b.dtype() == DType::boolean)
     return logical_or(logical_and(taken, a), logical_and(logical_not(taken), b));
-  return b + (a - b) * cast(taken, promoted(a.dtype(), b.dtype()));  // exact, because both sums wrap around alike
+  return b + (a - b) * cast(taken, promoted(a.dtype(), b.dtype()));  // exact: if a - b wraps around, the sum wraps back
 }
 
 Variable whole_clamp(const Variable& x, double low, double high) {
@@ -94,7 +95,7 @@ Variable whole_clamp(const Variable& x, double low, double high) {
   };
   const std::int64_t from = whole(std::clamp(std::ceil(low), least, most)),
                      to = whole(std::clamp(std::floor(high), least, most));
-  return minimum(maximum(x, scalar_beside(x, from, x.dtype())), scalar_beside(x, to, x.dtype()));
+  return minimum(maximum(x, scalar_like(x, from, x.dtype())), scalar_like(x, to, x.dtype()));
 }
 
 }  // namespace detail

@@ -17,18 +17,18 @@ namespace detail {
 template <class Op>
 Variable elementwise(std::initializer_list<double> params, std::initializer_list<Variable> inputs);
 /// Returns `value` as a scalar tensor of `dtype` on x's device.
-Variable scalar_beside(const Variable& x, std::int64_t value, DType dtype);
-/// Returns a whole number as a scalar that keeps the dtype of x, which has whole numbers: x's own, i64 for bool.
-Variable whole_beside(const Variable& x, std::int64_t value);
+Variable scalar_like(const Variable& x, std::int64_t value, DType dtype);
+/// Returns a whole number as an operand for x, a tensor of whole numbers: a scalar of x's dtype, or of i64 for bool.
+Variable integer_operand_for(const Variable& x, std::int64_t value);
 /// where() of two operands of whole numbers or truth values, exact, in the wider dtype of both.
 Variable whole_where(const Variable& condition, const Variable& a, const Variable& b);
 /// clamp() of whole numbers, to the whole numbers between the bounds.
 Variable whole_clamp(const Variable& x, double low, double high);
-/// Returns a number as a scalar that keeps the dtype of x: rounded to it if x is floating, whole_beside() for a whole
-/// number, else f32.
+/// Returns a number as an operand for x: a scalar of x's dtype if that is floating; otherwise whole_beside() if s is
+/// whole, and a scalar of f32 if it is not.
 template <Number S>
-Variable number_beside(const Variable& x, S s) {
-  if (!is_floating(x.dtype()) && std::integral<S>) return whole_beside(x, static_cast<std::int64_t>(s));
+Variable number_operand_for(const Variable& x, S s) {
+  if (!is_floating(x.dtype()) && std::integral<S>) return integer_operand_for(x, static_cast<std::int64_t>(s));
   return Tensor::full(Shape{}, static_cast<double>(s), is_floating(x.dtype()) ? x.dtype() : DType::f32, x.device());
 }
 }  // namespace detail
@@ -112,26 +112,26 @@ inline Variable prelu(const Variable& x, const Variable& weight) {
   return detail::elementwise<ops::Prelu>({}, {x, weight});
 }
 
-/// The larger of a and b; NaN if one of them is. They broadcast.
+/// The larger of a and b, which broadcast; NaN if one of them is NaN.
 inline Variable maximum(const Variable& a, const Variable& b) { return detail::elementwise<ops::Maximum>({}, {a, b}); }
-/// The smaller of a and b; NaN if one of them is. They broadcast.
+/// The smaller of a and b, which broadcast; NaN if one of them is NaN.
 inline Variable minimum(const Variable& a, const Variable& b) { return detail::elementwise<ops::Minimum>({}, {a, b}); }
 /// Returns a where `condition` (u8 or bool) is true, else b.
 Variable where(const Variable& condition, const Variable& a, const Variable& b);
-/// A number beside a variable keeps its dtype, as in arithmetic. Two numbers give i64 if both are whole, else f32.
+/// A variable and a number give the same dtype as in arithmetic. Two numbers give i64 if both are whole, else f32.
 template <Number S>
 Variable where(const Variable& condition, const Variable& a, S b) {
-  return where(condition, a, detail::number_beside(a, b));
+  return where(condition, a, detail::number_operand_for(a, b));
 }
 template <Number S>
 Variable where(const Variable& condition, S a, const Variable& b) {
-  return where(condition, detail::number_beside(b, a), b);
+  return where(condition, detail::number_operand_for(b, a), b);
 }
 template <Number A, Number B>
 Variable where(const Variable& condition, A a, B b) {
   const auto as = [&](auto s) -> Variable {
     if constexpr (std::integral<A> && std::integral<B>)
-      return detail::scalar_beside(condition, static_cast<std::int64_t>(s), DType::i64);
+      return detail::scalar_like(condition, static_cast<std::int64_t>(s), DType::i64);
     else
       return Tensor::full(Shape{}, static_cast<double>(s), DType::f32, condition.device());
   };
@@ -158,11 +158,11 @@ inline Variable operator*(double s, const Variable& x) { return detail::elementw
 inline Variable operator/(const Variable& x, double s) { return detail::elementwise<ops::DivScalar>({s}, {x}); }
 inline Variable operator/(double s, const Variable& x) { return detail::elementwise<ops::ScalarDiv>({s}, {x}); }
 
-/// Whole numbers and a whole number stay whole (torch's rule); a quotient, or a floating number, makes them f32.
+/// A tensor of whole numbers and a whole number give whole numbers, as in PyTorch; a division gives f32.
 template <std::integral S>
 Variable operator+(const Variable& x, S s) {
   return is_floating(x.dtype()) ? x + static_cast<double>(s)
-                                : x + detail::whole_beside(x, static_cast<std::int64_t>(s));
+                                : x + detail::integer_operand_for(x, static_cast<std::int64_t>(s));
 }
 template <std::integral S>
 Variable operator+(S s, const Variable& x) {
@@ -171,24 +171,24 @@ Variable operator+(S s, const Variable& x) {
 template <std::integral S>
 Variable operator-(const Variable& x, S s) {
   return is_floating(x.dtype()) ? x - static_cast<double>(s)
-                                : x - detail::whole_beside(x, static_cast<std::int64_t>(s));
+                                : x - detail::integer_operand_for(x, static_cast<std::int64_t>(s));
 }
 template <std::integral S>
 Variable operator-(S s, const Variable& x) {
   return is_floating(x.dtype()) ? static_cast<double>(s) - x
-                                : detail::whole_beside(x, static_cast<std::int64_t>(s)) - x;
+                                : detail::integer_operand_for(x, static_cast<std::int64_t>(s)) - x;
 }
 template <std::integral S>
 Variable operator*(const Variable& x, S s) {
   return is_floating(x.dtype()) ? x * static_cast<double>(s)
-                                : x * detail::whole_beside(x, static_cast<std::int64_t>(s));
+                                : x * detail::integer_operand_for(x, static_cast<std::int64_t>(s));
 }
 template <std::integral S>
 Variable operator*(S s, const Variable& x) {
   return x * s;
 }
 
-/// x = x + y, and so on: the variable refers to the result, and other copies of the old variable keep the old value.
+/// Assign x = x + y, and so on. Nothing is written in place: other copies of the variable keep the old value.
 inline Variable& operator+=(Variable& x, const Variable& y) { return x = x + y; }
 inline Variable& operator-=(Variable& x, const Variable& y) { return x = x - y; }
 inline Variable& operator*=(Variable& x, const Variable& y) { return x = x * y; }

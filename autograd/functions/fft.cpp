@@ -62,7 +62,7 @@ Variable transformed(const char* name, FftKind kind, bool inverse, const Variabl
   return apply_one<ops::Fft>(p, {x});
 }
 
-/// The axes of a transform, counted from the front, and the length of each.
+/// The axes of a transform, counted from the front, and the length of each (0: the extent of the axis).
 struct AxisSizes {
   std::vector<int> axes;
   std::vector<std::int64_t> sizes;

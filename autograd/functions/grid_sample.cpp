@@ -19,7 +19,8 @@ Variable positions(std::int64_t n, DType dtype, Device device) {
   return cast(cumsum(Tensor::full(Shape{n}, 1, DType::i64, device), 0) - 1, dtype);
 }
 
-/// The taps of points (B, P) along one axis: `valid` is 1 (i64) where the index is inside, else 0.
+/// The k pixels (taps) along one axis between which each of the points (B, P) is interpolated. `valid` is 1 if the
+/// index is inside the image, else 0.
 struct AxisTaps {
   Variable index, valid;  // (B, P, k), i64
   Variable weight;        // (B, P, k)
@@ -46,7 +47,7 @@ class SampledAxis {
   }
 
  private:
-  /// Moves positions outside of the image into it, as the padding says. Like beyond the edge, the slope is 0 at it.
+  /// Moves positions outside of the image into it, according to the padding. The slope is 0 if the result is an edge.
   Variable padded(const Variable& u) const {
     if (options_.padding == GridSamplePadding::kZeros) return u;
     const auto last = static_cast<double>(extent_ - 1);
@@ -73,7 +74,7 @@ class SampledAxis {
   }
 
   AxisTaps joined(std::initializer_list<Variable> positions, std::initializer_list<Variable> weights) const {
-    // NaN counts as inside, so that the NaN of its weight reaches the result.
+    // A position of NaN counts as inside, so that its weight, which is NaN, reaches the result.
     const Variable at = round(stack(positions, -1)).detach();
     const auto last = static_cast<double>(extent_ - 1);
     const Variable outside = cast(logical_or(at<0, at> last), DType::i64);
@@ -84,7 +85,7 @@ class SampledAxis {
   GridSampleOptions options_;
 };
 
-/// Joins the taps of an axis with those of the next inner one, of `extent` positions.
+/// Combines each tap of an axis with each tap of the next inner axis, which has `extent` positions.
 AxisTaps crossed(const AxisTaps& outer, const AxisTaps& inner, std::int64_t extent) {
   const std::int64_t b = outer.index.dim(0), p = outer.index.dim(1), k = outer.index.dim(2) * inner.index.dim(2);
   const auto every = [&](const Variable& x) { return unsqueeze(x, 3); };
@@ -152,7 +153,7 @@ Variable affine_grid(const Variable& theta, const std::vector<std::int64_t>& siz
   dims.front() = n;
   dims.back() = axes;
   Variable grid = reshape(narrow(wide, 2, axes, 1), dims);  // (N, 1, 1, 2)
-  for (std::int64_t d = 0; d < axes; ++d) {                 // coordinate d, x first, belongs to the last axis but d
+  for (std::int64_t d = 0; d < axes; ++d) {                 // coordinate 0 (x) belongs to the last spatial axis
     const auto axis = static_cast<std::size_t>(axes - 1 - d);
     const auto extent = static_cast<double>(size[axis]);
     const Variable i = positions(size[axis], wide.dtype(), wide.device());

@@ -32,7 +32,7 @@ void check_floating(const char* name, const Variable& x) {
 struct Parts {
   std::int64_t longest = 0;
   std::vector<std::int64_t> positions{};  // (parts, longest); a shorter window repeats its last position
-  // (parts, longest): 1 / the window's length, divided among repetitions. 0 for these would make NaN of infinities.
+  // (parts, longest): 1 / the window's length. Repetitions share it: a share of 0 times an infinite element is NaN.
   std::vector<double> shares{};
 
   Parts(std::int64_t extent, std::int64_t parts) {
@@ -73,7 +73,7 @@ Variable adaptive_pool(const char* name, const Variable& x, Extent2 size, bool a
   const bool even_rows = height % rows == 0, even_columns = width % columns == 0;
   const bool twice = average && !(even_rows && even_columns);
   Variable y = twice && is_half(x.dtype()) ? cast(x, DType::f32) : x;  // so that averages are rounded once
-  // Columns first, so that the maximum is the first one in row-major order.
+  // Columns first, so that among equal maxima the first one in row-major order is chosen.
   if (!even_columns) y = pooled_unevenly(y, 2, columns, average);
   const Extent2 kernel{even_rows ? height / rows : 1, even_columns ? width / columns : 1};
   if (kernel != Extent2(1)) y = average ? avg_pool2d(y, {.kernel = kernel}) : max_pool2d(y, {.kernel = kernel});
@@ -138,7 +138,7 @@ Variable adaptive_pool_of_volumes(const char* name, const Variable& x, Extent3 s
   const Variable planes = adaptive_pool(name, reshape(wide, {n * depth, x.dim(2), x.dim(3), channels}), size.plane(),
                                         average);
   const std::int64_t height = planes.dim(1), width = planes.dim(2);
-  // Depth last, so that the maximum is the first one in row-major order.
+  // Depth last, so that among equal maxima the first one in row-major order is chosen.
   const Variable y = adaptive_pool(name, reshape(planes, {n, depth, 1, height * width * channels}), {size.z, 1},
                                    average);
   return cast(reshape(y, {n, y.dim(1), height, width, channels}), x.dtype());

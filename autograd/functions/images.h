@@ -6,30 +6,30 @@
 #include "binade/core/ops/extent2.h"
 #include "binade/core/ops/extent3.h"
 
-/// Functions of images (N, H, W, C) that are composed of ops. Results have the dtype of x, and gradients those of the
-/// ops. pool.h has pooling with windows of one size.
+/// Functions of images (N, H, W, C) that are composed of ops. Results have the dtype of x; gradients are those of
+/// the ops. pool.h has pooling with windows of one size.
 namespace binade {
 
 /// Moves channels to positions: x (N, H, W, C r r) -> (N, H r, W r, C), y[n, h r + i, w r + j, c] = x[n, h, w, (c r +
-/// i) r + j] (Shi et al., 2016). The order of channels is PyTorch's. Throws ShapeError if the channels of x are no
-/// multiple of r r.
+/// i) r + j] (Shi et al., 2016). The order of channels is PyTorch's. Throws ShapeError unless the number of
+/// channels of x is a multiple of r r.
 Variable pixel_shuffle(const Variable& x, std::int64_t factor);
 /// The inverse of pixel_shuffle(): x (N, H r, W r, C) -> (N, H, W, C r r).
 Variable pixel_unshuffle(const Variable& x, std::int64_t factor);
 
-/// Mixes the channels of x (…, C) of different groups: channel c of group g becomes channel g of group c (Zhang et al.,
+/// Interleaves the groups of channels of x (…, C): channel c of group g becomes channel g of group c (Zhang et al.,
 /// "ShuffleNet", 2018). Throws ArgumentError unless `groups` is at least 1, ShapeError if it does not divide C.
 Variable channel_shuffle(const Variable& x, std::int64_t groups);
 
 /// Average or maximum over windows that divide an image into size.y x size.x parts of about the same size: part i of m
 /// along an axis of extent n has the positions from floor(i n / m) up to ceil((i + 1) n / m), as in PyTorch. Size 0
 /// keeps the extent, and size 1 pools the whole image. If m divides n, this is avg_pool2d() or max_pool2d(). Otherwise
-/// the windows, which overlap, are copied and reduced; their positions are computed on the host, so that a step that
-/// does this on a GPU waits for a copy and cannot be captured. The gradient of a maximum goes to the first of equal
+/// the windows, which overlap, are copied and reduced; their positions are computed on the host, so that a step on a
+/// GPU waits for a copy and cannot be captured. The gradient of a maximum goes to the first of equal
 /// elements. Throws ShapeError for an empty image, ArgumentError unless sizes are in [0, 65536].
 Variable adaptive_avg_pool2d(const Variable& x, Extent2 size);
 Variable adaptive_max_pool2d(const Variable& x, Extent2 size);
-/// The same of sequences (N, L, C) and of volumes (N, D, H, W, C).
+/// The same for sequences (N, L, C) and for volumes (N, D, H, W, C).
 Variable adaptive_avg_pool1d(const Variable& x, std::int64_t size);
 Variable adaptive_max_pool1d(const Variable& x, std::int64_t size);
 Variable adaptive_avg_pool3d(const Variable& x, Extent3 size);

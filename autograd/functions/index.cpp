@@ -29,7 +29,7 @@ Scattering scattering_of(ScatterReduce reduce) {
 
 std::vector<std::int64_t> dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
-/// Returns the part of the source that belongs to an index of a smaller shape. A source that does not fit stays, and
+/// Returns the source, cropped to the shape of a smaller index. A source that does not fit is returned unchanged, and
 /// the op refuses it.
 Variable part_for(const Variable& source, const Shape& index) {
   if (source.value().rank() != index.rank()) return source;
@@ -59,7 +59,7 @@ void check_mask(const char* name, const Variable& mask) {
                     "{}: wanted a mask of u8 or bool, got {}", where(name), name_of(mask.dtype()));
 }
 
-/// Returns which segment each of the neighbors belongs to, on `device`.
+/// Returns the segment number of each position, on `device`, for consecutive segments of the given lengths.
 Tensor segments_of(const std::vector<std::int64_t>& lengths, Device device) {
   std::vector<std::int64_t> segment;
   for (std::size_t s = 0; s < lengths.size(); ++s)
@@ -75,7 +75,7 @@ std::vector<std::int64_t> numbers_of(const char* name, const char* what, const V
   return x.value().to_vector<std::int64_t>();
 }
 
-/// Combines the slices of x along axis 0 to (segments, …), from `start` where a segment is empty.
+/// Combines the slices of x along axis 0 into (segments, …). An empty segment gives `start`.
 Variable reduced(const char* name, const Variable& x, const Tensor& segment, std::int64_t segments, Scattering how,
                  double start) {
   const Tensor to = Tensor::full(x.shape().with_dim(0, segments), start, x.dtype(), x.device());
@@ -141,7 +141,7 @@ Variable index_reduce(const Variable& x, int axis, const Variable& index, const 
 
 namespace {
 
-/// What index() and index_put() share: x with the indexed axes joined into one, and positions in it.
+/// Operands of index() and index_put(): x with the indexed axes merged into one, and positions along that axis.
 struct Indexed {
   Variable joined;  // (positions, other axes)
   Tensor row;       // (n)

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kName = "interpolate";
 
-/// The extents of the result, and the steps of UpsampleParams, of the spatial axes of x.
+/// For each spatial axis of x: the extent of the result, and the step as in UpsampleParams.
 struct Target {
   std::vector<std::int64_t> extents;
   std::vector<double> steps;
@@ -39,7 +39,7 @@ struct Target {
                              "{}: wanted a scale_factor that gives 1 to 2^30 positions, got {} for {}", where(kName),
                              factor, x.shape());
         extents.push_back(static_cast<std::int64_t>(wanted));
-        // The ratio of the extents is exact where both agree.
+        // A step of 0 stands for the ratio of the extents, which is exact. It serves if that ratio is 1 / factor.
         steps.push_back(wanted == static_cast<double>(extent) * factor ? 0 : 1 / factor);
       }
       check<ArgumentError>(extents.back() >= 1 && extents.back() <= ops::kMaxExtent,
@@ -48,7 +48,7 @@ struct Target {
   }
 };
 
-/// Resizes images to the extents `at` and `at` + 1 of the target; -1: keeps the height or width.
+/// Resizes images to height t.extents[rows] and width t.extents[cols]; -1 keeps the height or width.
 Variable resized(const Variable& images, const InterpolateOptions& o, const Target& t, int rows, int cols) {
   ops::UpsampleParams p{.mode = o.mode, .align_corners = o.align_corners, .antialias = o.antialias};
   const auto set = [&](int axis, int at, std::int64_t& extent, double& step) {

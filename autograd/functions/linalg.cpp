@@ -25,8 +25,8 @@ namespace {
 int rank_of(const Variable& x) { return x.value().rank(); }
 
 /// Makes the products of a function compute in f32 whatever the precision policy.
-struct InFull : PolicyScope {
-  InFull() : PolicyScope(PrecisionPolicy{}) {}
+struct FullPrecisionScope : PolicyScope {
+  FullPrecisionScope() : PolicyScope(PrecisionPolicy{}) {}
 };
 
 void check_floating(const char* function, const Variable& a) {
@@ -46,7 +46,7 @@ void check_square(const char* function, const Variable& a) {
 
 Shape batch_of(const Variable& a) { return Shape(a.shape().dims().first(static_cast<std::size_t>(rank_of(a) - 2))); }
 
-/// Returns x repeated to the extents `batch` before its last two.
+/// Returns x with the extents before its last two expanded to `batch`.
 Variable with_batch(const Variable& x, const Shape& batch) {
   std::vector<std::int64_t> dims(batch.dims().begin(), batch.dims().end());
   dims.push_back(x.dim(-2));
@@ -54,7 +54,7 @@ Variable with_batch(const Variable& x, const Shape& batch) {
   return x.shape() == Shape(std::span<const std::int64_t>(dims)) ? x : expand(x, dims);
 }
 
-/// Two operands with one batch. If b was a vector, it is a column, and the result must lose it again.
+/// Two operands with the same batch. A vector b becomes a matrix of one column; visible() removes that axis again.
 struct System {
   Variable a{}, b{};
   bool vector = false;
@@ -129,7 +129,7 @@ Variable det(const Variable& a) { return apply_one<ops::Det>({}, {a}); }
 
 SlogdetResult slogdet(const Variable& a) {
   check_square("slogdet", a);
-  const InFull scope;
+  const FullPrecisionScope scope;
   const auto [factors, pivots, order] = lu_factor(a);
   const Variable d = diagonal(factors, 0, -2, -1);
   const Variable exchanged = pivots != arange(std::int64_t{0}, a.dim(-1), std::int64_t{1}, DType::i64, a.device());
@@ -177,7 +177,7 @@ SvdResult svd(const Variable& a, bool full_matrices) {
 Variable svdvals(const Variable& a) { return apply_one<ops::Svd>({.vectors = false}, {a}); }
 
 LstsqResult lstsq(const Variable& a, const Variable& b) {
-  const InFull scope;
+  const FullPrecisionScope scope;
   const System s = system_of("lstsq", a, b, true);
   const std::int64_t m = s.a.dim(-2), n = s.a.dim(-1);
   Variable x;
@@ -209,7 +209,7 @@ Variable matrix_rank(const Variable& a, std::optional<double> rtol) {
 
 Variable matrix_power(const Variable& a, std::int64_t n) {
   check_square("matrix_power", a);
-  const InFull scope;
+  const FullPrecisionScope scope;
   if (n < 0) {
     check<ArgumentError>(n > std::numeric_limits<std::int64_t>::min(), "{}: the exponent {} is too small",
                          where("matrix_power"), n);
@@ -228,7 +228,7 @@ Variable matrix_exp(const Variable& a) { return apply_one<ops::MatrixExp>({}, {a
 
 Variable matrix_norm(const Variable& a, MatrixNorm which, bool keepdim) {
   check_matrices("matrix_norm", a);
-  const InFull scope;
+  const FullPrecisionScope scope;
   const auto shown = [&](const Variable& y) { return keepdim ? unsqueeze(unsqueeze(y, -1), -1) : y; };
   switch (which) {
     case MatrixNorm::kFrobenius: break;

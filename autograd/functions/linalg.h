@@ -13,8 +13,8 @@
 /// Linear algebra. Matrices are the last two dimensions (…, m, n); the others are batches, which broadcast if there are
 /// two operands. Decompositions and solutions compute in f32, and give f32 for f16 and bf16 (f64 for f64), whatever the
 /// precision policy; products follow the policy like matmul(). A matrix for which a function has no result (singular,
-/// not positive definite) is a DataError that names function, module, matrix of the batch and pivot: in a step of a
-/// Trainer it is a fact about the batch (decision 0072). NaN gives NaN. Contracts and gradients:
+/// not positive definite) causes a DataError that names function, module, matrix of the batch and pivot; a Trainer
+/// treats it as a fault of the batch (decision 0072). An operand with NaN gives NaN. Contracts and gradients:
 /// core/ops/linalg_{factor,solve,spectral,exp}.h.
 namespace binade {
 
@@ -24,14 +24,14 @@ namespace binade {
 /// further axes, which broadcast. An axis with a letter that is repeated within an operand is its diagonal; letters
 /// that the result lacks are summed over. Without "->" the result has the axes of "...", then the letters that occur
 /// once, in the order of the alphabet (capitals first). An extent of 1 broadcasts. Operands are multiplied from left to
-/// right, each time as one matmul() over the letters to sum (for none: elementwise), so their order decides the cost.
-/// Throws ArgumentError or ShapeError that name letter and operand.
+/// right, so their order determines the cost. Each product is one matmul(), or elementwise if no letter is summed over.
+/// Throws an ArgumentError or ShapeError that names the letter and the operand.
 Variable einsum(std::string_view equation, std::span<const Variable> operands);
 inline Variable einsum(std::string_view equation, std::initializer_list<Variable> operands) {
   return einsum(equation, std::span(operands.begin(), operands.size()));
 }
 
-/// The sum of a b over one axis; for vectors.
+/// The sum of a b: of vectors (dot), or over one axis (vecdot).
 Variable dot(const Variable& a, const Variable& b);
 Variable vecdot(const Variable& a, const Variable& b, int axis = -1);
 /// a (…, m, n) times the vectors x (…, n).
@@ -52,8 +52,9 @@ Variable multi_dot(std::span<const Variable> matrices);
 inline Variable multi_dot(std::initializer_list<Variable> matrices) {
   return multi_dot(std::span(matrices.begin(), matrices.size()));
 }
-/// beta x + alpha times a product: of matrices, of a matrix and a vector, of a column and a row, of batches of
-/// matrices, and summed over the batch. With beta 0, x is not read.
+/// beta x + alpha times a product: of two matrices (addmm), of a matrix and a vector (addmv), of a column and a row
+/// (addr), of the matrices of two batches (baddbmm), or the sum of the latter over the batch (addbmm). With beta 0, x
+/// is not read.
 Variable addmm(const Variable& x, const Variable& a, const Variable& b, double beta = 1, double alpha = 1);
 Variable addmv(const Variable& x, const Variable& a, const Variable& v, double beta = 1, double alpha = 1);
 Variable addr(const Variable& x, const Variable& a, const Variable& b, double beta = 1, double alpha = 1);
@@ -74,9 +75,9 @@ Variable block_diag(std::span<const Variable> matrices);
 inline Variable block_diag(std::initializer_list<Variable> matrices) {
   return block_diag(std::span(matrices.begin(), matrices.size()));
 }
-/// x_i^j for j = 0 … n - 1, x (…, m) -> (…, m, n); n < 0: m. Not increasing: the powers in descending order.
+/// x_i^j for j = 0 … n - 1, x (…, m) -> (…, m, n); n < 0 stands for m. `increasing` false: descending powers.
 Variable vander(const Variable& x, std::int64_t n = -1, bool increasing = true);
-/// The product of n factors a; for n < 0 of a^-1.
+/// a^n for a whole n. n < 0: the power -n of the inverse.
 Variable matrix_power(const Variable& a, std::int64_t n);
 Variable matrix_exp(const Variable& a);
 
@@ -89,9 +90,9 @@ Variable renorm(const Variable& x, double p, int axis, double most);
 
 // ---- triangular factors and solutions ----------------------------------------------------------------------------
 
-/// The factor l of a = l l^T, of which the lower triangle is read; with `upper` the factor l^T.
+/// The lower triangular l with a = l l^T, or l^T with `upper`. Only the lower triangle of a is read.
 Variable cholesky(const Variable& a, bool upper = false);
-/// x of a x = b, given l = cholesky(a), or l = cholesky(a, true) with `upper`. b is (…, n, k).
+/// Solves a x = b for x, given l = cholesky(a), or l = cholesky(a, true) with `upper`. b is (…, n, k).
 Variable cholesky_solve(const Variable& b, const Variable& l, bool upper = false);
 
 /// The inverse of a, given l = cholesky(a), or l = cholesky(a, true) with `upper`.
@@ -102,14 +103,14 @@ struct LuResult {
   Variable p{}, l{}, u{};
 };
 LuResult lu(const Variable& a);
-/// Both triangles in one matrix, and the row exchanges (i64): step i exchanged rows i and pivots[i], counted from 0.
-/// (PyTorch counts them from 1.) Rows `order` of a are l u.
+/// Both triangles in one matrix, and the row exchanges (i64): step i exchanged rows i and pivots[i], counted from 0
+/// (PyTorch counts from 1). Row i of l u is row order[i] of a.
 struct LuFactorResult {
   Variable lu{}, pivots{}, order{};
 };
 LuFactorResult lu_factor(const Variable& a);
 
-/// x of a x = b, given lu_factor(a). b is (…, n, k).
+/// Solves a x = b for x, given lu_factor(a). b is (…, n, k).
 Variable lu_solve(const LuFactorResult& factors, const Variable& b);
 
 Variable det(const Variable& a);
@@ -123,21 +124,21 @@ SlogdetResult slogdet(const Variable& a);
 Variable logdet(const Variable& a);
 
 Variable inverse(const Variable& a);
-/// x of a x = b, for b (…, n, k), or (…, n): a vector, or as many vectors as a has matrices.
+/// Solves a x = b for x. b is (…, n, k), a vector (n), or (…, n) with one vector for each matrix of a.
 Variable solve(const Variable& a, const Variable& b);
-/// The inverse of a as a map from its axes from `split` on to those before, which have as many elements:
-/// tensordot(tensorinv(a), b) is x of tensordot(a, x) = b.
+/// The inverse of a as a matrix whose rows are the axes before `split` and whose columns are the other axes. Both have
+/// the same number of elements. x = tensordot(tensorinv(a), b) solves tensordot(a, x) = b.
 Variable tensorinv(const Variable& a, int split = 2);
-/// x of tensordot(a, x) = b over all axes of x: the axes of a are those of b, then those of x. `axes` of a are first
-/// moved to the end.
+/// Solves tensordot(a, x) = b for x, with a sum over all axes of x. The axes of a are those of b, then those of x; the
+/// axes of a in `axes` are first moved to the end.
 Variable tensorsolve(const Variable& a, const Variable& b, const std::vector<int>& axes = {});
 struct TriangularOptions {
   bool upper = true;       ///< false: the lower triangle of a is read
   bool left = true;        ///< false: x a = b
   bool unit = false;       ///< the diagonal counts as 1
-  bool transpose = false;  ///< the transpose of the triangle
+  bool transpose = false;  ///< solves with the transpose of the triangle
 };
-/// x of a x = b for one triangle of a. b is (…, n, k), or (…, k, n) if not `left`.
+/// Solves a x = b for x with one triangle of a. b is (…, n, k), or (…, k, n) if `left` is false.
 Variable triangular_solve(const Variable& a, const Variable& b, const TriangularOptions& options = {});
 
 // ---- orthogonal decompositions -----------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ struct QrResult {
 Variable householder_product(const Variable& a, const Variable& tau);
 QrResult qr(const Variable& a, QrMode mode = QrMode::kReduced);
 
-/// Eigenvalues, ascending, and eigenvectors, in columns, of a symmetric matrix, of which the lower triangle is read.
+/// The eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix. Only its lower triangle is read.
 struct EighResult {
   Variable values{}, vectors{};
 };
@@ -169,15 +170,15 @@ struct SvdResult {
 SvdResult svd(const Variable& a, bool full_matrices = true);
 Variable svdvals(const Variable& a);
 
-/// x with the least |a x - b| for a of full rank, and of these with the least |x|; b as in solve(). The residuals are
-/// the squared norms of the columns of a x - b (…, k). Throws DataError for a matrix without full rank, for which
-/// matmul(pinv(a), b) is a solution.
+/// The x that minimizes |a x - b|, and among several such x the one that minimizes |x|. a must have full rank; b is as
+/// in solve(). The residuals are the squared norms of the columns of a x - b (…, k). Throws DataError for a matrix
+/// without full rank, for which matmul(pinv(a), b) is a solution.
 struct LstsqResult {
   Variable solution{}, residuals{};
 };
 LstsqResult lstsq(const Variable& a, const Variable& b);
 /// The pseudoinverse. Singular values of at most rtol times the largest one count as 0; by default rtol is
-/// max(m, n) 2^-23 (2^-52 in f64). The gradient is that for matrices of the same rank.
+/// max(m, n) 2^-23 (2^-52 in f64). The gradient is correct for changes that keep the rank.
 Variable pinv(const Variable& a, std::optional<double> rtol = {});
 /// The number (i64) of singular values above rtol times the largest one; rtol as in pinv().
 Variable matrix_rank(const Variable& a, std::optional<double> rtol = {});
@@ -197,8 +198,8 @@ enum class MatrixNorm {
 Variable matrix_norm(const Variable& a, MatrixNorm which = MatrixNorm::kFrobenius, bool keepdim = false);
 /// norm() under PyTorch's name.
 Variable vector_norm(const Variable& x, double p = 2, Axes axes = {}, bool keepdim = false);
-/// The condition number: the norm of a times the norm of a^-1. kTwo and kMinusTwo are quotients of singular values, inf
-/// for a singular matrix; the others throw DataError for one.
+/// The condition number: the norm of a times the norm of a^-1. kTwo and kMinusTwo are quotients of singular values: inf
+/// and 0 for a singular matrix. The others throw DataError for a singular matrix.
 Variable cond(const Variable& a, MatrixNorm which = MatrixNorm::kTwo);
 
 }  // namespace binade

@@ -25,8 +25,8 @@ std::vector<std::int64_t> dims_of(const Variable& x) { return {x.shape().dims().
 Variable wide(const Variable& x) { return cast(x, is_floating(x.dtype()) ? accumulate_dtype(x.dtype()) : DType::f32); }
 
 /// Makes the products of a function compute in f32 whatever the precision policy.
-struct InFull : PolicyScope {
-  InFull() : PolicyScope(PrecisionPolicy{}) {}
+struct FullPrecisionScope : PolicyScope {
+  FullPrecisionScope() : PolicyScope(PrecisionPolicy{}) {}
 };
 
 std::int64_t product(std::span<const std::int64_t> dims) {
@@ -139,7 +139,7 @@ Variable householder_product(const Variable& a, const Variable& tau) {
                                            tau.shape().dims().first(static_cast<std::size_t>(rank_of(a) - 2))),
                     "{}: wanted a (…, m, n) and tau (…, k) with k <= n <= m, got {} and {}", where(kName), a.shape(),
                     tau.shape());
-  const InFull scope;
+  const FullPrecisionScope scope;
   const std::int64_t m = a.dim(-2), n = a.dim(-1);
   const Variable unit = eye(m, n, accumulate_dtype(a.dtype()), a.device());
   const Variable reflectors = tril(wide(a), -1) + unit, scales = wide(tau);

@@ -32,8 +32,8 @@ void check_broadcasts(const char* function, const Variable& x, const Variable& p
                     x.shape());
 }
 
-/// Returns where to split the product of matrices first … last, whose extents are dims[first] x dims[first + 1], …, for
-/// the fewest multiplications.
+/// splits[first][last]: the matrix after which the product of matrices first … last is split for the fewest
+/// multiplications. Matrix i has the shape (dims[i], dims[i + 1]).
 using Splits = std::vector<std::vector<std::size_t>>;
 Splits best_splits(const std::vector<std::int64_t>& dims) {
   const std::size_t n = dims.size() - 1;

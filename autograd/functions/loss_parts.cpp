@@ -10,15 +10,15 @@
 namespace binade::detail {
 
 using derivatives::dims_of;
+using derivatives::to_sum_dtype_of;
 using derivatives::wide;
-using derivatives::wide_beside;
 
 void check_prediction(const char* name, const Variable& x) {
   check<DTypeError>(is_floating(x.dtype()), "{}: wanted a floating prediction, got {}", where(name),
                     name_of(x.dtype()));
 }
 
-void check_alike(const char* name, const Variable& a, const Variable& b) {
+void check_same_shape(const char* name, const Variable& a, const Variable& b) {
   check_prediction(name, a);
   check_prediction(name, b);
   check<ShapeError>(a.shape() == b.shape(), "{}: wanted inputs of one shape, got {} and {}", where(name), a.shape(),
@@ -66,7 +66,7 @@ Variable weighted(const char* name, const Variable& losses, const Variable& weig
                     name_of(weight.dtype()));
   check<ShapeError>(broadcast(losses.shape(), weight.shape(), name) == losses.shape(),
                     "{}: wanted a weight that broadcasts to {}, got {}", where(name), losses.shape(), weight.shape());
-  return losses * wide_beside(weight, losses);
+  return losses * to_sum_dtype_of(weight, losses);
 }
 
 Variable only_where(const Variable& condition, const Variable& x) {

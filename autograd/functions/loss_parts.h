@@ -7,14 +7,14 @@
 #include "binade/autograd/functions/losses.h"
 #include "binade/core/step_context.h"
 
-/// Parts of which losses are composed.
+/// Functions from which losses are composed.
 namespace binade {
 namespace detail {
 
 /// Throws DTypeError unless x, a prediction, is floating.
 void check_prediction(const char* name, const Variable& x);
 /// Throws ShapeError unless a and b have the same shape, and DTypeError unless both are floating.
-void check_alike(const char* name, const Variable& a, const Variable& b);
+void check_same_shape(const char* name, const Variable& a, const Variable& b);
 /// Throws DTypeError unless x is i64, i32 or u8. `what`: "targets".
 void check_whole(const char* name, const char* what, const Variable& x);
 /// Throws DTypeError or ShapeError unless x is floating and t has its shape.
@@ -25,7 +25,7 @@ void check_rows(const char* name, const Variable& x, const Variable& t);
 /// (check_rows()).
 void check_labels(const char* name, const Variable& x, const Variable& labels);
 
-/// Returns the mean or sum of losses, or the losses.
+/// Returns the mean or sum of the losses, or for Reduction::kNone the losses themselves.
 Variable reduced(const Variable& losses, Reduction reduction);
 /// Returns losses times a weight that broadcasts to them, or the losses if it is undefined. Throws ShapeError.
 Variable weighted(const char* name, const Variable& losses, const Variable& weight);
@@ -51,15 +51,15 @@ class LossPath {
   std::optional<ModulePathScope> scope_;
 };
 
-/// Class indices of rows, some of them ignored. Functions name the loss in their errors.
+/// Class indices of rows, some of them ignored. `name` is the name of the loss, for error texts.
 struct Labels {
   Variable kept;   ///< bool, the labels' shape: not ignored
   Variable index;  ///< i64: the label, or 0 if it is ignored
   explicit Labels(const Variable& labels, std::optional<std::int64_t> ignore_index = {});
 
-  /// Returns x[…, index] of x (..., V), in the labels' shape. DataError for an index outside [0, V).
+  /// Returns x[…, index] of x (..., V), in the labels' shape. Throws DataError for an index outside [0, V).
   Variable chosen(const char* name, const Variable& x) const;
-  /// Returns weight[index] of a weight (V), 0 for ignored rows; without a weight, 1 and 0. Throws ShapeError.
+  /// Returns weight[index] for weights (V), or 1 if `weight` is undefined; 0 for ignored rows. Throws ShapeError.
   Variable weights(const char* name, const Variable& weight, std::int64_t classes, DType dtype) const;
 };
 

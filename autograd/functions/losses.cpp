@@ -15,8 +15,8 @@
 namespace binade {
 namespace {
 
+using derivatives::to_sum_dtype_of;
 using derivatives::wide;
-using derivatives::wide_beside;
 using detail::LossPath;
 using detail::only_where;
 using detail::reduced;
@@ -70,7 +70,7 @@ Variable soft_cross_entropy(const Variable& logits, const Variable& targets, con
   check<ShapeError>(!weight.defined() || weight.shape() == Shape{classes},
                     "{}: wanted one weight for each of {} classes, got {}", where(kCrossEntropy), classes,
                     weight.defined() ? weight.shape() : Shape{});
-  Variable shares = wide_beside(targets, logits);
+  Variable shares = to_sum_dtype_of(targets, logits);
   if (o.label_smoothing > 0)
     shares = shares * (1 - o.label_smoothing) + o.label_smoothing / static_cast<double>(classes);
   return reduced(-sum(weighted(kCrossEntropy, log_softmax(logits) * shares, weight), {-1}), o.reduction);
@@ -88,7 +88,7 @@ Variable weighted_cross_entropy(const Variable& logits, const Variable& targets,
   Variable losses = rows * weights;
   if (o.label_smoothing > 0) {
     const Variable x = only_where(unsqueeze(labels.kept, -1), wide(logits));  // an ignored row may contain NaN
-    const Variable spread = -sum(log_softmax(x) * wide_beside(weight, x), {-1}) / static_cast<double>(classes);
+    const Variable spread = -sum(log_softmax(x) * to_sum_dtype_of(weight, x), {-1}) / static_cast<double>(classes);
     losses = losses * (1 - o.label_smoothing) + only_where(labels.kept, spread) * o.label_smoothing;
   }
   return o.reduction == Reduction::kMean ? sum(losses) / sum(weights) : reduced(losses, o.reduction);
@@ -126,7 +126,7 @@ Variable bce_with_logits(const Variable& logits, const Variable& targets, const 
   if (weights.pos_weight.defined()) {
     check<ArgumentError>(options.pos_weight == 1, "{}: wanted one pos_weight, got a tensor and the number {}",
                          where(kName), options.pos_weight);
-    const Variable x = wide(logits), t = wide_beside(targets, x);
+    const Variable x = wide(logits), t = to_sum_dtype_of(targets, x);
     losses = (1 - t) * softplus(x) + weighted(kName, t * softplus(-x), weights.pos_weight);
   } else {
     losses = apply_one<ops::BceWithLogits>({options.pos_weight, Reduction::kNone}, {logits, targets});
@@ -145,15 +145,15 @@ Variable bce(const Variable& probabilities, const Variable& targets, Reduction r
   return reduced(weighted("bce", apply_one<ops::Bce>({Reduction::kNone}, {probabilities, targets}), weight), reduction);
 }
 
-/// 1 - q is computed without cancellation, as the probability of what is not the target. It is kept above 0, where the
-/// derivative of a power below 1 is infinite.
+/// 1 - q is computed without cancellation, as the probability of the other class. It is clamped to a value above 0,
+/// because a power below 1 has an infinite derivative at 0.
 Variable focal(const Variable& logits, const Variable& targets, const FocalOptions& options) {
   const LossPath path("focal", {{"logits", logits}, {"targets", targets}});
   detail::check_pair("focal", logits, targets);
   check<ArgumentError>(options.gamma >= 0 && options.gamma < HUGE_VAL && options.alpha <= 1,
                        "{}: wanted a finite gamma >= 0 and alpha <= 1, got {} and {}", where("focal"), options.gamma,
                        options.alpha);
-  const Variable x = wide(logits), t = wide_beside(targets, x);
+  const Variable x = wide(logits), t = to_sum_dtype_of(targets, x);
   const Variable missed = clamp(sigmoid(x) * (1 - t) + sigmoid(-x) * t, std::numeric_limits<float>::min(), HUGE_VAL);
   Variable losses = apply_one<ops::BceWithLogits>({.reduction = Reduction::kNone}, {x, t}) * pow(missed, options.gamma);
   if (options.alpha >= 0) losses = losses * (t * options.alpha + (1 - t) * (1 - options.alpha));
@@ -187,10 +187,10 @@ Variable kl_div(const Variable& log_probabilities, const Variable& targets, Redu
 Variable poisson_nll(const Variable& input, const Variable& targets, const PoissonNllOptions& options) {
   const LossPath path("poisson_nll", {{"x", input}, {"targets", targets}});
   detail::check_pair("poisson_nll", input, targets);
-  const Variable x = wide(input), t = wide_beside(targets, x);
+  const Variable x = wide(input), t = to_sum_dtype_of(targets, x);
   Variable losses = options.log_input ? exp(x) - t * x : x - t * log(x + options.eps);
   if (options.full) {
-    const Variable above = clamp(t, 1, HUGE_VAL);  // so that the logarithm of what is not selected is finite
+    const Variable above = clamp(t, 1, HUGE_VAL);  // so that logarithms of unselected elements are finite
     losses = losses + only_where(t > 1, above * log(above) - above + 0.5 * log(above * (2 * std::numbers::pi)));
   }
   return reduced(losses, options.reduction);
@@ -202,8 +202,8 @@ Variable gaussian_nll(const Variable& input, const Variable& targets, const Vari
   const LossPath path(kName, {{"x", input}, {"targets", targets}, {"variance", variance}});
   detail::check_pair(kName, input, targets);
   check<ArgumentError>(options.eps > 0, "{}: wanted eps > 0, got {}", where(kName), options.eps);
-  const Variable x = wide(input), t = wide_beside(targets, x);
-  Variable v = wide_beside(variance, x);
+  const Variable x = wide(input), t = to_sum_dtype_of(targets, x);
+  Variable v = to_sum_dtype_of(variance, x);
   const auto dims = x.shape().dims();
   if (!dims.empty() && v.shape() == Shape(dims.first(dims.size() - 1)))
     v = derivatives::shaped(v, x.shape().with_dim(x.shape().rank() - 1, 1));
@@ -213,7 +213,7 @@ Variable gaussian_nll(const Variable& input, const Variable& targets, const Vari
   check<DataError>(v.device() != Device::cpu() || any(negative).item() == 0,
                    "{}: wanted variances of at least 0, got a negative one; predict its logarithm, or apply softplus",
                    where(kName));
-  // v - v is 0 with the gradient 1.
+  // v - v.detach() is 0 with the derivative 1: small variances get a gradient too.
   const Variable least = where(v < options.eps, v - v.detach() + options.eps, v);
   const Variable safe = where(negative, Variable(Tensor::full(Shape{}, std::nan(""), v.dtype(), v.device())), least);
   Variable losses = 0.5 * (log(safe) + square(x - t) / safe);

@@ -7,8 +7,8 @@
 #include "binade/core/ops/cross_entropy.h"
 #include "binade/core/ops/element_losses.h"
 
-/// Losses: of an element, a row of classes, or a sample, reduced to one number or not at all (Reduction). Inputs have
-/// any floating dtype; losses are computed and returned in f32 (f64 if a prediction is f64), whatever the dtype of
+/// Losses of elements, rows of classes or samples, reduced to one number or not reduced (Reduction). Inputs have any
+/// floating dtype; losses are computed and returned in f32 (f64 if a prediction is f64), whatever the dtype of
 /// targets and weights, under every precision policy. A policy's override of an op also holds for the losses that are
 /// composed of it. A loss that is called outside modules gets the module path "loss". Weights come last; a weight of 0
 /// does not hide an infinite or NaN loss.
@@ -43,13 +43,13 @@ struct BceWeights {
 /// by the number of elements, whatever the weights.
 Variable bce_with_logits(const Variable& logits, const Variable& targets,
                          const ops::BceWithLogits::Params& options = {}, const BceWeights& weights = {});
-/// The same without other options: bce_with_logits(x, t, Reduction::kNone), as bce().
+/// The same with the reduction as the only option, like bce().
 inline Variable bce_with_logits(const Variable& logits, const Variable& targets, Reduction reduction,
                                 const BceWeights& weights = {}) {
   return bce_with_logits(logits, targets, ops::BceWithLogits::Params{.reduction = reduction}, weights);
 }
 /// Binary cross entropy of probabilities; NaN outside [0, 1]. Throws ArgumentError if they are the output of a sigmoid
-/// in 16 bits: so rounded, it reaches 0 and 1, where the loss is infinite. Use bce_with_logits with the sigmoid's input
+/// in 16 bits: rounding makes it 0 or 1, where the loss is infinite. Use bce_with_logits with the sigmoid's input
 /// instead.
 Variable bce(const Variable& probabilities, const Variable& targets, Reduction reduction = Reduction::kMean,
              const Variable& weight = {});
@@ -76,7 +76,8 @@ struct PoissonNllOptions {
   double eps = 1e-8;      ///< added to the rate before its logarithm
   Reduction reduction = Reduction::kMean;
 };
-/// Negative log-likelihood of counts t under a Poisson distribution: exp(x) - t x, or x - t log(x + eps) of a rate.
+/// Negative log-likelihood of counts t under a Poisson distribution: exp(x) - t x, or for a rate x,
+/// x - t log(x + eps).
 Variable poisson_nll(const Variable& x, const Variable& targets, const PoissonNllOptions& options = {});
 struct GaussianNllOptions {
   bool full = false;  ///< true: add log(2 pi) / 2
@@ -94,7 +95,7 @@ Variable gaussian_nll(const Variable& x, const Variable& targets, const Variable
 /// x where t is 1, max(0, margin - x) where t is -1.
 Variable hinge_embedding(const Variable& x, const Variable& targets, double margin = 1,
                          Reduction reduction = Reduction::kMean);
-/// max(0, -t (a - b) + margin): a should exceed b where t is 1. The three have as many dimensions, and broadcast.
+/// max(0, -t (a - b) + margin): a should exceed b where t is 1. All three have the same rank and broadcast.
 Variable margin_ranking(const Variable& a, const Variable& b, const Variable& targets, double margin = 0,
                         Reduction reduction = Reduction::kMean);
 /// log(1 + exp(-t x)).
@@ -126,7 +127,7 @@ struct TripletMarginOptions {
   bool swap = false;  ///< true: the distance from positive to negative counts if it is smaller (Balntas et al., 2016)
   Reduction reduction = Reduction::kMean;
 };
-/// max(0, d(anchor, positive) - d(anchor, negative) + margin) with d = pairwise_distance(). The three have one shape.
+/// max(0, d(anchor, positive) - d(anchor, negative) + margin) with d = pairwise_distance(). All have one shape.
 Variable triplet_margin(const Variable& anchor, const Variable& positive, const Variable& negative,
                         const TripletMarginOptions& options = {});
 /// Options of triplet_margin_with_distance().
@@ -145,8 +146,8 @@ Variable pairwise_distance(const Variable& a, const Variable& b, double p = 2, d
 /// Computed and stored in f32 (f64 for f64).
 Variable cosine_similarity(const Variable& a, const Variable& b, int axis = 1, double eps = 1e-8);
 
-/// Losses of overlap, pooled over the whole batch, so that they have no loss of single elements. With smooth = 0, the
-/// loss of a class that is neither predicted nor a target is NaN.
+/// Losses of overlap. Their sums include the whole batch, so single elements have no loss. With smooth = 0, the loss of
+/// a class that is neither predicted nor a target is NaN.
 
 /// 1 - (2 sum(p t) + smooth) / (sum(p) + sum(t) + smooth).
 Variable dice(const Variable& probabilities, const Variable& targets, double smooth = 1);
@@ -164,7 +165,7 @@ struct MulticlassDiceOptions {
   std::int64_t ignore_index = -100;
   Reduction reduction = Reduction::kMean;  ///< over classes; kNone: (V) losses, without background (V - 1)
 };
-/// dice() of each class, of p = softmax(logits) and of class indices. logits (..., V), targets (...).
+/// dice() of each class, with p = softmax(logits). logits (..., V); targets (...) are class indices.
 Variable multiclass_dice(const Variable& logits, const Variable& targets, const MulticlassDiceOptions& options = {});
 struct DiceCrossEntropyOptions {
   double dice_weight = 1;
@@ -185,8 +186,8 @@ struct CtcOptions {
   bool zero_infinity = false;              ///< true: a sample without a path has loss and gradient 0
 };
 /// Connectionist temporal classification of log-probabilities (T, N, C), usually log_softmax(x); see core/ops/ctc.h.
-/// `targets`: (N, S), or the targets of all samples one after the other, (sum of the target lengths); their lengths are
-/// then read on the host. Lengths (N): whole numbers. Without the axis N: (T, C), targets (S), lengths ().
+/// `targets`: (N, S), or the concatenated targets of all samples (sum of the target lengths); the host then reads the
+/// target lengths. Lengths (N): whole numbers. One sample without the axis N: (T, C), targets (S), lengths ().
 Variable ctc(const Variable& log_probabilities, const Variable& targets, const Variable& input_lengths,
              const Variable& target_lengths, const CtcOptions& options = {});
 

@@ -49,7 +49,7 @@ Variable diag(const Variable& x, std::int64_t k) {
   if (rank == 1) {
     const std::int64_t away = k < 0 ? -k : k;
     const std::int64_t n = x.dim(0) + away;
-    Variable rows = x;  // element i of row i, with rows of zeros where the diagonal has none
+    Variable rows = x;  // the element of diagonal k in each row, 0 if there is none
     if (away > 0) {
       const Variable zeros = Tensor::zeros(Shape{away}, x.dtype(), x.device());
       rows = k > 0 ? concat({x, zeros}, 0) : concat({zeros, x}, 0);

@@ -13,9 +13,9 @@ namespace binade {
 namespace {
 
 using derivatives::dims_of;
+using derivatives::to_sum_dtype_of;
 using derivatives::wide;
-using derivatives::wide_beside;
-using detail::check_alike;
+using detail::check_same_shape;
 using detail::LossPath;
 using detail::only_where;
 using detail::reduced;
@@ -44,13 +44,13 @@ Variable margin_ranking(const Variable& a, const Variable& b, const Variable& ta
                     b.shape(), targets.shape());
   broadcast(broadcast(a.shape(), b.shape(), kName), targets.shape(), kName);
   const Variable difference = wide(b) - wide(a);
-  return reduced(relu(wide_beside(targets, difference) * difference + margin), reduction);
+  return reduced(relu(to_sum_dtype_of(targets, difference) * difference + margin), reduction);
 }
 
 Variable soft_margin(const Variable& x, const Variable& targets, Reduction reduction) {
   const LossPath path("soft_margin", {{"x", x}, {"targets", targets}});
   detail::check_pair("soft_margin", x, targets);
-  return reduced(softplus(-(wide_beside(targets, x) * wide(x))), reduction);
+  return reduced(softplus(-(to_sum_dtype_of(targets, x) * wide(x))), reduction);
 }
 
 Variable multi_margin(const Variable& input, const Variable& targets, const MultiMarginOptions& options,
@@ -108,7 +108,7 @@ Variable cosine_embedding(const Variable& first, const Variable& second, const V
                           Reduction reduction) {
   constexpr const char* kName = "cosine_embedding";
   const LossPath path(kName, {{"a", first}, {"b", second}, {"targets", targets}});
-  check_alike(kName, first, second);
+  check_same_shape(kName, first, second);
   detail::check_rows(kName, first, targets);
   const Variable a = wide(first), b = wide(second);
   const auto length = [](const Variable& x) { return sqrt(sum(square(x), {-1}) + 1e-12); };
@@ -120,8 +120,8 @@ Variable triplet_margin(const Variable& anchor, const Variable& positive, const 
                         const TripletMarginOptions& options) {
   constexpr const char* kName = "triplet_margin";
   const LossPath path(kName, {{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
-  check_alike(kName, anchor, positive);
-  check_alike(kName, anchor, negative);
+  check_same_shape(kName, anchor, positive);
+  check_same_shape(kName, anchor, negative);
   return triplet_margin_with_distance(anchor, positive, negative,
                                       [&](const Variable& a, const Variable& b) {
                                         return pairwise_distance(a, b, options.p, options.eps);

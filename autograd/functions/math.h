@@ -30,9 +30,9 @@ inline Variable asinh(const Variable& x) { return detail::elementwise<ops::Asinh
 inline Variable acosh(const Variable& x) { return detail::elementwise<ops::Acosh>({}, {x}); }
 /// The inverse of tanh: infinite at -1 and 1, NaN beyond.
 inline Variable atanh(const Variable& x) { return detail::elementwise<ops::Atanh>({}, {x}); }
-/// log(1 + x), exact near 0.
+/// log(1 + x), accurate near 0.
 inline Variable log1p(const Variable& x) { return detail::elementwise<ops::Log1p>({}, {x}); }
-/// exp(x) - 1, exact near 0.
+/// exp(x) - 1, accurate near 0.
 inline Variable expm1(const Variable& x) { return detail::elementwise<ops::Expm1>({}, {x}); }
 /// The logarithm to base 2.
 inline Variable log2(const Variable& x) { return detail::elementwise<ops::Log2>({}, {x}); }
@@ -48,7 +48,7 @@ inline Variable erfinv(const Variable& x) { return detail::elementwise<ops::Erfi
 inline Variable lgamma(const Variable& x) { return detail::elementwise<ops::Lgamma>({}, {x}); }
 /// The derivative of the logarithm of the gamma function.
 inline Variable digamma(const Variable& x) { return detail::elementwise<ops::Digamma>({}, {x}); }
-/// 1 - erf(x), exact for large x.
+/// 1 - erf(x), accurate for large x.
 inline Variable erfc(const Variable& x) { return detail::elementwise<ops::Erfc>({}, {x}); }
 /// sin(pi x) / (pi x), 1 at 0.
 inline Variable sinc(const Variable& x) { return detail::elementwise<ops::Sinc>({}, {x}); }
@@ -66,13 +66,13 @@ inline Variable floor(const Variable& x) { return detail::elementwise<ops::Floor
 inline Variable ceil(const Variable& x) { return detail::elementwise<ops::Ceil>({}, {x}); }
 /// x without its digits after the point. Its gradient is 0.
 inline Variable trunc(const Variable& x) { return detail::elementwise<ops::Trunc>({}, {x}); }
-/// The nearest whole number, of two the even one. Its gradient is 0.
+/// The nearest whole number, the even one of two. Its gradient is 0.
 inline Variable round(const Variable& x) { return detail::elementwise<ops::Round>({}, {x}); }
 /// x - trunc(x).
 inline Variable frac(const Variable& x) { return detail::elementwise<ops::Frac>({}, {x}); }
 /// 1 / x.
 inline Variable reciprocal(const Variable& x) { return 1.0 / x; }
-/// Returns x with NaN replaced by `nan`, and inf and -inf by the given numbers or by the largest ones of x's dtype.
+/// Returns x with NaN replaced by `nan`, and inf and -inf by the given numbers or the finite limits of x's dtype.
 inline Variable nan_to_num(const Variable& x, double nan = 0, std::optional<double> posinf = {},
                            std::optional<double> neginf = {}) {
   if (!is_floating(x.dtype())) return x;
@@ -94,18 +94,18 @@ inline Variable remainder(const Variable& a, const Variable& b) {
 inline Variable floor_divide(const Variable& a, const Variable& b) {
   return detail::elementwise<ops::FloorDivide>({}, {a, b});
 }
-/// A number as divisor keeps the dtype of a, as in arithmetic: remainder(arange(9), 4) is whole.
+/// A divisor that is a number gives the dtype of a, as in arithmetic: remainder(arange(9), 4) is i64.
 template <Number S>
 Variable fmod(const Variable& a, S b) {
-  return fmod(a, detail::number_beside(a, b));
+  return fmod(a, detail::number_operand_for(a, b));
 }
 template <Number S>
 Variable remainder(const Variable& a, S b) {
-  return remainder(a, detail::number_beside(a, b));
+  return remainder(a, detail::number_operand_for(a, b));
 }
 template <Number S>
 Variable floor_divide(const Variable& a, S b) {
-  return floor_divide(a, detail::number_beside(a, b));
+  return floor_divide(a, detail::number_operand_for(a, b));
 }
 /// sqrt(a a + b b).
 inline Variable hypot(const Variable& a, const Variable& b) { return detail::elementwise<ops::Hypot>({}, {a, b}); }

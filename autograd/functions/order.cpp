@@ -34,7 +34,7 @@ Variable first_sorted(const char* name, const Variable& x, int axis, std::int64_
   return apply_one<ops::Sort>({.axis = axis, .k = k, .name = name}, {x});
 }
 
-/// Numbers groups of equal neighbors of `sorted`, whose values are taken from x.
+/// Returns the value, the length and the number of each run of equal neighbors in `values`.
 UniqueResult with_runs(const Tensor& values, const ops::Runs& runs) {
   return {index_select(values, 0, runs.starts), runs.group, runs.counts};
 }

@@ -14,13 +14,13 @@
 namespace binade {
 namespace {
 
+using derivatives::to_sum_dtype_of;
 using derivatives::wide;
-using derivatives::wide_beside;
 using detail::LossPath;
 using detail::only_where;
 using detail::reduced;
 
-/// Returns targets (sum of lengths) as (N, S), padded with 0, and S the largest length.
+/// Returns targets (sum of lengths) as (N, S), padded with 0; S is the largest length.
 Tensor padded(const Tensor& targets, const Tensor& lengths) {
   const auto labels = targets.to(DType::i64).to_vector<std::int64_t>();
   const auto counts = lengths.to(DType::i64).to_vector<std::int64_t>();
@@ -59,7 +59,7 @@ Variable tversky(const Variable& probabilities, const Variable& targets, const T
   check<ArgumentError>(options.alpha >= 0 && options.beta >= 0 && options.smooth >= 0,
                        "{}: wanted alpha, beta and smooth of at least 0, got {}, {} and {}", where("tversky"),
                        options.alpha, options.beta, options.smooth);
-  const Variable p = wide(probabilities), t = wide_beside(targets, p);
+  const Variable p = wide(probabilities), t = to_sum_dtype_of(targets, p);
   const Variable hits = sum(p * t);
   const Variable false_positives = sum(p * (1 - t)), false_negatives = sum((1 - p) * t);
   const Variable all = hits + false_positives * options.alpha + false_negatives * options.beta;

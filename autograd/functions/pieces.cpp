@@ -159,8 +159,8 @@ Variable combinations(const Variable& x, std::int64_t count, bool replacement) {
   check<ArgumentError>(count >= 1 && count <= 1024, "{}: wanted 1 to 1,024 elements of a choice, got {}", where(kName),
                        count);
   const std::int64_t n = x.dim(0);
-  // A binomial coefficient, exact as long as it is of use. Without replacement, those of `count` and n - count are
-  // equal; the factors of the smaller one are at least 1, so that the product does not exceed the result on the way.
+  // The number of choices, a binomial coefficient, is exact up to kMost. Without replacement, `count` and n - count
+  // give the same coefficient. With the smaller one, every partial product is at most the result.
   const std::int64_t factors = replacement ? count : std::min(count, n - count);
   double choices = (replacement ? n > 0 : n >= count) ? 1 : 0;
   for (std::int64_t i = 0; i < factors && choices <= static_cast<double>(kMost); ++i)
@@ -174,7 +174,8 @@ Variable combinations(const Variable& x, std::int64_t count, bool replacement) {
   if (!replacement) std::iota(chosen.begin(), chosen.end(), 0);
   for (std::int64_t row = 0; row < rows; ++row) {
     to = std::copy(chosen.begin(), chosen.end(), to);
-    // The last place that can move on does, and the places after it follow.
+    // The next choice in lexicographic order: the last position whose number can still grow is incremented, and the
+    // later ones get the smallest numbers allowed after it.
     std::int64_t at = count - 1;
     while (at >= 0 && chosen[static_cast<std::size_t>(at)] == (replacement ? n - 1 : n - count + at)) --at;
     if (at < 0) break;

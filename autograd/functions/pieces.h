@@ -7,25 +7,26 @@
 
 #include "binade/autograd/variable.h"
 
-/// More axes, joined columns, combinations, and copies of a tensor in which a piece is replaced. Tensors have any
-/// dtype. Negative axes count from the end. Functions throw ShapeError and ArgumentError with their name.
+/// Functions that add axes, join tensors, list combinations, or return a copy of a tensor with one part replaced.
+/// Tensors have any dtype. Negative axes count from the end. Functions throw ShapeError and ArgumentError with their
+/// name.
 namespace binade {
 
 /// Returns x with at least 1, 2 or 3 axes: () -> (1); (n) -> (1, n); (n) -> (1, n, 1), (m, n) -> (m, n, 1).
 Variable atleast_1d(const Variable& x);
 Variable atleast_2d(const Variable& x);
 Variable atleast_3d(const Variable& x);
-/// Repeats tensors to the shape to which all of them broadcast.
+/// Expands tensors to the shape to which all of them broadcast.
 std::vector<Variable> broadcast_tensors(std::span<const Variable> parts);
 inline std::vector<Variable> broadcast_tensors(std::initializer_list<Variable> parts) {
   return broadcast_tensors(std::span(parts.begin(), parts.size()));
 }
-/// Joins columns (n), or matrices, along axis 1.
+/// Concatenates vectors (n), which become columns, and matrices along axis 1.
 Variable column_stack(std::span<const Variable> parts);
 inline Variable column_stack(std::initializer_list<Variable> parts) {
   return column_stack(std::span(parts.begin(), parts.size()));
 }
-/// Joins along axis 2, each as atleast_3d().
+/// Concatenates along axis 2, after atleast_3d() of each.
 Variable dstack(std::span<const Variable> parts);
 inline Variable dstack(std::initializer_list<Variable> parts) { return dstack(std::span(parts.begin(), parts.size())); }
 
@@ -36,9 +37,9 @@ inline Variable pad_sequence(std::initializer_list<Variable> sequences, double v
   return pad_sequence(std::span(sequences.begin(), sequences.size()), value);
 }
 
-/// Returns x with `source`, of the shape and dtype of the piece, in the place of select(x, axis, i), of
-/// slice(x, axis, begin, end, step), or of diagonal(x, offset, first, second). Throw ShapeError for a range outside of
-/// the axis, and for a source of another shape.
+/// Return x with `source` in place of select(x, axis, i), of slice(x, axis, begin, end, step), or of
+/// diagonal(x, offset, first, second), whose shape and dtype `source` must have. Throw ShapeError for a range outside
+/// of the axis, and for a source of another shape.
 Variable select_scatter(const Variable& x, const Variable& source, int axis, std::int64_t i);
 Variable slice_scatter(const Variable& x, const Variable& source, int axis, std::int64_t begin, std::int64_t end,
                        std::int64_t step = 1);
@@ -48,7 +49,7 @@ Variable diagonal_scatter(const Variable& x, const Variable& source, std::int64_
 /// x) is set. Waits for a GPU. Throws ShapeError if the source has too few elements.
 Variable masked_scatter(const Variable& x, const Variable& mask, const Variable& source);
 
-/// All tuples of an element of each vector, in rows: (m), (n) -> (m n, 2). One vector is returned as it is.
+/// All tuples with one element of each vector, as rows: (m), (n) -> (m n, 2). One vector is returned as it is.
 Variable cartesian_prod(std::span<const Variable> vectors);
 inline Variable cartesian_prod(std::initializer_list<Variable> vectors) {
   return cartesian_prod(std::span(vectors.begin(), vectors.size()));

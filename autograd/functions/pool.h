@@ -41,8 +41,8 @@ struct Pool3dOptions {
   Extent3 padding = 0;
   bool count_include_pad = true;
 };
-/// Pooling of volumes x (N, D, H, W, C), first of each plane, then of the planes. The gradient of a maximum goes to the
-/// first of equal elements. Averages are computed in f32 (f64 for f64) and rounded once.
+/// Pooling of volumes x (N, D, H, W, C), first within each plane, then across planes. The gradient of a maximum goes to
+/// the first of equal elements. Averages are computed in f32 (f64 for f64) and rounded once.
 Variable max_pool3d(const Variable& x, const Pool3dOptions& options = {});
 Variable avg_pool3d(const Variable& x, const Pool3dOptions& options = {});
 
@@ -50,15 +50,15 @@ Variable avg_pool3d(const Variable& x, const Pool3dOptions& options = {});
 struct MaxPoolResult {
   Variable values, indices;
 };
-/// Max pooling, and for each maximum its position (i64) in row-major order in the sequence, image or volume of its
-/// channel, as in PyTorch. Of equal elements, the first is taken. The indices have no gradient.
+/// Max pooling that also returns the index (i64) of each maximum: its row-major position in the sequence, image or
+/// volume of its channel, as in PyTorch. Among equal elements, the first is chosen. The indices have no gradient.
 MaxPoolResult max_pool1d_with_indices(const Variable& x, const Pool1dOptions& options = {});
 MaxPoolResult max_pool2d_with_indices(const Variable& x, const PoolOptions& options = {});
 MaxPoolResult max_pool3d_with_indices(const Variable& x, const Pool3dOptions& options = {});
 
 /// Puts pooled values back at their positions, and 0 elsewhere: the partial inverse of max pooling with these options.
 /// `size`: extents of the result; 0: (extent - 1) stride - 2 padding + kernel. Of several values for one position, the
-/// last stays. Throw ShapeError, DTypeError, ArgumentError, and DataError for an index outside of the result.
+/// last counts. Throw ShapeError, DTypeError, ArgumentError, and DataError for an index outside of the result.
 Variable max_unpool1d(const Variable& x, const Variable& indices, const Pool1dOptions& options = {},
                       std::int64_t size = 0);
 Variable max_unpool2d(const Variable& x, const Variable& indices, const PoolOptions& options = {}, Extent2 size = 0);

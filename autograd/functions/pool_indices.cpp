@@ -32,7 +32,7 @@ void check_rank(const char* name, const Variable& x, int rank) {
   check<ShapeError>(fits, "{}: wanted x of rank {} with extents of at most 2^30, got {}", where(name), rank, x.shape());
 }
 
-/// Checks x and the options of one pooled axis in the name of the function that was called.
+/// Checks x and the options of one pooled axis. `name`: the function that was called, for error texts.
 void check_pooled(const char* name, const Variable& x, int axis, const char* dimension, std::int64_t kernel,
                   std::int64_t stride, std::int64_t padding) {
   check<DTypeError>(is_floating(x.dtype()), "{}: wanted x of a floating dtype, got {}", where(name),
@@ -50,7 +50,7 @@ std::int64_t unpooled_extent(std::int64_t extent, std::int64_t kernel, std::int6
   return (extent - 1) * stride - 2 * padding + kernel;
 }
 
-/// Puts each x at its index into zeros of these extents.
+/// Returns zeros of the given extents, with each element of x at its index.
 Variable unpooled(const char* name, const Variable& x, const Variable& indices, std::vector<std::int64_t> extents) {
   check<ShapeError>(x.shape() == indices.shape(), "{}: wanted indices of the shape of x, got {} and {}", where(name),
                     indices.shape(), x.shape());
@@ -127,7 +127,7 @@ MaxPoolResult max_pool3d_with_indices(const Variable& x, const Pool3dOptions& o)
   const std::int64_t layers = y.values.dim(1);
   const std::vector<std::int64_t> dims{n, layers, height, width, channels};
   if (y.values.value().numel() == 0) return {reshape(y.values, dims), reshape(y.indices, dims)};
-  // y.indices count (depth, windows); planes.indices say which pixel of its plane each of these is.
+  // y.indices are positions in (depth, windows); planes.indices map such a position to a pixel of its plane.
   const Variable at = reshape(y.indices, {n, layers * windows, channels});
   const Variable pixel = gather(reshape(planes.indices, {n, depth * windows, channels}), 1, at);
   const Variable layer = quotient(at, windows);
@@ -168,7 +168,7 @@ Variable max_unpool3d(const Variable& x, const Variable& indices, const Pool3dOp
 
 namespace {
 
-/// (sum of |x|^p over each window)^(1 / p), from `average`, the average pooling of `count` positions, and `largest`.
+/// (sum of |x|^p over each window)^(1 / p). `average`: average pooling of `count` positions; `largest`: max pooling.
 template <class Pool, class Largest>
 Variable lp_pooled(const char* name, const Variable& x, double p, double count, Pool&& average, Largest&& largest) {
   check<ArgumentError>(p > 0, "{}: wanted p > 0, got {}", where(name), p);
@@ -177,7 +177,7 @@ Variable lp_pooled(const char* name, const Variable& x, double p, double count, 
   const Variable magnitude = abs(cast(x, accumulate_dtype(x.dtype())));
   if (std::isinf(p)) return cast(largest(magnitude), x.dtype());
   const Variable total = average(pow(magnitude, p)) * count;
-  // Where the sum is 0, the root has an infinite slope; 1 instead gives the gradient 0.
+  // The root of a sum of 0 has an infinite slope. 1 is added to it and subtracted again, so that the gradient is 0.
   const Variable zero = cast(total == 0, total.dtype()).detach();
   return cast(pow(total + zero, 1 / p) - zero, x.dtype());
 }

@@ -26,7 +26,7 @@ Variable rearranged(const char* name, const Variable& x, int axis, const AxisMap
       {.axis = axis, .map = map, .count = count, .adjoint = adjoint, .fill = fill, .name = name}, {x});
 }
 
-/// Repeats all positions of an axis (`together`: each position) along a new axis, which is then joined with it.
+/// Repeats an axis as a whole, or with `together` each of its positions. The new axis is then merged with the axis.
 Variable repeated(const char* name, const Variable& x, int axis, std::int64_t times, bool together) {
   check<ArgumentError>(times >= 0 && times <= kMost, "{}: wanted 0 to {} repetitions, got {}", where(name), kMost,
                        times);
@@ -71,7 +71,7 @@ Variable roll(const Variable& x, const std::vector<std::int64_t>& shifts, const 
     const std::int64_t extent = x.dim(axis);
     if (extent == 0) continue;
     const std::int64_t shift = shifts[i] % extent, begin = shift > 0 ? extent - shift : -shift;
-    y = rearranged("roll", y, axis, {.begin = begin, .extent = extent, .beyond = Beyond::kWrap}, extent);
+    y = rearranged("roll", y, axis, {.begin = begin, .extent = extent, .beyond = OutOfRangeRule::kWrap}, extent);
   }
   return y;
 }
@@ -170,11 +170,11 @@ Variable pad(const Variable& x, const std::vector<std::int64_t>& padding, PadMod
       check<ArgumentError>(before < extent && after < extent,
                            "{}: reflecting wants paddings below the extent {} of axis {}, got {} and {}", where("pad"),
                            extent, axis, before, after);
-      map.beyond = Beyond::kReflect;
+      map.beyond = OutOfRangeRule::kReflect;
     } else if (mode != PadMode::kConstant) {
       check<ArgumentError>(extent > 0, "{}: wanted elements to repeat along axis {} of {}", where("pad"), axis,
                            x.shape());
-      map.beyond = mode == PadMode::kReplicate ? Beyond::kClamp : Beyond::kWrap;
+      map.beyond = mode == PadMode::kReplicate ? OutOfRangeRule::kClamp : OutOfRangeRule::kWrap;
     }
     y = rearranged("pad", y, axis, map, extent + before + after, value);
   }
@@ -220,7 +220,7 @@ struct AxisWindows {
     if (kernel == 1) map = {.begin = -padding, .step = stride, .extent = extent};
   }
 
-  /// True if the windows are the positions of the axis.
+  /// True if window i is position i of the axis, so that nothing has to be copied.
   bool identity() const { return map == AxisMap{.extent = map.extent} && size == 1 && count == map.extent; }
 };
 
@@ -255,7 +255,7 @@ Variable fold2d(const Variable& x, Extent2 size, const UnfoldOptions& o) {
 
 namespace {
 
-/// The positions of a diagonal in a plane of `width` columns, seen as one axis.
+/// The positions of a diagonal in a plane (height, width) that is flattened to one axis.
 AxisMap diagonal_map(std::int64_t offset, std::int64_t height, std::int64_t width, std::int64_t count) {
   return {.begin = count == 0    ? 0
                    : offset >= 0 ? offset

@@ -13,7 +13,7 @@
 namespace binade {
 namespace {
 
-/// Returns x in the dtype of sums.
+/// Returns x in f32, or in f64 if it is f64.
 Variable wide(const Variable& x) { return cast(x, is_floating(x.dtype()) ? accumulate_dtype(x.dtype()) : DType::f32); }
 
 /// Returns the number of elements that are reduced to one.
@@ -43,7 +43,7 @@ Variable logsumexp(const Variable& x, Axes axes, bool keepdim) {
   // A largest element of inf or -inf is not subtracted: the sum is then that number, and inf - inf would be NaN.
   const Variable largest = nan_to_num(max(w.detach(), axes, true), std::nan(""), 0, 0);
   const Variable total = log(sum(exp(w - largest), axes, true)) + largest;
-  return keepdim ? total : sum(total, std::move(axes));  // over axes of extent 1: another shape
+  return keepdim ? total : sum(total, std::move(axes));  // removes the axes, whose extent is 1
 }
 
 Variable var(const Variable& x, Axes axes, double correction, bool keepdim) {

@@ -12,7 +12,7 @@
 /// core/ops/fold.h and core/ops/softmax.h. Negative axes count from the end.
 namespace binade {
 
-/// The axes of a reduction: `sum(x, -1)`, `sum(x, {0, 2})`; none: all.
+/// The axes of a reduction: `sum(x, -1)`, `sum(x, {0, 2})`. An empty list stands for all axes.
 struct Axes {
   std::vector<int> list{};
   Axes() = default;
@@ -21,7 +21,7 @@ struct Axes {
   Axes(std::vector<int> axes) : list(std::move(axes)) {}  // NOLINT(google-explicit-constructor)
 };
 
-/// The sum; of whole numbers and truth values as i64.
+/// The sum. Whole numbers and truth values give i64.
 Variable sum(const Variable& x, Axes axes = {}, bool keepdim = false);
 Variable mean(const Variable& x, Axes axes = {}, bool keepdim = false);
 Variable prod(const Variable& x, Axes axes = {}, bool keepdim = false);
@@ -37,8 +37,8 @@ namespace detail {
 ExtremumResult max_along(const Variable& x, int axis, bool keepdim);
 ExtremumResult min_along(const Variable& x, int axis, bool keepdim);
 }  // namespace detail
-/// The largest or smallest element along one axis, given as an int, and the position of the first of them. The gradient
-/// goes to that element. With braces, `max(x, {1})`, only the values are computed.
+/// The largest or smallest element along one axis, given as an int, and the position of the first such one. The
+/// gradient goes to that element. With braces, `max(x, {1})`, only the values are computed.
 template <std::same_as<int> Axis>
 ExtremumResult max(const Variable& x, Axis axis, bool keepdim = false) {
   return detail::max_along(x, axis, keepdim);
@@ -47,7 +47,7 @@ template <std::same_as<int> Axis>
 ExtremumResult min(const Variable& x, Axis axis, bool keepdim = false) {
   return detail::min_along(x, axis, keepdim);
 }
-/// The position (i64) of the first largest or smallest element along `axis`, or in row-major order of all without one.
+/// The position (i64) of the first largest or smallest element along `axis`, or without an axis in row-major order.
 Variable argmax(const Variable& x, std::optional<int> axis = {}, bool keepdim = false);
 Variable argmin(const Variable& x, std::optional<int> axis = {}, bool keepdim = false);
 

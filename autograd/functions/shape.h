@@ -23,7 +23,7 @@ Variable transpose(const Variable& x, int a = -2, int b = -1);
 Variable narrow(const Variable& x, int axis, std::int64_t begin, std::int64_t count);
 /// Returns the part of x at positions [begin, end) of `axis`; negative numbers count from the end.
 Variable slice(const Variable& x, int axis, std::int64_t begin, std::int64_t end);
-/// Returns the part of x from position `begin` of `axis` to its end: x[begin:] of NumPy; slice(x, axis, -3) the last 3.
+/// Returns the part of x from position `begin` of `axis` to its end: NumPy's x[begin:]. begin = -3 gives the last 3.
 Variable slice(const Variable& x, int axis, std::int64_t begin);
 /// Concatenates along `axis` (default: channels).
 Variable concat(std::span<const Variable> parts, int axis = -1);

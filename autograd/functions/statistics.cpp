@@ -35,7 +35,7 @@ Variable numbers_in(const Variable& x, const Axes& axes, bool keepdim) {
   return sum(logical_not(isnan(x.detach())), axes, keepdim);
 }
 
-/// Returns the axis counted from the front; a scalar is like one element along an axis.
+/// Returns the axis, counted from the front. A scalar counts as a vector of one element.
 int axis_of(const char* name, const Variable& x, int axis) {
   return ops::checked_axis(name, axis, std::max(1, rank_of(x)));
 }
@@ -46,17 +46,17 @@ int checked_row(const char* name, const Variable& x, int axis) {
   return at;
 }
 
-/// The sorted elements of x along an axis, of which quantiles are read.
-class Ranked {
+/// The sorted elements of x along an axis, from which quantiles are read.
+class SortedForQuantiles {
  public:
-  Ranked(const char* name, const Variable& any, std::optional<int> axis, const QuantileOptions& options,
-         bool leave_out_nan)
+  SortedForQuantiles(const char* name, const Variable& any, std::optional<int> axis, const QuantileOptions& options,
+                     bool leave_out_nan)
       : name_(name), options_(options), given_axis_(axis), given_rank_(rank_of(any)) {
     const Variable x = wide(axis && given_rank_ > 0 ? any : flat(any));
     axis_ = axis && given_rank_ == 0 ? axis_of(name, any, *axis) : checked_row(name, x, axis.value_or(0));
     sorted_ = sort(x, axis_).values;  // NaN comes last
     const Variable numbers = numbers_in(x, axis_, true);
-    // Where no NaN is left out, the rank is that of all elements, and the result is NaN if there is a NaN.
+    // If NaN is not left out, the rank is that among all elements, and the result is NaN if there is a NaN.
     const Variable count = leave_out_nan ? numbers
                                          : Variable(full_like(numbers.value(), static_cast<double>(x.dim(axis_))));
     valid_ = leave_out_nan ? numbers > 0 : numbers == count;
@@ -98,13 +98,13 @@ class Ranked {
 Variable quantiles_of(const char* name, const Variable& x, const std::vector<double>& q, std::optional<int> axis,
                       const QuantileOptions& options, bool leave_out_nan) {
   check<ArgumentError>(!q.empty(), "{}: wanted at least one q, got none", where(name));
-  const Ranked ranked(name, x, axis, options, leave_out_nan);
+  const SortedForQuantiles ranked(name, x, axis, options, leave_out_nan);
   std::vector<Variable> all;
   for (const double one : q) all.push_back(ranked.quantile(one));
   return stack(all);
 }
 
-/// Returns what f gives for a scalar x as a vector of one element.
+/// Returns the result of f for a scalar x, which f gets as a vector of one element.
 IndexedResult of_scalar(const char* name, const Variable& x, int axis,
                         IndexedResult (*f)(const Variable& x, int axis, bool keepdim)) {
   static_cast<void>(axis_of(name, x, axis));
@@ -112,8 +112,8 @@ IndexedResult of_scalar(const char* name, const Variable& x, int axis,
 }
 
 /// Makes products compute in f32 whatever the precision policy.
-struct InFull : PolicyScope {
-  InFull() : PolicyScope(PrecisionPolicy{}) {}
+struct FullPrecisionScope : PolicyScope {
+  FullPrecisionScope() : PolicyScope(PrecisionPolicy{}) {}
 };
 
 }  // namespace
@@ -139,10 +139,10 @@ IndexedResult nanmedian(const Variable& x, int axis, bool keepdim) {
 Variable nanmedian(const Variable& x) { return nanmedian(flat(x), 0).values; }
 
 Variable quantile(const Variable& x, double q, std::optional<int> axis, const QuantileOptions& options) {
-  return Ranked("quantile", x, axis, options, false).quantile(q);
+  return SortedForQuantiles("quantile", x, axis, options, false).quantile(q);
 }
 Variable nanquantile(const Variable& x, double q, std::optional<int> axis, const QuantileOptions& options) {
-  return Ranked("nanquantile", x, axis, options, true).quantile(q);
+  return SortedForQuantiles("nanquantile", x, axis, options, true).quantile(q);
 }
 Variable quantile(const Variable& x, const std::vector<double>& q, std::optional<int> axis,
                   const QuantileOptions& options) {
@@ -159,7 +159,7 @@ IndexedResult mode(const Variable& x, int axis, bool keepdim) {
   const Variable rows = movedim(x, {at}, {-1});
   const Variable order = argsort(rows.detach(), -1), sorted = gather(rows.detach(), -1, order);
   const Variable end = searchsorted(sorted, sorted, true), counts = end - searchsorted(sorted, sorted);
-  const Variable first = argmax(counts, -1, true);  // of the largest counts the first: the smallest element
+  const Variable first = argmax(counts, -1, true);  // the first of equal counts: the smallest element
   const Variable index = movedim(gather(order, -1, gather(end, -1, first) - 1), {-1}, {at});
   const Variable value = gather(x, at, index);
   if (keepdim) return {value, index};
@@ -179,7 +179,7 @@ SpreadResult std_mean(const Variable& x, Axes axes, double correction, bool keep
 Variable cov(const Variable& any, const CovOptions& options) {
   check<ShapeError>(rank_of(any) == 1 || rank_of(any) == 2,
                     "{}: wanted x (variables, observations) or (observations), got {}", where("cov"), any.shape());
-  const InFull scope;
+  const FullPrecisionScope scope;
   const Variable x = rank_of(any) == 2 ? wide(any) : unsqueeze(wide(any), 0);
   const std::int64_t n = x.dim(1);
   const auto checked = [&](const char* what, const Variable& w) {
@@ -232,7 +232,7 @@ HistogramResult histogram(const Variable& x, const Variable& edges, const Histog
   };
   Variable bin = bucketize(values, limits, true) - 1;
   bin = where(values == narrow(limits, 0, bins, 1), whole(bins - 1), bin);
-  bin = where(logical_and(bin >= 0, bin < bins), bin, whole(bins));  // values out of range go to an extra bin, which is dropped
+  bin = where(logical_and(bin >= 0, bin < bins), bin, whole(bins));  // out of range: to an extra bin, which is dropped
   Variable counts = bincount(bin, options.weights.defined() ? flat(options.weights) : Variable(), bins + 1);
   counts = cast(narrow(counts, 0, 0, bins), dtype);
   if (options.density) {

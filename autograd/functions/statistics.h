@@ -23,7 +23,7 @@ enum class Quantile {
   kLinear,    ///< the weighted mean of both
   kLower,     ///< the smaller one
   kHigher,    ///< the larger one
-  kNearest,   ///< the nearer one; at the same distance, the one at an even position
+  kNearest,   ///< the nearer one; halfway, the element at an even position
   kMidpoint,  ///< the mean of both
 };
 /// Options of quantile() and nanquantile().
@@ -31,8 +31,8 @@ struct QuantileOptions {
   bool keepdim = false;
   Quantile between = Quantile::kLinear;
 };
-/// The element at rank q (n - 1) of the n elements along `axis`, or of all without one, in ascending order; q in [0,
-/// 1]. Computed and stored in f32 (f64 for f64). quantile() of NaN is NaN; nanquantile() leaves NaN out.
+/// The element at rank q (n - 1), q in [0, 1], of the n elements along `axis` in ascending order; without an axis, of
+/// all elements. Computed and stored in f32 (f64 for f64). quantile() of NaN is NaN; nanquantile() leaves NaN out.
 Variable quantile(const Variable& x, double q, std::optional<int> axis = {}, const QuantileOptions& options = {});
 Variable nanquantile(const Variable& x, double q, std::optional<int> axis = {}, const QuantileOptions& options = {});
 /// The same for several q, along a new first axis.
@@ -41,8 +41,8 @@ Variable quantile(const Variable& x, const std::vector<double>& q, std::optional
 Variable nanquantile(const Variable& x, const std::vector<double>& q, std::optional<int> axis = {},
                      const QuantileOptions& options = {});
 
-/// The most frequent element along `axis`, of several the smallest, and its last position. NaN equals nothing: it
-/// is the result of a row of NaN only.
+/// The most frequent element along `axis` (the smallest of several) and its last position. A NaN equals no other NaN,
+/// so it is the result only if the whole row is NaN.
 IndexedResult mode(const Variable& x, int axis = -1, bool keepdim = false);
 
 /// The smallest and the largest element: min() and max().
@@ -66,7 +66,7 @@ struct CovOptions {
 /// The covariances of the rows of x (variables, observations), or the variance of x (observations). Computed and stored
 /// in f32 (f64 for f64). NaN if there are not more observations than the correction.
 Variable cov(const Variable& x, const CovOptions& options = {});
-/// The correlations of the rows of x: cov() divided by both deviations, within [-1, 1].
+/// The correlations of the rows of x: cov() divided by both standard deviations, within [-1, 1].
 Variable corrcoef(const Variable& x);
 
 /// Counts of elements in bins, or the sums of their weights, and the bins' edges.
@@ -80,8 +80,8 @@ struct HistogramOptions {
   bool density = false;      ///< true: divided by the total and by the width of each bin
 };
 /// Counts the elements of x (floating) in `bins` bins of equal width, or between `edges` in ascending order. A bin
-/// contains its lower edge, the last one both; elements outside, and NaN, are left out. Counts are f32 (f64 for f64),
-/// without a gradient. Waits for a GPU.
+/// contains its lower edge, the last bin both edges; elements outside, and NaN, are left out. Counts are f32 (f64 for
+/// f64), without a gradient. Waits for a GPU.
 HistogramResult histogram(const Variable& x, std::int64_t bins, const HistogramOptions& options = {});
 HistogramResult histogram(const Variable& x, const Variable& edges, const HistogramOptions& options = {});
 

@@ -36,13 +36,13 @@ struct Frames {
   }
 
   Variable windowed(const Variable& frames) const { return window.defined() ? frames * window : frames; }
-  /// Adds frames (B, T, size) to signals (B, samples).
+  /// Adds up overlapping frames (B, T, size) to signals (B, samples).
   Variable overlapped(const Variable& frames, std::int64_t samples) const {
     return reshape(fold2d(frames, {1, samples}, {.kernel = {1, size}, .stride = {1, hop}}), {frames.dim(0), samples});
   }
 };
 
-/// Returns x in the dtype of transforms.
+/// Returns x in the dtype of transforms, f32 or f64.
 Variable wide(const char* name, const Variable& x) {
   check<DTypeError>(is_floating(x.dtype()), "{}: wanted a floating dtype, got {}", where(name), name_of(x.dtype()));
   return cast(x, accumulate_dtype(x.dtype()));
@@ -85,7 +85,7 @@ Variable istft(const Variable& z, const StftOptions& o, const Variable& window, 
   check<ArgumentError>(length >= 0 && length <= ops::kMaxExtent && count <= ops::kMaxExtent,
                        "{}: wanted a length from 0 to 2^30 and at most 2^30 frames, got {} and {}", where(kName),
                        length, count);
-  // Of all frequencies, the second half is the conjugate of the first in the spectrum of a real signal.
+  // In the spectrum of a real signal, the second half of the frequencies is the conjugate of the first.
   const Variable lines = narrow(permute(spectra, {0, 2, 1, 3}), 2, 0, f.size / 2 + 1);
   const Variable frames = irfft(lines, f.size, -1, f.norm);
   const std::int64_t samples = f.size + f.hop * (count - 1), begin = o.center ? f.size / 2 : 0;

@@ -17,11 +17,11 @@ MODES = ("eager", "default", "reduce-overhead", "max-autotune")
 PRECISIONS = ("bf16", "fp16", "tf32", "fp32")
 BATCHES = {"gpt": (8, 64, 4), "unet": (16, 32, 1)}
 ROWS = {"gpt2-1024": 50304, "gpt-dry": 32}  # rows of the token table with padding: the number of logits per token
-# Largest relative difference of a first loss from ln(rows) (random weights of 0.02 add about 1 %), and of the first losses of
-# two contenders of one framework from each other.
+# LOSS_BOUND: the largest relative difference of a first loss from ln(rows), the loss of equal logits (random weights with standard
+# deviation 0.02 add about 1 %). PEER_BOUND: the largest between the first losses of two contenders of one framework.
 LOSS_BOUND, PEER_BOUND = 0.03, 0.02
 KERNELS = ("nsys", "nsys unet", "torch", "ncu", "ncu unet")
-SECONDS = {True: 200, False: 3300}  # by --quick: no part begins later than this; the last one may end later
+SECONDS = {True: 200, False: 3300}  # by --quick: no part begins later than this, but a part may end later
 
 
 def torch_python(given, here):
@@ -223,7 +223,7 @@ class Bench:
         stalls = [line["stall_ms"] for line in lines if line.get("stall_ms")]
         if not stalls:
             raise RuntimeError("no step of the run recorded a stall")
-        self.document["checkpoint"] = {"stall_ms": statistics.median(stalls), "saves": len(stalls), **beside(lines, 1 if self.args.emulated else 8),
+        self.document["checkpoint"] = {"stall_ms": statistics.median(stalls), "saves": len(stalls), **rate_during_save(lines, 1 if self.args.emulated else 8),
                                        "saved_mb": max((line["saved_mb"] for line in lines if "saved_mb" in line), default=None)}
 
     def kernels(self):
@@ -330,7 +330,7 @@ def print_steps(rows):
         print(f"{head} {r['median_ms']:10.3f} {q[0]:9.2f}-{q[1]:9.2f} {ratio} {'-' if peak is None else round(peak):>10} {r['start_s']:8.1f}")
 
 
-def beside(lines, warm):
+def rate_during_save(lines, warm):
     """Compares the rate of steps while a checkpoint was written with the rate of other steps, from the lines of a timing.jsonl after
     step `warm`. Returns an empty dict if there are no steps of one of the two kinds."""
     lines = [line for line in lines if line["step"] > warm]

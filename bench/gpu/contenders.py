@@ -154,7 +154,7 @@ def warm_up(found, steps=6):
 
 
 def loss_fault(c, found, expected, bound, peer_bound):
-    """Returns the reason why contender `c` computes something else than it should, judged by its losses; "" if there is none.
+    """Checks by its losses that contender `c` trains the right model. Returns what is wrong as text, or "" if nothing is.
     `found` are the contenders that were accepted before."""
     if not (c.first_loss == c.first_loss and c.warm_loss == c.warm_loss):
         return f"the loss is {c.first_loss}, then {c.warm_loss}"

@@ -3,7 +3,7 @@ import math
 
 VERDICTS = ("met", "missed", "not measured")
 
-# Operations of one training step; backward has twice those of forward. docs/performance-gpu.md derives the numbers.
+# Floating-point operations of one training step; backward needs twice as many as forward. docs/performance-gpu.md derives the numbers.
 FLOP_PER_TOKEN = 798.0e6
 GEMM_FLOP_PER_TOKEN = 741.4e6
 ATTENTION_FLOP_PER_TOKEN = 66.1e6  # forward and backward; backward has five products
@@ -84,7 +84,7 @@ def rate(rows, workload, batch, items, unit, must, stretch):
 
 def gpt2_floor_ms(batch, gemm_tflop_s, copy_tb_s):
     """Returns a lower bound for the time of a GPT-2 step of `batch` x 1024 tokens at measured rates: products at the rate of a
-    square product, attention at 0.32 of it; norms and classifier (295 and 201 KB per token) and the optimizer (3.73 GB) at
+    square product, attention at 0.32 times that rate; norms and classifier (295 and 201 KB per token) and the optimizer (3.73 GB) at
     the rate of a copy."""
     tokens = batch * 1024
     seconds = tokens * (GEMM_FLOP_PER_TOKEN / gemm_tflop_s + ATTENTION_FLOP_PER_TOKEN / (0.32 * gemm_tflop_s)) * 1e-12

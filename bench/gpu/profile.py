@@ -90,7 +90,7 @@ def parse_ncu(text, copy_tb_s=None):
     for row in csv_rows(text, ("Kernel Name", "gpu__time_duration.sum")):
         ns = value(row["gpu__time_duration.sum"])
         if ns is None:
-            continue  # the line of units
+            continue  # the line that names the units
         into = kernels.setdefault(short_name(row["Kernel Name"]), {"calls": 0, "us": 0.0, "bytes": 0.0, "flops": None, "weighed": 0.0})
         into["calls"] += 1
         into["us"] += ns / 1e3

@@ -101,7 +101,7 @@ def main():
     torch.set_num_threads(int(sys.argv[1]))
     torch.manual_seed(1)
     print("ready", flush=True)
-    made = {}  # the last one, because inputs are large
+    made = {}  # only the last measurement, because inputs are large
     for line in sys.stdin:
         if line.strip() == "list":
             print("|".join(MEASUREMENTS), flush=True)

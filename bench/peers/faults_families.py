@@ -1,5 +1,5 @@
-"""The families of tests/faults/ planted in PyTorch models: FAMILIES maps a family's name to a function of a Spot that
-returns what to plant: a dict of hooks, which `Run` in faults_baselines.py applies. Names, places and code are those of tests/faults/*.cpp;
+"""The families of faults of tests/faults/ for PyTorch models. FAMILIES maps a family's name to a function that takes a Spot
+and returns a dict of hooks; `Run` in faults_baselines.py applies the hooks. Names, places and code are those of tests/faults/*.cpp;
 NOT_EXPRESSIBLE lists the families that are left out, with the reason.
 """
 import contextlib

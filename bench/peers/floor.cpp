@@ -1,8 +1,11 @@
-// Executes and times the minimum of a training step: all products and convolutions, forward and both gradients, by
-// oneDNN, one after another on all threads; the passes over memory that remain if all possible ops are fused (see
-// Step::norm_of_images and Step::norm_of_rows), as plain reads and writes of buffers in the last cache; and one pass of
-// Adam over the parameters. Arithmetic of activations, norms, softmax and loss, copies and changes of layout are not
-// counted; attention's products are those of full squares. A contender of bench/run.py:
+// Executes and times the least work that a training step consists of:
+//   - all products and convolutions, forward and both gradients, by oneDNN, one after another on all threads; attention
+//     as if there were no mask;
+//   - the passes over memory that remain if all possible ops are fused (see Step::norm_of_images and
+//     Step::norm_of_rows), as plain reads and writes of buffers in the last-level cache;
+//   - one pass of Adam over the parameters.
+// It leaves out the arithmetic of activations, norms, softmax and loss, copies, and changes of layout.
+// It is a contender of bench/run.py:
 //
 //   floor WORKLOAD PRECISION      unet | gpt | gpt-tiny | gpt2; fp32 | bf16; OMP_NUM_THREADS threads
 //
@@ -28,7 +31,7 @@ using dnnl::memory;
 using Type = memory::data_type;
 using Format = memory::format_tag;
 
-// Makes a primitive_desc from its arguments. Before oneDNN 3 it is made from a descriptor of these arguments.
+// Makes a primitive_desc from its arguments. Versions before oneDNN 3 first need a descriptor of these arguments.
 template <class Primitive, class... Args>
 auto describe(const dnnl::engine& engine, const Args&... args) {
   if constexpr (DNNL_VERSION_MAJOR >= 3)
@@ -86,16 +89,16 @@ class Step {
     }
   }
 
-  /// Adds batch norm and ReLU after a convolution with `values` results. The sums are computed while the convolution
-  /// stores its results, and in backward while the next gradient is stored, which reads the results once more.
+  /// Adds batch norm and ReLU after a convolution with `values` results. The convolution computes the sums as it stores
+  /// its results. In backward, the kernel that stores the incoming gradient computes them and reads the results again.
   void norm_of_images(std::int64_t values) {
     // Each comment lists the arrays that are read -> written.
     pass<1, 1>(values);  // result -> normalized
-    pass<1, 0>(values);  // result (while its gradient is stored) -> nothing
+    pass<1, 0>(values);  // result (read as the incoming gradient is stored) -> nothing
     pass<2, 1>(values);  // result, gradient of normalized -> gradient of result
   }
-  /// Adds 2 x 2 max pooling of `values` values, which is fused into the normalization. It additionally writes a quarter
-  /// of that number of values, and reads as many in backward.
+  /// Adds 2 x 2 max pooling of `values` values, which is fused into the normalization. It writes values / 4 results,
+  /// and reads as many gradients in backward.
   void pooling(std::int64_t values) { pass<1, 1>(values / 4); }
   /// Adds an addition to the residual and the layer norm after it.
   void norm_of_rows(std::int64_t values) {

@@ -12,7 +12,7 @@
 bf16 and fp16 use autocast, fp16 also GradScaler. In bf16, fp16 and tf32, ops in f32 may use TF32; in fp32 they may not. The optimizer
 is fused, cudnn.benchmark is on. --mode compiles the forward pass with the loss (and so the backward pass). `ms` is the wall
 time between two synchronizations, divided by the number of steps; nothing is read from the device in between. `device_peak_mib` is
-the peak memory of tensors, `device_reserved_mib` the memory that the allocator holds. `profile N` is answered by the kernels of a
+the peak memory of tensors, `device_reserved_mib` the memory that the allocator holds. It answers `profile N` with the kernels of a
 step.
 """
 import argparse

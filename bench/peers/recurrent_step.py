@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Forward and backward of torch.nn.LSTM or GRU on the CPU, at the request of bench/recurrent.py; arguments and answers are those
+"""Times forward and backward of torch.nn.LSTM or GRU on the CPU, at the request of bench/recurrent.py; arguments and answers are those
 of bench/recurrent_bench.cpp."""
 import contextlib
 import sys

@@ -39,7 +39,7 @@ def output(command):
 
 
 def pair(a, seed):
-    """The compared metric after training, of Binade and of PyTorch."""
+    """Trains both frameworks with `seed`. Returns the compared metric of Binade and of PyTorch."""
     program, settings, script, torch_settings, number = WORK[a.model]
     program = os.path.join(a.build, "examples", program)
     ours = ["--data", a.data, "--seed", str(seed), "--precision", "fp32", *settings, *a.flags]

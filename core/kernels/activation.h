@@ -24,7 +24,7 @@ struct Activated {
     return x;
   }
 };
-/// Computes the derivative of the activation at x, like Activated.
+/// Computes the derivative of the activation at x. If T is bf16, uses a faster approximation.
 template <Activation kActivation, class T>
 struct ActivationDerivative {
   [[gnu::always_inline]] VFloat operator()(VFloat x) const {

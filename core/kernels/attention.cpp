@@ -24,7 +24,7 @@ const AttentionKernels& attention_kernels();
 namespace {
 
 constexpr std::int64_t kEnoughTasks = 16;         ///< wanted number of tasks, so that all threads have work
-constexpr std::int64_t kBlockBytes = 256 * 1024;  ///< right operands of a block of queries, which stay in L2
+constexpr std::int64_t kBlockBytes = 256 * 1024;  ///< size of a block's right operands, so that they stay in L2
 
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
@@ -185,8 +185,8 @@ class Attention {
     Stored* columns;
   };
 
-  /// For one tile of queries of the block that begins at query `begin`: computes dropout(p) and the gradients of the
-  /// logits, the operands of add_columns(), and stores the tile's rows of gq unless g.gq is null.
+  /// Processes one tile of queries, in the block that begins at query `begin`. Computes dropout(p) and the gradients of
+  /// the logits, which add_columns() multiplies later, and stores the tile's rows of gq unless g.gq is null.
   void logit_gradients(const AttentionBackward& g, const Tokens& q, const Tokens& gy, const Tokens& k,
                        std::int64_t tile, std::int64_t begin, const Workspace& work, Unit& unit,
                        AmaxObserver& results) const {
@@ -225,7 +225,7 @@ class Attention {
   }
 
   std::int64_t panel_size() const { return round_up(a_.keys, kWide) * pitch_ / Lane::kDepth; }
-  /// Returns the number of elements of a left operand whose columns are `queries` queries.
+  /// Returns the number of elements of a left operand (depth, queries), packed in tiles.
   std::int64_t transposed_size(std::int64_t queries) const {
     return EvenTiles<Lane>(a_.depth).tiles * transposed_tile(queries);
   }
@@ -270,8 +270,8 @@ class Attention {
   Rows<C> logits(std::int64_t rows, Arena& arena) const {
     return {arena.template take<C>(rows * logit_pitch_), logit_pitch_};
   }
-  /// Returns the memory in which rows of logits become a left operand: the logits themselves or, for pairs, a separate
-  /// buffer.
+  /// Returns the memory for the left operand that is made from `logits`: the memory of `logits` itself or, for pairs, a
+  /// separate buffer.
   Rows<Stored> left_operands(const Rows<C>& logits, Arena& arena) const {
     if constexpr (kPairs)
       return {arena.take(kRows * logit_pitch_ / 2), logit_pitch_ / 2};
@@ -328,7 +328,7 @@ class Attention {
     }
   }
 
-  /// Computes the matrix product to (rows, columns) = x (rows, k) panels (k, columns) for the rows of one tile.
+  /// Computes the matrix product to = x panels for one tile of rows. Shapes: (rows, columns) = (rows, k) (k, columns).
   static void multiply(const Left& x, std::int64_t rows, std::int64_t k, const Panels& panels, std::int64_t columns,
                        const Rows<C>& to, Unit& unit) {
     TileArgs<Lane> tile;
@@ -360,8 +360,8 @@ class Attention {
     return sum_lanes(zeros) == C(0);
   }
 
-  /// Computes to = x v for the queries [first, first + rows), where x is 0 for keys that a row may not attend to. If
-  /// such a key is not finite, computes row by row, since 0 times it would be NaN.
+  /// Computes to = x v for the queries [first, first + rows). x is 0 for keys that a row may not attend to. If a value
+  /// of such a key is not finite, each row is computed separately, because 0 times that value would be NaN.
   void multiply_visible(const Rows<Stored>& x, std::int64_t first, std::int64_t rows, const Tokens& v,
                         const Panels& values, const Rows<C>& to, Unit& unit) const {
     const std::int64_t visible = rows_.visible(first + rows - 1);
@@ -378,10 +378,10 @@ class Attention {
     for (std::int64_t d = 0; d < a_.depth; ++d) std::fill(sums.row(d) + first, sums.row(d) + a_.keys, C(0));
   }
 
-  /// Adds x transposed, of queries [begin, end), times the rows of `lanes` of the same queries to `to` (depth, keys),
-  /// or overwrites `to` if not `begun`. The sum of each panel of keys starts at the first query that attends to one of
-  /// them. If a row of x is not finite, computes row by row, so that the row affects only the keys that its query
-  /// attends to.
+  /// Adds the product x^T lanes, summed over the queries [begin, end), to `to` (depth, keys). Overwrites `to` if not
+  /// `begun`. For each panel of keys, the sum starts at the first query that attends to a key of the panel. If a row of
+  /// x is not finite, the rows are added one at a time, so that each row affects only the keys that its query attends
+  /// to.
   void add_columns(const Tokens& x, std::int64_t begin, std::int64_t end, const Rows<Stored>& lanes, const Rows<C>& to,
                    bool begun, Stored* storage, Unit& unit) const {
     const std::int64_t visible = rows_.visible(end - 1);
@@ -407,8 +407,8 @@ class Attention {
         add_panel(columns, 0, 1, lane, s, rows_.visible(t), to, true, unit);
     }
   }
-  /// Multiplies `columns` by `depth` lanes from lane `first` on, for one panel of keys from s on (below `end`), and
-  /// stores the products in to (depth, keys) or, if `accumulate`, adds them.
+  /// Multiplies `columns` by lanes [first, first + depth) for the panel of keys that begins at key s and ends before
+  /// `end`. Stores the products in `to` (depth, keys), or adds them to `to` if `accumulate`.
   void add_panel(const Left& columns, std::int64_t first, std::int64_t depth, const Rows<Stored>& lanes, std::int64_t s,
                  std::int64_t end, const Rows<C>& to, bool accumulate, Unit& unit) const {
     TileArgs<Lane> tile;

@@ -76,7 +76,7 @@ struct AttentionBackward {
 
 namespace cpu {
 
-/// Attention of one level.
+/// Attention of one kernel level.
 struct AttentionKernels {
   void (*forward)(const AttentionForward&);
   void (*backward)(const AttentionBackward&);

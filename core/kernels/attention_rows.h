@@ -39,7 +39,7 @@ class AttentionRows {
 
  public:
   explicit AttentionRows(const AttentionArgs& args)
-      : a_(args), scale_(static_cast<C>(args.scale) * kLog2E), keep_(1 / (1 - static_cast<C>(args.dropout))) {}
+      : a_(args), scale_(static_cast<C>(args.scale) * kLog2E), dropout_scale_(1 / (1 - static_cast<C>(args.dropout))) {}
 
   /// `count` queries from `first` on, of head h of sample b.
   struct Queries {
@@ -83,7 +83,7 @@ class AttentionRows {
     for (; s + kN <= whole; s += kN) f(s, std::false_type{});
     for (; s < end; s += kN) f(s, std::true_type{});
   }
-  /// Returns x, whose first lane is key s, with `rest` in the lanes of keys from `count` on.
+  /// Returns x with `rest` in the lanes of keys >= `count`. The first lane of x is key s.
   template <bool kEdge>
   [[gnu::always_inline]] static Vector<C> visible_only(const Vector<C>& x, std::int64_t s, std::int64_t count,
                                                        std::bool_constant<kEdge>, float rest = 0) {
@@ -275,13 +275,13 @@ class AttentionRows {
       const std::uint64_t i = base + static_cast<std::uint64_t>(s);
       if (s == 0 || i % 4 == 0) words = a_.rng.block(i / 4);
       const float uniform = static_cast<float>(words[i % 4] >> 8) * 0x1p-24f;
-      factors[s] = uniform >= a_.dropout ? keep_ : C(0);
+      factors[s] = uniform >= a_.dropout ? dropout_scale_ : C(0);
     }
   }
 
   const AttentionArgs& a_;
-  C scale_;  ///< scale * log2(e), since logits are in units of ln 2
-  C keep_;   ///< 1 / (1 - dropout)
+  C scale_;          ///< scale * log2(e), since logits are in units of ln 2
+  C dropout_scale_;  ///< 1 / (1 - dropout)
 };
 
 }  // namespace binade::cpu::BINADE_ISA

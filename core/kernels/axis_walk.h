@@ -6,7 +6,7 @@
 
 namespace binade {
 
-/// The positions map(j), map(j + 1), …, without a division for each.
+/// Steps through the positions map(j), map(j + 1), …, without a division for each.
 class AxisWalk {
  public:
   AxisWalk(const AxisMap& map, std::int64_t j)
@@ -26,7 +26,7 @@ class AxisWalk {
 
  private:
   const AxisMap& map_;
-  AxisMap beyond_;  // maps 0 to what the map gives for a position outside
+  AxisMap beyond_;  // applies the rule of `map` for positions outside of the axis
   std::int64_t start_, within_;
 };
 

@@ -24,7 +24,7 @@ BINADE_HD C at_or(const void* vector, std::int64_t c, C otherwise) {
 }
 
 /// A norm over channels: `samples` x `rows` positions of `cols` channels. x, residual, y and their gradients have
-/// `dtype`, everything else its computing type. A null pointer leaves out that part of the computation. Batch norm
+/// `dtype`; everything else is f32, or f64 for f64. A null pointer leaves out that part of the computation. Batch norm
 /// treats all positions as one sample.
 struct ChannelNorm {
   DType dtype = DType::f32;

@@ -7,8 +7,8 @@
 /// Checksums of data in memory, which are equal on every device.
 namespace binade {
 
-/// *sum += the sum of checksum_term(word, i, salt) over the 32-bit words of `bytes` bytes, modulo 2^64. A last word of
-/// fewer bytes is filled up with zeros. A change of one word always changes the sum, and so does nearly every other
+/// *sum += the sum of checksum_term(word, i, salt) over the 32-bit words of `bytes` bytes, modulo 2^64. An incomplete
+/// last word is filled up with zeros. A change of one word always changes the sum, and so does nearly every other
 /// change. `sum` is in the memory of the device.
 struct ChecksumArgs {
   const void* data = nullptr;

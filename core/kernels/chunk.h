@@ -145,7 +145,7 @@ void for_chunks(std::int64_t n, F&& body) {
 
 /// Calls kDouble if x is f64, otherwise kFloat.
 template <auto kDouble, auto kFloat, class... A>
-void by_dtype(In x, A... rest) {
+void call_for_dtype(In x, A... rest) {
   x.dtype == DType::f64 ? kDouble(x, rest...) : kFloat(x, rest...);
 }
 

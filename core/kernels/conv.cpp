@@ -29,7 +29,7 @@ template <class Lane>
 constexpr std::int64_t kDepthBlock = Lane::kGroup > 1 ? 128 : 384;
 constexpr std::int64_t kSourceBytes = 192 << 10;  ///< copied image rows of a task, in bytes
 constexpr std::int64_t kEnoughTasks = 16;         ///< wanted number of tasks, so that all threads have work
-constexpr std::int64_t kLeastColumns = 128;       ///< least number of pixels of a row that is cut for more tasks
+constexpr std::int64_t kLeastColumns = 128;       ///< least number of pixels in each part of a row that is cut
 // Limits in bytes. Filters larger than kManyFilterBytes are packed panel by panel (by_filters()) instead of once for
 // all tasks (by_rows()), unless the copies of all images exceed kManyFilterSource or a panel exceeds kManyFilterPanel.
 constexpr std::int64_t kManyFilterBytes = 1 << 20;
@@ -53,7 +53,7 @@ class Convolution {
   static constexpr std::int64_t kLaneBytes = sizeof(Stored);
 
  public:
-  /// `source` is the first image; image n is n * pixels * pitch elements later, and likewise in the result.
+  /// `source` is the first image; image n is n * pixels * pitch elements later. The same holds for the result.
   Convolution(const Image<T>& source, std::int64_t images, std::int64_t result_height, std::int64_t result_width,
               std::int64_t result_channels, const ConvArgs& args)
       : source_(source),
@@ -107,8 +107,8 @@ class Convolution {
     }
   }
 
-  /// Returns the number of pixels of a row of the result that one task computes if rows are cut into `blocks`: all of
-  /// them, unless a source row is too long for the cache or there are too few tasks (sequences).
+  /// Returns the number of pixels of a result row that one task computes, if the rows of an image form `blocks` blocks:
+  /// the whole row, unless a source row is too long for the cache or whole rows would give too few tasks.
   std::int64_t task_width(const Sweep& sweep, std::int64_t blocks) const {
     const std::int64_t row_bytes = columns_ * pixel_lanes_ * kLaneBytes;
     const std::int64_t cuts = std::max(ceil_div(row_bytes, kSourceBytes), ceil_div(kEnoughTasks, images_ * blocks));
@@ -223,8 +223,8 @@ class Convolution {
     std::int64_t begin, end;
   };
 
-  /// Computes rows [begin, end) of the sweep, and `columns` of each, in image n for the filters of panel i. `pixels`
-  /// begins with the first source row and column that they read.
+  /// Computes the pixels `columns` of rows [begin, end) of the sweep in image n, for the filters of panel i. `pixels`
+  /// begins at the first source row and column that these pixels read.
   void sweep_rows(const Sweep& sweep, const FilterPanel<Lane>& filter, std::int64_t i, std::int64_t n,
                   std::int64_t begin, std::int64_t end, Columns columns, const Stored* pixels) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());

@@ -12,14 +12,14 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 15;       ///< results of a task
-constexpr std::int64_t kBlockBytes = 8 << 10;  ///< pixels of gy that stay in the L1 cache, in bytes of sums
-constexpr std::int64_t kMaxChunks = 16;        ///< most partial gradients
+constexpr std::int64_t kGrain = 1 << 15;       ///< results that one task computes
+constexpr std::int64_t kBlockBytes = 8 << 10;  ///< size of a block's pixels of gy, in type C, so that they stay in L1
+constexpr std::int64_t kMaxChunks = 16;        ///< largest number of partial gradients
 constexpr int kPixels = 4;                     ///< pixels whose sums are in registers together
 constexpr int kTaps = 4;                       ///< filter positions whose gradients are in registers together
 constexpr int kVectors = 2;                    ///< vectors of channels whose sums are in registers together
 
-/// Returns the first q >= 0, up to `end`, with q step + offset >= least.
+/// Returns the smallest q in [0, end) with q step + offset >= least; `end` if there is none.
 std::int64_t first_at_least(std::int64_t least, std::int64_t offset, std::int64_t step, std::int64_t end) {
   return std::clamp<std::int64_t>(ceil_div(std::max<std::int64_t>(least - offset, 0), step), 0, end);
 }
@@ -59,11 +59,11 @@ class DepthwiseSweep {
  private:
   /// A tap whose source row is inside the image.
   struct Term {
-    std::int64_t column = 0, offset = 0;  ///< column, and offset in the image, of what result pixel 0 reads
+    std::int64_t column = 0, offset = 0;  ///< column and offset of the source pixel for result pixel 0
     const C* w = nullptr;                 ///< the weights of all channels
   };
 
-  /// The images of one row of results, and the taps that it reads.
+  /// The source image and the result of one row, and the taps that the row reads.
   struct Row {
     const T* image;
     Out* result;
@@ -141,8 +141,8 @@ void depthwise_as(const ConvArgs& args) {
   args.transposed ? for_each_phase(s, run) : run(forward_sweep(s));
 }
 
-/// Sums gw[position, channel] over blocks of pixels of one row of the result. The pixels of a block are added one after
-/// the other, starting from 0, then the blocks of a chunk, then the chunks.
+/// Sums gw[position, channel] over blocks of pixels. A block is a part of one row of the result. First the pixels of
+/// each block are added one after the other, starting from 0, then the blocks of each chunk, then the chunks.
 template <class T>
 class DepthwiseGradient {
   using C = Compute<T>;

@@ -20,7 +20,7 @@ void conv_weight_gradient(const ConvWeightArgs& args);
 namespace {
 
 constexpr std::int64_t kBlockPixels = 512;
-constexpr std::int64_t kMaxChunks = 16;          ///< most partial gradients
+constexpr std::int64_t kMaxChunks = 16;          ///< largest number of partial gradients
 constexpr std::int64_t kPartialBytes = 8 << 20;  // limit for all partial gradients together
 constexpr std::int64_t kPanelBytes = 8 << 20;    // limit for all panels that tasks share
 
@@ -183,14 +183,14 @@ void product(const ConvWeightArgs& args, const void* gy, const PixelMatrix& x, b
   gemm_kernels().gemm(g);
 }
 
-/// Returns true if one tile holds all values under a filter and the channels of one position would leave most of it
-/// empty.
+/// Returns true if one tile can hold all values under a filter, while the channels of one filter position would leave
+/// most of the tile empty.
 bool is_neighborhood(const ConvShape& s) {
   return s.groups == 1 && s.channels <= 8 && s.filter_height * s.filter_width * s.channels <= 32;
 }
 
-/// Copies the values of x that filter element (r, c, channel) reads for the pixels of result row `row` (counted across
-/// images).
+/// Copies the values of x that are multiplied by filter element (r, c, channel) for the pixels of result row `row`
+/// (counted across images).
 template <class T>
 void gather_row(const ConvWeightArgs& args, std::int64_t row, std::int64_t r, std::int64_t c, std::int64_t channel,
                 T* to) {
@@ -217,8 +217,8 @@ void gather_row(const ConvWeightArgs& args, std::int64_t row, std::int64_t r, st
   std::fill(to + end, to + s.out_width, T{});
 }
 
-/// Gathers the values of x that each filter element (r, c, channel) reads into a row over pixels. With these rows in
-/// place of channels, gw is a plain product, as for a 1x1 filter. Works on some rows of the result at a time.
+/// Computes gw as a plain matrix product, as for a 1x1 filter. In place of the channels of x, it uses one row for each
+/// filter element (r, c, channel): the values that the element multiplies. Processes some rows of the result at a time.
 template <class T>
 void by_neighborhoods(const ConvWeightArgs& args) {
   constexpr std::int64_t kValues = 1 << 20;

@@ -9,7 +9,7 @@
 
 /// The arithmetic of connectionist temporal classification, for CPU and GPU. The paths of a sample go through the
 /// states blank, label 0, blank, label 1, …, blank. Each step either stays in a state, goes to the next, or goes from a
-/// label over the blank to the next label if that is another class.
+/// label over the blank to the next label, if the two labels differ.
 namespace binade {
 
 inline constexpr double kNoPath = -std::numeric_limits<double>::infinity();  ///< log of the probability 0
@@ -40,18 +40,18 @@ BINADE_HD double log_sum_exp(double a, double b, double c) {
 
 /// Returns the log-probability of all paths that are in state s at the first step. x: log-probability of its class.
 BINADE_HD double ctc_start(std::int64_t s, double x) { return s < 2 ? x : kNoPath; }
-/// Returns that of all paths that are in state s, from that of the states one step before.
+/// Returns the log-probability of all paths that are in state s at a step, from those of the states one step before.
 BINADE_HD double ctc_forward(const CtcSample& q, const double* before, std::int64_t s, double x) {
   return x + log_sum_exp(before[s], s > 0 ? before[s - 1] : kNoPath, q.skips_to(s) ? before[s - 2] : kNoPath);
 }
-/// Returns that of all paths of the sample, from that of the states at the last step.
+/// Returns the log-probability of all paths of the sample, from those of the states at the last step.
 BINADE_HD double ctc_total(const CtcSample& q, const double* last) {
   return log_sum_exp(last[2 * q.count], q.count > 0 ? last[2 * q.count - 1] : kNoPath, kNoPath);
 }
-/// Returns the log-probability with which the paths that are in state s at the last step end there.
+/// Returns the log-probability that a path in state s at the last step is complete: 0 or kNoPath.
 BINADE_HD double ctc_end(const CtcSample& q, std::int64_t s) { return s + 2 >= q.states() ? 0 : kNoPath; }
-/// Returns the log-probability with which the paths in state s go on. after[r]: that of state r one step later, plus
-/// the log-probability of its class there.
+/// Returns the log-probability of all continuations, after a step, of a path in state s. after[r]: the same for state r
+/// one step later, plus the log-probability of the class of r at that later step.
 BINADE_HD double ctc_backward(const CtcSample& q, const double* after, std::int64_t s) {
   return log_sum_exp(after[s], s + 1 < q.states() ? after[s + 1] : kNoPath,
                      s + 2 < q.states() && q.skips_to(s + 2) ? after[s + 2] : kNoPath);

@@ -36,7 +36,7 @@ BINADE_HD S cumulated(S a, S b) {
   }
 }
 
-/// Returns a stored value as a term of a total.
+/// Converts a stored value to the type of the total.
 template <class S, class T>
 BINADE_HD S term_of(T x) {
   if constexpr (std::is_integral_v<T>)
@@ -54,7 +54,7 @@ BINADE_HD T rounded_from(S total) {
     return store_once<T>(static_cast<double>(total));
 }
 
-/// True if `next` replaces `best`, which comes before it, as the largest or smallest.
+/// True if `next` replaces `best`, an earlier element, as the largest (otherwise smallest) element so far.
 template <class T>
 BINADE_HD bool replaces(bool largest, T best, T next) {
   if (next != next) return true;
@@ -64,7 +64,7 @@ BINADE_HD bool replaces(bool largest, T best, T next) {
 /// The gradient of one line, whose element j is at start + j * step. With
 ///   product:       S_j = gy_j + x_(j+1) S_(j+1),                    gx_j = y_(j-1) S_j
 ///   log-sum-exp:   S_j = gy_j + exp(y_j - y_(j+1)) S_(j+1),         gx_j = exp(x_j - y_j) S_j
-/// No step divides, so that factors of 0 are no special case. In double.
+/// Computed in double. The formulas do not divide, so factors of 0 need no special case.
 template <class T>
 BINADE_HD void cumulate_gradient_line(Cumulation how, const T* x, const T* y, const T* gy, T* gx, std::int64_t start,
                                       std::int64_t count, std::int64_t step) {

@@ -29,9 +29,9 @@ struct Out {
 };
 
 /// The order in which a kernel visits up to four operands that broadcast to one shape: `runs` runs of `length`
-/// elements. Within a run, operand i moves by steps[i] elements (1 or 0). Run r begins at the sum over d of digit d
-/// times strides[d][i], where the digits are those of r in the mixed base extents[0 … outer), least significant first.
-/// The last operand is the result.
+/// elements. Within a run, operand i moves by steps[i] elements (1 or 0). Run r begins at the sum over d of r's
+/// coordinate d times strides[d][i]. The coordinates count through extents[0 … outer), dimension 0 fastest. The last
+/// operand is the result.
 struct Walk {
   static constexpr int kMaxOperands = 4, kMaxRank = 8;
   std::int64_t runs = 0, length = 0;                  ///< number of runs; elements of a run

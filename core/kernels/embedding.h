@@ -6,7 +6,7 @@
 
 namespace binade {
 
-/// y[i] = weight[indices[i]], copied without a change, for `count` indices into `rows` rows of `cols` elements.
+/// y[i] = weight[indices[i]], copied unchanged, for `count` indices into `rows` rows of `cols` elements.
 struct EmbeddingRowsArgs {
   const std::int64_t* indices = nullptr;
   std::int64_t count = 0, rows = 0, cols = 0, pitch = 0;  ///< pitch: elements between rows of the weight
@@ -27,7 +27,7 @@ struct EmbeddingGradientArgs {
 
 namespace cpu {
 
-/// Loops of one level.
+/// Loops of one kernel level.
 struct EmbeddingKernels {
   /// gw[v] (+)= sum of gy[token] over token = tokens[begin[v]] … tokens[begin[v + 1] - 1], added in that order.
   void (*gradient)(const EmbeddingGradientArgs& a, const std::int64_t* begin, const std::int64_t* tokens);

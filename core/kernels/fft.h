@@ -24,8 +24,8 @@ constexpr std::int64_t fft_outputs(FftKind kind, std::int64_t n) { return kind =
 ///   kToReal               y_j = scale sum over k of w_k Re(x_k e(j k))
 ///
 /// w is 1 at k = 0 and at k = n / 2 for an even n, and `interior` at other k (kComplex: always 1). Positions of x
-/// beyond the transform are not read, missing ones count as 0; positions of y beyond it are set to 0. The imaginary
-/// parts of x_k where w is 1 have no effect in kToReal.
+/// beyond the transform are not read, missing ones count as 0; positions of y beyond it are set to 0. In kToReal, the
+/// imaginary part of x_k has no effect if w_k is 1.
 struct FftArgs {
   FftKind kind = FftKind::kComplex;
   bool inverse = false;  ///< kFromReal: false, kToReal: true

@@ -53,7 +53,7 @@ struct Fp8Choice {
 
 namespace cpu {
 
-/// Loops of one level, on the calling thread.
+/// Loops of one kernel level, on the calling thread.
 struct Fp8RowKernels {
   /// y[i] = through_float8(x[i], exponent, format) over n values; y may be x.
   void (*round)(Float8 format, int exponent, const bfloat16* x, bfloat16* y, std::int64_t n);

@@ -79,7 +79,7 @@ class Product {
  private:
   std::int64_t lanes() const { return ceil_div(k_, kDepth); }
 
-  /// Returns columns [first, first + columns) of B, packed in the memory of the caller or to be packed in scratch.
+  /// Returns columns [first, first + columns) of B: as the caller has packed them, or scratch to pack them into.
   PackedB<Lane> operand(std::int64_t first, std::int64_t columns, ScratchSlot slot) const {
     if (g_.packed_b == nullptr) return {columns, lanes(), scratch_of<Stored>(slot, PackedB<Lane>::size(columns, k_))};
     return {columns, lanes(), const_cast<Stored*>(static_cast<const Stored*>(g_.packed_b)) + first * lanes()};

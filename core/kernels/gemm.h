@@ -98,7 +98,7 @@ struct ActivateArgs {
 
 namespace cpu {
 
-/// Products of one level.
+/// Products of one kernel level.
 struct GemmKernels {
   void (*gemm)(const GemmArgs&);
   void (*column_sums)(const ColumnSumsArgs&);

@@ -111,10 +111,10 @@ struct PixelPanels : GradientPanels {
 };
 
 /// Panels for lanes that hold two neighbors of a result row. Which pixels of x form a pair depends on the filter's
-/// column, so x is stored in several planes: (group, panel, plane, row, pair, channel). If rows consist of whole groups
-/// of pairs, all even filter columns share one plane and all odd ones another; a column begins some pairs further to
-/// the right in its plane. Otherwise each column has its own plane. gy is (group, tile, pairs of 16, filter, pair). If
-/// the pairs of all rows are contiguous in both x and gy, they are one segment of the tile; otherwise each row is one.
+/// column, so x is stored in several planes: (group, panel, plane, row, pair, channel). If `shared`, filter columns at
+/// even distances in pixels share one plane, in which each begins some pairs further to the right. Otherwise each
+/// column has its own plane. gy is (group, tile, set of kGroup pairs, filter, pair). If the pairs of all rows are
+/// contiguous in both x and gy, they are one segment of the tile; otherwise each row is one.
 template <class L>
 struct PairPanels : GradientPanels {
   using Lane = L;

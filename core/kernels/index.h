@@ -19,8 +19,8 @@ struct IndexGrid {
   bool by_row = false;
   std::uint64_t call = 0;  ///< identifies the call in the report of an index out of range (core/faults.h); 0: no report
 
-  /// True if the tensor is larger than the index along other axes. Then base() is made of the coordinates: the digits
-  /// of o (the first `before`) and of i (the others), outermost first.
+  /// True if the tensor is larger than the index along other axes. base() then computes an offset from coordinates with
+  /// extents `dims` and `strides` in the tensor, outermost first: o has the first `before` of them, i the others.
   bool partial = false;
   int before = 0, rank = 0;
   std::int64_t dims[kMaxRank] = {}, strides[kMaxRank] = {};
@@ -46,7 +46,7 @@ struct IndexGrid {
   BINADE_HD std::int64_t indices() const { return by_row ? count : numel(); }
 };
 
-/// to[o, j, i] = from[base(o, i) + index(o, j, i) * step]: elements of any dtype, copied without a change.
+/// to[o, j, i] = from[base(o, i) + index(o, j, i) * step]: elements of any dtype, copied unchanged.
 struct GatherArgs {
   IndexGrid grid{};
   std::size_t element_bytes = 4;
@@ -76,7 +76,7 @@ struct ScatterGradientArgs {
   bool include_self = true;
   DType dtype = DType::f32;
   const void* x = nullptr;       ///< the tensor before the scatter; for products, largest and smallest values
-  const void* source = nullptr;  ///< likewise
+  const void* source = nullptr;  ///< the contributions; for products, largest and smallest values
   const void* y = nullptr;       ///< the result; for largest and smallest values
   const void* gy = nullptr;
   void* gx = nullptr;
@@ -90,7 +90,7 @@ struct LinearIndexArgs {
   int indices = 0, rank = 0;
   std::int64_t dims[kMaxRank] = {};
   const std::int64_t* index[kMaxRank] = {};
-  std::int64_t index_strides[kMaxRank][kMaxRank] = {};  ///< of index k along dimension d; 0 where it repeats
+  std::int64_t index_strides[kMaxRank][kMaxRank] = {};  ///< of index k along dimension d; 0: broadcast
   std::int64_t extents[kMaxRank] = {}, strides[kMaxRank] = {};
   std::int64_t count = 0;
   std::int64_t* to = nullptr;

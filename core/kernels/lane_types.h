@@ -5,7 +5,7 @@
 /// Selects the register tile that multiplies a stored type. Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// The lane that multiplies bf16 at this level.
+/// The lane that multiplies bf16 at this kernel level.
 #if defined(__AMX_BF16__)
 using Bf16Lane = Bf16TileLane;
 #elif defined(__AVX512BF16__)

@@ -79,7 +79,7 @@ namespace lanes_detail {
 
 /// Returns v rotated: lane i of the result is lane i + kBehind of v.
 template <int kBehind, class V, std::size_t... kIndex>
-[[gnu::always_inline]] inline V lanes_behind(const V& v, std::index_sequence<kIndex...>) {
+[[gnu::always_inline]] inline V rotate_lanes(const V& v, std::index_sequence<kIndex...>) {
   return __builtin_shufflevector(v, v, ((static_cast<int>(kIndex) + kBehind) % static_cast<int>(sizeof...(kIndex)))...);
 }
 
@@ -93,16 +93,16 @@ template <int kHalf, class V, std::size_t... kIndex>
 
 }  // namespace lanes_detail
 
-/// Joins all lanes of v into one value by `join`, a function of two vectors and of two lanes: the lower half of the
-/// lanes with the upper half, then the halves of the result, and so on. The order is fixed per instruction-set level.
+/// Joins all lanes of v into one value with `join`, a function of two vectors: the lower half of the lanes with the
+/// upper half, then the halves of the result, and so on. The order is fixed per kernel level.
 template <class V, class F>
 [[gnu::always_inline]] inline auto fold_lanes(V v, F&& join) {
   constexpr int lanes = static_cast<int>(sizeof(V) / sizeof(v[0]));
   using Index = std::make_index_sequence<lanes>;
-  if constexpr (lanes >= 16) v = join(v, lanes_detail::lanes_behind<8>(v, Index{}));
-  if constexpr (lanes >= 8) v = join(v, lanes_detail::lanes_behind<4>(v, Index{}));
-  if constexpr (lanes >= 4) v = join(v, lanes_detail::lanes_behind<2>(v, Index{}));
-  v = join(v, lanes_detail::lanes_behind<1>(v, Index{}));
+  if constexpr (lanes >= 16) v = join(v, lanes_detail::rotate_lanes<8>(v, Index{}));
+  if constexpr (lanes >= 8) v = join(v, lanes_detail::rotate_lanes<4>(v, Index{}));
+  if constexpr (lanes >= 4) v = join(v, lanes_detail::rotate_lanes<2>(v, Index{}));
+  v = join(v, lanes_detail::rotate_lanes<1>(v, Index{}));
   return v[0];
 }
 /// Returns the sum of all lanes.
@@ -119,7 +119,7 @@ template <int kRows = 0, class V, class F>
   constexpr int kN = static_cast<int>(sizeof(V) / sizeof(rows[0][0]));
   constexpr int kHalf = (kRows == 0 ? kN : kRows) / 2;
   using Index = std::make_index_sequence<kN>;
-  // Lanes of two rows that are joined fill the halves of one vector; a loop over rounds would keep the rows in memory.
+  // Each join() reduces two rows to one vector. Recursive, because a loop over rounds would keep the rows in memory.
 #pragma GCC unroll 8
   for (int i = 0; i < kHalf; ++i)
     rows[i] = join(lanes_detail::interleave<0>(rows[i], rows[i + kHalf], Index{}),

@@ -2,8 +2,8 @@
 #include "binade/core/kernels/lane_types.h"
 
 // Each family of loops is defined once per level by a source of `kernel_sources` (meson.build). It has a declaration
-// here, a line in the table below, and a field in Level. BINADE_VECTOR_ISA is the level whose loops without matrix
-// products this level uses: its own, or those of a lower one that has the same vector instructions.
+// here, a line in the table below, and a field in Level. BINADE_VECTOR_ISA is the level from which this level
+// takes its loops without matrix products: itself, or a lower level with the same vector instructions.
 namespace binade::cpu::BINADE_ISA {
 const GemmKernels& gemm_kernels();
 const ConvKernels& conv_kernels();

@@ -18,7 +18,7 @@ struct LossLoops {
   void (*gradients)(int which, In x, In t, In gy, Out g, std::int64_t n, const typename Op::Params& p);
 };
 
-/// Loops of all losses, of one level.
+/// Loops of all losses, of one kernel level.
 struct LossKernels {
   OpTable<LossLoops, ops::ElementLosses> element;
   /// sums[0 … 2] = the sums of x t, of x and of t.

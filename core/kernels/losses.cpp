@@ -155,7 +155,7 @@ template <class C>
 }  // namespace
 
 const LossKernels& loss_kernels() {
-  static const LossKernels kernels{loss_table(ops::ElementLosses{}), &by_dtype<dice_of<double>, dice_of<float>>,
+  static const LossKernels kernels{loss_table(ops::ElementLosses{}), &call_for_dtype<dice_of<double>, dice_of<float>>,
                                    [](In other, double offset, double factor, Out g, std::int64_t n, bool is_double) {
                                      if (is_double)
                                        affine_of<double>(other, offset, factor, g, n);
@@ -163,8 +163,8 @@ const LossKernels& loss_kernels() {
                                        affine_of<float>(other, static_cast<float>(offset), static_cast<float>(factor),
                                                         g, n);
                                    },
-                                   &by_dtype<row_statistics_of<double>, row_statistics_of<float>>,
-                                   &by_dtype<row_gradient_of<double>, row_gradient_of<float>>};
+                                   &call_for_dtype<row_statistics_of<double>, row_statistics_of<float>>,
+                                   &call_for_dtype<row_gradient_of<double>, row_gradient_of<float>>};
   return kernels;
 }
 

@@ -10,8 +10,8 @@ namespace binade {
 /// Cross entropy of rows of logits (formulas in core/ops/cross_entropy.h).
 struct CrossEntropyArgs {
   bool backward = false;
-  bool each = false;   ///< `out` and gy have one loss for each row; otherwise they are the sum of all, divided
-  double divisor = 0;  ///< of the sum; 0: the number of rows that are not ignored
+  bool each = false;   ///< true: one loss (and gy) for each row; false: the sum of all losses, divided by `divisor`
+  double divisor = 0;  ///< 0: the number of rows that are not ignored
   std::int64_t rows = 0, classes = 0, pitch = 0;  ///< pitch: elements between rows of the logits
   In logits{}, targets{};
   Out statistics{};               ///< (rows, 2): maximum, sum of exp(x - maximum)

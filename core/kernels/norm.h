@@ -62,20 +62,20 @@ struct ColumnBlocks : Columns {
   }  ///< number of blocks of one sample
 };
 
-/// Row norms of one level.
+/// Row norms of one kernel level.
 struct RowNormKernels {
   void (*forward)(const RowNormForward&);
   void (*backward)(const RowNormBackward&);
 };
 
-/// Passes over columns (channels) of one level.
+/// Passes over columns (channels) of one kernel level.
 struct ColumnNormKernels {
   /// partial = mean and sum of squared deviations from it, per channel, in two passes over the (cached) block.
   void (*moments)(const ColumnBlocks&);
   /// out = act((x - mean) scale + bias + residual)
   void (*apply)(const ColumnBlocks&);
   /// partial = sum gy' and sum gy' (x - mean) per channel, where gy' is gy after the ReLU's mask. The mask is taken
-  /// from `y` if it is given; otherwise from (x - mean) scale + bias, which has the bits that `apply` compared with 0.
+  /// from `y` if it is given; otherwise from (x - mean) scale + bias, the same bits that `apply` compared with 0.
   void (*gradient_sums)(const ColumnBlocks&);
   /// out = scale (gy' - center) + slope (x - mean) + constant; gr = gy'
   void (*gradient_apply)(const ColumnBlocks&);

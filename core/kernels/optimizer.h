@@ -26,7 +26,7 @@ struct FlatBlock {
 /// The result of the scan of one block of f32 values.
 struct BlockScan {
   std::uint32_t largest = 0;  ///< bits of the largest |x|: > 0x7f800000 means NaN, == 0x7f800000 infinity
-  double sum_squares = 0;     ///< sum of x^2; a power of two per block keeps squares from overflowing meanwhile
+  double sum_squares = 0;     ///< sum of x^2; if needed, x is scaled by a power of two, so that no square overflows
 };
 
 inline constexpr int kSumLanes = 1024;  ///< number of partial sums in sum_of_blocks()
@@ -106,8 +106,8 @@ struct LimitArguments {
   float limit = 0;
 };
 
-/// Clips a gradient of `units` rows of `size` elements by its weight, which has the same shape: a row whose norm, times
-/// `inverse_scale`, is above share * max(norm of the weight's row, floor) is scaled down to that limit. Norms are
+/// Clips a gradient of `units` rows of `size` elements relative to its weight, of the same shape: a row whose norm,
+/// times `inverse_scale`, is above share * max(norm of the weight's row, floor) is scaled down to that limit. Norms are
 /// computed in double, in a fixed order.
 struct UnitLimitArguments {
   std::int64_t units = 0, size = 0;  ///< number of rows; elements of a row

@@ -9,7 +9,7 @@
 namespace binade {
 
 /// index[r, 0 … k) = the positions of the k first elements of row r in sorted order. Equal elements keep their order.
-/// `median`: index[r] = the position of the middle element, the lower one of two, or of the last NaN.
+/// `median`: index[r] = the position of the last NaN or, if there is none, of the middle element (the lower of two).
 struct SortArgs {
   In x{};  ///< (rows, n), contiguous
   std::int64_t rows = 0, n = 0, k = 0;
@@ -34,8 +34,8 @@ struct FlagArgs {
   bool* flags = nullptr;
 };
 
-/// to[upto[p] - 1] = p for every p whose flag is set; `upto`: the number of flags set among the first p + 1. Unless it
-/// is null, group[p] = upto[p] - 1.
+/// to[upto[p] - 1] = p for every p whose flag is set, where upto[p] is the number of set flags among the first p + 1.
+/// group[p] = upto[p] - 1 for every p, unless `group` is null.
 struct CompactArgs {
   const bool* flags = nullptr;
   const std::int64_t* upto = nullptr;
@@ -44,8 +44,8 @@ struct CompactArgs {
   std::int64_t* group = nullptr;
 };
 
-/// to[p] = which of `bins` equal parts of [low, high] x[p] is in, high being in the last; `bins` if in none or NaN. x
-/// is f32 or f64.
+/// to[p] = the number of the bin that contains x[p], of `bins` equal parts of [low, high]; `high` is in the last bin.
+/// to[p] = `bins` if x[p] is outside of [low, high] or NaN. x is f32 or f64.
 struct BinArgs {
   In x{};
   std::int64_t count = 0;

@@ -48,7 +48,7 @@ BINADE_HD std::int64_t count_before(const T* row, std::int64_t n, T value, bool 
   return low;
 }
 
-/// Returns which of `bins` equal parts of [low, high] x is in, or `bins`.
+/// Returns the number of the bin that contains x, of `bins` equal parts of [low, high]; `bins` if x is outside or NaN.
 BINADE_HD std::int64_t bin_of(double x, double low, double high, std::int64_t bins) {
   if (!(x >= low && x <= high)) return bins;
   const double bin = (x - low) / (high - low) * static_cast<double>(bins);

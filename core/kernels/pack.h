@@ -90,7 +90,7 @@ void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::i
 
   if constexpr (sizeof(Stored) == 4) {
     if (k_stride == 1 && lanes >= kN) {
-      // k is contiguous: kN x kN words at a time through registers.
+      // k is contiguous: transposes kN x kN words at a time in registers.
       const auto row = [&](std::int64_t j, std::int64_t k) -> VFloat {
         if (j >= j_count) return VFloat{};
         if constexpr (kDepth == 2)
@@ -181,7 +181,7 @@ void pack_rows(const T* x, std::int64_t row_stride, std::int64_t k_stride, std::
           std::memcpy(dst + j * kN, from + j * row_stride, static_cast<std::size_t>(count) * sizeof(T));
         }
       } else if (row_stride == 1) {
-        // Rows are contiguous: 16 x 16 pairs at a time through registers.
+        // Neighboring rows are adjacent in memory: packs 16 x 16 pairs at a time in registers.
         for (std::int64_t jb = 0; jb < rows; jb += kN) {
           const int valid = static_cast<int>(rows - jb < kN ? rows - jb : kN);
           const auto values = [&](std::int64_t i) { return i < count ? from + i * k_stride + jb : nullptr; };

@@ -19,7 +19,7 @@ struct MaxPool {
   const void* x = nullptr;  ///< images that forward reads
   std::int64_t x_pitch = 0;
   void* y = nullptr;
-  const void* gy = nullptr;  ///< backward: a pixel of gx sums, in window order, gy of the windows whose maximum it is
+  const void* gy = nullptr;  ///< backward: each gx is the sum of gy over the windows whose maximum its pixel is
   std::int64_t gy_pitch = 0;
   void* gx = nullptr;
   std::int64_t gx_pitch = 0;
@@ -49,7 +49,7 @@ struct Resample {
 
 namespace cpu {
 
-/// Pooling and resampling of one level.
+/// Pooling and resampling of one kernel level.
 struct PoolKernels {
   void (*max_forward)(const MaxPool&);
   void (*max_backward)(const MaxPool&);

@@ -62,8 +62,8 @@ struct ProbedValues {
 struct SingularityProbe {
   ProbedValues values{};
   double singularity = 0, low = 0, high = 0;
-  /// Receives the minimum of its old value and, over all values except NaN, of |x - singularity| and high - x; or 0 if
-  /// a value is outside of [low, high]. The result has the same bits as on the host.
+  /// Is lowered to the smallest |x - singularity| or high - x over all values x except NaN, or to 0 if a value is
+  /// outside of [low, high]. The result has the same bits as on the host.
   double* nearest = nullptr;
 };
 

@@ -13,9 +13,9 @@
 /// Only for sources in `kernel_sources` (meson.build).
 namespace binade::cpu::BINADE_ISA {
 
-/// The division of k into blocks, for each of which A is packed at once, and of blocks into slices. AMX tile registers
-/// multiply so fast that a tile's part of A and B for one slice must be in the L1 cache. If there are enough other
-/// tiles, moving a sum through memory between slices costs less than reading A and B from L2.
+/// Divides k into blocks, and blocks into slices. A is packed one block at a time. AMX tile registers multiply so fast
+/// that a tile's part of A and B for one slice must be in the L1 cache. If there are enough other tiles, moving a sum
+/// through memory between slices costs less than reading A and B from L2.
 template <class Lane>
 class Depth {
   static constexpr bool kRegisters = Lane::kGroup > 1;
@@ -133,7 +133,7 @@ class PatchProduct {
   /// Packs the patch's rows of A for one block of k.
   void pack_a(const Block& block) {
     const std::int64_t k_begin = block.begin * kDepth, k_count = std::min(block.end * kDepth, k_) - k_begin;
-    // If rows are contiguous, packs a few lanes of all tiles at a time, so that neighboring memory is read together.
+    // If neighboring rows are adjacent in memory, packs a few lanes of all tiles at a time, to read memory in order.
     const std::int64_t strip = !kRegisters && g_.a_row == 1 ? 8 * kDepth : k_count;
     for (std::int64_t k = 0; k < k_count; k += strip)
       for (std::int64_t i = 0; i < tiles_.tiles; ++i)
@@ -217,7 +217,7 @@ class PatchProduct {
   Out *c_ = nullptr, *z_ = nullptr;
   const Out* derivative_at_ = nullptr;
   const bool whole_ = depth_.whole();       // true if a sum is complete after one run of the tile
-  bool direct_ = false, in_place_ = false;  // true if the tile reads A itself; true if it writes C itself
+  bool direct_ = false, in_place_ = false;  // true if tiles read A, or write C, without a copy
   std::int64_t sums_row_ = 0;               // elements between rows of sums_
   Accumulator* sums_ = nullptr;
   Stored* packed_a_ = nullptr;

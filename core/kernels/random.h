@@ -17,7 +17,7 @@ enum class Distribution { kUniform, kNormal, kBelow, kBernoulli };
 ///   kUniform     a + (b - a) u, u in [0, 1) a multiple of 2^-24, from word i
 ///   kNormal      a + b z, z standard normal, from words 2i and 2i + 1
 ///   kBelow       a + a whole number below b - a, from words 2i and 2i + 1
-///   kBernoulli   1 with the probability p[i], or a if p has no data, else 0, from word i
+///   kBernoulli   1 with probability p[i] (a if p has no data), else 0, from word i
 struct RandomArgs {
   Distribution distribution = Distribution::kUniform;
   RandomStream stream{};
@@ -29,7 +29,7 @@ struct RandomArgs {
   std::int64_t count = 0;
 };
 
-/// Formulas of random numbers. Each rounding is that of one operation, so that no compiler can contract two into one
+/// Formulas of random numbers. All multiply-adds are written as fused(), so that a compiler finds no others to contract
 /// and all devices give the same bits.
 namespace random_numbers {
 

@@ -9,30 +9,30 @@
 /// Copies of positions along one axis of a tensor that is seen as (outer, extent, inner).
 namespace binade {
 
-/// What a map gives for a position outside of [0, extent).
-enum class Beyond : std::uint8_t {
+/// How a map treats a source position outside of [0, extent).
+enum class OutOfRangeRule : std::uint8_t {
   kFill,     ///< -1: no position; the result is a fill value
   kReflect,  ///< mirrored at the first or last position, which is not repeated
   kClamp,    ///< the first or last position
-  kWrap,     ///< counted on from the other end
+  kWrap,     ///< the position modulo the extent
 };
 
-/// Maps position j of the result to a position of the source: begin + j / window * step + j % window * inside, and
-/// outside of [0, extent) to what `beyond` says. Flips, rolls, steps, windows, repetitions and padding are such maps.
+/// Maps position j of the result to the source position begin + j / window * step + j % window * inside. `beyond` says
+/// how positions outside of [0, extent) are treated. Flips, rolls, steps, windows, repeats and padding are such maps.
 struct AxisMap {
   std::int64_t begin = 0, step = 1, window = 1, inside = 0;
   std::int64_t extent = 0;
-  Beyond beyond = Beyond::kFill;
+  OutOfRangeRule beyond = OutOfRangeRule::kFill;
 
-  /// REQUIRES extent > 0 unless `beyond` is kFill; for kReflect a distance below `extent`.
+  /// REQUIRES extent > 0 unless `beyond` is kFill; for kReflect also -extent < position < 2 extent - 1.
   BINADE_HD std::int64_t operator()(std::int64_t j) const {
     const std::int64_t s = window == 1 ? begin + j * step : begin + j / window * step + j % window * inside;
     if (s >= 0 && s < extent) return s;
     switch (beyond) {
-      case Beyond::kReflect: return s < 0 ? -s : 2 * (extent - 1) - s;
-      case Beyond::kClamp: return s < 0 ? 0 : extent - 1;
-      case Beyond::kWrap: return s % extent + (s % extent < 0 ? extent : 0);
-      case Beyond::kFill: break;
+      case OutOfRangeRule::kReflect: return s < 0 ? -s : 2 * (extent - 1) - s;
+      case OutOfRangeRule::kClamp: return s < 0 ? 0 : extent - 1;
+      case OutOfRangeRule::kWrap: return s % extent + (s % extent < 0 ? extent : 0);
+      case OutOfRangeRule::kFill: break;
     }
     return -1;
   }
@@ -40,7 +40,7 @@ struct AxisMap {
 };
 
 /// to[o, j, i] = from[o, map(j), i] for j < count, or the fill value. If `push`, to[o, map(j), i] = from[o, j, i] for
-/// the j that have a position, of which no two are equal; other elements of `to` stay.
+/// every j with map(j) >= 0. These positions must be different. Other elements of `to` stay unchanged.
 struct RearrangeArgs {
   std::size_t element_bytes = 4;
   std::int64_t outer = 1, count = 0, inner = 1;

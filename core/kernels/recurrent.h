@@ -10,7 +10,7 @@ namespace binade {
 /// Kinds of recurrent cells. Their formulas are in recurrent_cells.h.
 enum class RecurrentCell { kTanh, kRelu, kLstm, kGru };
 
-/// Returns the number of gates, each of which has `hidden` rows of the weights.
+/// Returns the number of gates. Each gate has `hidden` rows of the weights.
 constexpr std::int64_t gates_of(RecurrentCell cell) {
   return cell == RecurrentCell::kLstm ? 4 : cell == RecurrentCell::kGru ? 3 : 1;
 }
@@ -34,7 +34,7 @@ struct RecurrentStates {
 struct RecurrentForward {
   RecurrentCell cell{};
   std::int64_t batch = 0, hidden = 0, position = 0, steps = 0;  ///< steps: number of positions
-  const std::int64_t* lengths = nullptr;  ///< of the sequences, 0 to steps; null: all are complete
+  const std::int64_t* lengths = nullptr;  ///< lengths of the sequences, 0 to steps; null: all are complete
   std::uint64_t call = 0;                 ///< identifies the call in the report of an invalid length (core/faults.h)
   const void* inputs = nullptr;           ///< x W_ih^T, rows of gates * hidden
   std::int64_t inputs_pitch = 0;          ///< elements between its rows
@@ -60,7 +60,7 @@ struct RecurrentBackward {
   RecurrentStates state{};    ///< of an LSTM
   InputRows gy{};             ///< gradient of y; data null: none
   void* gh = nullptr;         ///< (batch, hidden), f32 (f64 for f64)
-  void* gc = nullptr;         ///< likewise, of an LSTM: in: gradient of the step's c; out: of the previous c
+  void* gc = nullptr;         ///< LSTM only, like gh. In: gradient of the step's c; out: of the previous c
   OutputRows input_gates{};   ///< receives the gradient of x W_ih^T + b_ih, rows of gates * hidden
   OutputRows hidden_gates{};  ///< of a GRU: the gradient of h W_hh^T + b_hh, which is the same in other cells
 };

@@ -58,7 +58,7 @@ void narrow_rows_of(In x, std::int64_t rows, std::int64_t cols, C* result) {
 }
 
 template <class R, class C>
-void any_rows_of(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, void* results) {
+void reduce_rows(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, void* results) {
   C* const result = static_cast<C*>(results);
   if (pitch == cols && cols <= 32)
     narrow_rows_of<R, C>(x, rows, cols, result);
@@ -68,8 +68,8 @@ void any_rows_of(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols,
 
 template <template <class> class R>
 constexpr ReduceLoops loops() {
-  return {&by_dtype<run_of<R<double>, double>, run_of<R<float>, float>>,
-          &by_dtype<any_rows_of<R<double>, double>, any_rows_of<R<float>, float>>,
+  return {&call_for_dtype<run_of<R<double>, double>, run_of<R<float>, float>>,
+          &call_for_dtype<reduce_rows<R<double>, double>, reduce_rows<R<float>, float>>,
           [](void* a, const void* b, std::int64_t n, bool is_double) {
             if (is_double)
               combine_of<R<double>, double>(static_cast<double*>(a), static_cast<const double*>(b), n);
@@ -95,7 +95,7 @@ void max_gradient_of(In x, In y, std::int64_t y_step, In g, std::int64_t g_step,
 
 const ReductionKernels& reduction_kernels() {
   static constexpr ReductionKernels kernels{loops<Adding>(), loops<Largest>(),
-                                            &by_dtype<max_gradient_of<double>, max_gradient_of<float>>};
+                                            &call_for_dtype<max_gradient_of<double>, max_gradient_of<float>>};
   return kernels;
 }
 

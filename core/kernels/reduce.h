@@ -35,8 +35,8 @@ enum class FoldKind { kSum, kProduct, kMax, kMin };
 
 /// y (outer, inner) = the sum, product, largest or smallest element of x (outer, count, inner) over the middle
 /// dimension; both contiguous. Whole numbers are folded in i64, with wrapped sums and products, others in double
-/// (decision 0065). kMax and kMin take NaN before all numbers, and of equal elements the first. count = 0 gives 0 for
-/// kSum and 1 for kProduct. kSum is for whole numbers: ReduceArgs has the sum of others.
+/// (decision 0065). kMax and kMin prefer NaN to numbers, and the first of equal elements. count = 0 gives 0 for
+/// kSum and 1 for kProduct. kSum is for whole numbers only: ReduceArgs sums the others.
 struct FoldArgs {
   FoldKind kind = FoldKind::kSum;
   In x{};
@@ -45,22 +45,22 @@ struct FoldArgs {
   std::int64_t outer = 1, count = 0, inner = 1;
 };
 
-/// gx = gy times the product of the other elements of x's line, so that a zero is no division by zero; x and gx are
-/// (outer, count, inner), gy is (outer, inner); contiguous.
+/// gx = gy times the product of the other elements along the middle dimension of x. It does not divide by an x of 0.
+/// x and gx are (outer, count, inner), gy is (outer, inner); all are contiguous.
 struct ProductGradientArgs {
   In x{}, gy{};
   Out gx{};
   std::int64_t outer = 1, count = 0, inner = 1;
 };
 
-/// Returns the product of all elements of a line but x, given the product of those that are not 0 and the number of
-/// zeros.
+/// Returns the product of all factors except x, given `product`, the product of the factors that are not 0, and the
+/// number of zeros among the factors.
 BINADE_HD double product_of_others(double product, double x, std::int64_t zeros) {
   if (zeros > 1 || (zeros == 1 && x != 0)) return 0 * product;
   return x == 0 ? product : product / x;
 }
 
-/// How the elements of two partial folds are combined, for every device.
+/// Combines two partial folds, in the same way on every device.
 template <FoldKind kKind>
 struct Folding {
   template <class C>
@@ -93,7 +93,7 @@ struct Folding {
 
 namespace cpu {
 
-/// Serial reductions of one level. Accumulators are float, or double if x is f64.
+/// Serial reductions of one kernel level. Accumulators are float, or double if x is f64.
 struct ReduceLoops {
   /// *result = the reduction of n contiguous elements.
   void (*run)(In x, std::int64_t n, void* result);
@@ -103,7 +103,7 @@ struct ReduceLoops {
   void (*combine)(void* a, const void* b, std::int64_t n, bool is_double);
 };
 
-/// Loops of one level.
+/// Loops of one kernel level.
 struct ReductionKernels {
   ReduceLoops sum;
   ReduceLoops max;

@@ -10,7 +10,7 @@
 /// How contributions of a scatter are combined, for CPU and GPU.
 namespace binade {
 
-/// Returns a + b or a b; integers wrap, and of bools it is their or and their and.
+/// Return a + b and a b. Integers wrap. For bools, the sum is a || b and the product a && b.
 template <class T>
 BINADE_HD T wrapping_sum(T a, T b) {
   if constexpr (std::is_same_v<T, bool>)
@@ -74,7 +74,7 @@ BINADE_HD bool same_value(T a, T b) {
   return a == b || (a != a && b != b);
 }
 
-/// What the gradient of one target's contributions needs of all of them.
+/// Totals over all contributions to one target, from which the gradient of each contribution is computed.
 template <class T>
 struct ScatterTotals {
   std::int64_t count = 0;  ///< contributions; for largest and smallest values, those that equal the result

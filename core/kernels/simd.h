@@ -57,7 +57,7 @@ inline void store_vector(void* to, const Vector<T>& v) {
   std::memcpy(to, &v, sizeof(v));
 }
 
-/// Load and store the first `count` lanes (0 … kLanes<float>). Loaded, the other lanes are 0. No byte beyond the
+/// Load and store the first `count` lanes (0 … kLanes<float>). A load sets the other lanes to 0. No byte beyond the
 /// `count` values is accessed.
 inline VFloat load_part(const float* from, int count) {
 #if defined(__AVX512F__)

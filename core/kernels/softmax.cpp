@@ -75,7 +75,7 @@ static_assert(kChunk % kDrawn == 0);
 /// Stores word first + i of the stream in words[i] for all i < n, and for further i up to the next multiple of kDrawn.
 void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::uint32_t* words) {
   const std::array<std::uint32_t, 4> zero = stream.counter(0);
-  Words own, low, high;  // lane numbers, and the interleaving of two vectors' lanes
+  Words own, low, high;  // own: lane numbers; low, high: lane indices that interleave two vectors
   for (int l = 0; l < kCounters; ++l) {
     own[l] = static_cast<std::uint64_t>(l);
     low[l] = static_cast<std::uint64_t>(l / 2 + l % 2 * kCounters);

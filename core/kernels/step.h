@@ -44,7 +44,7 @@ struct StepAddresses {
   const StepNumbers* numbers = nullptr;
   const UpdateSlice* slices = nullptr;      ///< one per parameter; its gradient_factor is not read
   const double* gradient_limits = nullptr;  ///< one per parameter, for unscaled and clipped gradients
-  float* seed = nullptr;                    ///< one element, set to StepNumbers::seed at the begin of the step
+  float* seed = nullptr;                    ///< one element, set to StepNumbers::seed at the beginning of the step
   float* losses = nullptr;                  ///< one per micro-batch
   StepOutcome* outcome = nullptr;
   std::uint32_t* words = nullptr;     ///< one per parameter: bits of its largest gradient
@@ -67,8 +67,8 @@ struct DecideArgs {
   std::span<const FlatBlock> blocks{};
   std::span<const float* const> values{};
 };
-/// Makes an update if the outcome is a commit, otherwise nothing. Uses the `slices` and `extremes` of `addresses` and
-/// ignores those of `update`; stochastic rounding uses the stream of the captured step.
+/// Updates the parameters if the outcome is a commit, otherwise does nothing. Uses the `slices` and `extremes` of
+/// `addresses` and ignores those of `update`. Stochastic rounding uses the stream of the captured step.
 struct DecidedUpdateArgs {
   StepAddresses addresses{};
   UpdateArguments update{};

@@ -35,8 +35,8 @@ inline VInt first_lanes(int count) {
 }
 
 /// The addresses of the kRows rows of A. With kRowsAdjacent, values of adjacent rows are adjacent in memory, and one
-/// register addresses all rows. Otherwise the lanes of a row are adjacent, and seven rows share a register: the offsets
-/// of rows 0 to 6 are one, two or four times 1, 3 or 5 rows, which an x86 address can encode.
+/// register addresses all rows. Otherwise the lanes of a row are adjacent, and seven rows share a base register: rows
+/// 1 to 6 are 1, 2 or 4 times an offset of 1, 3 or 5 rows after row 0, which an x86 address can encode.
 template <class Lane, int kRows, bool kRowsAdjacent>
 class RowsOfA {
   static constexpr int kBases = kRowsAdjacent ? 1 : (kRows + 6) / 7;

@@ -27,7 +27,7 @@ struct PlainLane {
   static constexpr int kDepth = 1;  ///< values of k in one lane
   static constexpr int kRows = kVectorTileRows;
   static constexpr int kGroup = 1;  ///< lanes of a row of A that must be contiguous
-  /// Returns a register that has the lane at p in every place.
+  /// Returns a register with the value at p in every lane.
   static V broadcast(const char* p) { return splat(*reinterpret_cast<const T*>(p)); }
   static V load(const char* p) { return load_vector<T>(p); }
   /// Returns a b + c for each lane.
@@ -114,8 +114,8 @@ struct TileArgs {
 template <class Lane>
 void run_tile(const TileArgs<Lane>& t, int rows);
 
-/// Runs tiles. Each task has one, and only one exists at a time per thread, since AMX lanes keep processor state
-/// between tiles.
+/// Runs tiles. Each task has its own TileUnit, and only one exists at a time per thread, because AMX lanes keep
+/// processor state between tiles.
 template <class Lane>
 struct TileUnit {
   void run(const TileArgs<Lane>& t, int rows) { run_tile(t, rows); }

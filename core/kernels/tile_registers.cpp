@@ -27,9 +27,9 @@ static_assert(sizeof(Shapes) == 64);
 
 /// Makes the compiler complete all stores first, because the tile instructions do not declare the memory that they read
 /// and write.
-inline void stores_are_done(const void* memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
+inline void compiler_memory_barrier(const void* memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
 
-/// Memory of up to 2 x 2 registers of results; below() is that of the second row of registers.
+/// Memory of up to 2 x 2 registers of results. below(): the memory of the second row of registers.
 struct TileMemory {
   float* data;
   std::int64_t row_bytes;
@@ -46,7 +46,7 @@ struct Registers {
     if constexpr (kTwoRows && kTwoColumns) _tile_zero(3);
   }
   static void load(const TileMemory& c) {
-    stores_are_done(c.data);
+    compiler_memory_barrier(c.data);
     _tile_loadd(0, c.data, c.row_bytes);
     if constexpr (kTwoColumns) _tile_loadd(1, c.data + kSide, c.row_bytes);
     if constexpr (kTwoRows) _tile_loadd(2, c.below(), c.row_bytes);
@@ -57,7 +57,7 @@ struct Registers {
     if constexpr (kTwoColumns) _tile_stored(1, c.data + kSide, c.row_bytes);
     if constexpr (kTwoRows) _tile_stored(2, c.below(), c.row_bytes);
     if constexpr (kTwoRows && kTwoColumns) _tile_stored(3, c.below() + kSide, c.row_bytes);
-    stores_are_done(c.data);
+    compiler_memory_barrier(c.data);
   }
   /// Adds groups [begin, end) of each segment.
   static void add(const TileArgs<Bf16TileLane>& t, std::int64_t begin, std::int64_t end) {
@@ -101,7 +101,7 @@ void TileUnit<Bf16TileLane>::shape(int rows, int depth) {
   const int pair_bytes = static_cast<int>(sizeof(Bf16TileLane::Stored)) * depth;
   shapes.set(4, above, pair_bytes);
   if (rows > kSide) shapes.set(5, rows - kSide, pair_bytes);
-  stores_are_done(&shapes);
+  compiler_memory_barrier(&shapes);
   _tile_loadconfig(&shapes);
   rows_ = rows;
   depth_ = depth;

@@ -21,7 +21,7 @@ struct UpdateNumbers {
   float gradient_share = 0, moment_share = 1;  ///< shares of g and m in a step, as each rule says
   float direction = 1;                         ///< factor of the gradient: 1 to minimize, -1 to maximize
   bool first = false;                          ///< true in the first update of the parameter
-  float initial = 0;                           ///< value of a state before the first update
+  float initial = 0;                           ///< value of a moment before the first update
   float low = 0, high = 0;                     ///< limits of a step size
 };
 
@@ -33,7 +33,7 @@ struct UpdateElement {
 namespace rules {
 
 // `g` is the gradient, unscaled, clipped and multiplied by `direction`. All arithmetic is in float. kMoments: the
-// number of states of a weight, of m, v and s in this order.
+// number of moments that the rule keeps for each weight: the first ones of m, v and s.
 
 /// Returns 1, -1 or, for 0 and NaN, x.
 BINADE_HD float sign_of(float x) { return x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : x); }
@@ -119,8 +119,8 @@ struct ScheduleFree {
 };
 
 /// g += l2 w; m = beta2 m + one_minus_beta2 g^2; d = g / (sqrt(m) + eps); w -= step_size d.
-/// Centered: v += one_minus_beta2 (g - v), and m - v^2 in the place of m under the root, at least 0.
-/// With momentum: the last state (v, or s if centered) becomes beta1 times itself + d, and takes the place of d.
+/// Centered: v += one_minus_beta2 (g - v), and the root is that of max(m - v^2, 0) instead of m.
+/// With momentum: u = beta1 u + d, w -= step_size u, where u is the last moment (v, or s if centered).
 template <bool kCentered, bool kMomentum>
 struct Rmsprop {
   static constexpr int kMoments = 1 + (kCentered ? 1 : 0) + (kMomentum ? 1 : 0);
@@ -165,9 +165,9 @@ struct Adadelta {
   }
 };
 
-/// m is the gradient before, v the step size of the weight, which begins as `initial`. v is multiplied by beta2 if g
+/// m is the previous gradient, v the step size of the weight, which begins as `initial`. v is multiplied by beta2 if g
 /// and m have the same sign, by beta1 if they have opposite signs, and stays in [low, high]. w -= v sign(g). A gradient
-/// of opposite sign counts as 0.
+/// of opposite sign counts as 0, also as m in the next update.
 struct Rprop {
   static constexpr int kMoments = 2;
   BINADE_HD static void update(const UpdateNumbers& n, float g, UpdateElement& x) {

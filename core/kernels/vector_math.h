@@ -54,8 +54,8 @@ inline constexpr bool kTable = false;
 inline constexpr float kRound = kTable ? 0x1.8p19f : 0x1.8p23f;
 
 /// A power as `significand` 2^floor(n). Adding `exponent` to the bits of a float multiplies it by 2^(floor(n) +
-/// kScale). If a lookup is one permutation, n is cut to sixteenths (Tang, "Table-driven implementation of the
-/// exponential function in IEEE floating-point arithmetic", TOMS 1989), which halves the terms of the remaining fit.
+/// kScale). With kTable, n is a multiple of 1/16 (Tang, "Table-driven implementation of the exponential function in
+/// IEEE floating-point arithmetic", TOMS 1989), which halves the number of terms of the polynomial.
 struct Power {
   VFloat significand, n;
   VInt exponent;
@@ -126,21 +126,21 @@ inline VFloat exp(VFloat x) { return power_of_e<0>(at_most(at_least(x, -104.0f),
 /// Returns 2^kScale exp(x + rest) to 1 ulp. REQUIRES that neither the result nor 2^kScale leaves the normal numbers.
 /// Undefined if x is NaN.
 template <int kScale, class... Rest>
-[[gnu::always_inline]] inline VFloat exp_held(VFloat x, Rest... rest) {
+[[gnu::always_inline]] inline VFloat exp_scaled(VFloat x, Rest... rest) {
   return power_of_e<kScale>(x, rest...).held();
 }
 /// Returns 2^(x + 64) to 18 bits, for -214 <= x <= 63. With the factor 2^64, results far below 1 are still normal
 /// numbers.
-[[gnu::always_inline]] inline VFloat exp2_held(VFloat x) { return power_of_two<64, true>(x).held(); }
+[[gnu::always_inline]] inline VFloat exp2_scaled(VFloat x) { return power_of_two<64, true>(x).held(); }
 
-/// gate = 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 if no float is that small; exponential = 2^-64
-/// exp(-2 u). REQUIRES a finite x.
+/// gate = 1 / (1 + exp(-2 u)), or 0 if that underflows, with u = sqrt(2 / pi) (x + 0.044715 x^3);
+/// exponential = 2^-64 exp(-2 u). REQUIRES a finite x.
 struct TanhGate {
   VFloat gate, exponential;
 };
 [[gnu::always_inline]] inline TanhGate tanh_gate(VFloat x, VFloat square) {
   const VFloat argument = x * multiply_add(square, splat(-0.071354814f), splat(-1.5957691f));
-  const VFloat e = exp_held<-64>(at_most(at_least(argument, -40.0f), 104.0f));
+  const VFloat e = exp_scaled<-64>(at_most(at_least(argument, -40.0f), 104.0f));
   const VFloat gate = 0x1p-64f / (0x1p-64f + e);
   return {argument > 104.0f ? VFloat{} : gate, e};
 }
@@ -152,7 +152,7 @@ struct TanhGate {
   return multiply_add(x * bell, multiply_add(square, splat(0.21406444f), splat(1.5957691f)), s.gate);
 }
 [[gnu::always_inline]] inline VFloat gelu_tanh_derivative(VFloat x) {
-  const VFloat held = at_most(at_least(x, -40.0f), 40.0f);  // beyond, the bell is 0, and times infinity NaN
+  const VFloat held = at_most(at_least(x, -40.0f), 40.0f);  // beyond 40 the bell is 0, and 0 times infinity is NaN
   return gelu_tanh_derivative(held, held * held, tanh_gate(held, held * held));
 }
 
@@ -166,7 +166,7 @@ struct NormalTail {
   const VFloat a = at_most(magnitude, 14.4f);
   // a^2 / 2 to more than 24 bits: the head has 12 of them, so its square is exact.
   const VFloat head = (VFloat)((VWord)a & 0xfffff000u);
-  const VFloat e = exp_held<64>(head * head * -0.5f, (a - head) * (a + head) * -0.5f);
+  const VFloat e = exp_scaled<64>(head * head * -0.5f, (a - head) * (a + head) * -0.5f);
   const VFloat density = e * (magnitude > 14.4f ? VFloat{} : splat(0x1p-64f));
   const VFloat t = 4.0f / (a + 4.0f);
   const VFloat p = horner(t, 1.695148893e-02f, -6.486594317e-02f, 5.667350626e-02f, 2.152045155e-02f, 1.867139247e-02f,
@@ -188,7 +188,7 @@ struct NormalTail {
 /// approximate reciprocal of 14 bits, a Newton step from it.
 [[gnu::always_inline]] inline TanhGate tanh_gate_in_bf16(VFloat x, VFloat square) {
   const VFloat argument = x * multiply_add(square, splat(-0.10294324f), splat(-2.3022082f));
-  const VFloat e = exp2_held(at_most(at_least(argument, -57.0f), 150.0f) - 128.0f);
+  const VFloat e = exp2_scaled(at_most(at_least(argument, -57.0f), 150.0f) - 128.0f);
   const VFloat sum = e + 0x1p-64f;
 #if defined(__AVX512F__)
   const VFloat guess = (VFloat)_mm512_rcp14_ps((__m512)sum);
@@ -209,9 +209,9 @@ struct NormalTail {
 [[gnu::always_inline]] inline VFloat gelu_in_bf16(VFloat x) {
   const VFloat magnitude = (VFloat)((VInt)x & 0x7fffffff);
   const VFloat a = at_most(magnitude, 14.4f);
-  const VFloat held = exp2_held(horner(a, -1.945845929e-09f, 1.437783794e-07f, -4.638734480e-06f, 8.655260899e-05f,
-                                       -1.047497499e-03f, 8.803154342e-03f, -5.433567613e-02f, -4.582720399e-01f,
-                                       -1.151261092e+00f, -1.0f));
+  const VFloat held = exp2_scaled(horner(a, -1.945845929e-09f, 1.437783794e-07f, -4.638734480e-06f, 8.655260899e-05f,
+                                         -1.047497499e-03f, 8.803154342e-03f, -5.433567613e-02f, -4.582720399e-01f,
+                                         -1.151261092e+00f, -1.0f));
   const VFloat tail = held * (magnitude > 14.4f ? VFloat{} : splat(0x1p-64f));
   return x * (x >= 0.0f ? 1.0f - tail : tail);
 }
@@ -221,7 +221,7 @@ struct NormalTail {
   const VFloat p = horner(a, 8.719230199e-11f, -7.026359494e-09f, 2.477142971e-07f, -5.035600680e-06f, 6.560287875e-05f,
                           -5.774681340e-04f, 3.544976003e-03f, -1.556451060e-02f, 5.032698065e-02f, -1.246693328e-01f,
                           2.469723225e-01f, -7.974548936e-01f, 0.5f);
-  const VFloat tail = exp2_held(a * a * -0.72134752f) * p * (magnitude > 14.4f ? VFloat{} : splat(0x1p-64f));
+  const VFloat tail = exp2_scaled(a * a * -0.72134752f) * p * (magnitude > 14.4f ? VFloat{} : splat(0x1p-64f));
   return x >= 0.0f ? 1.0f - tail : tail;
 }
 

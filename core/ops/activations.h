@@ -6,8 +6,8 @@
 #include "binade/core/ops/elementwise.h"
 
 /// Activations from RareUnaryOps (lists.h): one input x, one result y, computed in double for every stored dtype and
-/// rounded once, NaN for NaN. At a kink the gradient is that of PyTorch. The activations that large models use in every
-/// layer are in unary.h, compiled for every instruction set.
+/// rounded once. NaN gives NaN. At a kink the gradient is that of PyTorch. The activations that large models use in
+/// every layer are in unary.h, compiled for every instruction set.
 namespace binade::ops {
 
 /// y = s x for x > 0, else s a (exp(x) - 1), with s = 1.0507 and a = 1.6733 (Klambauer et al., 2017).
@@ -41,7 +41,7 @@ struct Celu : Unary<Celu> {
   }
 };
 
-/// y = log(1 + exp(beta x)) / beta, or x where beta x > threshold. gx = gy sigmoid(beta x), or gy. Throws ArgumentError
+/// y = log(1 + exp(beta x)) / beta, but x if beta x > threshold. gx = gy sigmoid(beta x), or gy. Throws ArgumentError
 /// unless beta is finite and not 0.
 struct SoftplusBeta : Unary<SoftplusBeta> {
   struct Params {
@@ -69,7 +69,7 @@ struct Hardsigmoid : Unary<Hardsigmoid> {
   BINADE_HD static double gradient(double x, double gy, const Params&) { return x > -3 && x < 3 ? gy / 6 : 0; }
 };
 
-/// y = min(max(x, low), high). gx = gy for low < x < high, else 0, also at the bounds (clamp passes gy there). Throws
+/// y = min(max(x, low), high). gx = gy for low < x < high, else 0; it is 0 at the bounds, where clamp passes gy. Throws
 /// ArgumentError unless low <= high.
 struct Hardtanh : Unary<Hardtanh> {
   struct Params {
@@ -125,7 +125,7 @@ struct Softshrink : Unary<Softshrink> {
   }
 };
 
-/// y = x - tanh(x). gx = gy tanh(x)^2. For small x, the terms of the series after the first are summed instead.
+/// y = x - tanh(x). gx = gy tanh(x)^2. For |x| < 0.02, y is computed by its Taylor series, which does not cancel.
 struct Tanhshrink : Unary<Tanhshrink> {
   BINADE_HD static bool near(double x) { return x > -0.02 && x < 0.02; }
   static constexpr OpInfo info = detail::rare_info(OpInfo{.name = "tanhshrink"});

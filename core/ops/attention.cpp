@@ -45,7 +45,7 @@ struct Tokens {
   Tensor q, k, v;
 };
 
-/// Returns q, k and v as channel slices of `all` (B, T, (H + 2 G) D), which has them side by side.
+/// Returns q, k and v as channel slices of `all` (B, T, (H + 2 G) D), in which they are side by side.
 Tokens channels_of(const Tensor& all, const Attention::Params& p) {
   const std::int64_t depth = all.dim(2) / (p.heads + 2 * key_heads(p));
   const std::int64_t queries = p.heads * depth, keys = key_heads(p) * depth;

@@ -8,22 +8,22 @@
 namespace binade::ops {
 
 /// y[b, t, h] = sum over s of dropout(p[b, h, t, s]) v[b, s, g],  p = softmax over s of (scale q[b, t, h] . k[b, s, g]
-/// + mask), g = h / (H / G): H query heads share G key-value heads, H / G neighboring query heads each.
+/// + mask), g = h / (H / G): each of the G key-value heads is used by H / G neighboring query heads.
 ///
-///   q (B, T, H, D), k and v (B, S, G, D), y (B, T, H, D); or, with `heads` given, q (B, T, H D), k and v (B, S, G D),
-///   y (B, T, H D), where q, k and v may be channel slices of one tensor; or that tensor alone, given as q
-///   (B, T, (H + 2 G) D) with the channels of q, k and v side by side, without inputs k and v. Then there is one
-///   gradient tensor too. All three forms give the same bits. mask, optional:
+///   q (B, T, H, D), k and v (B, S, G, D), y (B, T, H, D); or, with `heads` given,
+///   q (B, T, H D), k and v (B, S, G D), y (B, T, H D), where q, k and v may be channel slices of one tensor; or
+///   q (B, T, (H + 2 G) D) alone, which has the channels of q, k and v side by side; y (B, T, H D), one gradient.
+///   All three forms give the same bits. mask, optional:
 ///     (B, S)       bool: true for visible keys; or f32, added to the logits
 ///     (B, H, T, S) bool or f32 with the same meaning; each of the first three extents may be 1
 ///
-/// With `causal`, query t sees keys s <= t + S - T. Thus the last query sees all keys, as a query that follows cached
-/// keys must. A row that sees no key is 0, and so are its gradients. q, k and v must have one floating dtype; the
-/// policy does not cast the mask. Logits, softmax and sums are f32 (f64 for f64); with 16-bit inputs the probabilities
-/// are rounded to 16 bits before they are multiplied by v, as on a Tensor Core, and y is rounded once. Memory grows
-/// with S, not with T S (if cuDNN computes backward, it uses up to 1 GiB more). NaN propagates, also from keys that a
-/// mask hides, because the mask is added, but not from keys that `causal` hides. cuDNN multiplies the values of such
-/// keys by 0, so that a NaN or infinity in them can make more rows NaN.
+/// With `causal`, query t sees keys s <= t + S - T. Thus the last query sees all keys, as generation with cached keys
+/// requires. A query that sees no key has y = 0 and gradients of 0. q, k and v must have one floating dtype; the policy
+/// does not cast the mask. Logits, softmax and sums are f32 (f64 for f64); with 16-bit inputs the probabilities are
+/// rounded to 16 bits before they are multiplied by v, as on a Tensor Core, and y is rounded once. Memory grows with S,
+/// not with T S (if cuDNN computes backward, it uses up to 1 GiB more). NaN propagates, also from keys that a mask
+/// hides, because the mask is added, but not from keys that `causal` hides. cuDNN multiplies the values of such keys by
+/// 0, so that a NaN or infinity in them can make more rows NaN.
 ///
 /// Dropout: word ((b H + h) T + t) S + s of the call's random stream decides whether element (b, h, t, s) of p is kept.
 /// Backward recomputes p from q, k and the saved log-sum-exp: gv = p^T gy, gl = p (gy v^T - sum gy y), gq = scale gl k,

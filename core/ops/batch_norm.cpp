@@ -50,8 +50,8 @@ Tensors BatchNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.var = var.mutable_raw();
   kernels(x.device()).batch_norm_forward(a);
 
-  // In evaluation `mean` are the running statistics, which later steps change; backward needs the values that forward
-  // read.
+  // In evaluation, `mean` is the running mean, which later steps change. Backward needs the values that forward read,
+  // so they are copied.
   inputs.save(ctx, y, p.training || !ctx.grad_enabled ? mean : mean.clone(), rstd, p.relu);
   ctx.non_differentiable_outputs = 0b110;
   return {y, mean, var};

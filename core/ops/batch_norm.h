@@ -12,7 +12,7 @@ namespace binade::ops {
 /// training), without gradient.
 ///
 ///   training: mean = avg(x), var = avg((x - mean)^2) over the N H W values of a channel
-///   rstd = 1 / sqrt(var + eps), xhat = (x - mean) rstd, y = act(xhat weight + bias + residual)
+///   rstd = 1 / sqrt(var + eps), xhat = (x - mean) rstd, y = act(xhat weight + bias + residual), act: ReLU or none
 ///   gy' = gy where act passed its argument, else 0; gresidual = gy'; gbias = sum gy'; gweight = sum gy' xhat
 ///   training: gx = weight rstd (gy' - avg(gy') - xhat avg(gy' xhat)); else gx = weight rstd gy'
 ///

@@ -6,8 +6,8 @@
 /// Elementwise ops of two inputs a and b with result y; ga, gb and gy are the gradients of the loss with respect to
 /// them. Inputs broadcast as in NumPy: shapes are aligned at the right, and an extent of 1 repeats. Each op reads and
 /// stores the wider of the two input dtypes (f32 for f16 with bf16), computes in float (double for f64) and rounds
-/// once. The gradient of a broadcast input is summed in f32 over the repeated dimensions. Two whole inputs give the
-/// wider dtype of both, exactly and wrapped around; their quotient is f32. promoted() (core/dtype.h) has the rule.
+/// once. The gradient of a broadcast input is summed in f32 over the repeated dimensions. Two whole-number inputs give
+/// the wider of their dtypes, exact and wrapped around; their quotient is f32. promoted() (core/dtype.h) has the rule.
 namespace binade::ops {
 
 /// y = a + b.

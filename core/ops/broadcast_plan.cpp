@@ -8,8 +8,8 @@
 namespace binade::ops {
 namespace {
 
-/// Returns the distance, in elements of `t`, between neighboring indices of dimension `d` of a shape of rank `rank`
-/// that `t` broadcasts to; 0 if `t` repeats along it.
+/// Returns the stride of `t` in elements along dimension `d` of a shape of rank `rank` to which it broadcasts; 0 if `t`
+/// repeats along that dimension.
 std::int64_t stride_of(const Tensor& t, int d, int rank) {
   const int own = d - (rank - t.rank());
   if (own < 0 || t.dim(own) == 1) return 0;

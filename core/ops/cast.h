@@ -4,10 +4,10 @@
 
 namespace binade::ops {
 
-/// Converts x to another dtype, rounded once to nearest even if it is floating; whole numbers are cut towards 0. Values
-/// beyond the range become infinite, and NaN stays NaN. x has any shape and may be a channel slice. gx = gy in x's
-/// gradient dtype. Saves nothing. A precision policy never casts the input of this op, because the policy's casts are
-/// calls of this op.
+/// Converts x to another dtype. To a floating dtype, it rounds once, to nearest even; values beyond its range become
+/// infinite, and NaN stays NaN. Tensor::to() has the rules for other dtypes. x has any shape and may be a channel
+/// slice. gx = gy in x's gradient dtype. Saves nothing. A precision policy never casts the input of this op, because
+/// the policy's casts are calls of this op.
 struct Cast {
   struct Params {
     DType to = DType::f32;

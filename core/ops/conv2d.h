@@ -12,9 +12,9 @@ namespace binade::ops {
 ///   P = (H + 2 padding - dilation (R - 1) - 1) / stride + 1, Q likewise from W and S.
 ///
 /// With groups, filters [g K / groups, (g + 1) K / groups) read channels [g C / groups, (g + 1) C / groups). x and w
-/// have one floating dtype; x may be a channel slice. The policy does not cast the bias (f32, or f64 with f64 inputs).
-/// Sums are f32 (f64 for f64), rounded once: |error| <= R S C / groups 2^-24 sum|x w| before rounding. NaN and inf
-/// propagate.
+/// have one floating dtype; x may be a channel slice. The policy does not cast the bias, which is f32 (f64 with f64
+/// inputs). Sums are f32 (f64 for f64), rounded once: |error| <= R S C / groups 2^-24 sum|x w| before rounding. NaN and
+/// inf propagate.
 ///
 /// gx is the transposed convolution of gy, gw the product of gy and x over all pixels, and gbias the sums of gy. Saves
 /// x and w.

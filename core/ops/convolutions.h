@@ -7,7 +7,7 @@
 
 namespace binade::ops {
 
-// Code that conv2d and conv_transpose2d share. The input gradient of each of them is computed by the other.
+// Code that conv2d and conv_transpose2d share. The forward of each op computes the input gradient of the other.
 
 /// Throws ArgumentError unless stride, dilation and groups are at least 1, padding is at least 0, and none exceeds
 /// kMaxExtent.

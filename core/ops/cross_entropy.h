@@ -10,7 +10,7 @@ namespace binade::ops {
 ///   loss of a row = log(sum_j exp(x_j)) - (1 - e) x_target - e mean_j(x_j),   e = label_smoothing
 ///   loss = mean over rows whose target is not ignore_index, sum over these rows (kBatchMean: divided by the extent of
 ///          the targets' dimension 0), or the losses of all rows, 0 if the row is ignored
-///   gx_j = g (softmax(x)_j - (1 - e) [j == target] - e / V); 0 in ignored rows. g: gy / count, gy, or gy of the row
+///   gx_j = g (softmax(x)_j - (1 - e) [j == target] - e / V); 0 in ignored rows. g: gy / divisor, or the row's gy
 /// Forward reads the logits twice, backward once; both compute in f32 (f64 for f64). The losses of rows are added in a
 /// fixed order. Saves logits, targets and two numbers per row, but no probabilities. The gradient overwrites the logits
 /// if they have no other owner (GradSink::destination_over; a temporary in the same C++ expression is an owner). If

@@ -5,12 +5,12 @@
 
 namespace binade::ops {
 
-/// y = sums, products or logs of sums of exponentials of x up to each position of `axis` (`reverse`: from each position
-/// on), with x's shape. Totals are kept in double and rounded once per element, in an order that depends on the shape
-/// alone. Sums and products of integers and bools are i64 and wrap.
+/// Cumulative sum, product or log-sum-exp: y_j is that of x_0 … x_j along `axis` (with `reverse`, of x_j … x_(n-1)). y
+/// has x's shape. Running totals are double, are rounded once per element, and are added in an order that depends on
+/// the shape alone. Sums and products of integers and bools are i64 and wrap.
 ///
 ///   sum:          gx = cumulative sum of gy in the other direction
-///   product:      gx_j = y_(j-1) S_j with S_j = gy_j + x_(j+1) S_(j+1), also where factors are 0
+///   product:      gx_j = y_(j-1) S_j with S_j = gy_j + x_(j+1) S_(j+1), also if factors are 0
 ///   log-sum-exp:  gx_j = exp(x_j - y_j) S_j with S_j = gy_j + exp(y_j - y_(j+1)) S_(j+1)
 ///
 /// Saves x and y, except for sums. Throws ArgumentError for a bad axis, and DTypeError.
@@ -31,8 +31,8 @@ struct Cumulate {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// Returns the positions (i64) of the largest or smallest element up to each position of `axis`: of equal elements the
-/// last, and of a NaN before any number. x has any dtype. Has no gradient.
+/// Returns for each position along `axis` the position (i64) of the largest or smallest element up to there: a NaN if
+/// there is one, and the last of equal elements. x has any dtype. The op has no gradient.
 struct CumulativeExtreme {
   struct Params {
     int axis = -1;

@@ -9,7 +9,7 @@ namespace binade::ops {
 ///   loss = 1 - (2 sum(x t) + smooth) / (sum(x) + sum(t) + smooth)
 /// (Milletari et al., 2016, with plain sums in the denominator). The sums are f32 (f64 for f64) for any dtype of x.
 /// With smooth = 0 and all sums 0 the loss is 0 / 0 = NaN. gx = gy (N / D - 2 t) / D, where N and D are numerator and
-/// denominator of the fraction; gt has x and t exchanged. Saves x, t and the three sums.
+/// denominator of the fraction; gt has x in place of t. Saves x, t and the three sums.
 struct Dice {
   struct Params {
     double smooth = 1;

@@ -4,7 +4,7 @@
 
 namespace binade::ops {
 
-/// Sets each element of x to 0 with probability p, independently of the others, and divides it by 1 - p otherwise
+/// Sets each element of x to 0 with probability p, independently of the others; otherwise divides it by 1 - p
 /// (Srivastava et al., 2014). Element i is kept if word i of the call's random stream, cut to 24 bits, is at least p
 /// 2^24; recompute, replay and resume keep the same elements. Saves nothing, because backward draws the same words. A
 /// NaN that is kept stays NaN. With p = 0 all elements are kept, with p = 1 all are dropped. Throws ArgumentError

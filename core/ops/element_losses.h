@@ -4,10 +4,10 @@
 #include "binade/core/ops/elementwise.h"
 #include "binade/core/ops/reduction.h"
 
-/// Losses that are a function of a prediction x and a target t, element by element, of two tensors of the same shape.
-/// Each op defines the function of one element and its two derivatives. Inputs have any dtype (targets may be
-/// integers); the ops compute and sum in f32 (f64 if x is f64), in a fixed order: it depends on the size and, on a GPU,
-/// on dtypes and alignment. The result is a scalar, or with Reduction::kNone a tensor of x's shape.
+/// Losses that are computed element by element from a prediction x and a target t, two tensors of the same shape. Each
+/// op defines the function of one element and its two derivatives. Inputs have any dtype (targets may be integers); the
+/// ops compute and sum in f32 (f64 if x is f64), in a fixed order: it depends on the size and, on a GPU, on dtypes and
+/// alignment. The result is a scalar, or with Reduction::kNone a tensor of x's shape.
 namespace binade::ops {
 
 namespace detail {
@@ -34,7 +34,7 @@ void element_loss(int op, int direction, const Tensor& x, const Tensor& t, const
 /// the same shape.
 template <class Op>
 struct ElementLoss {
-  /// Derivative by t of a loss that depends on x - t alone. Other losses define their own gradient_t.
+  /// Derivative with respect to t of a loss that depends only on x - t. Other losses define their own gradient_t.
   BINADE_HD static auto gradient_t(auto x, auto t, const auto& p) { return -Op::gradient_x(x, t, p); }
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
@@ -58,7 +58,7 @@ struct ElementLoss {
   }
 };
 
-/// Params of the losses without other options.
+/// Params of losses whose only option is the reduction.
 struct LossParams {
   Reduction reduction = Reduction::kMean;
 };

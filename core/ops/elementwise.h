@@ -56,14 +56,14 @@ void unary_backward(Listed op, const Tensor& saved, const Tensor& gy, Tensor& gx
 void binary(Listed op, const Tensor& a, const Tensor& b, Tensor& y, const OpParams& p = {});
 void binary_backward(Listed op, int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g,
                      const OpParams& p);
-/// Returns the formula at position `op` of ExactOps for one or two inputs that broadcast, stored as `result`.
+/// Applies formula number `op` of ExactOps to one or two inputs, which broadcast. `result`: dtype of the result.
 Tensor exact(const OpInfo& info, int op, std::span<const Tensor> in, DType result);
-/// Throws ArgumentError if a whole divisor is 0. On a GPU this waits for the device.
+/// Throws ArgumentError if an element of `divisor`, whole numbers, is 0. On a GPU this waits for the device.
 void check_divisor(const OpInfo& info, const Tensor& divisor);
-/// Throws DTypeError: bool has no difference, negative or shift.
+/// Throws DTypeError for ops that bool does not have: difference, negation, shifts.
 [[noreturn]] void refuse_bool(const OpInfo& info);
 
-/// Returns the formula Exact for whole inputs, in the wider dtype of them.
+/// Applies the formula Exact to inputs of whole numbers. The result has the wider of their dtypes.
 template <class Exact>
 Tensor whole(const OpInfo& info, std::span<const Tensor> in) {
   const DType result = promoted(in.front().dtype(), in.back().dtype());
@@ -127,9 +127,9 @@ struct Unary {
 ///   a_reads, b_reads              the inputs that gradient_a and gradient_b read (Reads); only these are saved
 ///   Params                        optional: options
 ///   passes_gradient = true        optional: both gradients are gy
-///   Exact                         optional: the formula for two whole inputs (exact.h); without it they give f32
+///   Exact                         optional: the formula for whole-number inputs (exact.h); without it they give f32
 ///
-/// A whole input beside a floating one is read in the dtype in which the op computes, and has no gradient.
+/// If only one input is floating, the other is read in the dtype in which the op computes, and has no gradient.
 template <class Op>
 struct Binary {
   using Params = NoParams;

@@ -16,7 +16,7 @@ namespace binade::ops::exact {
 using Whole = std::int64_t;
 using Bits = std::uint64_t;
 
-/// Wrap around instead of overflowing, which would be undefined.
+/// Returns an unsigned result, which wraps around, as a signed number. Signed overflow would be undefined.
 BINADE_HD Whole wrapped(Bits x) { return static_cast<Whole>(x); }
 template <class C>
 BINADE_HD C truth(bool x) {
@@ -37,8 +37,8 @@ struct Neg {
   static constexpr bool refuses_bool = true;
   BINADE_HD static Whole of(Whole a, Whole) { return wrapped(-static_cast<Bits>(a)); }
 };
-/// The remainder has the sign of a; 0 for b = 0, which the op refuses before. b = -1 is not divided by, because the
-/// smallest integer overflows.
+/// The remainder, with the sign of a. Returns 0 for b = 0, which the op has rejected before. For b = -1 it does not
+/// divide, because the quotient of the smallest integer overflows.
 struct Fmod {
   static constexpr bool divides = true;
   BINADE_HD static Whole of(Whole a, Whole b) { return b == 0 || b == -1 ? 0 : a % b; }
@@ -92,7 +92,7 @@ struct BitXor {
   BINADE_HD static Whole of(Whole a, Whole b) { return a ^ b; }
 };
 struct LogicalNot;
-/// Of a bool, whose stored value is 0 or 1, the complement is not 0; `OfBool` is the formula instead.
+/// The complement of a stored bool, 0 or 1, is never 0, so bools use the formula `OfBool` instead.
 struct BitNot {
   using OfBool = LogicalNot;
   BINADE_HD static Whole of(Whole a, Whole) { return ~a; }
@@ -107,7 +107,7 @@ struct ShiftRight {
   BINADE_HD static Whole of(Whole a, Whole b) { return a >> (b < 0 || b > 63 ? 63 : b); }
 };
 
-/// The greatest common divisor, 0 of zeros; |a| of the smallest integer wraps around.
+/// The greatest common divisor; 0 if both numbers are 0. The magnitude of the smallest integer wraps around.
 struct Gcd {
   static constexpr bool refuses_bool = true;
   BINADE_HD static Bits magnitude(Whole a) { return a < 0 ? -static_cast<Bits>(a) : static_cast<Bits>(a); }
@@ -121,7 +121,7 @@ struct Gcd {
     return wrapped(a);
   }
 };
-/// The least common multiple, at least 0 unless it wraps around; 0 if a or b is.
+/// The least common multiple, at least 0 unless it wraps around; 0 if a or b is 0.
 struct Lcm {
   static constexpr bool refuses_bool = true;
   BINADE_HD static Whole of(Whole a, Whole b) {
@@ -220,7 +220,7 @@ inline constexpr bool kOfReals = requires(double x) {
 
 namespace binade::ops {
 
-/// Kernels identify a formula by its position.
+/// All formulas. Kernels identify a formula by its position in this list.
 using ExactOps = OpList<
     exact::Add, exact::Sub, exact::Mul, exact::Neg, exact::Fmod, exact::Remainder, exact::FloorDivide, exact::Maximum,
     exact::Minimum, exact::Abs, exact::Sign, exact::Relu, exact::Square, exact::Same, exact::BitAnd, exact::BitOr,

@@ -18,8 +18,8 @@ struct Extent2 {
 
 namespace ops {
 
-/// Largest image, filter, stride, padding, dilation or factor that ops on images accept, so that a product of two does
-/// not overflow.
+/// Largest extent of an image or filter, stride, padding, dilation or factor that ops on images accept. The product of
+/// two such numbers does not overflow.
 inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 30;
 
 }  // namespace ops

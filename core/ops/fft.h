@@ -6,14 +6,14 @@
 namespace binade::ops {
 
 /// A discrete Fourier transform of length `n` along one axis (formulas: FftArgs). Binade has no complex dtype: a
-/// complex tensor has a last axis of extent 2, for real and imaginary parts, which `axis` does not count. x may have
-/// fewer positions than the transform, which then continue with zeros, or more, which are left out. y has `count`
-/// positions; those beyond the transform are 0. Computed in double on a CPU and rounded once; on a GPU in f32 (f64 for
-/// f64). f16 and bf16 give f32.
+/// complex tensor has a last axis of extent 2, for real and imaginary parts, and `axis` refers to the axes before it.
+/// If x has fewer positions than the transform reads, the missing ones count as 0; if it has more, the rest is ignored.
+/// y has `count` positions; those beyond the transform are 0. Computed in double on a CPU and rounded once; on a GPU in
+/// f32 (f64 for f64). f16 and bf16 give f32.
 ///
-/// The op is linear, and its gradient is the op with adjoint(). Saves nothing. Throws ShapeError unless x, if complex,
-/// ends with an axis of extent 2, DTypeError unless it is floating, ArgumentError for a bad axis and unless n is in
-/// [1, 2^30].
+/// The op is linear; its gradient is the op with params adjoint(). Saves nothing. Throws ShapeError unless x, if
+/// complex, ends with an axis of extent 2; DTypeError unless it is floating; ArgumentError for a bad axis or an n
+/// outside [1, 2^30].
 struct Fft {
   struct Params {
     FftKind kind = FftKind::kComplex;
@@ -23,7 +23,7 @@ struct Fft {
     double scale = 1, interior = 1;
     const char* name = "fft";  ///< the function that the user called, for errors
 
-    /// The transform that computes the gradient of an input with `extent` positions.
+    /// Returns the params that compute the gradient of an input with `extent` positions.
     Params adjoint(std::int64_t extent) const;
   };
   static constexpr OpInfo info{

@@ -13,10 +13,10 @@
 namespace binade::ops {
 namespace {
 
-/// x as (outer, count, inner), with its reduced elements in the middle.
+/// x as (outer, count, inner), where the middle dimension is reduced.
 struct Lines {
   Tensor x;
-  std::vector<int> order{};  ///< the permutation that made them neighbors; empty: none was needed
+  std::vector<int> order{};  ///< the permutation that made the reduced dimensions adjacent; may be empty
   std::int64_t outer = 1, count = 1, inner = 1;
 };
 
@@ -104,7 +104,7 @@ Tensor all_positions(const OpInfo& info, std::int64_t n, Device device) {
   return detail::exact(info, position_in<exact::Sub>(ExactOps{}), std::array{upto, one}, DType::i64);
 }
 
-/// The gradient goes to the elements whose position along the axis is the one that was saved.
+/// Passes gy to the elements at the saved positions along the axis, and 0 to the others.
 void extrema_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const AlongParams& p) {
   if (!gx.needs(0) || !gy.defined()) return;
   const Tensor& index = ctx.saved(0, info.name);

@@ -4,14 +4,14 @@
 
 #include "binade/core/ops/reduce.h"
 
-/// Reductions that are folds of single elements (core/kernels/reduce.h): products, extrema with positions, truth
-/// values. Negative axes count from the end. A NaN counts as larger and as smaller than every number; of equal elements
-/// the first is taken. Each op throws ShapeError for an axis that x does not have and, unless said otherwise, where
-/// there are no elements to take from.
+/// Reductions that visit single elements (folds, core/kernels/reduce.h): products, extrema with positions, truth
+/// values. Negative axes count from the end. If there is a NaN, it is both the largest and the smallest element; of
+/// equal elements the first is taken. Each op throws ShapeError for an axis that x does not have. Extrema throw it also
+/// if there are no elements.
 namespace binade::ops {
 
-/// y = product of x over `axes`, all if empty; 1 if x has no elements. Whole numbers give i64, wrapped around. Computed
-/// in double. gx = gy times the product of the other elements, so that a 0 has a gradient. Saves x.
+/// y = product of x over `axes`, all axes if empty; 1 if x has no elements. Whole numbers give i64, wrapped around.
+/// Computed in double. gx = gy times the product of the other elements, without a division by x. Saves x.
 struct Prod {
   using Params = ReduceParams;
   static constexpr OpInfo info{.name = "prod",
@@ -23,7 +23,7 @@ struct Prod {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// y = smallest element over `axes`, all if empty. Otherwise like Max.
+/// y = smallest element over `axes`, all axes if empty. Otherwise like Max.
 struct Min {
   using Params = ReduceParams;
   static constexpr OpInfo info{.name = "min",
@@ -40,7 +40,7 @@ struct AlongParams {
   bool keepdim = false;
 };
 
-/// The largest or smallest elements along one axis, and their positions (i64). The gradient goes to the element at the
+/// The largest or smallest elements along one axis, and their positions (i64). The gradient goes to the element at that
 /// position. Saves the positions.
 struct MaxAlong {
   using Params = AlongParams;
@@ -63,7 +63,7 @@ struct MinAlong {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// Positions (i64) of the largest or smallest elements along an axis, or in row-major order of all of x without one.
+/// Positions (i64) of the largest or smallest elements along an axis; without an axis, in row-major order of all of x.
 struct ArgParams {
   std::optional<int> axis{};
   bool keepdim = false;
@@ -83,8 +83,8 @@ struct ArgMin {
   static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) {}
 };
 
-/// True if any or all elements over `axes` (all axes if empty) are not 0; NaN is not 0. Without elements `any` gives
-/// false and `all` gives true.
+/// Any is true if at least one element over `axes` (all axes if empty) is not 0, All if no element is 0. NaN counts as
+/// not 0. If there are no elements, Any gives false and All gives true.
 struct Any {
   using Params = ReduceParams;
   static constexpr OpInfo info{.name = "any",
@@ -110,7 +110,7 @@ struct All {
 
 /// y = (sum of |x|^p over `axes`)^(1 / p), all axes if empty, for a finite p other than 0; summed in f32 (f64 for f64),
 /// in which |x|^p may overflow. gx = gy sign(x) (|x| / y)^(p - 1), 0 where y = 0. Saves x and y. Throws ArgumentError
-/// for another p.
+/// for any other p.
 struct Norm {
   struct Params {
     double p = 2;

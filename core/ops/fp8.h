@@ -23,8 +23,8 @@ struct Fp8Scaling {
   bool record = false;
 };
 
-/// Returns `x` (..., n) rounded to the values that an 8-bit product with 32-bit sums would read: each is a number of
-/// the operand's 8-bit format times a power of two, which bf16 represents exactly. The result is bf16 and contiguous.
+/// Returns `x` (..., n) rounded to the values that an 8-bit product with 32-bit sums would read. Each value is a number
+/// of the operand's 8-bit format times a power of two; bf16 represents it exactly. The result is bf16 and contiguous.
 /// Throws DTypeError unless x is bf16.
 Tensor round_to_fp8(const Tensor& x, Fp8Operand operand, const Fp8Scaling& scaling);
 

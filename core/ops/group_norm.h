@@ -6,9 +6,9 @@
 namespace binade::ops {
 
 /// Group norm (Wu, He, 2018), fused with an optional following residual sum and ReLU. Inputs (x, weight, bias,
-/// residual): x (N, …, C), weight (C), bias (C), residual like x; all but x are optional. y is like x. The channels are
-/// divided into `groups` groups of C / groups neighboring channels; statistics are over all positions and channels of a
-/// group in one sample.
+/// residual): x (N, …, C), weight (C), bias (C), residual like x; all but x are optional. y has x's shape and dtype.
+/// The channels are divided into `groups` groups of C / groups neighboring channels; statistics are over all positions
+/// and channels of a group in one sample.
 ///
 ///   y = act(xhat weight + bias + residual), xhat = (x - mean) rstd
 ///   gy' = gy where act passed its argument, else 0; g = gy' weight; avg is the average over the group:

@@ -28,7 +28,7 @@ std::uint64_t register_indices(const char* op, int axis, std::int64_t extent, co
   });
 }
 
-/// Returns the grid of an index of the shape `index` along `axis` of x. REQUIRES elements in both.
+/// Returns the IndexGrid of `index` along `axis` of a tensor of shape x. REQUIRES: both have elements.
 IndexGrid grid_of(const Tensor& index, const Shape& x, int axis) {
   const AxisView from(index.shape(), axis), to(x, axis);
   IndexGrid g{.outer = from.outer, .count = from.extent, .inner = from.inner, .extent = to.extent, .step = to.inner};
@@ -47,8 +47,8 @@ IndexGrid grid_of(const Tensor& index, const Shape& x, int axis) {
   return g;
 }
 
-/// Returns the grid of an index with one element for each position j of `axis` of `shape`, a shape of x with another
-/// extent at the axis.
+/// Like grid_of(), for an index of rank 1 with one element for each position along `axis` of `shape`. `shape` is x with
+/// another extent at that axis.
 IndexGrid row_grid(const Tensor& index, const Shape& shape, const Shape& x, int axis) {
   const AxisView from(shape, axis), to(x, axis);
   return {.outer = from.outer,
@@ -76,7 +76,7 @@ void check_has_positions(const char* op, const Shape& x, const Shape& results) {
                     where(op), x);
 }
 
-/// The axis of a scalar is 0.
+/// Like checked_axis(), but treats a scalar as a tensor with one axis.
 int axis_in(const char* op, int axis, int rank) { return checked_axis(op, axis, rank > 0 ? rank : 1); }
 
 Tensor gathered(const Tensor& x, const IndexGrid& grid, const Shape& shape) {
@@ -87,7 +87,7 @@ Tensor gathered(const Tensor& x, const IndexGrid& grid, const Shape& shape) {
   return y;
 }
 
-/// gx = the sums of the gy that belong to each position.
+/// Sets gx at each position to the sum of the gy whose index refers to that position.
 void scatter_gradient_of_gather(const char* op, const Tensor& gy, const Shape& shape, GradSink& gx, bool by_row,
                                 const Tensor& index, int axis) {
   InputGradient g(gx, 0, accumulate_dtype(gy.dtype()));

@@ -7,7 +7,7 @@ namespace binade::ops {
 /// The tensor of `dtype` that a kernel writes the gradient of input i to. Usually it is the destination that the sink
 /// provides. If the destination has another dtype (such as an f32 parameter in an f64 gradcheck), it is a temporary
 /// tensor, which finish() rounds into the destination. It is undefined if the gradient is not needed or the input does
-/// not exist. If `saved` >= 0, it is the position of a saved tensor that the gradient may overwrite
+/// not exist. If `saved` >= 0, the gradient may overwrite the saved tensor at that position
 /// (GradSink::destination_over).
 class InputGradient {
  public:

@@ -26,7 +26,7 @@ struct LayerNorm : RowNormOp<LayerNorm, false, false> {
 
 /// Computes a residual connection and layer norm in one pass: (x, residual, weight, bias) -> (h, y), where h is x +
 /// residual, rounded to the stored dtype, and y is layer_norm(h). The bits are those of an add followed by a layer
-/// norm. gx and gresidual are both the gradient that passes through y, plus gh.
+/// norm. gx and gresidual are equal: the gradient that passes through y, plus gh.
 struct AddLayerNorm : RowNormOp<AddLayerNorm, false, true> {
   using Params = LayerNorm::Params;
   static constexpr OpInfo info = norm_info(OpInfo{.name = "add_layer_norm",

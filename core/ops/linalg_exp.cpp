@@ -13,7 +13,7 @@ namespace {
 
 using A = TensorAlgebra;
 
-// Coefficients of the approximants, divided by the first.
+// Coefficients of the approximants, lowest power first. pade() divides them by the first one.
 constexpr double kPade13[] = {64764752532480000.,
                               32382376266240000.,
                               7771770303897600.,
@@ -54,7 +54,7 @@ std::vector<int> halvings_of(const Tensor& a, double limit) {
   return halvings;
 }
 
-/// Returns (…, 1, 1) with f(halvings) for each matrix.
+/// Returns f(halvings) of each matrix as a tensor (…, 1, 1).
 template <class F>
 Tensor for_each_matrix(const Tensor& a, const std::vector<int>& halvings, DType dtype, F&& f) {
   std::vector<double> values;
@@ -62,7 +62,7 @@ Tensor for_each_matrix(const Tensor& a, const std::vector<int>& halvings, DType 
   return Tensor::from(values, batched(a, {1, 1})).to(dtype).to(a.device());
 }
 
-/// Returns sum over i of c[i] powers[i], of which the first is the identity.
+/// Returns the sum over i of c[i] powers[i].
 Tensor polynomial(std::span<const Tensor> powers, std::initializer_list<double> c) {
   Tensor sum;
   std::size_t i = 0;
@@ -108,7 +108,8 @@ Tensor exponential(const Tensor& a) {
       ctx.inputs.resize(3);
       return Where::forward(ctx, std::array{squares, where_true, where_false}, {}).front();
     };
-    // Further squares of a finished matrix could overflow, which an observer would report.
+    // Matrices that need no more squarings are replaced by 0: their squares could overflow, which an observer would
+    // report.
     const Tensor unfinished = chosen(y, Tensor::zeros({}, y.dtype(), y.device()));
     y = chosen(A::matmul(unfinished, unfinished), y);
   }

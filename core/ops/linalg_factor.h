@@ -7,12 +7,12 @@
 /// that no bound in ulp holds for all inputs.
 namespace binade::ops {
 
-/// a = l l^T for a symmetric positive definite a (…, n, n), of which the lower triangle is read. l is lower, with a
-/// positive diagonal, which makes it unique.
+/// a = l l^T for a symmetric positive definite a (…, n, n), of which only the lower triangle is read. l is lower
+/// triangular; its diagonal is positive, which makes it unique.
 ///
 /// ga is the symmetric part of l^-T phi(l^T gl) l^-1, where phi takes the lower triangle and half of the diagonal.
-/// Saves l. Throws ShapeError, DTypeError, and DataError with matrix and pivot if a matrix is not positive definite.
-/// NaN gives NaN.
+/// Saves l. Throws ShapeError, DTypeError, and DataError, which names matrix and pivot, if a matrix is not positive
+/// definite. NaN gives NaN.
 struct Cholesky {
   struct Params {};
   static constexpr OpInfo info{.name = "cholesky", .inputs = "a", .precision = PrecisionClass::kFull};
@@ -22,11 +22,11 @@ struct Cholesky {
 
 /// Returns lu (…, m, n), pivots (…, min(m, n)) and order (…, m), both i64: rows `order` of a (…, m, n) are l u, and lu
 /// holds the unit lower triangle l and the upper triangle u. Step i exchanged rows i and pivots[i]. The pivot is the
-/// largest magnitude of its column, of equal ones the first. A singular matrix has a 0 on the diagonal of u and is no
-/// error, but has no gradient (infinities or NaN).
+/// element of the column with the largest magnitude, the first of equal ones. A singular matrix is no error: u has a 0
+/// on its diagonal, but the gradient has infinities or NaN.
 ///
-/// For a square a: the rows `order` of ga are l^-T (tril(l^T gl, -1) + triu(gu u^T)) u^-T. Saves lu and the inverse of
-/// the order.
+/// For a square a: the rows `order` of ga are l^-T (tril(l^T gl, -1) + triu(gu u^T)) u^-T. Saves lu and the inverse
+/// permutation of `order`.
 struct Lu {
   struct Params {};
   static constexpr OpInfo info{.name = "lu", .inputs = "a", .precision = PrecisionClass::kFull};
@@ -34,7 +34,8 @@ struct Lu {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params&);
 };
 
-/// op(a) x = b, where op(a) is one triangle of a (…, n, n), or its transpose, and b is (…, n, m) with the same batch.
+/// Solves op(a) x = b, where op(a) is one triangle of a (…, n, n), or its transpose; b is (…, n, m) with the same
+/// batch.
 ///
 /// gb = op(a)^-T gx; ga = -gb x^T (-x gb^T if `transpose`) at the elements that are read. Saves a and x. Throws
 /// ShapeError, DTypeError, and, if `checked`, DataError with matrix and position of a 0 on the diagonal.

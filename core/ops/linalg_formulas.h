@@ -2,13 +2,14 @@
 
 #include <cstdint>
 
-/// Gradients of decompositions, each written once: backward calls it with tensors (TensorAlgebra), and the derivative
-/// that can be differentiated again calls it with variables (autograd/derivatives/linalg.cpp). `A` has the operations,
-/// and A::Value is Tensor or Variable. Matrices are the last two dimensions.
+/// Gradients of decompositions. Each formula is written once: backward calls it with tensors (TensorAlgebra); a
+/// gradient that must be differentiable again calls it with variables (autograd/derivatives/linalg.cpp). `A` has the
+/// operations, and A::Value is Tensor or Variable. Matrices are the last two dimensions.
 ///
 /// Source: M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
 /// (2008); S. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions" (2010) for QR;
-/// J. Townsend, "Differentiating the singular value decomposition" (2016). That of LU follows from dA = dL U + L dU.
+/// J. Townsend, "Differentiating the singular value decomposition" (2016). The gradient of LU follows from dA = dL U +
+/// L dU.
 namespace binade::ops::formulas {
 
 /// Returns (x + x^T) / 2.
@@ -33,9 +34,9 @@ T cholesky(const T& l, const T& gl) {
   return symmetric<A>(A::triangular(l, A::transposed(left), false, true, false));
 }
 
-/// Rows `order` of a = l u, with both triangles in `lu`; `inverse` undoes the order. For the square part
-/// b = l u: gb = l^-T (tril(l^T gl, -1) + triu(gu u^T)) u^-T. Further columns of u are l^-1 b, further rows of l are
-/// b u^-1.
+/// The rows of a, in another order, are l u; both triangles are in `lu`, and `inverse` restores the order. For the
+/// square part b: gb = l^-T (tril(l^T gl, -1) + triu(gu u^T)) u^-T. The columns of u beyond it are l^-1 times columns
+/// of a, the rows of l beyond it are rows of a times u^-1.
 template <class A, class T, class Order>
 T lu(const T& lu, const Order& inverse, const T& g) {
   const std::int64_t rows = lu.shape().dim(-2), columns = lu.shape().dim(-1), k = rows < columns ? rows : columns;
@@ -91,8 +92,7 @@ T qr_tall(const T& q, const T& r, const T& gq, const T& gr) {
   return A::transposed(A::triangular(r, A::transposed(b), true, false, false));
 }
 
-/// The same for any number of columns. With more columns than rows, a = q [u v]: the columns beside the square part are
-/// q v.
+/// Like qr_tall(), for any number of columns. With more columns than rows, a = q [u v] with a square u.
 template <class A, class T = typename A::Value>
 T qr(const T& q, const T& r, const T& gq, const T& gr) {
   const std::int64_t rows = r.shape().dim(-2), columns = r.shape().dim(-1);
@@ -125,7 +125,7 @@ T singular_values(const T& u, const T& vh, const T& gs) {
   return A::matmul(A::mul(u, A::row(gs)), vh);
 }
 
-/// The part that comes from u and vh:
+/// The part of ga that comes from u and vh:
 ///   u ((skew(u^T gu) / e) diag(s) + diag(s) (skew(v^T gv) / e)) vh      with e_ij = s_j^2 - s_i^2, and 1 if i = j
 ///   + (gu - u u^T gu) diag(1 / s) vh + u diag(1 / s) (gvh - gvh v vh)
 /// The last two terms are 0 for a square u and vh, and left out. Equal or zero singular values give infinities or NaN.

@@ -22,7 +22,7 @@ Tensor identities(const Tensor& a) {
   return A::add(A::eye(a.dim(-1), a), Tensor::zeros(a.shape(), a.dtype(), a.device()));
 }
 
-/// Factors and the determinant of each matrix. If `regular`, pivots of 0 are replaced as Det says.
+/// The LU factors and the determinant of each matrix. If `regular`, pivots of 0 are replaced as described at Det.
 struct Determinants {
   Tensor lu, det;
 };

@@ -5,10 +5,10 @@
 /// Solutions of linear systems by LU factors with pivots. Dtypes and accuracy: linalg_factor.h.
 namespace binade::ops {
 
-/// a x = b for a (…, n, n) and b (…, n, m) with the same batch.
+/// Solves a x = b for a (…, n, n) and b (…, n, m) with the same batch.
 ///
-/// gb = a^-T gx, ga = -gb x^T. Saves a, x and the factors. Throws ShapeError, DTypeError, and DataError with matrix and
-/// pivot if a matrix is singular: a pivot is 0. NaN gives NaN.
+/// gb = a^-T gx, ga = -gb x^T. Saves a, x and the factors. Throws ShapeError, DTypeError, and DataError, which names
+/// matrix and pivot, if a pivot is 0 (the matrix is singular). NaN gives NaN.
 struct Solve {
   struct Params {};
   static constexpr OpInfo info{.name = "solve", .inputs = "a, b", .precision = PrecisionClass::kFull};
@@ -25,10 +25,10 @@ struct Inverse {
 };
 
 /// y (…) = the determinant of a (…, n, n): the product of the pivots, with the sign of the row exchanges; 1 for n = 0.
-/// It overflows early: see slogdet().
+/// It overflows easily: see slogdet().
 ///
-/// ga = gy y a^-T, the transposed matrix of cofactors, which is finite for a singular matrix too: backward replaces
-/// pivots of 0 by 2^-24 (2^-53 in f64) of the largest one, with an error of that size. Saves a, y and the factors.
+/// ga = gy y a^-T, which is gy times the matrix of cofactors. It is finite for a singular matrix too: backward replaces
+/// pivots of 0 by 2^-24 (2^-53 in f64) times the largest one, with an error of that size. Saves a, y and the factors.
 struct Det {
   struct Params {};
   static constexpr OpInfo info{.name = "det", .inputs = "a", .precision = PrecisionClass::kFull};

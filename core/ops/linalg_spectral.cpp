@@ -13,7 +13,7 @@ namespace {
 
 using A = TensorAlgebra;
 
-/// Returns `width` columns of the identity for each matrix of a batch.
+/// Returns an identity matrix (width, width) for each matrix of a batch.
 Tensor identities(const Tensor& a, std::int64_t width) {
   return A::add(A::eye(width, a), Tensor::zeros(batched(a, {width, width}), a.dtype(), a.device()));
 }

@@ -3,18 +3,18 @@
 #include "binade/core/ops/op.h"
 
 /// Orthogonal decompositions of matrices (…, m, n), batched over the leading dimensions. A CPU computes them in double
-/// and rounds once. Where a decomposition is unique but for signs, a rule chooses them (core/kernels/linalg.h), so that
-/// all processors with one instruction set for doubles give the same results: the diagonal of r is not negative, and of
-/// an eigenvector or a column of u, the first element with at least 0.99 of the largest magnitude is positive. Vectors
-/// of equal eigenvalues or singular values are not unique; any basis may be returned. A NaN or infinity in a matrix
-/// makes its results NaN.
+/// and rounds once. If a decomposition is unique except for signs, a rule determines the signs (core/kernels/linalg.h):
+/// the diagonal of r is not negative; in an eigenvector or a column of u, the first element with at least 0.99 of the
+/// largest magnitude is positive. So all processors with the same instruction set for doubles give the same results.
+/// Vectors of equal eigenvalues or singular values are not unique; any basis may be returned. A NaN or infinity in a
+/// matrix makes its results NaN.
 namespace binade::ops {
 
 /// a (…, m, n) = q r with orthonormal columns of q (…, m, k) and an upper triangle r (…, k, n), k = min(m, n). With
 /// `complete`, k = m.
 ///
 /// For m >= n: ga = (gq + q copyltu(r gr^T - gq^T q)) r^-T, where copyltu copies the lower triangle to the upper one;
-/// for m < n see formulas::qr. It has infinities or NaN if the first min(m, n) columns are linearly dependent. Saves q
+/// for m < n see formulas::qr. ga has infinities or NaN if the first min(m, n) columns are linearly dependent. Saves q
 /// and r. Throws ShapeError, DTypeError; backward throws AutogradError for a complete q with m > n, whose last columns
 /// are not unique.
 struct Qr {
@@ -27,13 +27,13 @@ struct Qr {
   static void check_gradient(const Shape& a, const Params& p);
 };
 
-/// a = v diag(w) v^T for a symmetric a (…, n, n), of which the lower triangle is read: w (…, n), ascending, and v
-/// (…, n, n) with an eigenvector in each column.
+/// a = v diag(w) v^T for a symmetric a (…, n, n), of which only the lower triangle is read. w (…, n) is ascending; each
+/// column of v (…, n, n) is an eigenvector.
 ///
 /// ga = v diag(gw) v^T + the symmetric part of v ((v^T gv) / (w_j - w_i)) v^T, in which the diagonal of the quotient
-/// counts as 0: a symmetric matrix. A gradient of v is infinite or NaN if two eigenvalues are equal. Saves w and v.
-/// `vectors` false: returns w only, unless a gradient follows. Throws ShapeError, DTypeError, and DataError if the
-/// iteration does not converge.
+/// counts as 0. ga is symmetric. If gv is given and two eigenvalues are equal, ga has infinities or NaN. Saves w and v.
+/// If `vectors` is false, returns w only, unless a backward may follow. Throws ShapeError, DTypeError, and DataError if
+/// the iteration does not converge.
 struct Eigh {
   struct Params {
     bool vectors = true;
@@ -46,9 +46,10 @@ struct Eigh {
 /// a (…, m, n) = u diag(s) vh with s (…, k) descending, k = min(m, n): u (…, m, k) and vh (…, k, n), or with `full`
 /// (…, m, m) and (…, n, n).
 ///
-/// The gradient is in formulas::singular_values and formulas::singular_vectors. A gradient of u or vh is infinite or
-/// NaN if two singular values are equal, or one is 0 and m != n. Saves u, s and vh. `vectors` false: returns s only,
-/// unless a gradient follows. Throws like Eigh; backward throws AutogradError for u or vh with `full` and m != n.
+/// The gradient is in formulas::singular_values and formulas::singular_vectors. If u or vh have a gradient, ga has
+/// infinities or NaN if two singular values are equal, or one is 0 and m != n. Saves u, s and vh. If `vectors` is
+/// false, returns s only, unless a backward may follow. Throws like Eigh; backward throws AutogradError for u or vh
+/// with `full` and m != n.
 struct Svd {
   struct Params {
     bool full = false;
@@ -65,7 +66,7 @@ struct Svd {
 ///
 ///   ga = -y^T gy y^T + (I - a y) gy^T y y^T + y^T y gy^T (I - y a)
 ///
-/// for changes of a that leave its rank as it is. Source: G. Golub and V. Pereyra, "The differentiation of
+/// which holds for changes of a that do not change its rank. Source: G. Golub and V. Pereyra, "The differentiation of
 /// pseudo-inverses and nonlinear least squares problems" (1973). Saves a and y. Throws like Eigh.
 struct Pinv {
   struct Params {

@@ -23,7 +23,7 @@
 namespace binade::ops {
 namespace {
 
-/// Returns the first output of an op on tensors of one dtype, without a record.
+/// Runs an op on tensors of one dtype without recording it, and returns its first output.
 template <class Op, std::size_t n>
 Tensor run(const std::array<Tensor, n>& in, const typename Op::Params& p = {}) {
   OpContext ctx;
@@ -32,7 +32,7 @@ Tensor run(const std::array<Tensor, n>& in, const typename Op::Params& p = {}) {
   return Op::forward(ctx, in, p).front();
 }
 
-/// Returns x where `keeps(column - row)` holds, and 0 elsewhere.
+/// Returns x with 0 in place of the elements for which `keeps(column - row)` is false.
 template <class F>
 Tensor kept(const Tensor& x, F&& keeps) {
   if (x.numel() == 0) return x;

@@ -4,28 +4,28 @@
 
 #include "binade/core/ops/op.h"
 
-/// What the ops of linear algebra share: checks, and functions of tensors in f32 or f64 for their formulas.
+/// Code that the linear algebra ops share: checks, and functions of f32 and f64 tensors for their formulas.
 namespace binade::ops {
 
-/// Throw ShapeError with the name `op` unless x is (…, rows, columns), or (…, n, n), and DTypeError unless it is
-/// floating.
+/// Throw ShapeError unless x is (…, rows, columns), or square (…, n, n), and DTypeError unless x is floating. The text
+/// names `op`.
 void check_matrices(const OpInfo& op, const Tensor& x);
 void check_square(const OpInfo& op, const Tensor& x);
 
-/// Returns x as it is computed with: contiguous, in f32, or f64 for f64.
+/// Returns x in the form in which the ops compute: contiguous, in f32 (f64 for f64).
 Tensor computed(const Tensor& x);
 
-/// Returns the extents of the batch of matrices followed by the given ones.
+/// Returns the batch extents of `matrices` followed by `extents`.
 Shape batched(const Tensor& matrices, std::initializer_list<std::int64_t> extents);
-/// Returns the number of matrices in a batch with these extents before the last two.
+/// Returns the number of matrices in a tensor of this shape, (…, rows, columns).
 std::int64_t batch_of(const Shape& matrices);
 
-/// Throws DataError for the first matrix whose `info` is not 0: "OP: WANTED, got one whose PIVOT N is …; ADVICE".
-/// `batch`: the extents that number the matrices. On a GPU this waits for the device.
+/// Throws DataError for the first matrix whose `info` is not 0: "OP: wanted WANTED, got one FAILED; ADVICE". A {} in
+/// `failed` stands for the position info - 1. `batch`: the batch extents. On a GPU this waits for the device.
 void check_info(const OpInfo& op, const Tensor& info, const Shape& batch, std::string_view wanted,
                 std::string_view failed, std::string_view advice);
 
-/// Passes the gradient of input i, in the dtype that it is wanted in.
+/// Passes the gradient of input i to `gx`, in the dtype that `gx` requires.
 void put(const OpContext& ctx, GradSink& gx, int i, const Tensor& gradient);
 /// Returns the gradient of output i in the dtype of `like`, or zeros of the shape of `like` if nothing depends on it.
 Tensor gradient_or_zeros(std::span<const Tensor> gy, std::size_t i, const Tensor& like);
@@ -35,12 +35,12 @@ struct LuFactors {
   Tensor lu{}, pivots{}, order{}, parity{}, info{};
 };
 LuFactors lu_factors(const Tensor& a);
-/// Returns the order that undoes `order`.
+/// Returns the inverse permutation of `order`.
 Tensor inverse_order(const Tensor& order);
 /// Returns a^-1 b, or a^-T b, for square a with these factors. A pivot of 0 gives infinities or NaN.
 Tensor lu_solve(const Tensor& lu, const Tensor& order, const Tensor& b, bool transpose);
 
-/// The operations of linalg_formulas.h for tensors of f32 or f64. None of them fails because of values.
+/// The operations of linalg_formulas.h for tensors of f32 or f64. None of them throws because of values of elements.
 struct TensorAlgebra {
   using Value = Tensor;
   static Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);

@@ -27,8 +27,8 @@ namespace binade::ops {
 /// If x is the result of a linear layer with an activation and nothing else reads it, the product that computes gx
 /// multiplies gx by that layer's activation derivative before storing it, which gives that layer's gz
 /// (docs/decisions/0034). In 16 bits the f32 sum is then rounded once, after the multiplication; in f32 and f64 on the
-/// CPU the bits are the same as without it. A GPU does so only for the tanh GELU in 16 bits, if the library's product
-/// has that derivative.
+/// CPU the bits are the same as without it. On a GPU this happens only for the tanh GELU in 16 bits, if the library's
+/// product has that derivative.
 ///
 /// With `fp8` and products in bf16, x, w and gz are rounded to 8 bits before they are multiplied (core/ops/fp8.h), and
 /// the rounded x and w are saved, as codes if the device multiplies codes; gbias is computed from the unrounded gz.

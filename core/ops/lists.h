@@ -55,7 +55,7 @@ constexpr int position_in(OpList<Ops...>) {
   return position;
 }
 
-/// An elementwise op as its kernel identifies it.
+/// Identifies an elementwise op in calls of kernels.
 struct Listed {
   int position = 0;
   bool rare = false;  ///< in RareUnaryOps or RareBinaryOps, not in UnaryOps or BinaryOps

@@ -7,7 +7,7 @@
 #include "binade/core/special_math.h"
 
 /// Mathematical functions of one input x with result y, from RareUnaryOps (lists.h): computed in double for every
-/// stored dtype, rounded once, NaN for NaN. gx and gy are the gradients of the loss with respect to x and y. Whole
+/// stored dtype, rounded once. NaN gives NaN. gx and gy are the gradients of the loss with respect to x and y. Whole
 /// numbers give f32.
 namespace binade::ops {
 

@@ -97,9 +97,9 @@ void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const 
   kernels(y.device()).gemm(g);
 }
 
-/// Computes the gradient of an input whose batch shape is `own`: for each of its matrices the sum of left right over
-/// the batches of y, `batch`, that it was broadcast to. left and right have batch shapes that broadcast to `batch`. If
-/// `adds`, adds to the values in `gradient`; this requires one product per matrix.
+/// Computes the gradient of an input whose batch shape is `own`: for each of its matrices, the sum of the products left
+/// right over the batches of y to which the matrix was broadcast. `batch`: batch shape of y, to which those of left and
+/// right broadcast. If `adds`, adds to the values in `gradient`; this requires one product per matrix.
 void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, const Shape& batch,
                          const Shape& own, Tensor gradient, bool adds) {
   // An empty gradient can have more batches than fit in the lists below.
@@ -155,8 +155,8 @@ void one_product_gradient(const OpContext& ctx, const Matrices& left, const Matr
   kernels(gradient.device()).gemm(g);
 }
 
-/// Returns where to store the gradient of input i. It can be added to existing values only if each of its matrices is
-/// the result of a single product (`one`).
+/// Returns where to store the gradient of input i. Only if each of its matrices is a single product (`one`) may it be
+/// added to existing values.
 GradSink::Sum sum_of_products(const OpContext& ctx, GradSink& gx, int i, bool one) {
   return one ? gradient_of_product(ctx, gx, i) : GradSink::Sum{gx.destination(i), false};
 }

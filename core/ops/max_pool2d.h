@@ -8,7 +8,7 @@ namespace binade::ops {
 /// Computes the maximum over each window of an image: x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype, with OH =
 /// floor((H + 2 padding - kernel) / stride) + 1 and OW likewise. Pixels outside the image are ignored.
 ///
-/// The maximum of a window that contains NaN is NaN. In backward, each window's gy is added to gx at the pixel with the
+/// The maximum of a window that contains NaN is NaN. Backward adds the gy of each window to gx at the pixel with the
 /// maximum (the first of equal ones), in the order of the windows. x may be a channel slice. Saves the position of the
 /// maximum (u8, or i32 for kernels of more than 256 pixels). Throws ShapeError unless x has rank 4, kernel and stride
 /// >= 1, 0 <= padding <= kernel / 2, and the output has pixels.

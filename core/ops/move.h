@@ -7,7 +7,7 @@
 
 namespace binade::ops {
 
-/// Returns `info` with the fields for an op whose output has the same values as its inputs in another arrangement.
+/// Returns `info` with the fields of ops whose output has the values of their inputs in another arrangement.
 constexpr OpInfo move_info(OpInfo info) {
   info.numerics = {.ulp_f32 = 0, .ulp_half = 0};
   info.observed = Observed::kMoves;
@@ -16,8 +16,8 @@ constexpr OpInfo move_info(OpInfo info) {
   return info;
 }
 
-/// Copy elements [begin, begin + count) along `axis` between `whole`, which is contiguous, and `part`, which has the
-/// same other extents and may be a channel slice if `axis` is not the last.
+/// Copy `part` into positions [begin, begin + part.dim(axis)) of `axis` of `whole`, or out of them. Other extents are
+/// equal. The destination must be contiguous unless `axis` is the last one; the source may be a channel slice.
 void copy_into(Tensor& whole, int axis, std::int64_t begin, const Tensor& part);
 void copy_out(const Tensor& whole, int axis, std::int64_t begin, Tensor& part);
 
@@ -25,8 +25,8 @@ void copy_out(const Tensor& whole, int axis, std::int64_t begin, Tensor& part);
 int checked_axis(std::string_view op, int axis, int rank);
 inline int checked_axis(const OpInfo& info, int axis, int rank) { return checked_axis(info.name, axis, rank); }
 
-/// A shape seen as (outer, extent, inner), where `extent` is that of one axis. All are 0 if there are no elements. A
-/// scalar is (1, 1, 1).
+/// A shape as (outer, extent, inner): the product of the extents before an axis, its extent, and the product of those
+/// after it. All are 0 if there are no elements. A scalar is (1, 1, 1).
 struct AxisView {
   std::int64_t outer = 1, extent = 1, inner = 1;
   AxisView(const Shape& shape, int axis);

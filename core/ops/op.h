@@ -47,7 +47,7 @@ class OpContext {
     Shape shape{};
     DType dtype = DType::f32;
     bool needs_grad = false;
-    DType grad_dtype = DType::f32;  ///< f32 for parameters and f32 weights made of them, else the input's own dtype
+    DType grad_dtype = DType::f32;  ///< f32 for parameters and f32 weights computed from them, else `dtype`
     Device device{};
   };
   std::vector<Input> inputs;
@@ -90,7 +90,7 @@ class GradSink {
   /// Returns an uninitialized contiguous tensor with input i's shape and gradient dtype, to be overwritten completely.
   /// For a parameter's first contribution it is the parameter's gradient storage, so that no copy follows.
   virtual Tensor destination(int i) = 0;
-  /// Where add_to() lets an op store a gradient.
+  /// Result of add_to(): the tensor in which an op stores a gradient.
   struct Sum {
     Tensor tensor{};
     bool holds = false;  ///< true: add to its values; false: uninitialized, overwrite it completely
@@ -109,9 +109,9 @@ class GradSink {
     static_cast<void>(saved);
     return destination(i);
   }
-  /// The activation derivative that this op may multiply the gradient of input i by, so that the backward of the
-  /// input's producer need not do so (OpContext::ActivationDerivative). It is Activation::kNone if the producer has
-  /// none, or if other ops contribute to the gradient.
+  /// The activation derivative that this op may multiply the gradient of input i by, so that the op that produced the
+  /// input need not multiply by it in its backward (OpContext::ActivationDerivative). It is Activation::kNone if the
+  /// producer has none, or if other ops contribute to the gradient.
   struct ActivationDerivative {
     Activation activation = Activation::kNone;
     Tensor z{};

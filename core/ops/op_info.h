@@ -31,7 +31,7 @@ struct Numerics {
 };
 
 /// An input value at which the op's value or derivative is infinite or undefined, such as 0 for a divisor. Inputs
-/// outside [safe_low, safe_high] of its numerics, for which the op can have no value, are not listed.
+/// outside [safe_low, safe_high] of the op's numerics may have no value either; they are not listed.
 struct Singularity {
   int input = -1;                ///< index of the input; -1: no singularity
   double at = 0;                 ///< value of that input
@@ -73,7 +73,7 @@ struct OpInfo {
   Numerics numerics{};
   /// Bit i: the policy may cast input i. Clear for indices, masks and f32 parameters
   std::uint32_t policy_inputs = ~0u;
-  /// Bit i: on a GPU, the op reads input i, if it is an f32 leaf, as a copy in the 16-bit dtype of its products,
+  /// Bit i: on a GPU, if input i is an f32 leaf and products are 16-bit, the op reads a copy of it in their dtype,
   /// because GPU libraries require it
   std::uint32_t low_on_gpu = 0;
   bool differentiable = true;
@@ -85,12 +85,12 @@ struct OpInfo {
   // ---- used by pre-flight, telemetry and diagnosis -----------------------------------------------
 
   Singularity singularities[4]{};
-  /// Computes bounds of the values of output 0. If it is null, an op with a family has no bounds, and for any other op
-  /// the values measured on the batch are used
+  /// Computes bounds of the values of output 0. If null, an op with a family has no bounds; for any other op, the
+  /// values measured on the batch are used
   RangeFunction range = nullptr;
   ValueRange targets{};      ///< if the op is a loss: legal values of input 1; outside them the loss is unbounded below
   bool same_values = false;  ///< true if output 0 has the values of input 0, in another shape, order or dtype
-  /// True if a moderate input gives a limit of the op's range (sigmoid) or of the dtype's range (exp)
+  /// True if a moderate input already gives a limit of the op's range (sigmoid) or of the dtype's range (exp)
   bool saturates = false;
   /// True if masked elements (-inf or large negative numbers) of an input stay masked in the output
   bool carries_masks = false;

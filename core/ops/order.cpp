@@ -26,7 +26,7 @@ struct Flags {
   std::int64_t set = 0;
 };
 
-/// Flags the elements that are not 0, or that begin a run, and counts them.
+/// Flags the elements that are not 0 or, with `changes`, that begin a run. Counts the flags.
 Flags flags_of(const Tensor& any, bool changes) {
   const Tensor x = comparable(any);
   Flags f{Tensor::empty(Shape{x.numel()}, DType::boolean, x.device()), {}, 0};
@@ -42,7 +42,8 @@ Flags flags_of(const Tensor& any, bool changes) {
   return f;
 }
 
-/// Returns the positions of the flags that are set, and in `group` the number of the flag before each element.
+/// Returns the positions of the set flags. `group`, if not null, gets for each element the index of the last set flag
+/// up to it.
 Tensor positions_of(const Flags& f, Tensor* group) {
   Tensor to = Tensor::empty(Shape{f.set}, DType::i64, f.flags.device());
   if (group != nullptr) *group = Tensor::empty(f.upto.shape(), DType::i64, f.flags.device());

@@ -3,12 +3,12 @@
 #include "binade/core/ops/move.h"
 
 /// Sorting, searching and selecting by value. Results are positions (i64), which have no gradient; the functions in
-/// autograd/functions/order.h fetch the values by Gather, which has one. NaN is greater than every number, and -0
+/// autograd/functions/order.h fetch the values with Gather, which has one. NaN is greater than every number, and -0
 /// equals 0. The positions do not depend on the number of threads or the device.
 namespace binade::ops {
 
-/// Returns the positions of the first k elements of each line along `axis` in sorted order: ascending, or descending
-/// (NaN first). Equal elements keep their order in both. x has any dtype. Throws ArgumentError for a bad axis or k.
+/// Sorts x along `axis` and returns the positions of the first k elements: ascending, or descending (NaN first). In
+/// both cases, equal elements keep their order. x has any dtype. Throws ArgumentError for a bad axis or k.
 struct Sort {
   struct Params {
     int axis = -1;
@@ -23,9 +23,9 @@ struct Sort {
 };
 
 /// Returns for each value the number of elements of a sorted row that are smaller (`right`: smaller or equal): the
-/// position at which it would be inserted. `sorted` is (n), or (…, n) with the outer extents of `values`. Integers are
-/// compared in i64, other dtypes in f32, or f64 if one of the two is f64 or i64 or i32. NaN comes after all numbers,
-/// and for a NaN value the result is n. The rows are not checked to be sorted. Throws ShapeError.
+/// position at which it would be inserted. `sorted` is (n), or (…, n) with the outer extents of `values`. Two integer
+/// tensors are compared in i64, others in f64 if one of them is f64, i64 or i32, else in f32. NaN comes after all
+/// numbers, and for a NaN value the result is n. The rows are not checked to be sorted. Throws ShapeError.
 struct SearchSorted {
   struct Params {
     bool right = false;
@@ -53,14 +53,14 @@ struct Runs {
 };
 Runs runs_of(const Tensor& x);
 
-/// Returns the position of the largest or smallest element in row-major order (NaN before any number). Throws
+/// Returns the position of the largest or smallest element in row-major order; a NaN is taken before any number. Throws
 /// ShapeError if there are no elements.
 std::int64_t extreme_position(const char* op, const Tensor& x, bool largest);
 
-/// Returns how often each of the numbers 0 … bins - 1 occurs in `index` (i64), or the sums of the weights, if defined.
+/// Returns how often each of 0 … bins - 1 occurs in `index` (i64) or, if `weights` is defined, the sum of its weights.
 Tensor count_positions(const Tensor& index, std::int64_t bins, DType dtype, const Tensor& weights = {});
 
-/// Returns for each element of x which of `bins` equal parts of [low, high] it is in, or `bins`.
+/// Divides [low, high] into `bins` equal parts. Returns for each element of x the number of its part; `bins` if none.
 Tensor bins_of(const Tensor& x, double low, double high, std::int64_t bins);
 
 }  // namespace binade::ops

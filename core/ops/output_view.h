@@ -28,8 +28,8 @@ class ConcatBuffer {
   Tensor whole_;
 };
 
-/// Where an op stores its result: in channels of `buffer` from `begin` on or, if `buffer` is null, in a tensor of its
-/// own.
+/// Where an op stores its result: in the channels of `buffer` from `begin` on.
+/// If `buffer` is null, the op stores it in a new tensor.
 struct OutputView {
   std::shared_ptr<ConcatBuffer> buffer{};
   std::int64_t begin = 0;

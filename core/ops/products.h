@@ -15,8 +15,8 @@ inline bool takes_low_bias(const Tensor& bias, DType store) {
   return bias.defined() && is_half(store) && bias.dtype() == store && kernels(bias.device()).low_bias;
 }
 
-/// Returns where to store a product that is the gradient of input i. It may have to be added to existing values, except
-/// in 16 bits.
+/// Returns where to store a product that is the gradient of input i, and whether to add it to existing values; a 16-bit
+/// gradient is never added.
 inline GradSink::Sum gradient_of_product(const OpContext& ctx, GradSink& gx, int i) {
   if (is_half(ctx.inputs[static_cast<std::size_t>(i)].grad_dtype)) return {gx.destination(i), false};
   return gx.add_to(i);

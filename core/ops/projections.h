@@ -8,8 +8,8 @@ namespace binade::ops {
 /// b3]. x (..., in) may be a channel slice; w_i (out_i, in); b_i (out_i), either all three or none; y (..., out_1 +
 /// out_2 + out_3).
 ///
-/// One product each computes y, gx and the gradients of all three weights; one sum computes the gradients of all
-/// biases. If the three weights are adjacent in memory, as an optimizer places them (optim/flat_parameters.h,
+/// y, gx and the gradients of all three weights take one product each; one sum computes the gradients of all biases. If
+/// the three weights are adjacent in memory, as an optimizer places them (optim/flat_parameters.h,
 /// docs/decisions/0026-query-key-value-in-one-product.md), they are read and their gradients are written in place.
 /// Otherwise they are copied, and the bits are the same.
 ///

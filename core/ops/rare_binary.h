@@ -7,8 +7,8 @@
 
 /// Elementwise ops of two inputs a and b from RareBinaryOps (lists.h), broadcast as in binary.h, computed in double for
 /// every stored dtype and rounded once. ga, gb and gy are the gradients of the loss with respect to a, b and the result
-/// y. A NaN in a or b
-/// gives NaN, unless said otherwise. The ops that divide refuse a whole divisor of 0 (ArgumentError).
+/// y. A NaN in a or b gives NaN, unless said otherwise. With whole numbers, the ops that divide throw ArgumentError for
+/// a divisor of 0.
 namespace binade::ops {
 
 namespace detail {
@@ -48,7 +48,7 @@ struct Atan2 : Binary<Atan2> {
 };
 
 /// y = a^b; NaN for a negative a with a fractional b, and, unlike C's pow, wherever a or b is NaN. ga = gy b a^(b - 1),
-/// 0 for b = 0; gb = gy y log(a), 0 for a = 0 <= b. A policy keeps f32.
+/// 0 for b = 0; gb = gy y log(a), 0 for a = 0 <= b. A precision policy gives f32.
 struct TensorPow : Binary<TensorPow> {
   static constexpr OpInfo info = detail::rare_binary_info(
       OpInfo{.name = "tensor_pow", .precision = PrecisionClass::kFull, .singularities = {{.input = 0, .at = 0}}});
@@ -112,8 +112,8 @@ struct Hypot : Binary<Hypot> {
   }
 };
 
-/// y = |a| with the sign of b, that of -0 and NaN included. ga = gy where a had that sign, else -gy, 0 for a = 0; gb =
-/// 0.
+/// y = |a| with the sign of b, also if b is -0 or NaN. ga = gy if a has the sign of b, else -gy; 0 for a = 0.
+/// gb = 0.
 struct Copysign : Binary<Copysign> {
   static constexpr OpInfo info = detail::rare_binary_info(OpInfo{.name = "copysign"});
   static constexpr Reads a_reads = Reads::kBoth, b_reads = Reads::kNone;
@@ -140,8 +140,8 @@ struct LogAddExp : Binary<LogAddExp> {
   }
 };
 
-/// y = a log(b), 0 for a = 0 even where log(b) is infinite or undefined. ga = gy log(b), 0 for a = 0 >= b; gb = gy a /
-/// b, 0 for a = 0.
+/// y = a log(b), 0 for a = 0 even if log(b) is infinite or undefined. ga = gy log(b), 0 for a = 0 >= b; gb = gy a / b,
+/// 0 for a = 0.
 struct Xlogy : Binary<Xlogy> {
   static constexpr OpInfo info = detail::rare_binary_info(
       OpInfo{.name = "xlogy", .precision = PrecisionClass::kFull, .singularities = {{.input = 1, .at = 0}}});
@@ -155,8 +155,8 @@ struct Xlogy : Binary<Xlogy> {
   }
 };
 
-/// y = a for a > 0, else b a, with learned slopes b that broadcast: one, or one per channel (He et al., 2015); b is not
-/// read where a > 0. ga = gy, or gy b; gb = 0, or gy a.
+/// y = a for a > 0, else b a, with learned slopes b that broadcast: one, or one per channel (He et al., 2015). If a >
+/// 0, b is not read. ga = gy, or gy b; gb = 0, or gy a.
 struct Prelu : Binary<Prelu> {
   static constexpr OpInfo info = detail::rare_binary_info(OpInfo{.name = "prelu"});
   static constexpr Reads a_reads = Reads::kBoth, b_reads = Reads::kBoth;

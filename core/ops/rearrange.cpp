@@ -23,7 +23,7 @@ std::uint64_t bits_of(double value, DType dtype) {
   return bits;
 }
 
-/// y = the positions of x that the map names.
+/// Copies to y the positions of x that the map names, or the fill value.
 void copy_positions(const Tensor& x, int axis, const Rearrange::Params& p, Tensor& y) {
   const AxisView to(y.shape(), axis);
   kernels(x.device())
@@ -37,16 +37,16 @@ void copy_positions(const Tensor& x, int axis, const Rearrange::Params& p, Tenso
                   .fill = bits_of(p.fill, x.dtype())});
 }
 
-/// True if no two j have one position.
+/// True if the map gives no position twice.
 bool is_injective(const Rearrange::Params& p) {
   const AxisMap& map = p.map;
   if (p.count <= 1) return true;
   if (map.window != 1 || map.step == 0) return false;
-  if (map.beyond == Beyond::kWrap) return (map.step == 1 || map.step == -1) && p.count <= map.extent;
-  return map.beyond == Beyond::kFill;
+  if (map.beyond == OutOfRangeRule::kWrap) return (map.step == 1 || map.step == -1) && p.count <= map.extent;
+  return map.beyond == OutOfRangeRule::kFill;
 }
 
-/// x = the sum of the positions of y that have one position in x.
+/// Sets each position of x to the sum of the positions of y that the map sends to it.
 void sum_positions(const Tensor& y, int axis, const Rearrange::Params& p, Tensor& x) {
   const AxisView from(y.shape(), axis), to(x.shape(), axis);
   if (x.numel() == 0) return;
@@ -85,7 +85,7 @@ void sum_positions(const Tensor& y, int axis, const Rearrange::Params& p, Tensor
                       .gx = output(x)});
 }
 
-/// Writes the result of the op, or with `adjoint` of its transpose.
+/// Writes the result of the copy or, with `adjoint`, of its transpose, the sum.
 void run(const Tensor& from, int axis, const Rearrange::Params& p, bool adjoint, Tensor& to) {
   if (adjoint)
     sum_positions(from, axis, p, to);

@@ -8,14 +8,15 @@
 
 namespace binade::ops {
 
-/// Copies positions of one axis: y[…, j, …] = x[…, map(j), …] for j < count, and `fill` where the map gives no
-/// position. Flips, rolls, steps, padding, windows and diagonals are such copies (autograd/functions/rearrange.h). x
-/// has any dtype.
+/// Copies positions of one axis: y[…, j, …] = x[…, map(j), …] for j < count, and `fill` if map(j) gives no position.
+/// Flips, rolls, steps, padding, windows and diagonals are such copies (autograd/functions/rearrange.h). x has any
+/// dtype.
 ///
 ///   gx[…, s, …] = sum of gy[…, j, …] over the j with map(j) = s, in the order of j, in f32 (f64 for f64)
 ///
-/// `adjoint` exchanges the two: y is that sum of x, and map.extent is y's extent. If no two j have one position, it
-/// takes any dtype, else floating ones. Saves nothing. Throws ArgumentError for a bad axis, and DTypeError.
+/// With `adjoint`, forward computes that sum, from x to y, and map.extent is y's extent; backward copies. x has any
+/// dtype if no two j map to the same position, else a floating one. Saves nothing. Throws ArgumentError for a bad axis,
+/// and DTypeError.
 struct Rearrange {
   struct Params {
     int axis = -1;
@@ -32,8 +33,8 @@ struct Rearrange {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// Repeats x along new outer dimensions and along dimensions of extent 1, to `dims`; an extent of -1 stays. x has any
-/// dtype. gx is gy summed over the repeated dimensions, like the gradient of a broadcast. Saves nothing. Throws
+/// Repeats x along new outer dimensions and along dimensions of extent 1, to shape `dims`; -1 keeps an extent. x has
+/// any dtype. gx is gy summed over the repeated dimensions, like the gradient of a broadcast. Saves nothing. Throws
 /// ShapeError if x does not broadcast to `dims`.
 struct Expand {
   struct Params {
@@ -45,7 +46,7 @@ struct Expand {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// Throws ArgumentError with the name `op` unless an integer or bool dtype holds `value`. Floating dtypes round it.
+/// Throws ArgumentError, which names `op`, if an integer or bool dtype cannot hold `value`. Floating dtypes round it.
 void check_fits(std::string_view op, double value, DType dtype);
 
 }  // namespace binade::ops

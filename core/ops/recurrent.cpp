@@ -25,7 +25,7 @@ struct Inputs {
 enum Saved { kX, kWeight, kHiddenWeight, kBefore, kActivations, kCells, kLengths };
 
 struct Sizes {
-  std::int64_t batch, steps, hidden, gates, activations;  // gates, activations: columns of all of them
+  std::int64_t batch, steps, hidden, gates, activations;  // gates, activations: numbers of columns
   DType dtype, wide;                                      // of the products; of the pointwise arithmetic
   Device device;
   Sizes(RecurrentCell cell, const Tensor& x, const Tensor& w_hh)
@@ -37,7 +37,7 @@ struct Sizes {
         dtype(x.dtype()),
         wide(accumulate_dtype(dtype)),
         device(x.device()) {}
-  /// The positions to compute: none if there are no sequences, however long they are.
+  /// Returns the number of positions to compute: 0 if there are no sequences.
   std::int64_t positions() const { return batch == 0 ? 0 : steps; }
   Tensor tensor(std::initializer_list<std::int64_t> extents, DType of) const {
     return Tensor::empty(Shape(extents), of, device);
@@ -76,7 +76,7 @@ void check_inputs(const char* op, RecurrentCell cell, const Inputs& in) {
                     "{}: wanted lengths of i64 or i32, got {}", where(op), name_of(in.lengths.dtype()));
 }
 
-/// Rows of a contiguous tensor (B, S, columns): slot i of each sequence.
+/// Returns slot i of each sequence in a contiguous tensor (B, S, columns), as rows.
 InputRows slot(const Tensor& t, std::int64_t i) {
   const std::int64_t columns = t.dim(2), pitch = t.dim(1) * columns;
   const auto* data = static_cast<const std::byte*>(t.raw());  // null if there are no sequences
@@ -103,7 +103,7 @@ Tensor bias_of(const Tensor& bias, const Sizes& s) {
   return bias.defined() ? bias.to(s.wide).contiguous_copy() : Tensor::zeros({s.gates}, s.wide, s.device);
 }
 
-/// The operand B of the products of all positions, packed once if the device can read it so.
+/// Packs operand B (w_hh) of the products of all positions once, if the device can read packed operands.
 class PackedOperand {
  public:
   PackedOperand(GemmArgs& g, std::int64_t products, Device device) {
@@ -118,7 +118,7 @@ class PackedOperand {
   Tensor memory_;
 };
 
-/// Describes h w_hh^T of one position; the caller adds the rows of h.
+/// Describes the product h w_hh^T of one position. The caller sets the operand h.
 GemmArgs hidden_product(const OpContext& ctx, const Sizes& s, const Tensor& w_hh, Tensor& to) {
   GemmArgs g{.m = s.batch, .n = s.gates, .k = s.hidden, .in = s.dtype, .out = s.wide};
   g.tf32 = ctx.tf32;
@@ -138,7 +138,7 @@ Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> t
   const Sizes s(cell, in.x, in.w_hh);
   const KernelTable& table = kernels(s.device);
   const bool keeps = ctx.grad_enabled, lstm = cell == RecurrentCell::kLstm;
-  const bool in_place = keeps && s.dtype == s.wide;  // the activations replace x w_ih^T
+  const bool in_place = keeps && s.dtype == s.wide;  // the activations overwrite x w_ih^T
 
   Tensor inputs = s.tensor({s.batch, s.steps, in_place ? s.activations : s.gates}, s.wide);
   GemmArgs of_inputs = forward_product(ctx, in.x, in.w_ih.raw(), in.w_ih.pitch(), inputs);
@@ -148,7 +148,7 @@ Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> t
   Tensor activations;
   if (keeps) activations = in_place ? inputs : s.tensor({s.batch, s.steps, s.activations}, s.dtype);
 
-  // The h before and after each position: slots by position if backward needs them all, otherwise two slots.
+  // `before` holds h before each position: one slot per position if backward needs all of them, else two slots in turn.
   const auto position = [&](std::int64_t k) { return reverse ? s.steps - 1 - k : k; };
   const auto slot_of = [&](std::int64_t k) { return keeps ? position(k) : k % 2; };
   Tensor before = s.tensor({s.batch, keeps ? s.steps : 2, s.hidden}, s.dtype);
@@ -217,14 +217,14 @@ Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> t
   return outputs;
 }
 
-/// Returns the gradient of a final state as a tensor of `dtype` that may be overwritten; 0 if it is undefined.
+/// Returns the gradient of a final state as a tensor of dtype s.wide that may be overwritten; zeros if it is undefined.
 Tensor gradient_of_state(const Tensor& gradient, const Sizes& s) {
   Tensor to = s.tensor({s.batch, s.hidden}, s.wide);
   set_rows(output_rows(to), gradient, s);
   return to;
 }
 
-/// Computes the gradient of a weight, w^T of `inputs` and the gradient of their product, if it is needed.
+/// Computes gradient^T inputs, the gradient of weight w, if it is needed. `gradient`: that of the product inputs w^T.
 void weight_gradient(const OpContext& ctx, const Tensor& gradient, const Tensor& inputs, GradSink& gx, int i) {
   if (!gx.needs(i)) return;
   auto [to, adds] = gradient_of_product(ctx, gx, i);

@@ -12,17 +12,18 @@ namespace binade::ops {
 // G is the number of gates; their rows are in PyTorch's order. Biases, initial states (default: 0) and lengths are
 // optional. At each position, a = x w_ih^T + bias_ih, b = h w_hh^T + bias_hh with the previous h, and the new h follows
 // by the formula of the op; with `reverse` the last position is the first to be computed. With lengths (i64 or i32, 0
-// to T), sequence i consists of its first lengths[i] positions: y is 0 at the others, which change neither h_n nor a
-// gradient, unless x is not finite there (a NaN reaches the gradient of w_ih).
+// to T), sequence i consists of its first lengths[i] positions. At the other positions y is 0. They change neither h_n
+// nor a gradient, unless x is not finite there (a NaN reaches the gradient of w_ih).
 //
 // x, w_ih, w_hh and h0 have one floating dtype; y and h_n are stored in it, and so are the activations for backward.
 // The policy does not cast biases and c0. Products are those of ops::Linear: 16-bit operands, sums in f32 (f64 for
 // f64). The sums are not rounded to 16 bits: gates, c and c_n are computed in f32, and the h that enters the next
-// product is rounded once. sigmoid and tanh have an error of 3 ulp. NaN propagates. Nothing is singular.
+// product is rounded once. sigmoid and tanh have an error of 3 ulp. NaN propagates. There is no singularity.
 //
 // One product computes x w_ih^T of all positions; each position takes a product with w_hh and one pass over the gates.
-// In backward likewise, with one product each for the gradients of x, w_ih and w_hh. Saves x, w_ih, w_hh, the previous
-// h of every position, the activations and, in an LSTM, c. Throws DataError for a length outside 0 … T.
+// Backward also takes a product and a pass per position, and one product each for the gradients of x, w_ih and w_hh.
+// Saves x, w_ih, w_hh, the previous h of every position, the activations and, in an LSTM, c. Throws DataError for a
+// length outside 0 … T.
 
 /// h = tanh(a + b), or relu(a + b). Outputs y, h_n. ga = gh h' is the gradient of a and of b.
 struct Rnn {

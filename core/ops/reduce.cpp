@@ -43,7 +43,7 @@ void reduce(const Tensor& any, Tensor& y, double divisor, bool largest) {
 
 void sum(const Tensor& x, Tensor& y, double divisor) { reduce(x, y, divisor, false); }
 
-/// gx = g where x equals y, else 0. y and g are repeated to the shape of x.
+/// Sets gx to g where x equals y, else to 0. y and g broadcast to the shape of x.
 void max_gradient(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx) {
   kernels(gx.device())
       .max_gradient({.walk = broadcast_walk(gx.shape(), {&x, &y, &g, &gx}),

@@ -4,9 +4,9 @@
 
 #include "binade/core/ops/op.h"
 
-/// Reductions over chosen axes sum in f32 (f64 for f64) in an order that depends on the shapes alone, never on the
-/// number of threads: chunks of 512 elements are added in 16 lanes, up to 32 chunks one after the other, and the sums
-/// of these pairwise.
+/// Reductions over chosen axes. They sum in f32 (f64 for f64) in an order that depends on the shapes alone, never on
+/// the number of threads. A CPU sums chunks of 512 elements of a row in 64 lanes, adds up to 32 chunks one after the
+/// other, and adds these sums pairwise.
 namespace binade::ops {
 
 struct ReduceParams {
@@ -61,7 +61,7 @@ Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_vi
 /// Returns the shape of a reduction's result: `kept`, which has extent 1 at the reduced axes, if p.keepdim, else x's
 /// shape without these axes.
 Shape visible_shape(const Shape& x, const Shape& kept, const ReduceParams& p);
-/// Sums x to y, which has the rank of x and extent 1 where x is reduced.
+/// Sums x to y. y has the rank of x, and extent 1 along the axes that are summed.
 void sum_to_kept(const Tensor& x, Tensor& y);
 /// Stores the gradient of an extremum y, with extent 1 at the reduced axes: gy, divided equally among the elements of x
 /// that equal y.

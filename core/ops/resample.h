@@ -7,10 +7,10 @@
 
 namespace binade::ops {
 
-/// One dimension of average pooling or upsampling: the taps of each output position, where a tap is a source position
-/// that the output reads, with a weight. Output o has taps begin[o] to begin[o + 1] - 1 of `source` and `weight`, and
-/// their sum is divided by divisor[o]. Gradients use the same kernel with the transposed list, whose divisors belong to
-/// the sources.
+/// One dimension of average pooling or upsampling, as a list of taps for each output position. A tap is a source
+/// position that the output reads, with a weight. Output o has taps begin[o] to begin[o + 1] - 1 of `source` and
+/// `weight`, and their sum is divided by divisor[o]. Gradients use the same kernel with the transposed list, whose
+/// divisors belong to the sources.
 struct TapList {
   std::vector<std::int64_t> begin, source;
   std::vector<double> weight, divisor;

@@ -4,8 +4,8 @@
 
 namespace binade::ops {
 
-/// Gives x, of any dtype, other extents; the elements keep their row-major order. One extent may be -1 and is then
-/// computed from the others. y is a view of x if x is contiguous, otherwise a copy. gx is gy in x's shape. Saves
+/// Changes the extents of x, which has any dtype; the elements keep their row-major order. One extent may be -1 and is
+/// then computed from the others. y is a view of x if x is contiguous, otherwise a copy. gx is gy in x's shape. Saves
 /// nothing. Throws ShapeError if the numbers of elements differ.
 struct Reshape {
   struct Params {

@@ -5,8 +5,8 @@
 #include "binade/core/math.h"
 #include "binade/core/ops/elementwise.h"
 
-/// Rounding, signs and replaced values: ops of one input x with result y whose results are exact, from RareUnaryOps
-/// (lists.h). NaN gives NaN. Rounding a whole number gives it back.
+/// Rounding, signs and replacement of NaN and infinity: ops of one input x whose result y is exact, from RareUnaryOps
+/// (lists.h). Except in nan_to_num, NaN gives NaN. Whole numbers are rounded to themselves.
 namespace binade::ops {
 
 namespace detail {
@@ -53,7 +53,7 @@ struct Trunc : Unary<Trunc> {
   BINADE_HD static double gradient(double, double, const Params&) { return 0; }
 };
 
-/// y = the nearest integer, of two equally near ones the even one. gx = 0.
+/// y = the nearest integer; the even one if two are equally near. gx = 0.
 struct Round : Unary<Round> {
   static constexpr OpInfo info = detail::rounding_info(OpInfo{.name = "round"});
   static constexpr Saves saves = Saves::kNothing;
@@ -70,7 +70,7 @@ struct Frac : Unary<Frac> {
   BINADE_HD static double gradient(double, double gy, const Params&) { return gy; }
 };
 
-/// y = x with NaN, inf and -inf replaced by the numbers `nan`, `posinf` and `neginf`. gx = gy where x is finite, else
+/// y = x with NaN, inf and -inf replaced by the numbers `nan`, `posinf` and `neginf`. gx = gy if x is finite, else
 /// 0.
 struct NanToNum : Unary<NanToNum> {
   struct Params {

@@ -9,8 +9,8 @@
 namespace binade::ops {
 namespace {
 
-/// Number of blocks of rows over which gw and gb are summed before the blocks are added. It is large enough for many
-/// threads, and small enough to add the blocks quickly.
+/// The rows are divided into this number of blocks; gw and gb are summed per block, then the blocks are added. The
+/// number is large enough for many threads, and small enough to add the blocks quickly.
 constexpr std::int64_t kBlocks = 64;
 
 }  // namespace

@@ -2,14 +2,14 @@
 
 #include "binade/core/ops/op.h"
 
-/// Sums over taps, of which interpolation at arbitrary positions is made: a point reads a few rows of a table, each
-/// with a weight. The three ops are the derivatives of one form, the sum over all taps of weight times (row, point), by
-/// each of its factors; so they are derivatives of each other, to any order.
+/// Weighted sums of table rows, for interpolation at arbitrary positions. A tap is a row that a point reads, with a
+/// weight. The three ops are the derivatives of the sum over all taps of weight times the dot product of row and point,
+/// by each of these three factors. So the gradients of each op are computed by the other two, to any order.
 ///
-/// index (B, P, T), i64, names rows of a table (B, R, C); an index outside of [0, R) names none, and its tap counts as
-/// 0 whatever its weight is. Computed in f32 (f64 if the first input is f64), rounded once. Additions have a fixed
-/// order: that of the taps of a point, of the points and taps of a row, of the columns. Each op saves its inputs and
-/// throws ShapeError and DTypeError.
+/// index (B, P, T), i64, names rows of a table (B, R, C). A tap with an index outside of [0, R) counts as 0, whatever
+/// its weight is. Computed in f32 (f64 if the first input is f64), rounded once. Numbers are added in a fixed order:
+/// that of the taps of a point, of the points and taps of a row, or of the columns. Each op saves its inputs and throws
+/// ShapeError and DTypeError.
 namespace binade::ops {
 
 /// y[b, p] = sum over t of weight[b, p, t] x[b, index[b, p, t]]: x (B, R, C), weight (B, P, T) -> (B, P, C) in x's

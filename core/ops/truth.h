@@ -3,8 +3,8 @@
 #include "binade/core/ops/elementwise.h"
 
 /// Elementwise ops whose results are truth values or bits. Inputs of any dtype broadcast as in NumPy. Comparisons and
-/// logical ops give bool; an operand other than 0 is true, NaN included. Two whole operands are compared as i64; if one
-/// is floating, both are compared as f64, in which an i64 above 2^53 is rounded. These ops have no gradient.
+/// logical ops give bool; every operand but 0 is true, also NaN. Two whole operands are compared as i64; if one is
+/// floating, both are compared as f64, in which an i64 above 2^53 is rounded. These ops have no gradient.
 namespace binade::ops {
 
 namespace detail {
@@ -34,8 +34,8 @@ struct Truth {
   static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) {}
 };
 
-/// Base of ops on whole numbers or their bits: i64, i32, u8 and bool, which give the wider dtype of both. Throws
-/// DTypeError for others.
+/// Base of ops on whole numbers or their bits (i64, i32, u8, bool), whose result has the wider dtype of both inputs.
+/// Throws DTypeError for other dtypes.
 template <class Op>
 struct OnBits {
   using Params = NoParams;

@@ -4,27 +4,27 @@
 
 namespace binade::ops {
 
-/// The values that resizing assigns to new pixels: those of one pixel (kNearest, kNearestExact), interpolated ones (in
-/// each dimension linearly, or by a cubic polynomial), or averages of the pixels that a new one covers (kArea).
+/// How a pixel of the result is computed: copied from one pixel of x (kNearest, kNearestExact), interpolated in each
+/// dimension (kBilinear, kBicubic), or the average of the pixels of x that it covers (kArea).
 enum class UpsampleMode {
   kNearest,
   kBilinear,
   kNearestExact,
   kBicubic,
   kArea,
-  kLinear = kBilinear,     ///< of sequences
-  kTrilinear = kBilinear,  ///< of volumes
+  kLinear = kBilinear,     ///< its name for sequences
+  kTrilinear = kBilinear,  ///< its name for volumes
 };
 
 /// The size and the rule of a resized image.
 struct UpsampleParams {
   std::int64_t out_height = 1, out_width = 1;
   UpsampleMode mode = UpsampleMode::kNearest;
-  /// The first and last pixels of both images are at the same positions: s is (H - 1) / (out_height - 1), 0 for one
-  /// pixel, and u below is o s. kBilinear and kBicubic only.
+  /// The first and last pixels of x and y are at the same positions: in the formulas of Upsample, s is (H - 1) /
+  /// (out_height - 1), 0 for one pixel, and u is o s. kBilinear and kBicubic only.
   bool align_corners = false;
-  /// A new pixel that covers more than one pixel weights all of them, so that fine structures do not alias. kBilinear
-  /// and kBicubic only.
+  /// A pixel of y that covers several pixels of x is a weighted average of all of them, so that fine structures do not
+  /// alias. kBilinear and kBicubic only.
   bool antialias = false;
   /// s, the pixels of x per pixel of y; 0: H / out_height and W / out_width. Not used with align_corners.
   double step_y = 0, step_x = 0;
@@ -57,10 +57,10 @@ struct Upsample {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// The same by cubic polynomials, whose results may lie beyond the range of x: u = (o + 0.5) s - 0.5 (see
-/// align_corners), i = floor(u), and
-/// y[o] is the sum of x[i - 1] … x[i + 2] with Keys' weights for a = -0.75 (Keys, "Cubic convolution interpolation for
-/// digital image processing", 1981), where pixels beyond the edge are those at the edge. The mode is kBicubic.
+/// Like Upsample, with cubic polynomials, whose results may lie beyond the range of x. With u = (o + 0.5) s - 0.5
+/// (see align_corners) and i = floor(u), y[o] is the sum of x[i - 1] … x[i + 2] with Keys' weights for a = -0.75 (Keys,
+/// "Cubic convolution interpolation for digital image processing", 1981). Pixels beyond the edge have the value of the
+/// pixel at the edge. The mode is kBicubic.
 struct UpsampleBicubic {
   using Params = UpsampleParams;
   static constexpr OpInfo info{

@@ -67,9 +67,9 @@ ValueRange total(const RangeInputs& in, const void* = nullptr);    ///< sums of 
 ValueRange average(const RangeInputs& in, const void* = nullptr);  ///< means of groups of values of input 0
 ValueRange largest(const RangeInputs& in, const void* = nullptr);  ///< maxima of groups of values of input 0
 
-ValueRange within(const RangeInputs& in, const void* = nullptr);          ///< in the range of input 0
-ValueRange within_or_zero(const RangeInputs& in, const void* = nullptr);  ///< in the range of input 0, or 0, or between
-ValueRange within_any(const RangeInputs& in, const void* = nullptr);      ///< values of any of the inputs
+ValueRange within(const RangeInputs& in, const void* = nullptr);           ///< in the range of input 0
+ValueRange within_or_zero(const RangeInputs& in, const void* = nullptr);   ///< the range of input 0, extended to 0
+ValueRange within_any(const RangeInputs& in, const void* = nullptr);       ///< values of any of the inputs
 ValueRange within_branches(const RangeInputs& in, const void* = nullptr);  ///< values of input 1 or of input 2
 ValueRange probability(const RangeInputs& in, const void* = nullptr);      ///< 0 to 1
 ValueRange not_negative(const RangeInputs& in, const void* = nullptr);     ///< 0 or more

@@ -67,21 +67,23 @@ __device__ __forceinline__ std::int64_t visible_keys(const AttentionArgs& a, std
   return t < a.queries ? a.visible(t) : 0;
 }
 
-/// The part of a head that one block computes: 64 queries, and for them one range of columns (a cut) of the results.
+/// The part of a head that one block computes: 64 queries, and for them one range of columns of the results.
 struct QueryTile {
-  std::int64_t first, last, cut, head, key_head, sample;  ///< queries [first, last); `cut`: index of the column range
-  std::int64_t reach;                                     ///< number of keys that the last query attends to
-  std::int64_t all_see;                                   ///< number of keys that all queries attend to
+  std::int64_t first, last;   ///< the queries [first, last)
+  std::int64_t column_range;  ///< index of the range of columns
+  std::int64_t head, key_head, sample;
+  std::int64_t reach;    ///< number of keys that the last query attends to
+  std::int64_t all_see;  ///< number of keys that all queries attend to
 
-  /// Constructs item `work` of tiles x cuts x heads x samples. The last queries come first, because in a causal head
-  /// they attend to the most keys.
-  __device__ QueryTile(const AttentionArgs& a, std::int64_t work, std::int64_t tiles, std::int64_t cuts)
+  /// Selects work item number `work` of the tiles x column ranges x heads x samples. The last queries come first,
+  /// because in a causal head they attend to the most keys.
+  __device__ QueryTile(const AttentionArgs& a, std::int64_t work, std::int64_t tiles, std::int64_t column_ranges)
       : first((tiles - 1 - work % tiles) * kTile),
         last(first + kTile < a.queries ? first + kTile : a.queries),
-        cut(work / tiles % cuts),
-        head(work / tiles / cuts % a.heads),
+        column_range(work / tiles % column_ranges),
+        head(work / tiles / column_ranges % a.heads),
         key_head(head / (a.heads / a.key_heads)),
-        sample(work / tiles / cuts / a.heads),
+        sample(work / tiles / column_ranges / a.heads),
         reach(visible_keys(a, last - 1)),
         all_see(visible_keys(a, first + kTile - 1 < last ? first : a.queries)) {}
 };
@@ -147,8 +149,8 @@ struct Results {
   }
 
   /// Adds the tile times the vectors of y that belong to its columns; element (row, column) of the tile is at [column *
-  /// kPitch + row]. If not every row attends to every column (`partial`), sees(i, column) is true for those
-  /// of the thread's rows that do. The others are left out, because a product of 0 and a value that is not finite is
+  /// kPitch + row]. `partial`: some rows do not attend to all columns, and sees(i, column) is true if row i of the
+  /// thread's four attends to the column. All other elements are skipped, because 0 times a value that is not finite is
   /// NaN.
   template <class T, class Sees>
   __device__ __forceinline__ void add(const C* tile, const Vectors<T>& y, std::int64_t first_y,

@@ -1,9 +1,9 @@
 #include "binade/cuda/device/attention.cuh"
 #include "binade/cuda/device/kernels.cuh"
 
-/// Backward recomputes the probabilities from q, k and the saved log-sum-exp two times: once by queries, for gq, and
-/// once by keys, for gk and gv. Therefore one block sums each gradient, in a fixed order, and no two blocks add to the
-/// same address.
+/// Backward of attention recomputes the probabilities from q, k and the saved log-sum-exp two times: once per tile of
+/// queries, for gq, and once per tile of keys, for gk and gv. So one block computes the whole sum of a gradient, in a
+/// fixed order, and no two blocks add to the same address.
 namespace binade::cuda {
 namespace attention {
 namespace {
@@ -32,7 +32,7 @@ __device__ __forceinline__ T& element(const AttentionBackward::Gradient& g, std:
   return static_cast<T*>(g.data)[(b * tokens + t) * g.token + h * g.head + d];
 }
 
-/// Turns the products q . k and gy . v of one element into dropout(p) and the gradient of the logit.
+/// Receives q . k in `p` and gy . v in `gp`, and replaces them by dropout(probability) and the gradient of the logit.
 template <class T, class C = Compute<T>>
 __device__ __forceinline__ void logit_gradient(const AttentionArgs& a, const C* mask, std::int64_t s, C scale, C lse,
                                                C delta, C factor, C& p, C& gp) {
@@ -57,11 +57,11 @@ __global__ void __launch_bounds__(kThreads) query_gradients(AttentionBackward w,
   C* const stage = static_cast<C*>(dynamic_shared());
   C* const tile = stage + kStage;
   const C scale = static_cast<C>(a.scale);
-  const std::int64_t tiles = (a.queries + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
+  const std::int64_t tiles = (a.queries + kTile - 1) / kTile, column_ranges = (a.depth + kColumns - 1) / kColumns;
   AmaxObserver amax(words, a.dtype);
-  for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.heads * a.batch; work += gridDim.x) {
-    const QueryTile own(a, work, tiles, cuts);
-    const std::int64_t first = own.first, cut = own.cut, h = own.head, b = own.sample;
+  for (std::int64_t work = blockIdx.x; work < tiles * column_ranges * a.heads * a.batch; work += gridDim.x) {
+    const QueryTile own(a, work, tiles, column_ranges);
+    const std::int64_t first = own.first, column_range = own.column_range, h = own.head, b = own.sample;
     const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, own.key_head), v(a.v, a.keys, b, own.key_head);
     const Vectors<T> gy(w.gy, a.queries, b, h);
     std::int64_t sees[kSide];
@@ -97,11 +97,11 @@ __global__ void __launch_bounds__(kThreads) query_gradients(AttentionBackward w,
           tile[(own_column() + j) * kPitch + own_row() + i] = gp[i][j];
         }
       }
-      results.add(tile, k, s0, cut * kColumns, a.depth, stage, s0 + kTile > own.all_see,
+      results.add(tile, k, s0, column_range * kColumns, a.depth, stage, s0 + kTile > own.all_see,
                   [&](int i, int column) { return s0 + column < sees[i]; });
     }
     results.for_each([&](C& x, int i, std::int64_t column) {
-      const std::int64_t t = first + own_row() + i, d = cut * kColumns + column;
+      const std::int64_t t = first + own_row() + i, d = column_range * kColumns + column;
       if (t >= a.queries || d >= a.depth) return;
       const C gradient = x * scale;
       amax.add(gradient);
@@ -122,13 +122,13 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
   C* const p_tile = stage + kStage;
   C* const gp_tile = p_tile + kTileSize;
   const C scale = static_cast<C>(a.scale);
-  const std::int64_t tiles = (a.keys + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
+  const std::int64_t tiles = (a.keys + kTile - 1) / kTile, column_ranges = (a.depth + kColumns - 1) / kColumns;
   const std::int64_t group = a.heads / a.key_heads;
   AmaxObserver amax(words, a.dtype);
-  for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.key_heads * a.batch; work += gridDim.x) {
+  for (std::int64_t work = blockIdx.x; work < tiles * column_ranges * a.key_heads * a.batch; work += gridDim.x) {
     // In a causal head the most queries attend to the first keys, so the tiles of the first keys come first.
-    const std::int64_t first = work % tiles * kTile, cut = work / tiles % cuts;
-    const std::int64_t kh = work / tiles / cuts % a.key_heads, b = work / tiles / cuts / a.key_heads;
+    const std::int64_t first = work % tiles * kTile, column_range = work / tiles % column_ranges;
+    const std::int64_t kh = work / tiles / column_ranges % a.key_heads, b = work / tiles / column_ranges / a.key_heads;
     const Vectors<T> k(a.k, a.keys, b, kh), v(a.v, a.keys, b, kh);
     const std::int64_t seen_from = a.causal ? first - a.keys + a.queries : 0;
     const std::int64_t begin = seen_from > 0 ? seen_from / kTile * kTile : 0;
@@ -165,14 +165,14 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
         }
         const bool partial = first + kTile > visible_keys(a, t0) || t0 + kTile > a.queries;
         const auto sees = [&](int i, int column) { return first + own_row() + i < visible_keys(a, t0 + column); };
-        if (w.gv.data != nullptr) gv.add(p_tile, gy, t0, cut * kColumns, a.depth, stage, partial, sees);
-        if (w.gk.data != nullptr) gk.add(gp_tile, q, t0, cut * kColumns, a.depth, stage, partial, sees);
+        if (w.gv.data != nullptr) gv.add(p_tile, gy, t0, column_range * kColumns, a.depth, stage, partial, sees);
+        if (w.gk.data != nullptr) gk.add(gp_tile, q, t0, column_range * kColumns, a.depth, stage, partial, sees);
       }
     }
     const auto write = [&](Results<C, kColumns>& results, const AttentionBackward::Gradient& to, C by) {
       if (to.data == nullptr) return;
       results.for_each([&](C& x, int i, std::int64_t column) {
-        const std::int64_t s = first + own_row() + i, d = cut * kColumns + column;
+        const std::int64_t s = first + own_row() + i, d = column_range * kColumns + column;
         if (s >= a.keys || d >= a.depth) return;
         const C gradient = x * by;
         amax.add(gradient);
@@ -189,15 +189,15 @@ template <class T, int kColumns>
 void start(const AttentionBackward& w, std::uint32_t* words) {
   using C = Compute<T>;
   const AttentionArgs& a = w.args;
-  const std::int64_t rows = a.batch * a.heads * a.queries, cuts = ceil_div(a.depth, kColumns);
+  const std::int64_t rows = a.batch * a.heads * a.queries, column_ranges = ceil_div(a.depth, kColumns);
   const Buffer<C> deltas(rows);
   if (rows > 0) launch(dot_rows<T>, grid_for(ceil_div(rows, kThreads / kWarp)), kThreads, 0, w, deltas.data());
   if (w.gq.data != nullptr && rows > 0)
-    launch(query_gradients<T, kColumns>, blocks_for(ceil_div(a.queries, kTile) * cuts * a.heads * a.batch), kThreads,
-           shared_bytes<C>(1), w, deltas.data(), context().step_offset, words);
+    launch(query_gradients<T, kColumns>, blocks_for(ceil_div(a.queries, kTile) * column_ranges * a.heads * a.batch),
+           kThreads, shared_bytes<C>(1), w, deltas.data(), context().step_offset, words);
   if ((w.gk.data != nullptr || w.gv.data != nullptr) && a.keys > 0)
-    launch(key_gradients<T, kColumns>, blocks_for(ceil_div(a.keys, kTile) * cuts * a.key_heads * a.batch), kThreads,
-           shared_bytes<C>(2), w, deltas.data(), context().step_offset, words);
+    launch(key_gradients<T, kColumns>, blocks_for(ceil_div(a.keys, kTile) * column_ranges * a.key_heads * a.batch),
+           kThreads, shared_bytes<C>(2), w, deltas.data(), context().step_offset, words);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Attention by a library. The library's kernels record no observed maxima, so a kernel of Binade then reads the
-/// results for this purpose.
+/// Attention by a library. The library's kernels record no observed maxima, so a kernel of Binade reads the results
+/// again to record them.
 namespace binade::cuda {
 namespace {
 

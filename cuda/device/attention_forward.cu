@@ -25,11 +25,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
   C* const stage = static_cast<C*>(dynamic_shared());
   C* const tile = stage + kStage;
   const C scale = static_cast<C>(a.scale);
-  const std::int64_t tiles = (a.queries + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
+  const std::int64_t tiles = (a.queries + kTile - 1) / kTile, column_ranges = (a.depth + kColumns - 1) / kColumns;
   AmaxObserver amax(words, a.dtype);
-  for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.heads * a.batch; work += gridDim.x) {
-    const QueryTile own(a, work, tiles, cuts);
-    const std::int64_t first = own.first, cut = own.cut, h = own.head, b = own.sample;
+  for (std::int64_t work = blockIdx.x; work < tiles * column_ranges * a.heads * a.batch; work += gridDim.x) {
+    const QueryTile own(a, work, tiles, column_ranges);
+    const std::int64_t first = own.first, column_range = own.column_range, h = own.head, b = own.sample;
     const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, own.key_head), v(a.v, a.keys, b, own.key_head);
     Row<C> rows[kSide];
     unsigned open = 0;  // bit i: row i attends to a key that the mask does not hide
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
           for (int j = 0; j < kSide; ++j) results.value[i][c][j] *= factor;
         }
       }
-      results.add(tile, v, s0, cut * kColumns, a.depth, stage, s0 + kTile > own.all_see,
+      results.add(tile, v, s0, column_range * kColumns, a.depth, stage, s0 + kTile > own.all_see,
                   [&](int i, int column) { return s0 + column < visible_keys(a, first + own_row() + i); });
     }
 
@@ -95,11 +95,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
       inverse[i] = sum == C(0) ? C(0) : C(1) / sum;
       const C lse = sum == C(0) ? std::numeric_limits<C>::infinity()
                                 : Row<C>::shift_of(rows[i].largest) + math::log(sum);
-      if (f.lse != nullptr && cut == 0 && own_column() == 0 && t < a.queries)
+      if (f.lse != nullptr && column_range == 0 && own_column() == 0 && t < a.queries)
         static_cast<C*>(f.lse)[(b * a.heads + h) * a.queries + t] = lse;
     }
     results.for_each([&](C& x, int i, std::int64_t column) {
-      const std::int64_t t = first + own_row() + i, d = cut * kColumns + column;
+      const std::int64_t t = first + own_row() + i, d = column_range * kColumns + column;
       if (t >= a.queries || d >= a.depth) return;
       const C y = x * inverse[i];
       amax.add(y);

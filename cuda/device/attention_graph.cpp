@@ -7,8 +7,8 @@ namespace {
 
 using Raw = cudnnBackendDescriptor_t;
 
-/// The extents and strides of a tensor, listed in the order (batch, heads, tokens, depth), whatever its order in memory
-/// is.
+/// The extents and strides of a tensor, always listed in the order (batch, heads, tokens, depth); the strides tell the
+/// order in memory.
 struct Layout {
   Four extents, strides;
 
@@ -38,7 +38,7 @@ class Composer {
     return graph_.keep(tensor({.id = id, .type = type, .extents = at.extents, .strides = at.strides}));
   }
   Raw half(AttentionTensor id, const Layout& at) { return in_memory(id, io_, at); }
-  Raw number(AttentionTensor id, cudnnDataType_t type) {
+  Raw scalar(AttentionTensor id, cudnnDataType_t type) {
     const Layout one = dense({1, 1, 1, 1});
     return graph_.keep(
         tensor({.id = id, .type = type, .extents = one.extents, .strides = one.strides, .is_by_value = true}));
@@ -96,14 +96,14 @@ class Composer {
     Raw last = index(logit, 2), key = index(logit, 3);
     if (key_.keys != key_.queries) {
       const auto shifted = [&](cudnnPointwiseMode_t mode, AttentionTensor by) {
-        return pointwise(mode, last, number(by, CUDNN_DATA_INT32), inner(logits(), CUDNN_DATA_INT32), CUDNN_DATA_INT32);
+        return pointwise(mode, last, scalar(by, CUDNN_DATA_INT32), inner(logits(), CUDNN_DATA_INT32), CUDNN_DATA_INT32);
       };
       last = shifted(CUDNN_POINTWISE_ADD, kAttentionKeyCount);
       last = shifted(CUDNN_POINTWISE_SUB, kAttentionQueryCount);
     }
     const Raw sees = pointwise(CUDNN_POINTWISE_CMP_GE, last, key, inner(logits(), CUDNN_DATA_BOOLEAN),
                                CUDNN_DATA_BOOLEAN);
-    return pointwise(CUDNN_POINTWISE_BINARY_SELECT, logit, number(kAttentionHidden, CUDNN_DATA_FLOAT), inner(logits()),
+    return pointwise(CUDNN_POINTWISE_BINARY_SELECT, logit, scalar(kAttentionHidden, CUDNN_DATA_FLOAT), inner(logits()),
                      CUDNN_DATA_FLOAT, sees);
   }
 
@@ -168,7 +168,7 @@ OperationGraph forward(const AttentionKey& key, cudnnHandle_t handle) {
   const Raw lse = c.in_memory(kAttentionLse, CUDNN_DATA_FLOAT, c.rows());
 
   Raw x = c.multiply(q, k, c.inner(c.logits()));
-  x = c.masked(c.pointwise(CUDNN_POINTWISE_MUL, x, c.number(kAttentionScale, CUDNN_DATA_FLOAT)));
+  x = c.masked(c.pointwise(CUDNN_POINTWISE_MUL, x, c.scalar(kAttentionScale, CUDNN_DATA_FLOAT)));
   const Raw largest = c.reduce(CUDNN_REDUCE_TENSOR_MAX, x, c.inner(c.rows()));
   x = c.pointwise(CUDNN_POINTWISE_EXP, c.pointwise(CUDNN_POINTWISE_SUB, x, largest), nullptr);
   const Raw sum = c.reduce(CUDNN_REDUCE_TENSOR_ADD, x, c.inner(c.rows()));
@@ -184,14 +184,14 @@ OperationGraph backward(const AttentionKey& key, cudnnHandle_t handle) {
   const Raw v = c.half(kAttentionV, c.keys(key.v).transposed()), y = c.half(kAttentionY, c.queries(key.y));
   const Raw gy = c.half(kAttentionGy, c.queries(key.gy)), gq = c.half(kAttentionGq, c.queries(key.gq));
   const Raw lse = c.in_memory(kAttentionLse, CUDNN_DATA_FLOAT, c.rows());
-  const Raw scale = c.number(kAttentionScale, CUDNN_DATA_FLOAT);
+  const Raw scale = c.scalar(kAttentionScale, CUDNN_DATA_FLOAT);
 
   // Delta, the sums of gy y, is stored in memory. The pattern that cuDNN recognizes multiplies it by a factor for
   // dropout, which is 1 here.
   const Layout products = dense({key.batch, key.heads, key.queries, key.depth});
   Raw x = c.pointwise(CUDNN_POINTWISE_MUL, gy, y, c.inner(products));
   x = c.reduce(CUDNN_REDUCE_TENSOR_ADD, x, c.inner(c.rows()));
-  const Raw delta = c.pointwise(CUDNN_POINTWISE_MUL, x, c.number(kAttentionOne, CUDNN_DATA_FLOAT),
+  const Raw delta = c.pointwise(CUDNN_POINTWISE_MUL, x, c.scalar(kAttentionOne, CUDNN_DATA_FLOAT),
                                 c.in_memory(kAttentionDelta, CUDNN_DATA_FLOAT, c.rows()));
 
   x = c.pointwise(CUDNN_POINTWISE_MUL, c.multiply(q, k, c.inner(c.logits())), scale);
@@ -226,7 +226,7 @@ EngineRequirements requirements_of(const AttentionKey& key) {
 }
 }  // namespace
 
-std::vector<EngineChoice> propose_attention(const AttentionKey& key, const EngineTarget& target) {
+std::vector<EngineChoice> propose_attention_engines(const AttentionKey& key, const EngineTarget& target) {
   return proposed_engines(attention_graph(key, target.handle), kComposed, requirements_of(key), target);
 }
 

@@ -39,7 +39,7 @@ bool has_tensor(const AttentionKey& key, AttentionTensor id);
 OperationGraph attention_graph(const AttentionKey& key, cudnnHandle_t handle = nullptr);
 
 /// Returns the engines for a key, as proposed_engines() does.
-std::vector<EngineChoice> propose_attention(const AttentionKey& key, const EngineTarget& target);
+std::vector<EngineChoice> propose_attention_engines(const AttentionKey& key, const EngineTarget& target);
 /// Returns the plan of an earlier choice, as restore_engine() does.
 std::optional<EnginePlan> restore_attention_plan(const AttentionKey& key, const EngineChoice& choice,
                                                  const EngineTarget& target);

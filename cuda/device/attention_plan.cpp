@@ -59,7 +59,7 @@ double bytes_of_a_sample(const AttentionKey& key) {
   return 2 * heads * (logits + (key.heads == key.key_heads ? 0 : 2 * keys));
 }
 
-/// Returns the known fault of cuDNN's kernels (up to 9.25 on Hopper) that a key would meet; empty if there is none.
+/// Returns the known defect of cuDNN's kernels (up to 9.25 on Hopper) that affects a key; empty if there is none.
 std::string known_fault_of(const AttentionKey& key) {
   constexpr std::int64_t kTile = 128;
   if (key.pass != AttentionPass::kBackward) return {};

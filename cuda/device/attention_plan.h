@@ -59,8 +59,8 @@ AttentionKey attention_key(const AttentionBackward& call);
 /// of the loaded cuDNN; `architecture`: the device's major compute capability.
 std::string no_library_for(const AttentionKey& key, std::size_t version, int architecture);
 
-/// Returns `key` with the number of samples that are computed at once, a divisor of its batch. A deterministic backward
-/// holds the gradients of all logits of these samples while it runs; they must fit into `most_workspace` bytes.
+/// Returns `key` with its batch replaced by the number of samples to compute at once, a divisor of the batch. While it
+/// runs, a deterministic backward holds the gradients of all logits of these samples in at most `most_workspace` bytes.
 AttentionKey at_once(const AttentionKey& key, std::int64_t most_workspace);
 
 }  // namespace binade::cuda

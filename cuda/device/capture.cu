@@ -18,12 +18,12 @@ struct Constants {
   std::vector<char> on_host;
 };
 
-/// What a thread collects during a capture. `failure`: the first error; empty if there is none.
+/// The data that a thread collects during a capture. `failure`: the first error; empty if there is none.
 struct Capture {
   std::vector<Constants> constants;
   std::vector<std::shared_ptr<const void>> kept;
   std::vector<void*> freed;                          // memory that was freed while capturing; it is released at the end
-  std::vector<std::shared_ptr<const void>> dropped;  // what graphs kept that were destroyed while capturing
+  std::vector<std::shared_ptr<const void>> dropped;  // objects of graphs that were destroyed while capturing
   std::string failure;
 };
 

@@ -34,7 +34,7 @@ void destroy(Graph* graph) noexcept;
 /// capture fails. REQUIRES capturing(). The last reference is never dropped while this thread captures.
 void keep_for_graph(std::shared_ptr<const void> object);
 
-/// Frees device memory; during a capture, when it ends. Returns the error of cudaFree.
+/// Frees device memory at once or, during a capture, when the capture ends. Returns the error of cudaFree.
 cudaError_t free_when_allowed(void* memory);
 
 }  // namespace binade::cuda

@@ -49,8 +49,8 @@ struct ChannelTotals {
 /// channel gets the same result.
 ///
 /// Combines the stripes' means and squared deviations by sums about the first stripe's mean, in double. Cancellation
-/// costs at most a factor of the number of stripes, since the first stripe's distance from the total mean is part of
-/// the result.
+/// enlarges the relative error at most by a factor of the number of stripes, since the result includes the squared
+/// distance of the first stripe's mean from the total mean.
 template <class C>
 __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, std::int64_t rows, std::int64_t cols,
                                          std::int64_t c) {

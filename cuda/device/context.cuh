@@ -63,8 +63,8 @@ void require_no_capture(const char* what);
 /// as the graph. REQUIRES capturing().
 const void* hold_for_graph(const void* values, std::size_t bytes);
 
-/// Device memory for one call. Later calls may get the same bytes, because all kernels are on one stream, so that
-/// theirs run after those of this call.
+/// Device memory for one call. Later calls may get the same bytes: all kernels are on one stream, so the kernels of
+/// later calls run after those of this call.
 template <class T>
 class Buffer {
  public:

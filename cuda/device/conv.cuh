@@ -39,7 +39,7 @@ namespace binade::cuda::conv {
 
 inline constexpr int kThreads = 256;  ///< threads of a block
 inline constexpr int kDepth = 16;     ///< steps of k in shared memory
-/// A coordinate that stays outside of every image if the offset of a filter is added to it.
+/// A coordinate so far outside of every image that adding the offset of a filter tap leaves it outside.
 inline constexpr std::int64_t kNowhere = std::int64_t{-1} << 60;
 
 /// kPer contiguous values, which are loaded in one access if they fit into it.

@@ -215,7 +215,7 @@ void forward(const CrossEntropyArgs& call) {
                  .from = {losses.data(), kDTypeOf<C>, call.rows},
                  .rows = 1,
                  .cols = call.rows});
-    if (call.out.dtype == DType::f32) run_observe({call.out.data, DType::f32, call.rows});  // a copy is not observed
+    if (call.out.dtype == DType::f32) run_observe({call.out.data, DType::f32, call.rows});  // run_convert() does not
     return;
   }
   run_reduce({.divisor = call.divisor,

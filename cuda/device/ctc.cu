@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// Calls f(i) for this thread's numbers below `count`.
+/// Calls f(i) for this thread's share of the indices below `count`.
 template <class F>
 __device__ __forceinline__ void each_of_block(std::int64_t count, F&& f) {
   for (std::int64_t i = threadIdx.x; i < count; i += kThreads) f(i);
@@ -114,7 +114,7 @@ __device__ void sample_gradients(const CtcArgs& a, std::int64_t n, const CtcSamp
       if (s % 2 == 0) of_blank += states[s];
     });
     fill_rows(a, n, t, t + 1, 0);
-    of_blank = fold_block<Adding, kThreads>(of_blank);  // its barriers end the writes above
+    of_blank = fold_block<Adding, kThreads>(of_blank);  // its barriers separate the writes above and below
     const std::int64_t to = (t * a.samples + n) * a.classes;
     if (threadIdx.x == 0) store_at(a.out.data, a.out.dtype, to + q.blank, scale * of_blank);
     each_of_block(q.count, [&](std::int64_t i) {

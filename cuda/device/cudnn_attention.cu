@@ -17,7 +17,7 @@ PlanCache<AttentionKey>& plans() {
                                                    .family = kAttentionFamily,
                                                    .forms = kAttentionForms,
                                                    .no_library = &why_no_library,
-                                                   .propose = &propose_attention,
+                                                   .propose = &propose_attention_engines,
                                                    .restore = &restore_attention_plan});
   return *only;
 }

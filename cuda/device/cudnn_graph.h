@@ -81,8 +81,8 @@ struct OperationGraph {
   /// Adds a descriptor to the parts, and returns cuDNN's handle of it.
   cudnnBackendDescriptor_t keep(Descriptor&& part) { return parts.emplace_back(std::move(part)).raw(); }
   /// Makes the graph of `operations`, which must be among the parts. `handle` determines the device of the graph;
-  /// without it, cuDNN assumes a device without any properties. It is null only if the engines are for a described
-  /// device.
+  /// without it, cuDNN assumes a device without any properties. It may be null only if engines are chosen for a
+  /// described device.
   void finalize(const std::vector<cudnnBackendDescriptor_t>& operations, cudnnHandle_t handle);
 };
 

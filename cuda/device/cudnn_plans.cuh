@@ -70,8 +70,8 @@ class PlanCache {
     if (is_for_own_kernels([&] { return key.text(); })) return false;
     const std::lock_guard lock(cudnn_mutex());
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second.has_value();
-    if (!taken_over_.contains(key.text()) && plan_chooser().settings().timed) {
-      const auto [open, added] = open_.try_emplace(key);
+    if (!adopted_.contains(key.text()) && plan_chooser().settings().timed) {
+      const auto [open, added] = proposals_.try_emplace(key);
       if (added) open->second = proposals(key);
       return !open->second.empty();
     }
@@ -83,7 +83,7 @@ class PlanCache {
     const std::lock_guard lock(cudnn_mutex());
     std::set<std::string> lines;
     for (const auto& [key, plan] : plans_) lines.insert(engine_line(key.text(), plan ? plan->choice : EngineChoice{}));
-    for (const auto& [key, choice] : taken_over_) lines.insert(engine_line(key, choice));
+    for (const auto& [key, choice] : adopted_) lines.insert(engine_line(key, choice));
     return plans_text(title(), lines);
   }
 
@@ -93,11 +93,11 @@ class PlanCache {
     const int taken = take_plans(
         text, title(), [this](const std::string& line) { return parse(line); },
         [this](const EngineLine& plan) {
-          taken_over_.insert_or_assign(plan.key, plan.choice);
+          adopted_.insert_or_assign(plan.key, plan.choice);
           return true;
         });
     // A key that already has another plan gets the one from the text on its next use.
-    std::erase_if(plans_, [this](const auto& plan) { return taken_over_.contains(plan.first.text()); });
+    std::erase_if(plans_, [this](const auto& plan) { return adopted_.contains(plan.first.text()); });
     return taken;
   }
 
@@ -105,8 +105,8 @@ class PlanCache {
   void forget() {
     const std::lock_guard lock(cudnn_mutex());
     plans_.clear();
-    open_.clear();
-    taken_over_.clear();
+    proposals_.clear();
+    adopted_.clear();
     refused_.clear();
   }
 
@@ -184,7 +184,7 @@ class PlanCache {
   std::optional<EnginePlan> make(const Key& key, Use&& use) {
     refuse_in_capture();
     const std::string name = key.text();
-    if (const auto earlier = taken_over_.extract(name); !earlier.empty()) {
+    if (const auto earlier = adopted_.extract(name); !earlier.empty()) {
       if (!earlier.mapped().library) {
         note_own(name, "it was when the run began");
         return {};
@@ -192,7 +192,7 @@ class PlanCache {
       if (std::optional<EnginePlan> plan = restored(key, earlier.mapped())) return plan;
       add_note(name + ": cuDNN no longer has the engine of an earlier run and chooses again");
     }
-    const auto open = open_.extract(key);
+    const auto open = proposals_.extract(key);
     const std::vector<EngineChoice> all = open.empty() ? proposals(key) : open.mapped();
     if (all.empty()) return {};
     std::optional<EnginePlan> plan = choose(key, name, all, use);
@@ -251,9 +251,9 @@ class PlanCache {
   Planner<Key> planner_;
   std::unordered_map<Key, std::optional<EnginePlan>, Hash> plans_;
   std::unordered_map<Key, std::vector<EngineChoice>, Hash>
-      open_;                                                  // proposals of has_plan() for keys without a plan yet
-  std::set<std::string> refused_;                             // lines of engines whose plans could not be run
-  std::unordered_map<std::string, EngineChoice> taken_over_;  // choices from use(), by their key's text, until used
+      proposals_;                                          // proposals of has_plan() for keys without a plan yet
+  std::set<std::string> refused_;                          // lines of engines whose plans could not be run
+  std::unordered_map<std::string, EngineChoice> adopted_;  // choices from use(), by their key's text, until used
 };
 
 }  // namespace binade::cuda

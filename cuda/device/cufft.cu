@@ -104,7 +104,7 @@ class Plan {
   ~Plan() {
     try {
       wait_until_reached(set_mark());
-    } catch (const Failure&) {  // of the device, which the next call reports
+    } catch (const Failure&) {  // the device failed; the next call reports it
     }
     functions().destroy(handle_);
   }

@@ -10,9 +10,9 @@ namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256, kEach = 4, kTile = kThreads * kEach;
-constexpr std::int64_t kLong = 64;  // elements of a contiguous line from which on a block computes it
+constexpr std::int64_t kLong = 64;  // a block computes a contiguous line of at least this many elements
 
-/// The lines of a tensor (outer, count, inner).
+/// The lines of a tensor (outer, count, inner): its one-dimensional slices along the middle dimension.
 struct Lines {
   std::int64_t outer, count, inner;
   __device__ std::int64_t start(std::int64_t line) const {
@@ -68,7 +68,7 @@ __global__ void thread_per_line(F f, Lines lines) {
   });
 }
 
-/// Tile by tile: each thread combines kEach elements, and the block their totals.
+/// Computes a line tile by tile: each thread combines kEach elements, then the block combines the threads' totals.
 template <class F>
 __global__ void __launch_bounds__(kThreads) block_per_line(F f, Lines lines) {
   using State = typename F::State;

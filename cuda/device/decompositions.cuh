@@ -3,9 +3,9 @@
 #include <cstdint>
 
 /// Decompositions of single matrices by cuSOLVER, and triangular systems by cuBLAS (cusolver.cu). Matrices are stored
-/// column by column, without gaps. `info`: a number in device memory, which is 0 after a success; workspaces are those
-/// of a call (Buffer). Throw Failure if a library refuses the call, or, except for library_triangular(), during graph
-/// capture, because cuSOLVER may wait for the device.
+/// column by column, without gaps. `info`: a number in device memory, 0 after a success. Workspaces are allocated
+/// per call (Buffer). The functions throw Failure if a library refuses the call and, except for library_triangular(),
+/// during graph capture, because cuSOLVER may wait for the device.
 namespace binade::cuda {
 
 /// Returns true if the functions below can be used. Otherwise notes why not, for library_notes().
@@ -17,7 +17,7 @@ void library_cholesky(bool wide, std::int64_t n, void* a, int* info);
 /// Replaces a (rows, columns) by its factors l and u. pivots: row numbers from 1. info: 1 + the position of a pivot
 /// that is 0; the factors are then not usable.
 void library_lu(bool wide, std::int64_t rows, std::int64_t columns, void* a, std::int64_t* pivots, int* info);
-/// Replaces a (rows, columns) by r and, below the diagonal, the vectors of reflections, whose factors become tau.
+/// Replaces a (rows, columns) by r and, below the diagonal, the reflections' vectors; stores their factors in tau.
 void library_qr(std::int64_t rows, std::int64_t columns, double* a, double* tau, int* info);
 /// Replaces the vectors of `reflections` reflections in the first columns of q (rows, columns) by their product.
 void library_q(std::int64_t rows, std::int64_t columns, std::int64_t reflections, double* q, const double* tau,

@@ -15,11 +15,11 @@ namespace {
 constexpr int kThreads = 256;
 
 /// Numbers in each of the two buffers: lines are transformed in pieces of about this size, so that the workspace does
-/// not grow with the tensor. It is enough for every multiprocessor.
+/// not grow with the tensor. A piece is enough work for all multiprocessors.
 constexpr std::int64_t kPiece = std::int64_t{1} << 22;
 
-/// The lines of a tensor (outer, count, inner) of elements with `parts` numbers from line `first` on, and those of the
-/// buffer, with `length` elements each.
+/// The lines (slices along the middle dimension) of a tensor (outer, count, inner), from line `first` on, and their
+/// copies in a buffer, with `length` elements each. An element has `parts` numbers.
 struct FftLines {
   std::int64_t count, inner, length;
   int parts;
@@ -36,7 +36,7 @@ __device__ double weight_of(const FftArgs& a, std::int64_t k) {
   return a.kind == FftKind::kComplex || k == 0 || 2 * k == a.n ? 1 : a.interior;
 }
 
-/// Copies lines, with zeros where x ends. cuFFT counts the interior elements of a half spectrum twice.
+/// Copies lines, padded with zeros, to the buffer. cuFFT counts the interior elements of a half spectrum twice.
 template <class C>
 __global__ void read_lines(FftArgs a, FftLines x, std::int64_t lines, C* buffer) {
   each_index(lines * x.length, [&](std::int64_t i) {

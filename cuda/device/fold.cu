@@ -76,7 +76,7 @@ void fold(const FoldArgs& a) {
 __global__ void product_gradient(ProductGradientArgs a) {
   each_index(a.outer * a.inner, [&](std::int64_t line) {
     const std::int64_t first = line / a.inner * a.count * a.inner + line % a.inner;
-    double others = load_at<double>(a.gy, line);  // the product of the elements that are not 0
+    double others = load_at<double>(a.gy, line);  // gy times the product of the elements that are not 0
     std::int64_t zeros = 0;
     for (std::int64_t r = 0; r < a.count; ++r) {
       const double x = load_at<double>(a.x, first + r * a.inner);

@@ -53,7 +53,7 @@ void run_fp8_choice(const Fp8Choice& call) {
                 " outputs: multiplied in bf16: " + std::string(why));
 }
 
-void gemm_of_decoded(const GemmArgs& g, void (*multiply)(const GemmArgs&)) {
+void gemm_in_bf16_of_codes(const GemmArgs& g, void (*multiply)(const GemmArgs&)) {
   const Buffer<bfloat16> a(g.m * g.k), b(g.n * g.k);
   decode_as(g.a_format, g.a, g.m * g.k, g.a_scale, a.data());
   decode_as(g.b_format, g.b, g.n * g.k, g.b_scale, b.data());

@@ -229,7 +229,7 @@ void run_gemm(const GemmArgs& g) {
   if (!plan_gate().is_active())
     add_note_once("8-bit product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +
                   ": multiplied in bf16: the library has no form for it");
-  gemm_of_decoded(g, run_gemm);
+  gemm_in_bf16_of_codes(g, run_gemm);
 }
 
 }  // namespace binade::cuda

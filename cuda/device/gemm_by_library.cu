@@ -36,14 +36,14 @@ bool library_adds_bias(const GemmArgs& g) {
 }
 
 void note_fallback(const GemmArgs& g, const char* what, const char* instead) {
-  if (plan_gate().is_active()) return;  // the library may have a form, which is refused
+  if (plan_gate().is_active()) return;  // the gate, not the library, may have refused the product
   add_note_once("product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +
                 ": the library has no form for it with " + what + ": " + instead);
 }
 
-/// Lets the library add the bias and apply GELU; returns false if it cannot. Requests z even if the caller does not
-/// want it, because without z the library would use another algorithm, and y must not depend on whether backward needs
-/// z (recompute, evaluation).
+/// Lets the library add the bias and apply GELU; returns false if it cannot. Requests z, the input of GELU, even if the
+/// caller does not want it: without z the library would use another algorithm, and y must not depend on whether
+/// backward needs z (recompute, evaluation).
 bool gelu_by_library(const GemmArgs& g) {
   const Buffer<std::uint16_t> unwanted(g.pre_activation == nullptr ? g.m * g.c_row : 0);
   GemmArgs whole = g;

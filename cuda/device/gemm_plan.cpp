@@ -53,8 +53,8 @@ int alignment_of(const void* data, std::int64_t leading, std::int64_t batch, DTy
 }
 
 /// Returns the description of an operand with `lines` lines of k elements. The distance between lines is `line`,
-/// between elements of a line `step`; one of the two must be 1. Binade's b (n, k) is read by columns: it counts as
-/// transposed if its k is contiguous, and not if its lines are.
+/// between elements of a line `step`; one of the two must be 1. The result describes Binade's b in
+/// cuBLASLt's terms: it is transposed if `step` is 1, and not transposed if `line` is 1.
 std::optional<PlanOperand> operand_of(std::int64_t lines, std::int64_t k, std::int64_t line, std::int64_t step) {
   if (step == 1 || k == 1) {
     const std::int64_t leading = lines == 1 ? k : line;

@@ -58,8 +58,8 @@ struct PlanKeyHash {
 /// Returns the key of a product, or std::nullopt if cuBLASLt cannot compute it: f64; an activation other than GELU in
 /// the tanh form with its input stored (cuBLASLt's ReLU turns NaN into 0); a bias that has another dtype than the
 /// result (for f32 results of codes cuBLASLt wants bf16, ours is f32) or does not begin at a multiple of 16 bytes;
-/// operands that are dense in neither direction; irregular batches. The input of a GELU, stored or read for its
-/// derivative, must begin at a multiple of 16 bytes and its rows at multiples of 8 elements (cublasLt.h, on
+/// operands with neither contiguous rows nor contiguous columns; irregular batches. The input of a GELU, stored or read
+/// for its derivative, must begin at a multiple of 16 bytes and its rows at multiples of 8 elements (cublasLt.h, on
 /// EPILOGUE_AUX_LD).
 ///
 /// For codes, cuBLASLt multiplies only K-major operands ("TN"), never e5m2 by e5m2, and everything must begin at a

@@ -2,7 +2,7 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Reading at positions that an index tensor names, and computing such positions.
+/// Gathers elements at positions that an index tensor names, and converts indices per dimension to positions and back.
 namespace binade::cuda {
 namespace {
 
@@ -41,7 +41,7 @@ __global__ void add_indices(LinearIndexArgs a, FaultNote fault) {
       if (index < -a.extents[k] || index >= a.extents[k]) {
         note_fault(fault, a.call, p * a.indices + k, index);
         good = false;
-        continue;  // its position may overflow
+        continue;  // adding it could overflow
       }
       sum += (index < 0 ? index + a.extents[k] : index) * a.strides[k];
     }

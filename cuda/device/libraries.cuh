@@ -38,12 +38,12 @@ bool library_has_conv(const ConvWeightArgs& a);
 /// observed. The log-sum-exp is that of AttentionForward, so a library may run one pass and Binade's kernels the other.
 /// Return false, and do nothing, if no library computes it in this way: for f32 and f64, masks, dropout, depths other
 /// than multiples of 8 up to 128, and queries that attend to no key. A library multiplies a key hidden by `causal` by
-/// 0, which Binade's kernels do not, so more rows may become NaN if v or k contains a NaN or an infinity. Throw Failure
-/// if a new plan would be needed during graph capture.
+/// 0, whereas Binade's kernels skip it. So a library may give NaN in more rows if k or v has a NaN or an infinity.
+/// Throw Failure if a new plan would be needed during graph capture.
 bool library_attention(const AttentionForward& f);
 bool library_attention(const AttentionBackward& b);
 
-/// Transforms of `lines` contiguous lines, which need no scale: FftArgs with interior = 2 for kToReal and else 1.
+/// Unscaled transforms of `lines` contiguous lines, as in FftArgs with interior = 2 for kToReal and 1 otherwise.
 struct LibraryFft {
   FftKind kind = FftKind::kComplex;
   bool inverse = false;

@@ -5,7 +5,7 @@
 namespace binade::cuda {
 namespace {
 
-constexpr std::int64_t kChunk = std::int64_t{1} << 14;  // elements whose largest magnitude a block finds
+constexpr std::int64_t kChunk = std::int64_t{1} << 14;  // a block searches this many elements for the largest magnitude
 
 struct LargerBits {
   __device__ static unsigned long long combine(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
@@ -30,7 +30,7 @@ __global__ void copy_scaled(MatrixReading r) {
   const std::int64_t size = r.rows * r.columns;
   each_index(r.count * size, [&](std::int64_t to) {
     const std::int64_t matrix = to / size, place = to - matrix * size;
-    std::int64_t from = place;  // the transposed matrix by columns is the matrix by rows
+    std::int64_t from = place;  // the transposed matrix stored by columns is the matrix stored by rows
     if (!r.transposed) {
       const std::int64_t column = place / r.rows, row = place - column * r.rows;
       from = r.lower && column > row ? column * r.columns + row : row * r.columns + column;

@@ -11,8 +11,8 @@
 #include "binade/cuda/device/fold.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// What the kernels of linear algebra share. Matrices up to kBlockExtent are processed by one block each. Larger ones
-/// are passed to a library, one after the other, so that no result depends on the batch (decision 0094). Without a
+/// Code that the kernels of linear algebra share. Matrices up to kBlockExtent are processed by one block each. Larger
+/// ones are passed to a library, one after the other, so that no result depends on the batch (decision 0094). Without a
 /// library, blocks process them too. QR, eigenvalues and singular values are computed in double and rounded once.
 namespace binade::cuda {
 
@@ -37,14 +37,14 @@ inline unsigned element_grid(std::int64_t count) { return grid_for(ceil_div(coun
 struct MatrixReading {
   In a{};
   std::int64_t first = 0, count = 0, rows = 0, columns = 0;
-  bool lower = false;       ///< only the lower triangle is read: the matrix is symmetric
+  bool lower = false;       ///< the matrix is symmetric, and only its lower triangle is read
   bool transposed = false;  ///< the transposed matrix is stored
   /// For each matrix, the largest magnitude of an element, as bits: those of NaN are the largest.
   unsigned long long* largest = nullptr;
   double* to = nullptr;
 };
 
-/// Copies matrices, divided by a power of two for each, so that no square of an element overflows or underflows. A
+/// Copies matrices. Each is divided by a power of two, so that no square of an element overflows or underflows. A
 /// matrix with a NaN or an infinity becomes 0.
 void read_matrices(const MatrixReading& r);
 
@@ -59,7 +59,7 @@ __device__ inline int exponent_of(unsigned long long largest) {
 
 // ---- functions of a block
 
-/// Calls f(i) for this thread's numbers in [begin, end).
+/// Calls f(i) for this thread's share of the indices in [begin, end).
 template <class F>
 __device__ __forceinline__ void each_of_block(std::int64_t begin, std::int64_t end, F&& f) {
   for (std::int64_t i = begin + threadIdx.x; i < end; i += kLinalgThreads) f(i);
@@ -142,7 +142,7 @@ __device__ inline double wilkinson_shift(double a, double b, double c) {
   return c - b * (b / (half < 0 ? half - root : half + root));
 }
 
-/// Returns true if a coupling between neighbors with these magnitudes counts as 0.
+/// Returns true if `coupling`, an element next to the diagonal, counts as 0 compared with the two diagonal elements.
 __device__ inline bool is_negligible(double coupling, double left, double right) {
   return std::fabs(coupling) <= 0x1p-53 * (std::fabs(left) + std::fabs(right)) || std::fabs(coupling) < 0x1p-960;
 }
@@ -166,7 +166,7 @@ __device__ inline double sign_of_vector(const double* v, std::int64_t stride, st
   return before > -count && v[-before * stride] < 0 ? -1 : 1;
 }
 
-/// Returns how many of the `count` values `precedes(value, position)`.
+/// Returns the number of values for which precedes(value, position) is true. Each lane of the warp gets it.
 template <class F>
 __device__ std::int64_t rank_of(const double* values, std::int64_t count, F&& precedes) {
   std::int64_t rank = 0;

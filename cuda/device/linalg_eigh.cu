@@ -7,7 +7,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Matrices of a batch from number `first` on. a and vectors: (n, n); the others: n numbers.
+/// Matrices of a batch from number `first` on. a and vectors: (n, n); the other arrays: n numbers.
 struct EighWork {
   EighArgs args{};
   std::int64_t first = 0, count = 0;
@@ -18,13 +18,13 @@ struct EighWork {
   int* info = nullptr;
 };
 
-/// Makes a tridiagonal. Its columns then contain the vectors of the reflections, from below the diagonal on.
+/// Transforms the matrix `a` to tridiagonal form. Its columns then hold, below the diagonal, the reflections' vectors.
 __device__ void make_tridiagonal(double* a, std::int64_t n, double* diagonal, double* coupling, double* tau, double* v,
                                  double* products) {
   const std::int64_t warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   for (std::int64_t j = 0; j + 1 < n; ++j) {
     const std::int64_t count = n - j - 1;
-    double *const x = a + j * n + j + 1, *const rest = x + n;  // below the diagonal; the matrix that is left
+    double *const x = a + j * n + j + 1, *const rest = x + n;  // column j below the diagonal; the columns after it
     const Reflection h = reflection_of(x, 1, count, v);
     if (threadIdx.x == 0) {
       diagonal[j] = a[j * n + j];
@@ -53,7 +53,7 @@ __device__ void make_tridiagonal(double* a, std::int64_t n, double* diagonal, do
   __syncthreads();
 }
 
-/// What one thread knows about the iteration: couplings from `end` on are 0.
+/// The state of the iteration, in the thread that computes it: couplings from `end` on are 0.
 struct Iteration {
   std::int64_t end, steps_left;
 };
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kLinalgThreads) decompose(EighWork w) {
   }
 }
 
-/// Stores values in ascending order, and vectors with the signs of the rule. A warp stores a value and its vector.
+/// Stores values in ascending order, and vectors with the sign rule of EighArgs. A warp stores a value and its vector.
 __global__ void store_eigen(EighWork w) {
   const std::int64_t n = w.args.n, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
   for (std::int64_t at = blockIdx.x * warps + threadIdx.x / kWarp; at < w.count * n; at += gridDim.x * warps) {
@@ -149,7 +149,7 @@ void run_eigh(const EighArgs& args) {
   const std::int64_t n = args.n, size = n * n;
   const bool own = fits_block(n, n) || !library_decomposes(), wanted = args.vectors.data != nullptr;
   const std::int64_t most = matrices_at_a_time(args.batch, 2 * size);
-  // The library replaces a by its vectors. It computes them always, so that the values do not depend on who wants them.
+  // The library replaces a by its vectors. It always computes them, so that the values do not depend on `wanted`.
   const Buffer<double> a(most * size), q(own && wanted ? most * size : 0), numbers(5 * most * n);
   const Buffer<Rotation> rotations(own ? most * n : 0);
   const Buffer<unsigned long long> largest(most);

@@ -20,21 +20,21 @@ __device__ __forceinline__ void each_of_square(std::int64_t begin, std::int64_t 
 
 // ---- Cholesky
 
-/// Copies the lower triangle of a to l, and zeros above it. With `odd`, stores 1 there for matrices whose triangle has
-/// a NaN or an infinity.
+/// Copies the lower triangle of a to l, with zeros above it. If `has_nonfinite` is not null, sets it to 1 for each
+/// matrix whose triangle has a NaN or an infinity.
 template <class T>
-__global__ void copy_lower(CholeskyArgs a, int* odd) {
+__global__ void copy_lower(CholeskyArgs a, int* has_nonfinite) {
   const std::int64_t size = a.n * a.n;
   each_index(a.batch * size, [&](std::int64_t i) {
     const std::int64_t place = i % size;
     const bool read = place % a.n <= place / a.n;
     const T x = read ? static_cast<const T*>(a.a.data)[i] : T(0);
-    if (odd != nullptr && x - x != T(0)) odd[i / size] = 1;
+    if (has_nonfinite != nullptr && x - x != T(0)) has_nonfinite[i / size] = 1;
     static_cast<T*>(a.l.data)[i] = x;
   });
 }
 
-/// Factors the lower triangles in l, which become their factors. With `only`, just the matrices that it marks, from a.
+/// Replaces the lower triangles in l by their factors. With `only`, computes just the matrices that it marks, from a.
 template <class T>
 __global__ void __launch_bounds__(kLinalgThreads) factor_cholesky(CholeskyArgs a, const int* only) {
   for (std::int64_t matrix = blockIdx.x; matrix < a.batch; matrix += gridDim.x) {
@@ -66,22 +66,22 @@ __global__ void __launch_bounds__(kLinalgThreads) factor_cholesky(CholeskyArgs a
   }
 }
 
-/// Widens the library's numbers.
+/// Converts the library's 32-bit numbers to 64 bits.
 __global__ void store_info(std::int64_t* to, const int* from, std::int64_t count) {
   each_index(count, [&](std::int64_t i) { to[i] = from[i]; });
 }
 
-/// Rows of a matrix are columns for the library, so that its upper factor is l.
+/// The library takes the rows of a matrix for columns, so that its upper factor is l.
 template <class T>
 void cholesky_by_library(const CholeskyArgs& a) {
   const Buffer<int> infos(2 * a.batch);
-  int *const info = infos.data(), *const odd = info + a.batch;
+  int *const info = infos.data(), *const has_nonfinite = info + a.batch;
   check(cudaMemsetAsync(info, 0, static_cast<std::size_t>(2 * a.batch) * sizeof(int), context().stream), "info");
-  launch(copy_lower<T>, element_grid(a.batch * a.n * a.n), kLinalgThreads, 0, a, odd);
+  launch(copy_lower<T>, element_grid(a.batch * a.n * a.n), kLinalgThreads, 0, a, has_nonfinite);
   for (std::int64_t i = 0; i < a.batch; ++i)
     library_cholesky(std::is_same_v<T, double>, a.n, static_cast<T*>(a.l.data) + i * a.n * a.n, info + i);
   launch(store_info, element_grid(a.batch), kLinalgThreads, 0, a.info, static_cast<const int*>(info), a.batch);
-  launch(factor_cholesky<T>, grid_for(a.batch), kLinalgThreads, 0, a, static_cast<const int*>(odd));
+  launch(factor_cholesky<T>, grid_for(a.batch), kLinalgThreads, 0, a, static_cast<const int*>(has_nonfinite));
 }
 
 template <class T>
@@ -100,7 +100,7 @@ struct Candidate {
   std::int64_t row;
 };
 
-/// Returns the one that becomes the pivot: NaN before numbers, then the larger, then the first.
+/// Returns the better pivot: NaN before numbers, then the larger magnitude, then the first row.
 template <class T>
 __device__ Candidate<T> better_of(const Candidate<T>& a, const Candidate<T>& b) {
   const bool nan_a = a.value != a.value, nan_b = b.value != b.value;
@@ -126,7 +126,7 @@ __device__ std::int64_t pivot_of(const T* lu, std::int64_t j, std::int64_t rows,
   return best.row;
 }
 
-/// Factors the matrices in lu. With `only`, just those that it marks, from a.
+/// Factors the matrices of a into lu. With `only`, just those that it marks.
 template <class T>
 __global__ void __launch_bounds__(kLinalgThreads) factor_lu(LuArgs a, const int* only) {
   const std::int64_t rows = a.rows, columns = a.columns, k = rows < columns ? rows : columns;
@@ -191,11 +191,11 @@ __global__ void transpose_matrix(const T* from, T* to, std::int64_t rows, std::i
 __global__ void store_pivots(std::int64_t* pivots, std::int64_t k, std::int64_t rows) {
   each_index(k, [&](std::int64_t i) {
     const std::int64_t p = pivots[i] - 1;
-    pivots[i] = p < i || p >= rows ? i : p;  // a NaN may leave any number
+    pivots[i] = p < i || p >= rows ? i : p;  // with a NaN, the library may store any number
   });
 }
 
-/// The library need not finish a singular matrix, nor one with a NaN: Binade's kernel factors them again.
+/// The library may stop at a singular matrix or at one with a NaN; Binade's kernel factors such matrices again.
 template <class T>
 void lu_by_library(const LuArgs& a) {
   const std::int64_t k = std::min(a.rows, a.columns), size = a.rows * a.columns;

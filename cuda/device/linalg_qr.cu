@@ -57,7 +57,7 @@ __global__ void copy_reflections(QrWork w) {
   });
 }
 
-/// Returns -1 if row i of r and column i of q change their signs, NaN for a matrix that has no result, else 1.
+/// Returns -1 if row i of r and column i of q must change their signs, NaN if the matrix has no result, otherwise 1.
 __device__ double factor_of(const QrWork& w, std::int64_t matrix, std::int64_t i) {
   if (!is_finite_matrix(w.largest[matrix])) return std::numeric_limits<double>::quiet_NaN();
   if (i >= w.reflections()) return 1;

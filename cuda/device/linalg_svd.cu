@@ -8,8 +8,8 @@ namespace binade::cuda {
 namespace {
 
 /// Matrices of a batch from number `first` on: a (rows, columns) with rows >= columns, the transposed matrix of the
-/// batch if `transposed`; u (rows, left); v (columns, columns) with element (i, j) at i v_row + j v_column. The other
-/// numbers: `rows` in work, `columns` in the others.
+/// batch if `transposed`; u (rows, left); v (columns, columns) with element (i, j) at i v_row + j v_column. For
+/// each matrix, work has `rows` numbers, and each other array has `columns`.
 struct SvdWork {
   SvdArgs args{};
   std::int64_t first = 0, count = 0, rows = 0, columns = 0, left = 0;
@@ -22,8 +22,8 @@ struct SvdWork {
   int* info = nullptr;
 };
 
-/// Makes a bidiagonal: `d` on the diagonal, `e` above it. Columns of a then contain the vectors of the reflections from
-/// the left, from the diagonal on, and rows those from the right, from the element beside the diagonal on.
+/// Transforms the matrix `a` to bidiagonal form: `d` is the diagonal, `e` the elements above it. The columns of a, from
+/// the diagonal down, then hold the vectors of the left reflections, and the rows, right of the diagonal, of the right.
 __device__ void make_bidiagonal(const SvdWork& w, double* a, double* d, double* e, double* tau_left, double* tau_right,
                                 double* work) {
   const std::int64_t rows = w.rows, columns = w.columns;
@@ -56,15 +56,15 @@ __device__ void make_bidiagonal(const SvdWork& w, double* a, double* d, double* 
   }
 }
 
-/// What one thread knows about the iteration: elements above the diagonal are 0 from `end` on. Elements of the diagonal
-/// of at most `small` count as 0.
+/// The state of the iteration, in the thread that computes it: elements above the diagonal are 0 from `end` on.
+/// Diagonal elements of magnitude `small` or less count as 0.
 struct Iteration {
   std::int64_t end, steps_left;
   double small;
   std::int64_t count_u, count_v;  ///< rotations of the last step
 };
 
-/// Removes e_(end - 1), where d_end is 0, by rotations of columns.
+/// Makes e_(end - 1) 0 by rotations of columns. REQUIRES that d_end is 0.
 __device__ void clear_column(double* d, double* e, std::int64_t first, Iteration& at, Rotation* of_v) {
   double x = e[at.end - 1];
   e[at.end - 1] = 0;
@@ -76,7 +76,7 @@ __device__ void clear_column(double* d, double* e, std::int64_t first, Iteration
   }
 }
 
-/// Removes e_i, where d_i is 0, by rotations of rows.
+/// Makes e_i 0 by rotations of rows. REQUIRES that d_i is 0.
 __device__ void clear_row(double* d, double* e, std::int64_t i, Iteration& at, Rotation* of_u) {
   double x = e[i];
   e[i] = 0;
@@ -166,7 +166,7 @@ __device__ double magnitude_of(const double* d, const double* e, std::int64_t n)
 }
 
 __global__ void __launch_bounds__(kLinalgThreads) decompose(SvdWork w) {
-  __shared__ std::int64_t of_step[3];  // what qr_step() returns, and its rotations
+  __shared__ std::int64_t of_step[3];  // the result of qr_step(), and its numbers of rotations
   const std::int64_t rows = w.rows, n = w.columns;
   for (std::int64_t matrix = blockIdx.x; matrix < w.count; matrix += gridDim.x) {
     double* const a = w.a + matrix * rows * n;
@@ -206,7 +206,7 @@ struct Vectors {
   __device__ const double* operator[](std::int64_t j) const { return data + j * column; }
 };
 
-/// Stores values in descending order, and vectors with the signs of the rule. A warp stores a value and its vectors.
+/// Stores values in descending order, and vectors with the sign rule of SvdArgs. A warp stores a value and its vectors.
 __global__ void store_singular(SvdWork w) {
   const std::int64_t n = w.columns, all = w.left > n ? w.left : n, lane = threadIdx.x % kWarp;
   const std::int64_t warps = blockDim.x / kWarp;
@@ -255,7 +255,7 @@ void run_svd(const SvdArgs& args) {
   const std::int64_t rows = std::max(args.rows, args.columns), n = std::min(args.rows, args.columns);
   const std::int64_t left = args.full ? rows : n;
   const bool own = fits_block(rows, n) || !library_decomposes();
-  // The library computes vectors always, so that the values do not depend on who wants them.
+  // The library always computes vectors, so that the values do not depend on whether they are wanted.
   const bool vectors = !own || args.u.data != nullptr;
   const std::int64_t most = matrices_at_a_time(args.batch, rows * n + rows * left + n * n);
   const Buffer<double> a(most * rows * n), u(vectors ? most * rows * left : 0), v(vectors ? most * n * n : 0);

@@ -184,7 +184,7 @@ void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::ui
            WalkVectors(walk, 1), words);
 }
 
-/// Like map(), but always computes in double, element by element: for few kernels, not for speed.
+/// Like map(), but always computes in double, element by element: for kernels whose speed does not matter.
 template <int kInputs, class F>
 void map_in_double(const F& f, const In (&in)[kInputs], Out out, const Walk& walk) {
   const std::int64_t count = walk.runs * walk.length;

@@ -23,7 +23,7 @@ struct PlanSettings {
 };
 
 /// A text file of plan lines ("KEY = ..." or "KEY algorithm=...") to which several processes append, each while it
-/// holds the file's lock. The last line of a key is valid; other lines are skipped and counted.
+/// holds the file's lock. The last line of a key counts. Damaged lines are skipped and counted.
 class PlanStore {
  public:
   explicit PlanStore(const std::string& path) : path_(path) {}
@@ -83,9 +83,9 @@ class PlanChooser {
     Selection& operator=(const Selection&) = delete;
     /// Returns this machine's line for the key, if it has one.
     std::optional<std::string> line() const;
-    /// Returns the index of the fastest of `count` plans, by time(i), the seconds of a run, or std::nullopt if plan i
-    /// fails. Of the plans within 2 % of the least time, the first is chosen. If plans are not timed, or no time is
-    /// left, returns the first for which runs(i) is true. Returns std::nullopt if there is none.
+    /// Returns the index of the fastest of `count` plans: the first within 2 % of the least time. time(i) returns the
+    /// seconds of a run of plan i, or std::nullopt if the plan fails. If plans are not timed, or no time is left,
+    /// returns the first plan for which runs(i) is true. Returns std::nullopt if there is none.
     template <class MeasureTime, class CanRun>
     std::optional<std::size_t> fastest(std::size_t count, MeasureTime&& time, CanRun&& runs);
     /// Stores the plan line of the choice if a file is used, and counts the time since construction if plans were

@@ -13,12 +13,12 @@ class PlanGate {
  public:
   /// Sets the refused keys, one per line.
   void refuse(const std::string& keys);
-  /// True: refuses all keys, and records them. Set before each kernel.
+  /// If `all` is true, all keys are refused and recorded from now on. Called before each kernel.
   void refuse_all(bool all) { all_ = all; }
   /// Returns true if some key is refused.
   bool is_active() const { return all_ || !refused_.empty(); }
   /// Returns true if libraries must not compute the key whose text `key_text()` returns, and reports a quarantined key
-  /// once. Makes no text if nothing is refused.
+  /// once. Calls key_text() only if some key is refused.
   template <class KeyText>
   bool refuses(KeyText&& key_text, void (*report)(const std::string& line)) {
     return is_active() && refuses_key(key_text(), report);

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads) nearest(SingularityProbe probe) {
 
 // ---- zeros ------------------------------------------------------------------------------------------------------
 
-/// Counts zeros. Is launched as one block, each warp of which counts the zeros of one run of the ZeroSample.
+/// Counts zeros. Must be launched as one block, whose warps divide the runs of the ZeroSample among them.
 __global__ void __launch_bounds__(kThreads) count_zeros(ZeroProbe probe) {
   static_assert(ZeroSample::kRun == kWarp);
   const ProbedValues& v = probe.values;
@@ -123,9 +123,9 @@ __global__ void __launch_bounds__(kThreads) relative_entropy(ProbedValues logits
   weighted = fold_block<Adding, kThreads>(weighted);
   if (threadIdx.x != 0) return;
   const double entropy = math::log(sum) - weighted / sum;
-  const bool says = visible >= VisibleKeys::kLeast && entropy - entropy == 0;
-  entropies[blockIdx.x] = !says ? std::numeric_limits<double>::quiet_NaN()
-                                : (entropy > 0 ? entropy : 0) / math::log(static_cast<double>(visible));
+  const bool is_meaningful = visible >= VisibleKeys::kLeast && entropy - entropy == 0;
+  entropies[blockIdx.x] = !is_meaningful ? std::numeric_limits<double>::quiet_NaN()
+                                         : (entropy > 0 ? entropy : 0) / math::log(static_cast<double>(visible));
 }
 
 /// Computes the logits of sampled rows. The grid is (keys / (kThreads / kWarp * kKeysOfWarp), rows of the sample). A

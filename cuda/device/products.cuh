@@ -57,7 +57,7 @@ struct Sums {
 /// Computes a product by the kernel of gemm.cu, for any shape and layout.
 void own_gemm(const GemmArgs& g);
 /// Computes a product of codes (GemmArgs with `in` u8) by `multiply`, in bf16.
-void gemm_of_decoded(const GemmArgs& g, void (*multiply)(const GemmArgs&));
+void gemm_in_bf16_of_codes(const GemmArgs& g, void (*multiply)(const GemmArgs&));
 /// Computes a product by a library, and the steps that the library cannot do by Binade's kernels. Returns false if no
 /// library can compute it.
 bool gemm_by_library(const GemmArgs& g);

@@ -2,13 +2,13 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Copies of positions along one axis, and sums of positions.
+/// Copies positions along one axis by an axis map; for the gradient, sums all positions that are copies of one.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 
-/// One thread per unit of the side that is walked: of the result, or with `push` of the source.
+/// One thread per unit of the result or, if `push` is set, of the source.
 template <class Unit>
 __global__ void copy_positions(RearrangeArgs a, std::int64_t inner, std::int64_t units, Unit fill) {
   const auto* from = static_cast<const Unit*>(a.from);

@@ -11,8 +11,8 @@ namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kFew = 16;                     // most reduced elements per result for which one thread computes a result
-constexpr std::int64_t kRowChunk = 1 << 14;  // elements of a row that one block reduces
+constexpr int kFew = 16;                         // a single thread reduces at most this many elements to a result
+constexpr std::int64_t kRowChunk = 1 << 14;      // elements of a row that one block reduces
 constexpr std::int64_t kLongRowChunk = 1 << 17;  // the same number, if there are enough rows for all blocks
 constexpr std::int64_t kWarpRow = 1024;          // longest row that one warp reduces
 constexpr std::int64_t kWantedBlocks = 1024;
@@ -228,7 +228,7 @@ void start(const View& v, const Plan& plan, const Result& to) {
 }
 
 /// The tensor after some groups of dimensions were reduced: its values and its remaining groups.
-struct Rest {
+struct RemainingReduction {
   In x;
   int groups;
   std::int64_t extents[ReduceArgs::kMaxGroups];
@@ -268,7 +268,7 @@ struct Rest {
 
 template <class R>
 void reduce(const ReduceArgs& call) {
-  Rest rest{.x = call.x, .groups = call.groups, .extents = {}, .reduced = {}, .pitch = call.pitch};
+  RemainingReduction rest{.x = call.x, .groups = call.groups, .extents = {}, .reduced = {}, .pitch = call.pitch};
   std::copy_n(call.extents, call.groups, rest.extents);
   std::copy_n(call.reduced, call.groups, rest.reduced);
   const DType accumulate = accumulate_dtype(call.x.dtype);

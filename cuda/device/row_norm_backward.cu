@@ -25,8 +25,8 @@ constexpr int kSharedCols = 1024;
 
 /// Adds the groups' sums in order, through shared memory, and stores them in the stripe's row of parts (2, cols).
 template <class C, int V, int H>
-__device__ void leave_parts(const ThreadGroup<C>& group, std::int64_t cols, const C (&gw)[H][V], const C (&gb)[H][V],
-                            C* to) {
+__device__ void store_partial_sums(const ThreadGroup<C>& group, std::int64_t cols, const C (&gw)[H][V],
+                                   const C (&gb)[H][V], C* to) {
   if (group.count() == 1) {
     each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       store_vector<C>(to, c, gw[k]);
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(H == 0   ? 1024
     });
   }
   if constexpr (H > 0)
-    if (parts != nullptr) leave_parts<C, V, H>(group, a.cols, gw, gb, parts + blockIdx.x * 2 * a.cols);
+    if (parts != nullptr) store_partial_sums<C, V, H>(group, a.cols, gw, gb, parts + blockIdx.x * 2 * a.cols);
   amax.publish();
 }
 

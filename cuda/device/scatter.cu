@@ -3,8 +3,8 @@
 #include "binade/cuda/device/sort.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Combining values at positions that an index tensor names. Contributions are sorted by their target, and in position
-/// order for one target. One thread combines the contributions of a target in this order, so the bits are those of the
+/// Combines values at positions that an index tensor names. Contributions are sorted by their target, and those of one
+/// target by position. One thread combines the contributions of a target in this order, so the bits are those of the
 /// CPU (decision 0066).
 namespace binade::cuda {
 namespace {
@@ -60,7 +60,7 @@ __global__ void combine(ScatterArgs a, Terms terms) {
   });
 }
 
-/// Bits of any dtype; the last contribution stays.
+/// Copies the bits of any dtype; the last contribution to a target stays.
 template <class E>
 __global__ void assign(ScatterArgs a, Terms terms) {
   each_index(terms.count, [&](std::int64_t t) {

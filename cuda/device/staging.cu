@@ -5,7 +5,7 @@
 #include "binade/cuda/device/marks.cuh"
 
 /// Copies from ordinary host memory, through parts of page-locked memory that are used in turn, so that the host waits
-/// only if all parts are still in use. Large copies cross to the device on a stream of their own, concurrently with
+/// only if all parts are still in use. Large copies to the device use a separate stream and run concurrently with
 /// earlier kernels; only the final copy within device memory waits for these kernels (docs/decisions/0025).
 namespace binade::cuda {
 namespace {

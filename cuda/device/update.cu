@@ -50,7 +50,7 @@ struct Decided {
 
   __device__ bool commits() const { return outcome == nullptr || outcome->cause == RefusalCause::kNone; }
 };
-/// `addresses.numbers`: those of one optimizer, whose random stream depends on the number of its updates.
+/// `addresses.numbers` belong to one optimizer, whose random stream depends on the number of its updates.
 Decided decided(const StepAddresses& addresses) {
   return {addresses.outcome, addresses.numbers, &addresses.numbers->step_offset};
 }

@@ -4,9 +4,9 @@
 #include "binade/cuda/device/capture.cuh"
 #include "binade/cuda/device/context.cuh"
 
-/// Workspace of kernels: stacks of memory that consist of blocks and never shrink. A call releases the memory that it
-/// took. The next call may get the same bytes, because all calls run one after the other on one stream. Memory that is
-/// never freed may be used in a captured graph, whereas a stream-ordered allocation would become a node of the graph.
+/// Workspace of kernels: memory blocks that are never freed, each a stack of allocations. A call releases its memory
+/// at its end. The next call may get the same bytes, because all calls run one after the other on one stream. Memory
+/// that is never freed may be used in a captured graph; a stream-ordered allocation would become a node of the graph.
 namespace binade::cuda {
 namespace {
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kLowHeadroom = 2;      // headroom below which a module is reported, in binades
 constexpr double kOverfitRatio = 1.02;  // last validation loss / best one, above which overfitting is reported
-constexpr double kSkipShare = 0.05;     // share of aborted attempts among all, above which it is reported
+constexpr double kSkipShare = 0.05;     // share of aborted attempts, above which it is reported
 constexpr double kDivergedRatio = 1.5;  // latest losses / first loss, above which divergence is reported
 constexpr std::size_t kLatest = 3;      // number of latest losses that are compared with the first
 // The kind of event that a warning has in events.jsonl (decision 0051).

@@ -77,7 +77,7 @@ std::string title_of(const Panel& p, const HeatMap::Row& row, std::size_t begin,
   return title;
 }
 
-/// Draws a row of cells; neighbors of one shade share a rectangle.
+/// Draws a row of cells; neighboring cells of one shade share a rectangle.
 Markup cells(const Panel& p, const HeatMap::Row& row, const std::vector<double>& values, double y) {
   Markup svg;
   for (std::size_t begin = 0, end = 0; begin < values.size(); begin = end) {
@@ -147,8 +147,8 @@ HeatMap heat_map(const std::vector<HeadroomLine>& lines, std::size_t most_rows, 
   const auto most_columns = static_cast<std::int64_t>(
       std::clamp<std::size_t>(most_cells / (2 * map.rows.size()), 8, 120));
   map.stride = std::max(spacing_of(lines), (span + most_columns - 1) / most_columns);
-  // Sampled steps are multiples of the distance between them. Columns that begin at a multiple of their width in steps
-  // therefore all contain the same number of sampled steps.
+  // Sampled steps are multiples of the distance between them. Therefore, if each column begins at a multiple of its
+  // width in steps, all columns contain nearly the same number of sampled steps.
   if (map.stride > 1) map.first_step -= map.first_step % map.stride;
   map.columns = static_cast<std::size_t>((lines.back().step - map.first_step) / map.stride + 1);
   index.clear();

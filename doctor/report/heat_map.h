@@ -10,7 +10,7 @@
 
 namespace binade::doctor::report {
 
-/// The least headroom by module (rows) and range of steps (columns); NaN if none was sampled.
+/// A table of the least headroom of each module (row) in each range of steps (column); NaN if none was sampled.
 struct HeatMap {
   struct Row {
     std::string module{};

@@ -34,7 +34,7 @@ const Json* member_of(const Json& object, const char* name) {
   return at == object.end() ? nullptr : &*at;
 }
 
-/// Returns the member `name` as by number_of(); NaN if it is missing.
+/// Returns the member `name`, converted by number_of(); NaN if it is missing.
 template <class Json>
 double number_in(const Json& object, const char* name) {
   const Json* value = member_of(object, name);

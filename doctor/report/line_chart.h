@@ -32,11 +32,11 @@ struct Mark {
 /// A chart of one or more quantities over the steps of a run.
 struct LineChart {
   std::string title{};
-  std::string remark{};  ///< text beside the title
+  std::string remark{};  ///< text next to the title
   std::vector<Line> lines{};
   std::vector<Mark> marks{};
   std::vector<double> ticks_below{};  ///< steps marked at the lower edge
-  std::optional<Scale> scale{};       ///< scale of the values; std::nullopt: linear or logarithmic, by the values
+  std::optional<Scale> scale{};       ///< scale of the values; std::nullopt: chosen by Axis::around()
   double first_step = 0, last_step = 1;
   bool wide = false;    ///< true if the chart takes the whole width of the page
   double height = 210;  ///< in units of 1/1080 of the page's width

@@ -134,7 +134,7 @@ io::JsonObject measure_pairs(const BenchSettings& s, Timer& timer, int pairs, co
   }
   for (std::vector<double>* values : {&on, &off, &ratios}) std::ranges::sort(*values);
   const auto half = static_cast<std::size_t>(pairs / 2);
-  // Half of the 95 % interval of the median, in ranks: 1.96 sqrt(pairs / 4).
+  // Half of the median's 95 % confidence interval, in positions of the sorted values: 1.96 sqrt(pairs / 4).
   const auto spread = static_cast<std::size_t>(0.98 * std::sqrt(static_cast<double>(pairs)));
   ratio = ratios[half];
   return io::JsonObject()

@@ -30,7 +30,7 @@ void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std
 /// bench/run.py (on a GPU the answers contain `device_peak_mib`), so that a script can interleave steps of several
 /// processes; otherwise times `steps` steps after two warm-up steps and prints one JSON object. With `overhead`,
 /// measures the cost of telemetry instead, with pairs of steps, one with and one without telemetry, in random order:
-/// prints the medians, and the median of the pairs' ratios with its 95 % interval (of order statistics). With
+/// prints the medians, and the median of the pairs' ratios with its 95 % confidence interval. With
 /// `verification`, does the same with and without verification (TrainerOptions::verify_every), and also prints `every`:
 /// the smallest interval of verified steps that costs at most 0.5 % of the time.
 int run_bench(const BenchSettings& s, amp::Trainer& trainer, std::int64_t parameters, std::function<void()> step);

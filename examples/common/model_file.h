@@ -19,14 +19,14 @@ void add_model_settings(Settings& table, ModelChoice& choice);
 RuntimeOptions runtime_options(const ModelChoice& choice);
 
 /// Returns the state of the selected checkpoint, and prints on stderr which one was selected and why. Throws
-/// ArgumentError if none is given, NoCheckpointError if it does not exist, and CheckpointError if it holds weights
-/// alone. The text of that error tells the user to make a run from the weights by `train` of `program` with `flags`.
+/// ArgumentError if none is given, NoCheckpointError if it does not exist, and CheckpointError if it holds only
+/// weights. The text of that error tells the user to start a run from the weights by `PROGRAM train` with `flags`.
 StateDict read_checkpoint(const ModelChoice& choice, const std::string& program, const std::string& flags);
 
 /// Returns the precision policy that the checkpoint was trained with.
 PrecisionPolicy policy_of(const StateDict& checkpoint);
 
-/// Throws ArgumentError for an override that matches no module path and no op that `output` was computed by.
+/// Throws ArgumentError for an override that matches no module path and none of the ops that computed `output`.
 void check_overrides(const PrecisionPolicy& policy, nn::Module& model, const Variable& output);
 
 /// Returns a text that lists all modules with their kinds, parameters with their shapes, and ops with their paths.

@@ -15,7 +15,7 @@ struct Choice {
   Made (*make)(nn::Module& model, Flags s);
 };
 
-/// Sets the options that all of these optimizers with Adam's moments have.
+/// Makes an optimizer, with the options that all optimizers with Adam's moments have.
 template <class Optimizer, class Options>
 Made with_moments(nn::Module& model, Flags s, Options o) {
   o.lr = s.lr, o.beta1 = s.beta1, o.beta2 = s.beta2, o.weight_decay = s.weight_decay;
@@ -56,7 +56,7 @@ constexpr Choice kChoices[] = {
        return std::make_unique<optim::Adafactor>(model,
                                                  optim::AdafactorOptions{.lr = s.lr, .weight_decay = s.weight_decay});
      }},
-    // Steps as long as AdamW's, so that --lr suits matrices and vectors alike.
+    // Scales steps to the length of AdamW's, so that --lr suits both matrices and vectors.
     {"muon",
      [](nn::Module& model, Flags s) {
        return with_moments<optim::Muon>(model, s,

@@ -108,7 +108,7 @@ void Settings::add(std::string name, Setting::Target target, std::string help, S
 
 void Settings::declare(CLI::App& app) {
   for (const Setting& s : settings_) {
-    add_program_flag(s.name);  // advice names the flag
+    add_program_flag(s.name);  // so that advice in messages can name the flag
     const std::string flag = "--" + s.name;
     const bool is_switch = std::holds_alternative<bool*>(s.target);
     const std::string bare = is_switch ? "on" : s.bare;  // `--state-hash` alone means on

@@ -108,9 +108,10 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, boo
   check<ArgumentError>(launched == 1 || s.ranks == 1 || s.ranks == launched,
                        "--ranks {}: a launcher has started {} processes; leave the flag out", s.ranks, launched);
   if (std::getenv(io::StopSignals::kLauncher) != nullptr) return train();  // launch_ranks() has started this rank
-  check<ArgumentError>(launched == 1 || !s.supervise,
-                       "--supervise: mpirun or srun has started this process, which cannot restart the other ranks; start "
-                       "one process with --supervise --ranks N instead, on one machine");
+  check<ArgumentError>(
+      launched == 1 || !s.supervise,
+      "--supervise: mpirun or srun has started this process, which cannot restart the other ranks; start "
+      "one process with --supervise --ranks N instead, on one machine");
   check<ArgumentError>(s.min_ranks <= s.ranks && (s.min_ranks == 0 || s.supervise),
                        "--min-ranks: wanted --supervise and at most --ranks {}, got {}", s.ranks, s.min_ranks);
   for (const std::string& spec : s.inject)
@@ -139,7 +140,7 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, boo
     if (!s.resume.empty()) more.push_back("--resume=" + s.resume);
     if (ranks != all_ranks) {
       more.insert(more.end(), {"--ranks", std::to_string(ranks)});
-      // Without a checkpoint, one rank alone would add in another order.
+      // A checkpoint stores the number of leaves; without one, a single rank would add in another order.
       if (s.leaves == 0 && !io::RunFolder::holds_checkpoints(s.run))
         more.insert(more.end(), {"--leaves", std::to_string(s.accumulate)});
     }
@@ -299,7 +300,7 @@ optim::Schedule make_schedule(const TrainSettings& s) {
 
 namespace {
 
-/// Returns the share of the machine's cores that a rank uses; 0, all of them, without other ranks.
+/// Returns the number of threads for this rank: its share of the machine's cores, or 0 (all) without other ranks.
 int threads_of_rank() {
   const LocalRank local = local_rank();
   if (local.ranks == 1) return 0;

@@ -30,8 +30,8 @@ RuntimeOptions runtime_options(const TrainSettings& s);
 Device choose_device(const std::string& name);
 
 /// Determines the settings of a training: defaults, then the run's config.json (if the run is resumed) or --config,
-/// then flags. Sets `loads_checkpoint`. `complete` fills in the settings that follow from others. Throws as Settings
-/// and io::RunFolder.
+/// then flags. Sets `loads_checkpoint`. `complete` fills in the settings that follow from others. Throws the errors
+/// of Settings and io::RunFolder.
 void resolve_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete);
 
 /// Runs `train` in this process or, with --supervise, in a child process that is restarted when it dies
@@ -40,8 +40,8 @@ void resolve_settings(Settings& table, TrainSettings& s, const std::function<voi
 int run_training(Settings& table, TrainSettings& s, const std::string& name, bool may_have_ranks,
                  const std::function<int()>& train);
 
-/// Connects this process with the others of its launcher (core/launcher.h). All but rank 0 say nothing from then on,
-/// except errors. `deadline`: of each exchange, in seconds; 0: the default.
+/// Connects this process with the others of its launcher (core/launcher.h). From then on, ranks other than 0 print
+/// only errors. `deadline`: of each exchange, in seconds; 0: the default.
 std::shared_ptr<Communicator> open_ranks(double deadline);
 
 /// Returns the options of the run that the settings describe. `name` is the prefix of a new run folder. `constants` are

@@ -1,5 +1,5 @@
 // A language model of letters: an embedding, LSTM layers and a linear layer. It learns sentences of a small grammar, in
-// which subject and verb agree, and writes some. A real one has --hidden 512 --layers 3.
+// which subject and verb agree, and writes some. A usual size is --hidden 512 --layers 3.
 #include <random>
 
 #include "examples/models/common.h"

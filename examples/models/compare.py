@@ -1,8 +1,8 @@
-"""compare.py --python PYTHON --build BUILD [NAME …]: each model beside its twin in PyTorch, which PYTHON has.
+"""compare.py --python PYTHON --build BUILD [NAME …]: compares each model with its twin in PyTorch, which PYTHON must have.
 
 Runs both programs in turn, and prints the ratios of time per step and of peak memory, and the numbers that both learned
-for several seeds. Memory is also compared beyond that of a program that only prints its flags, because PyTorch's
-libraries alone take more than 200 MB. Ratios below 1 are in favor of Binade.
+for several seeds. Memory is compared as a whole, and minus that of a program that only prints its flags, because
+PyTorch's libraries alone take more than 200 MB. Ratios below 1 are in favor of Binade.
 """
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""count.py [NAME …]: characters of code of each C++ program and of its twin, without comments and white space.
+"""count.py [NAME …]: prints the number of characters of each C++ program and of its twin in PyTorch, without comments and white space.
 
 Fails if a C++ program has more than 1.3 times the characters of its twin.
 """

@@ -36,8 +36,8 @@ Variable penalty(nn::Module& critic, const Variable& real, const Variable& made)
   return mean(square(norm(flatten(slope), 2, 1) - 1));
 }
 
-/// How far images are from the nearest of the other set (root mean square of 256 pixels): the sum of both sets' means.
-/// Images without structure are near none; images of one kind are near few.
+/// The mean distance (root mean square of 256 pixels) of images from the nearest image of the other set, summed over
+/// both sets. It is large if images have no structure, and also if a set has images of one kind only.
 double distance(const Variable& a, const Variable& b) {
   const Variable all = cdist(flatten(a), flatten(b)) / 16;
   return (mean(min(all, {0})) + mean(min(all, {1}))).item();

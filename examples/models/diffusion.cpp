@@ -1,4 +1,4 @@
-// A diffusion model (Ho et al., "Denoising diffusion probabilistic models", 2020): a U-Net that knows the time removes
+// A diffusion model (Ho et al., "Denoising diffusion probabilistic models", 2020): a U-Net that gets the time removes
 // noise from images. It predicts the velocity of Salimans, Ho, "Progressive distillation", 2022. Averaged weights make
 // images from noise in 20 steps (Song et al., "Denoising diffusion implicit models", 2021). It learns images of discs.
 #include <cmath>

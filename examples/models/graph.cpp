@@ -7,8 +7,8 @@ using namespace binade;
 
 constexpr int64_t kClasses = 4, kLabeled = 20;
 
-/// Features (N, F) and labels (N) of nodes; edges from `start` to `end` (E), in both directions, and of nodes to
-/// themselves.
+/// Features (N, F) and labels (N) of nodes, and edges (E) from node `start` to node `end`: each in both directions, and
+/// one from each node to itself.
 struct Graph {
   Variable features, labels, start, end;
 };
@@ -21,7 +21,7 @@ Graph draw(int64_t nodes, int64_t width) {
   return {randn({nodes, width}) + 0.7 * one_hot(labels, width), labels, select(edges, 1, 0), select(edges, 1, 1)};
 }
 
-/// Sums `rows` (E, C) of the edges to each of `nodes` nodes.
+/// Returns (N, C): for each node, the sum of `rows` (E, C) over the edges that end there.
 Variable gathered(const Variable& rows, const Graph& g) {
   return index_add(Tensor::zeros({g.labels.dim(0), rows.dim(1)}, rows.dtype()), 0, g.end, rows);
 }

@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
       {.precision = args.policy(), .schedule = optim::Schedule::one_cycle(1e-2, args["steps"]), .clip_norm = 1});
 
   const Variable start = Tensor::full({args["batch"], 1}, kStart, DType::i64);
-  const auto loss = [&](const Pairs& b) {  // the decoder reads the right translation, one token behind
+  const auto loss = [&](const Pairs& b) {  // the decoder reads the correct translation, shifted by one token
     return nn::cross_entropy(model(b.from, concat({start, slice(b.right, 1, 0, -1)}, 1)), b.right,
                              {.ignore_index = kPad});
   };

@@ -25,8 +25,8 @@ class FileOps;
 ///
 /// Entry "model/head.weight" of the state is the dataset head.weight of the group /model: contiguous, row-major, with
 /// an attribute `dtype`. Scalars, texts and lists are attributes of their group; long texts and long lists are
-/// datasets. /format holds version and feature bits; /manifest holds one line per tensor (CRC-32C, dtype, shape, name)
-/// and the state hash. No time, path, host or library version is stored, so the same state gives the same bytes.
+/// datasets. /format contains version and feature bits; /manifest contains one line per tensor (CRC-32C, dtype, shape,
+/// name) and the state hash. No time, path, host or library version is stored, so the same state gives the same bytes.
 ///
 /// The HDF5 library builds the file in memory, and Binade's own code reads it (io/checkpoint/hdf5_profile.h), so that
 /// libhdf5 never parses bytes from outside.

@@ -43,7 +43,7 @@ std::vector<std::string> newest_first(FileOps& ops, int folder, const std::strin
   return names;
 }
 
-void none_left(const std::string& path, std::size_t tried) {
+void throw_no_checkpoint(const std::string& path, std::size_t tried) {
   throw NoCheckpointError(tried == 0
                               ? fmt::format("checkpoints in {}: there is none yet; if its run has ended, start it "
                                             "again with --resume auto (TrainingRun::resume_if_possible())",
@@ -173,7 +173,7 @@ FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoic
   }
   auto newest = first_intact(
       handle, [&] { return newest_first(FileOps::real(), handle.get(), folder); }, warn, tried);
-  if (!newest) none_left(folder, tried);
+  if (!newest) throw_no_checkpoint(folder, tried);
   return {*std::move(newest), "the newest"};
 }
 

@@ -84,6 +84,6 @@ FileHandle open_checkpoints(const std::string& folder);
 /// Reads MANIFEST of an open folder; if it cannot be read, returns an empty one with `whole` = false.
 ManifestReading read_manifest(const FileHandle& folder);
 /// Throws NoCheckpointError saying that none of the `tried` files can be loaded.
-[[noreturn]] void none_left(const std::string& path, std::size_t tried);
+[[noreturn]] void throw_no_checkpoint(const std::string& path, std::size_t tried);
 
 }  // namespace binade::io

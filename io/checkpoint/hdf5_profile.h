@@ -52,11 +52,11 @@ struct ProfileLimits {
   int depth = 6;                         ///< number of nested groups
 };
 
-/// Reads an HDF5 file image of Binade's strict profile, without the HDF5 library: superblock 3, object headers 2 with
-/// checksums, hard links, contiguous datasets, fixed-size types, no filters, no external, shared, chunked, virtual or
-/// variable-length storage, every object linked once, no two objects on the same bytes. `image` starts with the user
-/// block of `base` bytes. Every length is checked against the remaining bytes before it is used; allocations are
-/// bounded by the file's size and the limits; the traversal is a loop that visits no byte twice.
+/// Reads an HDF5 file image without the HDF5 library. Accepts only HDF5 as Binade writes it: superblock 3, object
+/// headers 2 with checksums, hard links, contiguous datasets, fixed-size types, no filters, no external, shared,
+/// chunked, virtual or variable-length storage, one link per object, no overlap. `image` starts with the user block of
+/// `base` bytes. Every length is checked against the remaining bytes before it is used; allocations are bounded by the
+/// file's size and the limits; the traversal is a loop that visits no byte twice.
 ///
 /// Throws NoCheckpointError that names the first broken rule and its position.
 StoredTree read_profile(std::span<const std::byte> image, std::size_t base, const ProfileLimits& limits = {});

@@ -9,8 +9,8 @@ namespace binade::io {
 ///
 ///   const io::CheckpointSection kSection = "sched";
 ///
-/// A file of a newer minor format version loads without its unregistered sections, with a warning for each
-/// (CheckpointInfo::left_out). Files of the same or an older version load completely.
+/// A file of a newer minor format version is loaded without the sections that are not registered, with a warning for
+/// each (CheckpointInfo::left_out). Files of the same or an older version are loaded completely.
 class CheckpointSection {
  public:
   CheckpointSection(const char* name);  // NOLINT(google-explicit-constructor): names may initialize an array

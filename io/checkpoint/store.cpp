@@ -508,7 +508,7 @@ LoadedCheckpoint CheckpointStore::load_newest() {
         remove_entries([&](const ManifestEntry& e) { return std::ranges::find(lost, e.file) != lost.end(); }));
     prune_corrupt();
   }
-  if (loaded.file.empty()) none_left(path_, names.size());
+  if (loaded.file.empty()) throw_no_checkpoint(path_, names.size());
   warn_about_left_out(loaded.info, loaded.file, options_.warn);
   return loaded;
 }

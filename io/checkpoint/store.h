@@ -22,7 +22,7 @@ namespace binade::io {
 
 /// Settings of a CheckpointStore.
 struct StoreOptions {
-  int keep = 3;  ///< number of newest checkpoints to keep, at least 1; CheckpointStore says which others are kept
+  int keep = 3;  ///< number of newest checkpoints to keep, at least 1; see CheckpointStore for the others that stay
   int good_after = 50;         ///< number of steps without incident after which a checkpoint is good
   Warn warn = warn_on_stderr;  ///< receives warnings for the user
   FileOps* ops = &FileOps::real();
@@ -60,19 +60,19 @@ struct SaveOutcome {
   std::exception_ptr error{};
 };
 
-/// The checkpoints of one run: "ckpt-000000000500.h5" beside MANIFEST. A checkpoint is either complete and verified or
-/// does not exist. One thread writes; at most one save is in flight. A save checks that all numbers are finite, writes
-/// a new temporary file (mode 0600), syncs it, reads it back and compares it, renames it without replacing another
-/// file, and syncs the folder. Then it is committed: MANIFEST is replaced, and files that the ring does not keep are
-/// deleted.
+/// The checkpoints of one run: files like "ckpt-000000000500.h5", and MANIFEST. A checkpoint is either complete and
+/// verified or does not exist. One thread writes; at most one save is in flight. A save checks that all numbers are
+/// finite, writes a new temporary file (mode 0600), syncs it, reads it back and compares it, renames it without
+/// replacing another file, and syncs the folder. Then it is committed: MANIFEST is replaced, and files that the ring
+/// does not keep are deleted.
 ///
-/// The ring keeps the newest `keep` checkpoints, the newest good one, the oldest one after it (the next to become good)
-/// and the best. These files are renamed: damaged files to "….corrupt-1" (the newest 8 are kept), files whose name and
-/// content give different steps to "….misnamed-1", and files that a rollback abandoned to "….abandoned-1". The last two
-/// kinds are never deleted.
+/// The ring keeps the newest `keep` checkpoints, the newest good one, the oldest verified one after that (the next to
+/// become good) and the best. These files are renamed: damaged files to "….corrupt-1" (the newest 8 are kept), files
+/// whose name and content give different steps to "….misnamed-1", and files that a rollback abandoned to
+/// "….abandoned-1". The last two kinds are never deleted.
 ///
-/// The caller must hold the run's lock, and call from one thread. "Newest" means the highest step number, whatever the
-/// clock says.
+/// The caller must hold the run's lock, and call from one thread. "Newest" means the highest step number, not the
+/// latest time stamp.
 class CheckpointStore {
  public:
   /// Opens the folder (which must exist), deletes temporary files of a writer that died, and reconciles MANIFEST with
@@ -174,7 +174,7 @@ class CheckpointStore {
   std::optional<SaveRequest> request_;
   bool busy_ = false;                           // true while a request waits or is being written
   bool closing_ = false;                        // true if the writer thread must end
-  std::list<SaveOutcome> expected_, finished_;  // allocated before the save, to report even a lack of memory
+  std::list<SaveOutcome> expected_, finished_;  // nodes allocated before the save, to report a lack of memory
   std::thread writer_;
 };
 

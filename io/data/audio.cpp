@@ -69,7 +69,7 @@ void check_wav_is_whole(const std::string& bytes, const std::string& name) {
     std::uint32_t length = 0;
     std::memcpy(&length, bytes.data() + at + 4, 4);
     const bool is_data = bytes.compare(at, 4, "data") == 0;
-    // 0 and 2^32 - 1 are written by programs that do not know the length: everything to the end.
+    // A program that does not know the length writes 0 or 2^32 - 1: the data extend to the end of the file.
     if (is_data && (length == 0 || length == 0xFFFFFFFFu)) return;
     check<DataError>(!is_data || length <= bytes.size() - at - 8, "{}: truncated: wanted {} bytes of samples, got {}",
                      name, length, bytes.size() - at - 8);
@@ -92,7 +92,7 @@ Audio decode_audio(const std::string& bytes, const std::string& name) {
   check<DataError>(info.frames >= 1 && info.channels >= 1 && info.samplerate >= 1,
                    "{}: wanted at least one frame, got {} frames of {} channels at {} Hz", name, info.frames,
                    info.channels, info.samplerate);
-  // A header may promise any number of frames: memory grows with what is really there.
+  // A header may state any number of frames, so memory is allocated as frames are read.
   constexpr int kChunkSamples = 1 << 16;
   const sf_count_t chunk = std::max(1, kChunkSamples / info.channels);  // in frames
   std::vector<float> samples;
@@ -129,7 +129,7 @@ Audio resample(const Audio& audio, std::int64_t rate) {
   const std::int64_t frames = audio.samples.dim(0), channels = audio.samples.dim(1);
   const std::int64_t count = (frames * up + down - 1) / down;
   constexpr double kZeros = 6;
-  const double limit = 0.99 * static_cast<double>(std::min(up, down)) / static_cast<double>(down);  // of half the rate
+  const double limit = 0.99 * static_cast<double>(std::min(up, down)) / static_cast<double>(down);  // relative cutoff
   const double reach = kZeros / limit;  // in frames of the source
   Tensor result = Tensor::zeros({count, channels});
   float* to = result.mutable_data<float>();
@@ -191,7 +191,7 @@ Tensor random_noise(const Tensor& samples, const RandomStream& random, double lo
   const double deviation = std::sqrt(power * std::pow(10, -ratio / 10));
   Tensor result = samples.clone();
   float* to = result.mutable_data<float>();
-  for (std::int64_t i = 0; i < samples.numel(); ++i)  // words 0 and 1 are left to the ratio
+  for (std::int64_t i = 0; i < samples.numel(); ++i)  // normal(0) would share a word with the ratio
     to[i] = static_cast<float>(from[i] + deviation * random.normal(static_cast<std::uint64_t>(i) + 1));
   return result;
 }

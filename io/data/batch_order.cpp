@@ -133,7 +133,7 @@ std::int64_t BatchOrder::batches_in(std::int64_t epoch) {
                                       : (options_.epoch + options_.batch - 1) / options_.batch;
 }
 
-/// Fills indices_ and ends_ for an epoch, and checks what a sampler returns.
+/// Fills indices_ and ends_ for an epoch, and checks the result of a sampler.
 void BatchOrder::plan(std::int64_t epoch) {
   if (planned_epoch_ == epoch) return;
   planned_epoch_ = -1;

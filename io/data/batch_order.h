@@ -25,7 +25,7 @@ enum class SampleOrder {
   kSequential,    ///< every sample comes once per epoch, ascending; a batch never crosses the epoch's end (evaluation)
 };
 
-/// What becomes of the last samples of an epoch, if they do not fill a batch.
+/// How the last samples of an epoch are used if they do not fill a batch.
 enum class LastBatch {
   kByOrder,  ///< kShort for SampleOrder::kSequential, otherwise kFilled
   kFilled,   ///< they share a batch with the first samples of the next epoch
@@ -78,8 +78,8 @@ Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows);
 /// 0 < fraction < 1.
 std::int64_t held_out_count(std::int64_t size, double fraction);
 
-/// Decides which samples form a batch. Uses no thread and no data. A call takes time O(batch), at the start of an epoch
-/// O(samples).
+/// Decides which samples form a batch. Starts no threads and reads no data. A call takes time O(batch), and O(samples)
+/// at the start of an epoch.
 class BatchOrder {
  public:
   /// Throws ArgumentError for settings out of range, DataError for no samples.
@@ -94,9 +94,9 @@ class BatchOrder {
   void quarantine(std::int64_t sample);
   const std::vector<std::int64_t>& quarantined() const { return quarantined_; }
   const LoaderOptions& options() const { return options_; }
-  /// Returns the order in words, which is saved with the position.
+  /// Returns a text that describes the order. It is saved with the position.
   std::string name() const;
-  /// Returns the number of batches in an epoch; if epochs share a batch, it is counted.
+  /// Returns the number of batches in an epoch, including a batch that two epochs share.
   std::int64_t batches_in(std::int64_t epoch);
 
  private:
@@ -112,7 +112,7 @@ class BatchOrder {
 
   LoaderOptions options_;
   std::vector<std::int64_t> quarantined_;  // ascending
-  LastBatch last_ = LastBatch::kFilled;    // not kByOrder
+  LastBatch last_ = LastBatch::kFilled;    // options_.last, with kByOrder resolved
   std::int64_t planned_epoch_ = -1;        // epoch of indices_ and ends_; -1: none yet
   std::vector<std::int64_t> indices_;      // sample of each position, except for kRandomOffset and kSequential
   std::vector<std::int64_t> ends_;         // position after each batch of the batch sampler

@@ -15,11 +15,11 @@
 
 namespace binade::io {
 
-/// Returns the tensors one above the other: (N, …). They must be on the CPU. Throws ShapeError, which names the first
-/// that differs, and DTypeError.
+/// Stacks tensors of one shape along a new axis 0: (N, …). They must be on the CPU. Throws ShapeError, which names the
+/// first tensor that differs, and DTypeError.
 Tensor stack_rows(const std::vector<Tensor>& rows);
 
-/// Sequences of different lengths, padded to the longest: what collate() makes of Sequence.
+/// Sequences of different lengths, padded to the longest. collate() returns it for samples of type Sequence.
 struct PaddedSequences {
   Tensor values{};   ///< (N, longest, …), in the dtype of the sequences
   Tensor mask{};     ///< (N, longest) bool: true where a sequence has an element
@@ -32,7 +32,7 @@ PaddedSequences pad_rows(const std::vector<Tensor>& rows, double padding = 0);
 /// A member of a sample whose length differs from sample to sample: a tensor (length, …). Collated to PaddedSequences.
 struct Sequence {
   Tensor values{};
-  double padding = 0;  ///< value of the elements that are added; that of the batch's first sample counts
+  double padding = 0;  ///< padding value; a batch uses that of its first sample
 };
 
 namespace detail {
@@ -40,7 +40,7 @@ namespace detail {
 template <class T>
 constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 
-/// The type that a member of this type has in a batch. `type` does not exist if collate() does not know it.
+/// The type to which collate() converts a member of type T. There is no `type` if collate() does not support T.
 template <class T>
 struct CollatedType {};
 template <>
@@ -75,7 +75,7 @@ struct CollatedType<std::pair<A, B>> {
   using type = std::pair<typename CollatedType<A>::type, typename CollatedType<B>::type>;
 };
 
-/// True if every member of T is collated to the type of the same member of Batch.
+/// True if collate() converts every member of T to the type of the corresponding member of Batch.
 template <class T, class Batch>
 constexpr bool kMembersFit = [] {
   if constexpr (!kHasMembers<T> || !kHasMembers<Batch>) {
@@ -108,7 +108,7 @@ struct IsVector : std::false_type {};
 template <class T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
-/// Says why samples of a type cannot be collated.
+/// Stops the compilation, with the reason, if samples of a type cannot be collated.
 template <class T>
 struct SampleType {
   static constexpr bool kNumbersNeedBatch = !kHasMembers<T> || Collated<T>;
@@ -125,10 +125,10 @@ struct SampleType {
 
 }  // namespace detail
 
-/// Makes a batch of samples: rows of a tensor from tensors of one shape, a tensor (N) from numbers (float f32, double
-/// f64, bool bool, std::uint8_t u8, integers of 64 bits and std::uint32_t i64, other integers i32), a vector from
-/// texts, PaddedSequences from Sequence. A tuple gives a tuple. A struct of tensors gives the same struct; a struct
-/// with other members gives its member type `Batch`, which has one member for each of them:
+/// Makes a batch of samples. Tensors of one shape are stacked. Numbers become a tensor (N): float f32, double f64, bool
+/// bool, std::uint8_t u8, 64-bit integers and std::uint32_t i64, other integers i32. Texts become a vector, Sequence
+/// becomes PaddedSequences. Tuples become a tuple. A struct of tensors becomes the same struct; a struct with other
+/// members becomes its member type `Batch`, which has one member for each of its members:
 ///
 ///     struct Image { Tensor pixels; std::int64_t label; struct Batch { Tensor pixels, labels; }; };
 ///
@@ -138,7 +138,7 @@ auto collate(std::vector<Sample> samples);
 
 namespace detail {
 
-/// The type of the elements of a tensor of such numbers.
+/// The C++ type in which a tensor stores numbers of type T.
 template <class T>
 using StoredNumber =
     std::conditional_t<std::is_floating_point_v<T>, std::conditional_t<std::is_same_v<T, float>, float, double>,
@@ -184,7 +184,7 @@ auto collate(std::vector<Sample> samples) {
     check<ArgumentError>(!samples.empty(), "collate: wanted at least one sample, got none");
     return detail::collate_known(samples);
   } else {
-    return Tensor();  // the compiler has printed why
+    return Tensor();  // a static_assert has already failed
   }
 }
 

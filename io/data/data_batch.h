@@ -18,7 +18,7 @@ namespace binade::io {
 
 namespace detail {
 
-/// True for data whose rows can be moved, left out and stored: a tensor, a vector, and tuples and structs of these.
+/// True for data with rows that can be selected or removed: a tensor, a vector, and tuples and structs of these.
 template <class T>
 constexpr bool kHasRows = [] {
   if constexpr (std::is_same_v<T, Tensor> || IsVector<T>::value)
@@ -31,7 +31,7 @@ constexpr bool kHasRows = [] {
     return false;
 }();
 
-/// True for data that can be stored: vectors must be of texts.
+/// True for data that state() can store: as kHasRows, but the elements of vectors must be texts.
 template <class T>
 constexpr bool kHasState = [] {
   if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, std::vector<std::string>>)
@@ -44,7 +44,7 @@ constexpr bool kHasState = [] {
     return false;
 }();
 
-/// Returns the data with every tensor and every vector replaced by f(it).
+/// Returns a copy of the data in which f(v) replaces every tensor and every vector v.
 template <class T, class F>
 T with_each(const T& data, const F& f) {
   if constexpr (std::is_same_v<T, Tensor> || IsVector<T>::value) {
@@ -107,14 +107,14 @@ T get_data(const StateDict& state, const std::string& name, std::int64_t rows) {
 
 }  // namespace detail
 
-/// A batch of a data set: what collate() or the user's function makes of the samples, and where they came from. All
-/// members that a Trainer looks for (docs/data.md) are derived from the members of `Data`, whose tensors and vectors
-/// have one row per sample:
+/// A batch of a data set: the result of collate() or of the user's function, and the origin of its samples. The members
+/// that a Trainer requires (docs/data.md) are derived from the members of `Data`, whose tensors and vectors have one
+/// row per sample:
 ///
 ///     for (const auto& batch : run.batches(loader))
 ///       run.step(batch, [&](const auto& b) { return nn::cross_entropy(model(b->pixels), b->labels); });
 ///
-/// If Data has members of other types, the batch cannot lose samples and is not stored with an incident.
+/// If Data has members of other types, no sample can be removed, and no incident stores the batch.
 template <class Data>
 struct DataBatch {
   Data data{};

@@ -9,7 +9,7 @@
 
 namespace binade::io {
 
-// The index is hashed with k: a way of any length has an index of its own, up to collisions of 32 bits.
+// Hashes the index with k, so that each chain of part() calls gets another index (unless 32-bit hashes collide).
 SampleContext SampleContext::part(std::uint32_t k) const {
   SampleContext other = *this;
   other.index = philox4x32({index, k, 0, 0}, {0, 0})[0];

@@ -25,20 +25,20 @@
 
 namespace binade::io {
 
-/// The place in a run for which a sample is read. Random choices must be functions of it: then a resumed run and a
-/// replay read the same sample, and so does any number of workers and ranks.
+/// The position in a run at which a sample is read. Random choices must be functions of it, so that a resumed run, a
+/// replay and any number of workers and ranks read the same sample.
 struct SampleContext {
   std::uint64_t seed = 0;  ///< LoaderOptions::seed
   std::uint64_t slot = 0;  ///< position among all samples of all epochs
   std::int64_t epoch = 0;  ///< epoch of the slot, from 0
-  /// Gives each data set and transform on a sample's way random numbers of its own; part() sets it.
+  /// Distinguishes the data sets and transforms that draw random numbers for one sample; part() sets it.
   std::uint32_t index = 0;
-  /// Stop is requested once the sample is no longer wanted. A get() that takes seconds should check it and throw.
+  /// Stop is requested when the sample is no longer needed. A get() that takes seconds should check it and throw.
   std::stop_token obsolete{};
 
-  /// Returns the random numbers of this place: purpose kAugment, step = slot.
+  /// Returns the random numbers of this position: purpose kAugment, step = slot.
   RandomStream random() const { return {.seed = seed, .purpose = RngPurpose::kAugment, .step = slot, .index = index}; }
-  /// Returns the context for part k of a sample's way, whose random numbers are those of no other part.
+  /// Returns the context for step k of reading a sample (a data set or transform), with separate random numbers.
   SampleContext part(std::uint32_t k) const;
 };
 
@@ -62,9 +62,9 @@ std::string class_name(const std::type_info& type);
 
 }  // namespace detail
 
-/// Returns sample `index`.
 /// A data set with random access: `std::int64_t size() const` and `Sample get(std::int64_t index) const` or `Sample
-/// get(std::int64_t index, const SampleContext& context) const`. Several threads call get() at once. Optional members:
+/// get(std::int64_t index, const SampleContext& context) const`. Several threads call get() at once. Optional
+/// members:
 ///
 ///     std::string name() const;                                          // for error messages
 ///     std::string content() const;                                       // a hash of the data; a resume compares it
@@ -73,7 +73,7 @@ std::string class_name(const std::type_info& type);
 template <class D>
 concept Dataset = detail::HasSize<D> &&(detail::GetsInContext<D> || detail::Gets<D>);
 
-/// Returns sample `index` of a data set, which must be in range.
+/// Returns sample `index` of a data set. `index` must be in range.
 template <Dataset D>
 auto get_sample(const D& data, std::int64_t index, const SampleContext& context) {
   if constexpr (detail::GetsInContext<D>)
@@ -86,7 +86,7 @@ auto get_sample(const D& data, std::int64_t index, const SampleContext& context)
 template <Dataset D>
 using SampleOf = decltype(get_sample(std::declval<const D&>(), 0, SampleContext{}));
 
-/// Returns the name of a data set for messages: its name(), or that of its class.
+/// Returns the name of a data set for messages: its name() or, without one, the name of its class.
 template <class D>
 std::string name_of_dataset(const D& data) {
   if constexpr (requires {
@@ -117,7 +117,7 @@ std::vector<std::int64_t> same_content_of_dataset(const D& data, std::int64_t in
     return {index};
 }
 
-/// Returns the sampler that a data set brings along, or nullptr if it has none.
+/// Returns the sampler() of a data set, or nullptr if it has none.
 template <class D>
 std::shared_ptr<const Sampler> sampler_of_dataset(const D& data) {
   if constexpr (requires {
@@ -130,7 +130,7 @@ std::shared_ptr<const Sampler> sampler_of_dataset(const D& data) {
 
 namespace detail {
 
-/// Throws ArgumentError if a part of `whole` has a sampler of its own, which `whole` would not use.
+/// Throws ArgumentError if the data set `part` has a sampler, which the data set `whole` would ignore.
 template <class D>
 void check_has_no_sampler(const D& part, std::string_view whole) {
   check<ArgumentError>(sampler_of_dataset(part) == nullptr,
@@ -139,8 +139,8 @@ void check_has_no_sampler(const D& part, std::string_view whole) {
                        whole, name_of_dataset(part), whole);
 }
 
-/// Calls f. If it throws, adds `place` before the text of the exception. The class of a Binade error is kept, another
-/// std::exception becomes a DataError; the exception itself is nested (std::rethrow_if_nested).
+/// Rethrows the current exception, nested (std::rethrow_if_nested), with place() before its text. std::bad_alloc
+/// becomes OutOfMemoryError, any other exception that is not Binade's becomes DataError.
 [[noreturn]] void rethrow_at(const std::function<std::string()>& place);
 
 template <class F>
@@ -152,7 +152,7 @@ auto at_place(const std::function<std::string()>& place, F&& f) {
   }
 }
 
-/// Returns sample `index` after checking the range. A message names the data set and the sample.
+/// Returns sample `index`. The text of an exception names the data set and the sample.
 template <class D>
 auto get_part(const D& data, std::int64_t index, const SampleContext& context) {
   return at_place([&] { return fmt::format("{}, sample {}", name_of_dataset(data), index); },
@@ -163,12 +163,12 @@ void check_index(const std::string& name, std::int64_t index, std::int64_t size)
 /// Returns the SHA-256 in hex over texts and their lengths.
 std::string content_of_texts(const std::vector<std::string>& texts);
 std::string content_of_tensors(std::span<const Tensor> tensors);
-/// Returns the text of a data set's derived content; empty if `content` is empty.
+/// Returns the content hash of a data set made by `change` from one with hash `content`; empty if that is empty.
 std::string content_with(const std::string& content, const std::string& change);
 
 }  // namespace detail
 
-/// Any data set with samples of one type, behind one type. Copies share the data set.
+/// Holds any data set whose samples convert to Sample (type erasure). Copies share the data set.
 template <class Sample>
 class AnyDataset {
  public:
@@ -207,7 +207,7 @@ class AnyDataset {
 template <std::same_as<Tensor>... T>
 requires(sizeof...(T) >= 1) class TensorDataset {
  public:
-  /// Takes copies on the CPU. Throws ShapeError unless all have the same number of rows.
+  /// Copies tensors of other devices to the CPU. Throws ShapeError unless all have the same number of rows.
   explicit TensorDataset(T... tensors) : tensors_{tensors.on_host()...} {
     for (const Tensor& one : tensors_)
       check<ShapeError>(one.rank() >= 1 && one.dim(0) == size(),
@@ -240,7 +240,7 @@ requires(sizeof...(T) >= 1) class TensorDataset {
 template <Dataset D>
 class Subset {
  public:
-  /// Throws ArgumentError for an index outside of the data set, and for a data set with a sampler of its own.
+  /// Throws ArgumentError for an index outside of the data set, and for a data set that has a sampler.
   Subset(D data, std::vector<std::int64_t> indices) : data_(std::move(data)), indices_(std::move(indices)) {
     detail::check_has_no_sampler(data_, "Subset");
     for (const std::int64_t i : indices_) detail::check_index(name_of_dataset(data_), i, data_.size());
@@ -273,11 +273,11 @@ class Subset {
   std::vector<std::int64_t> indices_;
 };
 
-/// Data sets one after the other.
+/// The samples of several data sets, one data set after the other.
 template <class Sample>
 class ConcatDataset {
  public:
-  /// Throws ArgumentError for no data set, and for one with a sampler of its own.
+  /// Throws ArgumentError for no data set, and for a data set that has a sampler.
   explicit ConcatDataset(std::vector<AnyDataset<Sample>> parts) : parts_(std::move(parts)) {
     check<ArgumentError>(!parts_.empty(), "ConcatDataset: wanted at least one data set, got none");
     for (const auto& part : parts_) {
@@ -323,7 +323,7 @@ class ConcatDataset {
   std::vector<std::int64_t> ends_;  // index after each part
 };
 
-/// Returns the data sets one after the other. All must have samples of one type.
+/// Returns the concatenation of data sets. All must have samples of one type.
 template <Dataset First, Dataset... More>
 auto concat_datasets(First first, More... more) {
   using Sample = SampleOf<First>;
@@ -336,12 +336,12 @@ auto concat_datasets(First first, More... more) {
 /// Settings of a MixedDataset.
 struct MixedOptions {
   std::int64_t epoch = 0;  ///< samples per epoch; 0: the sum of the sizes
-  std::uint64_t seed = 0;  ///< of the order in which sets and samples come
+  std::uint64_t seed = 0;  ///< seed of the order of data sets and samples
 };
 
-/// Data sets mixed by weights. Its samples are those of ConcatDataset; sampler() draws them by the weights
-/// (MixtureSampler), and make_loader() uses it if the options name no other order. passes() says how often each set is
-/// read.
+/// Data sets mixed by weights. The samples are numbered as in ConcatDataset. sampler() draws them by the weights
+/// (MixtureSampler); make_loader() uses it unless the options name another sampler. passes() returns how often each set
+/// is read.
 template <class Sample>
 class MixedDataset {
  public:
@@ -374,7 +374,7 @@ class MixedDataset {
   std::string content() const { return all_.content(); }
   std::vector<std::int64_t> same_content(std::int64_t index) const { return all_.same_content(index); }
   std::shared_ptr<const Sampler> sampler() const { return sampler_; }
-  /// Returns how often each set has been read through after a number of epochs.
+  /// Returns how many times each set has been read after a number of epochs (0.5: half of it).
   std::vector<double> passes(std::int64_t epochs) const { return sampler_->passes(epochs); }
 
  private:
@@ -465,7 +465,7 @@ class CachedDataset {
       const std::lock_guard lock(kept_->mutex);
       if (kept_->samples[i]) return *kept_->samples[i];
     }
-    // Without the lock, so that others go on: two threads may read the same sample, and the first one counts.
+    // Reads without the lock, so that other threads can continue. If two threads read one sample, the first is kept.
     SampleContext fixed;  // the same for all slots
     fixed.seed = context.seed;
     fixed.obsolete = context.obsolete;

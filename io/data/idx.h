@@ -24,7 +24,7 @@ struct LabeledImages {
 };
 
 /// Reads `folder`/PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte, each with or without .gz; PREFIX is "train" or
-/// "t10k". Throws DataError if they are missing or do not belong together.
+/// "t10k". Throws DataError if they are missing or do not match.
 LabeledImages read_labeled_images(const std::string& folder, const std::string& prefix);
 
 /// A batch of images with their labels.

@@ -111,7 +111,7 @@ std::string content_of(const ImagePair& pair) {
 Image read_mask_png(const std::string& path, int classes) {
   const std::string bytes = read_png_bytes(path);
   const Image indexed = decode_png(bytes, path, {.palette_as_index = true});
-  // In a binary mask the colors of the palette count (black and white), except in a 1-bit file, whose bit is the label.
+  // The label of a binary mask is the color in the palette (black or white) or, in a 1-bit file, the bit itself.
   return classes > 1 || indexed.depth == 1 ? indexed : decode_png(bytes, path);
 }
 

@@ -27,7 +27,7 @@ std::vector<std::pair<std::string, std::uint64_t>> images_below(const fs::path& 
                                              ".ppm", ".pgm",  ".avif", ".heic"};
   std::vector<std::pair<std::string, std::uint64_t>> images;
   fs::recursive_directory_iterator it(folder, fs::directory_options::follow_directory_symlink);
-  constexpr int kDeepest = 32;  // a link to a folder above would be followed without end
+  constexpr int kDeepest = 32;  // a link to a parent folder would never end
   for (; it != fs::recursive_directory_iterator(); ++it) {
     const fs::path& path = it->path();
     check<DataError>(it.depth() < kDeepest, "{}: more than {} folders deep; does a link lead back?", path.string(),

@@ -32,7 +32,7 @@ std::int64_t offset(const RandomStream& random, std::uint64_t i, std::int64_t ra
   return static_cast<std::int64_t>(random.below(i, static_cast<std::uint64_t>(range) + 1));
 }
 
-/// The weights of the source pixels of one result pixel.
+/// The source pixels from which one result pixel is computed: the first one, and the weight of each.
 struct Taps {
   std::int64_t first = 0;
   std::vector<double> weights{};
@@ -58,7 +58,7 @@ std::vector<Taps> taps_of(std::int64_t from, std::int64_t to) {
   return all;
 }
 
-/// Returns f(r, g, b) or f(grey) cut to 0 … 1: applies `f` to each pixel of a copy.
+/// Applies `f` in place to each pixel of a copy of the image, and clamps the result to 0 … 1.
 template <class F>
 Tensor each_pixel(const Tensor& image, F f) {
   Tensor result = image.clone();
@@ -77,7 +77,7 @@ Tensor window(const Tensor& image, std::int64_t y, std::int64_t x, std::int64_t 
   return crop({image, {}}, y, x, height, width).image;
 }
 
-/// A rectangle of random area and ratio inside of an image; height 0 if none of 10 fits. Uses words 0 to 39.
+/// A rectangle of random area and ratio in an image; height 0 if none of 10 drawn ones fits. Uses words 0 to 39.
 struct Rectangle {
   std::int64_t y = 0, x = 0, height = 0, width = 0;
 };
@@ -101,7 +101,7 @@ void check_ranges(const char* op, double min_area, double max_area, double min_r
                        max_area, min_ratio, max_ratio);
 }
 
-/// Returns the image moved by a linear map about its center: row and column of the source of each pixel.
+/// Warps an image. Relative to its center, pixel (y, x) is read from (yy y + yx x + dy, xy y + xx x + dx).
 Tensor warp(const Tensor& image, double yy, double yx, double xy, double xx, double dy, double dx) {
   const std::int64_t rows = image.dim(0), columns = image.dim(1);
   CoordinateMap map = CoordinateMap::window(0, 0, rows, columns);
@@ -114,7 +114,7 @@ Tensor warp(const Tensor& image, double yy, double yx, double xy, double xx, dou
   return sample({image, {}}, map).image;
 }
 
-/// Returns a number from Gamma(shape, 1), shape >= 1 (Marsaglia and Tsang, 2000), from the stream's index `index` on.
+/// Draws from Gamma(shape, 1), shape >= 1 (Marsaglia and Tsang, 2000). `index` replaces that of the stream.
 double gamma_above_1(RandomStream random, double shape, std::uint32_t index) {
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   random.index = index;
@@ -125,7 +125,7 @@ double gamma_above_1(RandomStream random, double shape, std::uint32_t index) {
   }
 }
 
-/// Returns a number from Beta(alpha, alpha). Gamma(a) = Gamma(a + 1) u^(1/a), in logarithms for a small alpha.
+/// Draws from Beta(alpha, alpha). Gamma(a) = Gamma(a + 1) u^(1/a); logarithms avoid an underflow for small alpha.
 double draw_beta(RandomStream random, double alpha) {
   const double u = (static_cast<double>(random.word(0)) + 0.5) * 0x1p-32;
   const double v = (static_cast<double>(random.word(1)) + 0.5) * 0x1p-32;
@@ -138,7 +138,7 @@ struct Mixing {
   MixedImages result{};
   const float* images = nullptr;
   std::int64_t rows = 0;
-  double share = 1;  // of the image itself
+  double share = 1;  // weight of the image itself
   RandomStream random{};
 };
 

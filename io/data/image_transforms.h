@@ -11,10 +11,10 @@
 
 namespace binade::io {
 
-// Images are (H, W, C) f32 on the CPU, with values in 0 … 1 before image_normalize(). Functions with a RandomStream
-// draw from it alone: pass SampleContext::random(), so that a choice is a function of seed and slot. Several functions
-// of one sample need streams of their own: SampleContext::part(k).random(). All throw ShapeError for another shape or
-// dtype, and ArgumentError for settings out of range. A result that would equal the image may be the image itself.
+// Images are (H, W, C) f32 on the CPU, with values in 0 … 1 before image_normalize(). Random functions take all numbers
+// from their RandomStream: pass SampleContext::random(), so that a choice depends only on seed and slot. For several
+// transforms of one sample, pass SampleContext::part(k).random(), k = 0, 1, …. All throw ShapeError for another shape
+// or dtype, and ArgumentError for settings out of range. A result that would equal the image may be the image itself.
 
 /// Resizes to height x width, bilinear with half-pixel centers. To shrink an image, the filter is widened in proportion
 /// (antialiasing), as in Pillow, and in torchvision with antialias=True.
@@ -35,12 +35,12 @@ struct ResizedCropOptions {
   double min_ratio = 3.0 / 4, max_ratio = 4.0 / 3;  ///< width / height, drawn uniformly in its logarithm
 };
 /// Returns a window of random area and aspect ratio, resized. Draws up to 10 windows; if none fits, takes the largest
-/// one in the middle whose ratio is allowed (Szegedy et al., "Going deeper with convolutions", 2015; as torchvision).
+/// centered window with an allowed ratio (Szegedy et al., "Going deeper with convolutions", 2015; as torchvision).
 Tensor random_resized_crop(const Tensor& image, std::int64_t height, std::int64_t width, const RandomStream& random,
                            const ResizedCropOptions& options = {});
-/// Exchanges left and right with a probability.
+/// Exchanges left and right with the given probability.
 Tensor random_flip_horizontal(const Tensor& image, const RandomStream& random, double probability = 0.5);
-/// Exchanges top and bottom with a probability.
+/// Exchanges top and bottom with the given probability.
 Tensor random_flip_vertical(const Tensor& image, const RandomStream& random, double probability = 0.5);
 
 // Adjustments clamp their results to 0 … 1, so they come before image_normalize(). Factors are finite and >= 0.
@@ -69,7 +69,7 @@ struct ErasingOptions {
   double probability = 0.5;
   double min_area = 0.02, max_area = 1.0 / 3;
   double min_ratio = 0.3, max_ratio = 1 / 0.3;
-  double value = 0;  ///< of the erased elements
+  double value = 0;  ///< value of the erased elements
 };
 /// With the given probability, fills a random rectangle with `value` (Zhong et al., "Random erasing data augmentation",
 /// 2017). If none of 10 drawn rectangles fits, the image is returned unchanged.
@@ -81,21 +81,21 @@ Tensor image_normalize(const Tensor& image, const std::vector<double>& mean = {0
 
 /// Applies `count` of 10 operations, drawn with repetition, with a strength of `magnitude` in 0 … 30 (after Cubuk et
 /// al., "RandAugment", 2020): identity, brightness, contrast, saturation, hue, rotation, shear and translation along
-/// both axes, each in a drawn direction. Pixels that come from outside of the image are mirrored.
+/// both axes, each in a random direction. Outside of its borders, the image is mirrored.
 Tensor rand_augment(const Tensor& image, const RandomStream& random, int count = 2, int magnitude = 9);
 
-/// A batch whose labels are shares of classes.
+/// A batch in which each label is a distribution over the classes.
 struct MixedImages {
   Tensor images{};   ///< (N, H, W, C) f32
   Tensor targets{};  ///< (N, classes) f32, each row sums to 1
 };
-/// Returns share * image + (1 - share) * the image before it in the batch, and mixes the labels likewise (Zhang et al.,
-/// "mixup", 2018). One share for the batch is drawn from Beta(alpha, alpha), by the seed and the batch's first slot.
-/// Throws DataError for a label that is not in 0 … classes - 1.
+/// Returns share * x[n] + (1 - share) * x[n - 1] for each image n of the batch (the last one for n = 0), and mixes
+/// labels likewise (Zhang et al., "mixup", 2018). The share of a batch is drawn from Beta(alpha, alpha), by seed and
+/// first slot. Throws DataError for a label that is not in 0 … classes - 1.
 MixedImages mixup(const LabeledImage::Batch& batch, std::int64_t classes, double alpha, std::uint64_t seed,
                   const BatchOrigin& origin);
-/// Puts a random rectangle of the image before into each image (Yun et al., "CutMix", 2019), and mixes the labels by
-/// area. Otherwise as mixup().
+/// Replaces one random rectangle of each image n by that of image n - 1 (Yun et al., "CutMix", 2019), and mixes the
+/// labels by area. Otherwise like mixup().
 MixedImages cutmix(const LabeledImage::Batch& batch, std::int64_t classes, double alpha, std::uint64_t seed,
                    const BatchOrigin& origin);
 

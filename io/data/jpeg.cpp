@@ -30,8 +30,8 @@ Image decode_jpeg(const std::string& bytes, const std::string& name, std::int64_
   const bool grey = colors == TJCS_GRAY, four = colors == TJCS_CMYK || colors == TJCS_YCCK;
   const int format = grey ? TJPF_GRAY : four ? TJPF_CMYK : TJPF_RGB;
   const int stored = tjPixelSize[format];
-  // A compressed block of 64 values takes at least some bits; a size that no such stream can fill is refused before the
-  // pixels are allocated.
+  // n compressed bytes are assumed to hold at most 4096 n pixels. If the header states more, the file is refused before
+  // the pixels are allocated.
   check<DataError>(std::int64_t{width} * height / 4096 <= static_cast<std::int64_t>(bytes.size()),
                    "{}: damaged JPEG: {} bytes cannot hold {} x {} pixels", name, bytes.size(), height, width);
   std::vector<unsigned char> pixels(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) *

@@ -15,12 +15,12 @@ bool can_decode_jpeg();
 /// `max_pixels` or has more than 500 scans, and ArgumentError if this build cannot decode JPEG.
 Image decode_jpeg(const std::string& bytes, const std::string& name, std::int64_t max_pixels = std::int64_t{1} << 28);
 
-/// Reads a PNG or JPEG file; its first bytes tell which. Throws DataError with the path.
+/// Reads a PNG or JPEG file, recognized by its first bytes. Throws DataError with the path.
 Image read_image(const std::string& path);
 
-/// Returns the pixels as (H, W, C) f32 in 0 … 1: each value divided by the largest one of its depth. C is `channels`, 1
-/// or 3; with 0, it is 1 for a grey image and 3 for a colored one. Grey becomes RGB by repetition, RGB becomes grey by
-/// ITU-R BT.601. Alpha is dropped, not blended.
+/// Returns the pixels as (H, W, C) f32 in 0 … 1: each value divided by the largest value of its bit depth. C is
+/// `channels`, 1 or 3; with 0, it is 1 for a grey image and 3 for a colored one. Grey becomes RGB by repetition, RGB
+/// becomes grey by ITU-R BT.601. Alpha is dropped, not blended.
 Tensor to_pixels(const Image& image, int channels = 0);
 
 }  // namespace binade::io

@@ -22,14 +22,14 @@ struct LoaderBase::Impl {
     enum class Status {
       kWaiting,   // for a worker
       kMaking,    // a worker makes it
-      kDone,      // null batch: outside of the share
+      kDone,      // `batch` is null if another rank makes it
       kFailed,    // next() will throw `failure`
       kReported,  // next() has thrown; the next call makes it again
     };
     BatchOrigin origin;
     std::stop_source obsolete;
     Status status = Status::kWaiting;
-    bool has_place = true;  // false: it failed before it was read, so it is claimed again
+    bool has_place = true;  // false: claim() failed, so the batch is claimed again
     std::shared_ptr<void> input;
     std::shared_ptr<void> batch;
     std::exception_ptr failure;
@@ -62,7 +62,7 @@ struct LoaderBase::Impl {
   int ahead_number = 0;                      // the same for the next batch that a worker claims
   std::uint64_t generation = 0;              // incremented when the batches that are being made become obsolete
   bool reading = false;                      // true while a thread is in `read_in_order`
-  std::exception_ptr shortage;               // there was no memory for a further entry; next() throws it
+  std::exception_ptr shortage;               // an entry could not be allocated; next() throws it
   std::deque<std::shared_ptr<Entry>> queue;  // in order; the first is the next that next() returns
   std::vector<std::jthread> workers;
 
@@ -167,7 +167,7 @@ struct LoaderBase::Impl {
     ++generation;
   }
 
-  /// Discards them; the workers start again at `read`. The caller must hold the lock.
+  /// Discards these batches; the workers then start again at `read`. The caller must hold the lock.
   void restart() {
     discard();
     ahead = read;
@@ -185,7 +185,7 @@ struct LoaderBase::Impl {
         workers.emplace_back(
             [this, runtime = InheritedRuntime()](const std::stop_token& stop) { work(stop, runtime); });
     } catch (const std::system_error&) {
-      // No further thread is available now: those that started do the work, or the caller itself.
+      // No more threads can be started. Those that started make the batches; without any, the caller does.
     }
     return !workers.empty();
   }
@@ -212,7 +212,7 @@ struct LoaderBase::Impl {
     std::rethrow_exception(entry->failure);
   }
 
-  /// Returns the next batch. It is made if `wanted`, and may be made otherwise.
+  /// Returns the entry of the next batch. If not `wanted`, the batch in it may be null.
   std::shared_ptr<Entry> take(bool wanted) {
     Lock lock(mutex);
     std::shared_ptr<Entry> entry;
@@ -226,7 +226,7 @@ struct LoaderBase::Impl {
       entry->input = read_input(entry->origin, entry->obsolete, lock);
       make_entry(*entry, lock);
       if (entry->failure) {
-        entry->status = Entry::Status::kDone;  // without a batch: if it is in the queue, it is made here again
+        entry->status = Entry::Status::kDone;  // but without a batch: the next call makes it again
         std::rethrow_exception(std::exchange(entry->failure, nullptr));
       }
     }

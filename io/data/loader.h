@@ -12,10 +12,10 @@
 
 namespace binade::io {
 
-/// What a loader passes to the function that makes a batch, besides the batch's origin.
+/// Further arguments of the function that makes a batch, in addition to the batch's origin.
 struct LoaderWork {
-  std::shared_ptr<void> input{};  ///< what LoaderBase::Read returned for this batch; null without such a function
-  /// Stop is requested once the batch is no longer wanted: the loader is destroyed, or goes to another position. A
+  std::shared_ptr<void> input{};  ///< result of LoaderBase::Read for this batch; null without such a function
+  /// Stop is requested when the batch is no longer needed: the loader is destroyed, or moves to another position. A
   /// function that takes seconds should check it and throw, because the destructor waits for the threads.
   std::stop_token obsolete{};
 };
@@ -24,13 +24,13 @@ struct LoaderWork {
 ///
 /// There are three cursors, each of which is a slot: made (by workers) >= read (returned by next()) >= consumed
 /// (committed). Only `consumed` is state, so batches that were made or read but not committed come again after a resume
-/// or a rewind. The number of workers does not affect the order: each worker makes the next batch that no other one
-/// makes, and next() returns the batches in order, whichever is ready first.
+/// or a rewind. The number of workers does not affect the order: each worker makes the next batch that no other worker
+/// has taken, and next() returns the batches in order, whichever is ready first.
 class LoaderBase {
  public:
   /// Makes the batch that an origin describes. Several workers call it at once.
   using Make = std::function<std::shared_ptr<void>(const BatchOrigin&, const LoaderWork&)>;
-  /// Reads what Make needs from a source that has to be read in order. It is called for one batch at a time, in the
+  /// Reads the input of Make from a source that must be read in order. It is called for one batch at a time, in the
   /// order of the batches, except that batches of other ranks are left out, and that after a rewind, a seek or an
   /// exception an earlier batch may follow.
   using Read = std::function<std::shared_ptr<void>(const BatchOrigin&, const std::stop_token& obsolete)>;
@@ -49,22 +49,22 @@ class LoaderBase {
   /// Excludes a sample from all batches that are read from now on. The quarantine is part of the state.
   void quarantine(std::int64_t sample);
 
-  /// The batches that this rank makes: of every `period` batches after the consumed cursor those with the numbers from
-  /// `first` to before `end`.
+  /// The batches that this rank makes: in every group of `period` consecutive batches, those with the numbers `first`
+  /// to `end` - 1. share(), rewind(), seek() and load_state() begin a new group.
   struct Share {
     int period = 1, first = 0, end = 1;
     bool operator==(const Share&) const = default;
   };
-  /// Sets the share, so that the worker does not make batches that skip() passes over. By default it makes all. Does
-  /// not change which batches next() and skip() return.
+  /// Sets the share, so that the workers do not make batches that skip() passes over. By default they make all batches.
+  /// Does not change which batches next() and skip() return.
   void share(const Share& share);
   /// Passes over the next batch, without making it, and returns its origin: another rank computes it.
   BatchOrigin skip();
 
   std::uint64_t consumed() const;
   std::int64_t epoch() const;  ///< epoch of the consumed cursor, from 0
-  /// Returns the number of batches in an epoch, that of the consumed cursor if a batch sampler decides. A batch with
-  /// samples of two epochs is counted.
+  /// Returns the number of batches in the epoch of the consumed cursor (only a batch sampler can make epochs differ). A
+  /// batch with samples of two epochs is counted.
   std::int64_t batches_per_epoch() const;
   const LoaderOptions& options() const;
 
@@ -82,9 +82,9 @@ class LoaderBase {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Loads batches of a data set in a fixed order, ahead of their use, by one thread or several. make_loader() makes one
-/// of a data set (io/data/make_loader.h); below that, a data set is any function that makes the batch of given samples.
-/// With prefetch > 0 it runs in the worker threads, with workers > 1 in several at once:
+/// Loads batches of a data set in a fixed order; one or more threads prefetch them. make_loader() makes the loader of a
+/// data set (io/data/make_loader.h). A loader can also call any function that makes the batch of given samples. With
+/// prefetch > 0 the function runs in the worker threads, with workers > 1 in several at once:
 ///
 ///     Loader<MyBatch> loader({.batch = 8, .samples = count}, [&](const BatchOrigin& origin) { return … });
 ///     MyBatch batch = loader.next();
@@ -98,7 +98,7 @@ class Loader : public LoaderBase {
   Loader(LoaderOptions options, std::function<Batch(const BatchOrigin&)> make)
       : Loader(std::move(options),
                [make = std::move(make)](const BatchOrigin& origin, const LoaderWork&) { return make(origin); }) {}
-  /// The same for a function that looks at LoaderWork, and for a source that is read in order.
+  /// The same for a function that uses LoaderWork, with an optional source that must be read in order.
   Loader(LoaderOptions options, std::function<Batch(const BatchOrigin&, const LoaderWork&)> make, Read read = {})
       : LoaderBase(
             std::move(options),

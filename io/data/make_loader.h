@@ -25,7 +25,7 @@ struct DefaultCollate {
 
 namespace detail {
 
-/// Says why a type is no data set.
+/// Stops the compilation, with the reason, if a type is not a data set.
 template <class D>
 struct DatasetType {
   static constexpr bool kHasSize = HasSize<D>;
@@ -38,7 +38,7 @@ struct DatasetType {
       "io::SampleContext& context) const`; const, because several workers call it at once");
 };
 
-/// Says why a function cannot collate samples.
+/// Stops the compilation, with the reason, if a function cannot collate samples.
 template <class F, class Sample>
 struct CollateType {
   static constexpr bool kWithOrigin = std::invocable<const F&, std::vector<Sample>, const BatchOrigin&>;
@@ -57,7 +57,7 @@ auto call_collate(const F& f, std::vector<Sample> samples, const BatchOrigin& or
     return f(std::move(samples));
 }
 
-/// The batch type of a loader: a type with a member `origin` as it is, another one as DataBatch.
+/// The batch type of a loader: `Data` itself if it has a member `origin`, otherwise DataBatch<Data>.
 template <class Data>
 struct BatchOf {
   using type = DataBatch<Data>;
@@ -87,7 +87,7 @@ auto make_dataset_loader(D data, LoaderOptions options, F f) {
   if (!options.same_content)
     options.same_content = [shared](std::int64_t i) { return same_content_of_dataset(*shared, i); };
   const std::uint64_t seed = options.seed;
-  // A batch may have samples of two epochs.
+  // The epoch of each sample is computed from its slot, because a batch may have samples of two epochs.
   const auto epoch_slots = static_cast<std::uint64_t>(BatchOrder(options).options().epoch);
   return Loader<Batch>(
       std::move(options),
@@ -126,8 +126,8 @@ auto make_dataset_loader(D data, LoaderOptions options, F f) {
 /// `Data(std::vector<Sample>)`, or with a `const BatchOrigin&` after it for random choices. The batches of the loader
 /// are DataBatch<Data>, or what `collate` returns if that has a member `origin`.
 ///
-/// An exception of the data set or of `collate` comes out of next(), with the data set, the sample, its slot and its
-/// epoch before its text.
+/// next() rethrows the exceptions of the data set and of `collate`. Their text then begins with the data set, and with
+/// the sample or batch, its slot or slots and its epoch.
 template <class D, class F = DefaultCollate>
 auto make_loader(D data, LoaderOptions options, F collate = {}) {
   if constexpr (detail::DatasetType<D>::kFits) {

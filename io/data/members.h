@@ -20,7 +20,7 @@ constexpr bool can_brace(std::index_sequence<I...>) {
 
 inline constexpr std::size_t kMostMembers = 12;
 
-/// Returns the number of members of an aggregate: the most values that its braces take. 0 for kMostMembers + 1 or more.
+/// Returns the number of members of an aggregate: the most values that can initialize it. 0 if above kMostMembers.
 template <class T, std::size_t N = kMostMembers + 1>
 constexpr std::size_t count_members() {
   if constexpr (N == 0)

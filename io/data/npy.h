@@ -16,12 +16,12 @@ struct NpyArray {
   std::string type{};  ///< NumPy's type in the file, without byte order: "f4", "u2"
 };
 
-/// Decodes a .npy file (numpy.lib.format, versions 1.0, 2.0 and 3.0), little-endian, row-major or in Fortran
-/// order (which is converted), of at most 8 dimensions. The header is parsed as the dictionary that NumPy writes and
-/// never evaluated; allocations are bounded by the file's size. Throws DataError whose text begins with `name`, if
-/// possible with Python code that converts the array, for: big-endian numbers, Python objects (pickles, which are
-/// programs), records, texts, complex numbers, times, integers without a matching dtype, a malformed header, and data
-/// that are longer or shorter than it says.
+/// Decodes a .npy file (numpy.lib.format, versions 1.0, 2.0 and 3.0), little-endian, row-major or in Fortran order
+/// (which is converted), of at most 8 dimensions. The header is parsed as the dictionary that NumPy writes and never
+/// evaluated; allocations are bounded by the file's size. Throws DataError whose text begins with `name`, if possible
+/// with Python code that converts the array, for: big-endian numbers, Python objects (pickles, which are programs),
+/// records, texts, complex numbers, times, integers without a matching dtype, a malformed header, and data that are
+/// longer or shorter than the header says.
 NpyArray decode_npy(std::span<const std::byte> file, const std::string& name);
 NpyArray read_npy(const std::string& path);
 

@@ -20,7 +20,7 @@ struct NpzOptions {
 
 /// Decodes a .npz file, a zip archive of .npy files, stored or deflated (np.savez, np.savez_compressed). An array has
 /// the name of its member without ".npy". Dtypes and errors are those of decode_npy(); memory is bounded by the size of
-/// the file times what deflate can expand. Throws DataError whose text begins with `name`.
+/// the file times the largest expansion of deflate. Throws DataError whose text begins with `name`.
 NpzArrays decode_npz(std::span<const std::byte> file, const std::string& name);
 /// Reads a regular file as decode_npz() does.
 NpzArrays read_npz(const std::string& path);

@@ -13,7 +13,7 @@
 namespace binade::io {
 namespace {
 
-// Streams of the purpose kShuffle: RandomStream::index tells the draws of one epoch apart.
+// Values of RandomStream::index for the purpose kShuffle, one for each kind of draw in an epoch.
 constexpr std::uint32_t kWeights = 1, kPools = 2, kBatches = 3, kMixture = 4, kFirstSet = 16;
 
 std::uint64_t word_64(const RandomStream& stream, std::uint64_t i) {
@@ -115,7 +115,7 @@ std::vector<std::int64_t> WeightedSampler::indices(std::int64_t epoch) const {
   const auto count = static_cast<std::size_t>(options_.epoch);
   std::vector<std::int64_t> order(count);
   if (options_.replacement) {
-    // The last sample with a positive weight: rounding may bring u * sum up to the sum itself.
+    // The last sample with a positive weight: rounding may make u * sum equal to the sum.
     const auto last = std::ranges::lower_bound(sums_, sums_.back()) - sums_.begin();
     for (std::size_t i = 0; i < count; ++i) {
       const auto above = std::ranges::upper_bound(sums_, uniform_53(stream, i) * sums_.back()) - sums_.begin();
@@ -258,8 +258,8 @@ std::string MixtureSampler::name() const {
                      options_.seed, describe(options_.sizes), describe(options_.weights));
 }
 
-// The difference of two rounded bounds: the counts of all sets add up to the number of slots, and none decreases from
-// epoch to epoch, since every share is at least one sample per epoch.
+// The difference of two bounds that are rounded down, so that the counts of all sets add up to the number of slots. No
+// count decreases from epoch to epoch, because every share is at least one sample per epoch.
 std::int64_t MixtureSampler::count(std::size_t s, std::int64_t epochs) const {
   const double slots = static_cast<double>(options_.epoch) * static_cast<double>(epochs);
   return static_cast<std::int64_t>(std::floor(bounds_[s + 1] * slots) - std::floor(bounds_[s] * slots));

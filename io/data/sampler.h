@@ -10,19 +10,19 @@
 namespace binade::io {
 
 /// The order in which the samples of a data set are read. An epoch's order is a function of the settings and the number
-/// of the epoch: a sampler has no state, so the position of the loader is all that a resume needs.
+/// of the epoch: a sampler has no state, so a resume needs only the position of the loader.
 ///
 /// To write one, derive from this class and give it to LoaderOptions::sampler.
 class Sampler {
  public:
   virtual ~Sampler() = default;
   /// Returns the kind and all settings, the seed included. It is saved with the position, and a resume refuses another
-  /// name: samplers of different orders must have different names. describe() makes a short text of many numbers.
+  /// name, so samplers with different orders must have different names. describe() makes a short text of many numbers.
   virtual std::string name() const = 0;
   /// Returns the number of samples that an epoch reads. It must be at least 1, and the same for all epochs.
   virtual std::int64_t epoch_size() const = 0;
-  /// Returns the epoch_size() sample numbers of an epoch, in order. It must return the same for the same epoch, always:
-  /// several threads may call it at once.
+  /// Returns the epoch_size() sample numbers of an epoch, in order. The result must depend only on settings and epoch.
+  /// Several threads may call it at once.
   virtual std::vector<std::int64_t> indices(std::int64_t epoch) const = 0;
 };
 
@@ -50,7 +50,7 @@ std::int64_t uniform_below(const RandomStream& stream, std::uint64_t i, std::int
 std::vector<std::int64_t> random_permutation(std::int64_t count, std::uint64_t seed, std::int64_t epoch,
                                              std::uint32_t index = 0);
 
-/// 0, 1, 2 … in every epoch.
+/// Reads the samples in the order 0, 1, 2 … in every epoch.
 class SequentialSampler : public Sampler {
  public:
   /// Throws DataError for samples < 1.
@@ -80,14 +80,14 @@ class ShuffledSampler : public Sampler {
 /// Settings of a WeightedSampler.
 struct WeightedSamplerOptions {
   std::vector<double> weights{};  ///< one per sample, finite, >= 0; their sum need not be 1
-  std::int64_t epoch = 0;         ///< samples per epoch; 0: as many as there are weights, or as can be drawn
+  std::int64_t epoch = 0;         ///< samples per epoch; 0: as many as weights (without replacement: weights > 0)
   bool replacement = true;        ///< true: independent draws; false: no sample comes twice in an epoch
   std::uint64_t seed = 0;
 };
 
 /// Draws samples with given probabilities. With replacement, each draw is sample i with probability weight_i / sum.
-/// Without, draw after draw is made among the samples that are left (Efraimidis and Spirakis, "Weighted random sampling
-/// with a reservoir", 2006: those with the smallest -log(u_i) / weight_i, ascending).
+/// Without replacement, each draw is made among the remaining samples (Efraimidis and Spirakis, "Weighted random
+/// sampling with a reservoir", 2006: those with the smallest -log(u_i) / weight_i, ascending).
 class WeightedSampler : public Sampler {
  public:
   /// Throws ArgumentError for a weight that is negative or not finite, if all are 0, and if an epoch without
@@ -102,7 +102,7 @@ class WeightedSampler : public Sampler {
   std::vector<double> sums_;  // sums_[i]: sum of weights 0 … i
 };
 
-/// What a ShareSampler does if the samples cannot be divided equally.
+/// How a ShareSampler divides samples if the number of parts does not divide their number.
 enum class UnevenShare {
   kRepeat,  ///< the first samples of the epoch come again at its end
   kDrop,    ///< the last samples of the epoch are left out
@@ -143,18 +143,18 @@ class FixedBatchSampler : public BatchSampler {
 /// Settings of a BucketBatchSampler.
 struct BucketOptions {
   std::vector<std::int64_t> lengths{};  ///< length of each sample, >= 0
-  /// Largest product of the number of samples of a batch and the length of its longest one: its size after padding.
+  /// Largest size of a batch after padding: the number of its samples times the length of the longest one.
   std::int64_t tokens = 0;
-  std::int64_t max_batch = 0;  ///< most samples of a batch; 0: no limit
-  /// Samples that are sorted by length together. More give less padding, fewer give batches that differ more from
-  /// epoch to epoch.
+  std::int64_t max_batch = 0;  ///< largest number of samples in a batch; 0: no limit
+  /// Number of samples that are sorted by length together. A larger pool gives less padding, a smaller pool gives
+  /// batches that differ more from epoch to epoch.
   std::int64_t pool = 4096;
   bool shuffle = true;  ///< draws the pools and the order of the batches; false: pools in order of sample number
   std::uint64_t seed = 0;
 };
 
-/// Batches of samples of similar length, under a budget of tokens. Every sample comes once per epoch: it is shuffled,
-/// divided into pools, each pool is sorted by length and cut into batches, and the batches of all pools are shuffled.
+/// Batches of samples of similar length, under a budget of tokens. Every sample comes once per epoch: samples are
+/// shuffled and divided into pools, each pool is sorted by length and cut into batches, and all batches are shuffled.
 class BucketBatchSampler : public BatchSampler {
  public:
   /// Throws ArgumentError for settings out of range, and for a sample that is longer than the budget.
@@ -177,7 +177,7 @@ struct MixtureOptions {
 
 /// Mixes data sets, whose samples are numbered one set after the other, as in ConcatDataset. After every epoch, the
 /// number of samples that came from a set differs from its exact share by less than 1. The samples of a set come in
-/// passes: each once per pass, in an order drawn for the pass, which goes on in the next epoch.
+/// passes: each once per pass, in an order drawn for the pass. An unfinished pass continues in the next epoch.
 class MixtureSampler : public Sampler {
  public:
   /// Throws ArgumentError for settings out of range, and for a share of less than one sample per epoch.
@@ -185,7 +185,7 @@ class MixtureSampler : public Sampler {
   std::string name() const override;
   std::int64_t epoch_size() const override { return options_.epoch; }
   std::vector<std::int64_t> indices(std::int64_t epoch) const override;
-  /// Returns how often each set has been read through after a number of epochs: 0.5 is half of its samples.
+  /// Returns how many times each set has been read after a number of epochs: 0.5 is half of its samples.
   std::vector<double> passes(std::int64_t epochs) const;
 
  private:

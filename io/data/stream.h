@@ -20,8 +20,8 @@ namespace binade::io {
 ///     std::optional<Sample> next();            // the next sample of this pass; std::nullopt at the end
 ///     void restart(std::int64_t pass);         // goes to the beginning of a pass, numbered from 0
 ///
-/// One thread at a time calls them. A pass must give the same samples every time. A resume goes to the position of the
-/// checkpoint; without more, it reads and discards what comes before. Either of these members makes it quick:
+/// One thread at a time calls them. A pass must give the same samples every time. A resume must return to the saved
+/// position. By default it reads and discards the samples before; either of these optional members makes it fast:
 ///
 ///     StateDict state() const; void load_state(const StateDict&);  // the position within a pass, and the pass
 ///     std::int64_t skip(std::int64_t count);   // passes over up to `count` samples, returns how many there were
@@ -50,7 +50,7 @@ concept StreamSkips = requires(S& stream) {
   { stream.skip(std::int64_t{}) } -> std::convertible_to<std::int64_t>;
 };
 
-/// Says why a type is no stream.
+/// Stops the compilation, with the reason, if a type is not a stream.
 template <class S>
 struct StreamType {
   static constexpr bool kFits = StreamDataset<S>;
@@ -64,17 +64,17 @@ template <class S>
 class StreamReader {
  public:
   using Sample = StreamedOf<S>;
-  /// A place of the stream: what a checkpoint has of it.
+  /// A position in the stream, as a checkpoint stores it.
   struct Place {
     std::uint64_t slot = 0;
     std::int64_t pass = 0;
     std::int64_t position = 0;  ///< samples of the pass before this place
-    StateDict stream{};         ///< its state, if it has one
+    StateDict stream{};         ///< state() of the stream there, if it has one
   };
 
   explicit StreamReader(S stream) : stream_(std::move(stream)) {}
 
-  /// Returns samples [begin, end), from wherever the stream is.
+  /// Returns the samples of slots [begin, end). The stream may be at any position before the call.
   std::vector<Sample> read(std::uint64_t begin, std::uint64_t end, const std::stop_token& obsolete) {
     const std::lock_guard lock(mutex_);
     go_to(begin, obsolete);
@@ -99,7 +99,7 @@ class StreamReader {
     }
     return places_.at(slot);
   }
-  /// Makes a place known, so that the next read() from there goes to it directly.
+  /// Stores a place, so that the next read() from there moves to it directly.
   void set_place(Place place) {
     const std::lock_guard lock(mutex_);
     places_.clear();
@@ -113,7 +113,7 @@ class StreamReader {
     places_[at_.slot] = at_;
   }
 
-  /// Goes to a slot: on from here, or from the last known place before it.
+  /// Moves to a slot: forward from the current position, or from the last known place before the slot.
   void go_to(std::uint64_t slot, const std::stop_token& obsolete) {
     if (!moved_ && at_.slot == slot) return;
     auto known = places_.upper_bound(slot);
@@ -143,7 +143,7 @@ class StreamReader {
     while (at_.slot < slot) advance(false, obsolete, slot - at_.slot);
   }
 
-  /// Reads the next sample, or passes over up to `count`. Goes on with the next pass at the end of one.
+  /// Reads the next sample or, if not `wanted`, skips up to `count` samples. At the end of a pass, begins the next.
   std::optional<Sample> advance(bool wanted, const std::stop_token& obsolete, std::uint64_t count = 1) {
     check<DataError>(!obsolete.stop_requested(), "loader: nobody takes this batch any more");
     try {
@@ -165,7 +165,7 @@ class StreamReader {
           if (passed == count) return std::nullopt;
           count -= passed;
           next_pass();
-          if (passed > 0) return std::nullopt;  // the caller goes on in the next pass
+          if (passed > 0) return std::nullopt;  // the caller continues in the next pass
           continue;
         }
       }
@@ -189,19 +189,19 @@ class StreamReader {
 
   std::mutex mutex_;
   S stream_;
-  Place at_;                               // of stream_
-  bool started_ = false;                   // true once the stream was told its pass
-  bool moved_ = false;                     // true while at_ is not where stream_ is
+  Place at_;                               // position of stream_
+  bool started_ = false;                   // true after the first restart()
+  bool moved_ = false;                     // true if stream_ may be elsewhere than at_
   std::map<std::uint64_t, Place> places_;  // ends of batches by slot
 };
 
-/// No stream has so many samples; slots are stored as counts.
+/// The number of samples that a Loader assumes for a stream: more than any stream has.
 inline constexpr std::int64_t kEndlessSlots = std::int64_t{1} << 39;
 
 }  // namespace detail
 
 /// The loader of a stream. It is a Loader whose position includes that of the stream. The samples have no numbers, so
-/// none can be put into quarantine: a step leaves out bad ones, but they come again in the next pass.
+/// none can be quarantined: a step can leave out bad samples, but they come again in the next pass.
 template <class S, class Batch>
 class StreamLoader : public Loader<Batch> {
  public:
@@ -277,9 +277,9 @@ auto make_loader_of_stream(S stream, LoaderOptions options, F f) {
 
 }  // namespace detail
 
-/// Makes a loader of a stream. One worker at a time reads; the workers collate at once, so `collate` is the place for
-/// work on samples. A batch may have samples of two passes. `order`, `last` and samplers of the options are not used.
-/// Otherwise as make_loader().
+/// Makes a loader of a stream. One worker at a time reads, but all workers collate in parallel, so slow work on samples
+/// belongs in `collate`. A batch may have samples of two passes. `order`, `last` and samplers of the options are not
+/// used. Otherwise as make_loader().
 template <class S, class F = DefaultCollate>
 auto make_stream_loader(S stream, LoaderOptions options, F collate = {}) {
   if constexpr (detail::StreamType<S>::kFits) {
@@ -289,7 +289,7 @@ auto make_stream_loader(S stream, LoaderOptions options, F collate = {}) {
 }
 
 /// Reads one pass of a stream from its beginning, in batches, and calls `f` with each. The last batch may be smaller.
-/// It is for an evaluation; a stream for training has a loader.
+/// It is meant for evaluation; for training, use make_stream_loader().
 template <StreamDataset S, class F, class Collate = DefaultCollate>
 void for_each_batch(S& stream, std::int64_t batch, F&& f, Collate collate = {}) {
   check<ArgumentError>(batch >= 1, "for_each_batch: wanted a batch of at least 1, got {}", batch);

@@ -44,7 +44,7 @@ Numbers inverse(const Numbers& order) {
   return result;
 }
 
-/// Axis 1 becomes the last.
+/// The order of axes in which axis 1 becomes the last.
 Numbers filter_order(int rank) {
   Numbers order(static_cast<std::size_t>(rank));
   std::iota(order.begin(), order.end(), 0);

@@ -23,12 +23,12 @@ namespace binade::io {
 struct LayoutStep {
   /// The kinds of steps, in the order of the table above.
   enum class Kind : std::uint8_t { kTranspose, kFilter, kPermute, kFlattened, kBlocks };
-  Kind kind = Kind::kFilter;            ///< what is changed
+  Kind kind = Kind::kFilter;            ///< the kind of change
   std::vector<std::int64_t> numbers{};  ///< the numbers after "="
 };
 using Layout = std::vector<LayoutStep>;
 
-/// Parses one step, such as "permute=0,2,3,1". Throws ArgumentError that says what is wrong with it.
+/// Parses one step, such as "permute=0,2,3,1". Throws ArgumentError that names the mistake.
 LayoutStep layout_step(std::string_view text);
 /// True if `text` begins with the name of a step.
 bool is_layout_step(std::string_view text);
@@ -43,8 +43,8 @@ Tensor permuted(const Tensor& t, const std::vector<std::int64_t>& order);
 /// Joins tensors of one dtype along an axis. Throws ShapeError if their other extents differ, DTypeError for several
 /// dtypes.
 Tensor joined(const std::vector<Tensor>& parts, int axis);
-/// Splits a tensor along an axis into parts whose extents have the ratios `sizes`. Throws ShapeError if the extent is
-/// not divisible so.
+/// Splits a tensor along an axis into parts whose extents have the ratios `sizes`. Throws ShapeError if the sum of
+/// `sizes` does not divide the extent.
 std::vector<Tensor> split(const Tensor& t, int axis, const std::vector<std::int64_t>& sizes);
 
 }  // namespace binade::io

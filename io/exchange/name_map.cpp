@@ -73,7 +73,7 @@ void apply_word(NameRule& rule, const std::string& word) {
   }
 }
 
-/// Parses "a + b", the words [begin, end); "-" is no name.
+/// Parses "a + b", the words [begin, end). "-" gives an empty list.
 Names side_of(const Names& words, std::size_t begin, std::size_t end) {
   Names names;
   for (std::size_t i = begin; i < end; i += 2) {
@@ -97,7 +97,7 @@ NameRule rule_of(const Names& words) {
   return rule;
 }
 
-/// Returns the captures of a side; throws ArgumentError if its names have different ones.
+/// Returns the captures of the names on one side; throws ArgumentError if the names have different captures.
 std::set<int> captures_of(const Names& names, bool literal) {
   const std::set<int> first = NamePattern(names.front(), literal).captures();
   for (const std::string& name : names)
@@ -238,7 +238,7 @@ class Conversion {
     return name;
   }
 
-  /// Converts a tensor by the first rule that applies, and in the direction to the other program by all tied ones.
+  /// Converts a tensor by the first rule that applies. To the other program, all matching tied rules convert it too.
   void convert(const std::string& name) {
     std::set<std::size_t> candidates = patterns_;
     if (const auto found = exact_.find(name); found != exact_.end())
@@ -270,7 +270,7 @@ class Conversion {
     return {};
   }
 
-  /// Applies a rule that has the inputs `from` and the results `to`, of which one is a single name, or `to` is empty.
+  /// Applies a rule with the inputs `from` and the results `to`. One side has a single name, or `to` is empty.
   void apply(const NameRule& rule, const std::string& name, const Names& from, const Names& to) {
     std::vector<Tensor> parts;
     bool complete = true;
@@ -356,7 +356,7 @@ class Conversion {
     return false;
   }
 
-  /// Without a model: lists the inputs that rules require (from_theirs()).
+  /// Without a model: adds the inputs that rules require but the file lacks to `missing` (see from_theirs()).
   void require_rules() {
     for (std::size_t i = 0; i < sides_.size(); ++i) {
       const NameRule& rule = map_.rules_[i];
@@ -385,7 +385,7 @@ class Conversion {
   const bool from_theirs_;
   const TensorMap* const wanted_;
   std::vector<Sides> sides_;                            // of each rule
-  std::map<std::string, std::set<std::size_t>> exact_;  // rules by a name without captures
+  std::map<std::string, std::set<std::size_t>> exact_;  // rules by an input name without captures
   std::set<std::size_t> patterns_;                      // the other rules
   TensorMap input_;
   MappedTensors result_;

@@ -16,14 +16,14 @@ class NamePattern {
 
   /// Throws ArgumentError for braces around anything else, and for a second {*}. `literal`: braces are no captures.
   NamePattern(const std::string& text, bool literal);
-  /// Returns true if the whole name matches, with what the captures matched.
+  /// Returns true if the whole name matches, and stores the text that each capture matched.
   bool match(std::string_view name, Captures& captures) const;
-  /// Returns the name with these texts for its captures.
+  /// Returns the name in which these texts replace the captures.
   std::string fill(const Captures& captures) const;
 
   bool exact() const { return captures_.empty(); }             ///< true if there are no captures
   const std::set<int>& captures() const { return captures_; }  ///< numbers of the captures; 0 is {*}
-  const std::string& text() const { return text_; }            ///< the text that it was made of
+  const std::string& text() const { return text_; }            ///< the text given to the constructor
   /// Returns the literal text before the first capture.
   std::string_view begin() const;
 

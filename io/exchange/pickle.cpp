@@ -60,8 +60,8 @@ enum Op : unsigned char {
 };
 
 constexpr std::string_view kStorageSuffix = "Storage";
-// Names of globals and storages are copied where a few bytes of the pickle refer to them, so long ones would let a
-// small file fill the memory. PyTorch's are shorter: "torch.storage.UntypedStorage", "123".
+// A few bytes of the pickle suffice to copy the name of a global or storage again, so long names would let a small file
+// fill the memory. PyTorch's are shorter: "torch.storage.UntypedStorage", "123".
 constexpr std::size_t kLongestName = 64;
 
 /// True for a global that unpickling may use; "torch.FloatStorage" and other storages are among them.
@@ -74,7 +74,7 @@ bool is_known_global(const std::string& name) {
 
 }  // namespace
 
-/// The stack machine that a pickle is a program of.
+/// A pickle is a program for a stack machine. This class interprets its instructions; it calls no Python function.
 class Unpickler {
  public:
   Unpickler(std::span<const std::byte> bytes, const std::string& name, Pickle& result)
@@ -261,13 +261,13 @@ class Unpickler {
     refuse(fmt::format("calls {} with arguments that are not known here", name));
   }
 
-  /// Sets attributes: only those of a dictionary, which state_dict() has for PyTorch itself ("_metadata"). Ignored.
+  /// Accepts and ignores attributes of a dictionary: PyTorch's state_dict() has one ("_metadata").
   void build() {
     pop();
     container(Kind::kDict, "dictionary of attributes");
   }
 
-  /// Carries out one instruction; false: the last.
+  /// Executes one instruction. Returns false after the last one.
   bool step() {
     const auto op = static_cast<unsigned char>(take(1)[0]);
     switch (op) {

@@ -11,13 +11,13 @@
 
 namespace binade::io {
 
-/// The values in a pickle of Python. A pickle is a program that can call any function; this reader executes nothing.
-/// It knows dictionaries (also collections.OrderedDict), lists, tuples, numbers, texts, bytes, and what
-/// torch.save() makes of tensors: storages, torch._utils._rebuild_tensor_v2, _rebuild_parameter, torch.Size. Every
-/// other name of a class or function is refused by name, when the pickle would use it.
+/// The values in a Python pickle. A pickle is a program that can call any function; this reader executes nothing. It
+/// knows dictionaries (also collections.OrderedDict), lists, tuples, numbers, texts, bytes, and the objects to which
+/// torch.save() converts tensors: storages, torch._utils._rebuild_tensor_v2, _rebuild_parameter, torch.Size. Any other
+/// class or function to which the pickle refers is refused, with its name in the error text.
 class Pickle {
  public:
-  /// A tensor: a view of a storage, as the pickle describes it. Nothing of it is checked against the storage.
+  /// A tensor: a view of a storage, as the pickle describes it. It is not checked against the size of the storage.
   struct TensorView {
     std::string type{};                             ///< class of the storage: "FloatStorage"
     std::string key{};                              ///< name of the storage
@@ -27,7 +27,7 @@ class Pickle {
   };
   /// A value. Containers hold indices into the list of all values, because a pickle may use a value many times.
   struct Value {
-    /// What a value is.
+    /// The kind of a value.
     enum class Kind : std::uint8_t {
       kNone,
       kBool,
@@ -49,7 +49,7 @@ class Pickle {
     std::string text{};                                        ///< kText, kBytes; kGlobal: "module.name"
     std::vector<std::size_t> items{};                          ///< kTuple, kList
     std::vector<std::pair<std::size_t, std::size_t>> pairs{};  ///< kDict, in order
-    std::shared_ptr<const TensorView> tensor{};                ///< kTensor; kStorage: its first three members
+    std::shared_ptr<const TensorView> tensor{};                ///< kTensor; kStorage: only the first three members
   };
 
   /// Parses a pickle of protocols 2 to 5. Throws DataError that begins with `name`. It needs at most about 150 bytes of

@@ -118,7 +118,7 @@ class File {
     const Pickle::Value* dict = &pickle_.root();
     std::string path, rest = entry;
     while (!rest.empty()) {
-      // Names of entries may have dots: the longest one that exists is taken.
+      // Names of entries may have dots: the longest name that matches is taken.
       const Pickle::Value* next = nullptr;
       std::size_t taken = 0;
       for (const auto& [key, item] : dict->pairs) {
@@ -210,7 +210,7 @@ class File {
                        "{}: tensor \"{}\" holds a bool that is neither 0 nor 1", zip_.name(), w.name);
     auto* to = static_cast<std::byte*>(tensor.mutable_raw());
     std::uint64_t at = w.view.offset;
-    // The last axes that lie side by side are copied at once.
+    // The last axes, if contiguous, are copied in one piece.
     std::uint64_t run = 1;
     std::size_t outer = rank;
     while (outer > 0 && (w.view.shape[outer - 1] == 1 || w.view.strides[outer - 1] == run))
@@ -229,14 +229,14 @@ class File {
   }
 
   const ZipReader& zip_;
-  std::string folder_;  // in the archive, which has the name of the file; ends with "/"
+  std::string folder_;  // folder in the archive, named like the file; ends with "/"
   Pickle pickle_;
   std::map<std::string, std::vector<Wanted>> wanted_;  // by storage
   std::map<std::string, bool> names_;
   TensorMap result_;
 };
 
-/// Refuses what is no zip archive, in words for files that PyTorch writes too.
+/// Throws DataError if the file is not a zip archive, with a hint for the old format of torch.save().
 void check_is_zip(std::string_view begin, const std::string& name) {
   check<DataError>(
       !begin.starts_with("\x80"),

@@ -46,7 +46,7 @@ class FilesBelow {
   std::optional<FileHandle> create(const std::string& name) const;
 
  private:
-  enum class Missing { kStays, kIsMade };  ///< whether folders that do not exist are created
+  enum class Missing { kStays, kIsMade };  ///< kIsMade: missing folders are created
   /// The place of a file: an open folder and the name in it.
   struct Location {
     int error = 0;  ///< 0 or errno; if not 0, the other members are incomplete

@@ -31,7 +31,7 @@ struct FileClose {
 using Source = std::unique_ptr<zip_source_t, SourceFree>;
 using Archive = std::unique_ptr<zip_t, Discard>;
 
-/// An error of libzip that is initialized, and finalized.
+/// Owns an error object of libzip: initializes it and finalizes it.
 struct ZipError {
   ZipError() { zip_error_init(&error); }
   ~ZipError() { zip_error_fini(&error); }
@@ -41,7 +41,7 @@ struct ZipError {
   zip_error_t error{};
 };
 
-/// Opens the archive that a source provides; the archive owns the source then.
+/// Opens the archive in a source. On success, the archive owns the source.
 Archive open_source(Source source, int flags, ZipError& error) {
   Archive archive(source ? zip_open_from_source(source.get(), flags, &error.error) : nullptr);
   if (archive) static_cast<void>(source.release());
@@ -135,7 +135,7 @@ std::vector<std::byte> encode_zip(const std::vector<std::pair<std::string, std::
   const auto checked = [](bool good, zip_t* archive) {
     check<StorageError>(good, "zip archive: {}", good ? "" : zip_error_strerror(zip_get_error(archive)));
   };
-  if (members.empty()) {  // libzip writes no file then
+  if (members.empty()) {  // libzip would write nothing
     std::vector<std::byte> bytes(22);
     std::memcpy(bytes.data(), "PK\x05\x06", 4);
     return bytes;

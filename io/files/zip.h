@@ -26,8 +26,8 @@ class ZipReader {
   ZipReader(const ZipReader&) = delete;
   ZipReader& operator=(const ZipReader&) = delete;
 
-  const std::string& name() const { return name_; }  ///< of the archive
-  /// Members with their sizes in bytes.
+  const std::string& name() const { return name_; }  ///< name of the archive
+  /// The names of the members, with their sizes in bytes.
   const std::map<std::string, std::uint64_t>& members() const { return sizes_; }
   /// True if there is a member of this name.
   bool contains(const std::string& member) const { return sizes_.contains(member); }

@@ -17,7 +17,7 @@
 namespace binade::onnx {
 namespace {
 
-/// Sets evaluation mode, and restores the mode of each module.
+/// Sets evaluation mode. The destructor restores the mode of each module.
 class Evaluation {
  public:
   explicit Evaluation(nn::Module& model) : model_(model), was_training_(model.training()) {
@@ -62,7 +62,7 @@ std::vector<std::string> names_of(const std::vector<std::string>& wanted, std::s
   return names;
 }
 
-/// The graph of a forward pass.
+/// Records the graph of a forward pass.
 Graph recorded(const Forward& forward, const std::vector<Variable>& inputs,
                const std::map<const void*, std::string>& weights, const ExportOptions& options) {
   Recorder recorder(weights);
@@ -90,7 +90,7 @@ Graph recorded(const Forward& forward, const std::vector<Variable>& inputs,
   return graph;
 }
 
-/// Inputs with other values, so that what depends on them differs; with one sample more if `more`.
+/// Returns an input of other values, with one more sample if `more`, to find what in a graph depends on the input.
 Variable altered(const Variable& x, bool more) {
   Variable y = x;
   if (more) y = concat({y, narrow(y, 0, 0, 1)}, 0);

@@ -22,14 +22,14 @@ constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 31) - 1;  // of a prot
 constexpr std::int64_t kOldestOpset = 7;
 constexpr std::size_t kMostReported = 20;
 
-/// Operators whose result is random, or whose evaluation must wait for the forward pass.
+/// True for operators that are never evaluated at import, because their result is random.
 bool is_random(const std::string& op) {
   static const std::set<std::string> names{"Bernoulli",        "Dropout",       "Multinomial",      "RandomNormal",
                                            "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
   return names.contains(op);
 }
 
-/// The inputs of an operator that training does not change: statistics, scales and the like.
+/// True for inputs of an operator that training does not change, such as statistics and scales.
 bool is_fixed_input(const std::string& op, int i) {
   if (op == "BatchNormalization") return i >= 3;
   if (op == "Resize" || op == "Upsample") return i >= 1;
@@ -66,7 +66,7 @@ class Reader {
   }
 
  private:
-  /// An initializer, before it is known what it is used for.
+  /// An initializer, before it is known how nodes use it.
   struct Initializer {
     std::string name{};
     int place = 0;
@@ -89,13 +89,13 @@ class Reader {
                       kOldestOpset, state_->opset));
   }
 
-  /// Lists all operators without a function, so that one attempt says everything.
+  /// Throws DataError that lists the operators without a function, so that one attempt shows all.
   void check_operators(const ::onnx::GraphProto& graph) const {
     std::vector<std::string> unknown;
     std::size_t count = 0;
     for (const auto& node : graph.node()) {
       const bool ours = node.domain().empty() || node.domain() == "ai.onnx";
-      if (ours && is_imported(node.op_type())) continue;
+      if (ours && is_importable(node.op_type())) continue;
       if (++count <= kMostReported)
         unknown.push_back(fmt::format("{}{} (node \"{}\")", ours ? "" : shortened(node.domain()) + ".",
                                       shortened(node.op_type()), shortened(node.name())));
@@ -187,7 +187,7 @@ class Reader {
     require(graph.output_size() > 0, "has no outputs");
   }
 
-  /// A name for checkpoints: letters, digits, "_", and single dots between names.
+  /// Returns a unique name for checkpoints: letters, digits, "_", and single dots between names.
   std::string visible_name(const std::string& name) {
     std::string visible;
     for (const char c : name) {
@@ -229,7 +229,7 @@ class Reader {
     }
   }
 
-  /// Carries out the nodes that depend on constants alone.
+  /// Evaluates the nodes that depend only on constants.
   void fold_constants() {
     const NoGradGuard no_gradients;
     std::vector<Variable> values(static_cast<std::size_t>(state_->values));
@@ -281,7 +281,7 @@ class Reader {
   std::unordered_map<std::string, int> places_;
   std::vector<Initializer> initializers_;
   std::set<std::string> names_, paths_;            // of parameters and buffers, and the paths to them
-  std::unordered_map<std::string, int> suffixes_;  // the last one of each name, so that many equal names take no longer
+  std::unordered_map<std::string, int> suffixes_;  // last suffix of each name, to number many equal names fast
 };
 
 }  // namespace

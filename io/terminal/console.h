@@ -32,8 +32,8 @@ std::string printable(std::string_view text);
 void say(std::string_view text);
 /// Like say(), for the error that ends a program: also if mute() was called.
 void say_error(std::string_view text);
-/// From now on, say() writes nothing, and say_error() puts `name` before its text: "rank 3". For processes of which
-/// another one speaks for all.
+/// From now on, say() writes nothing, and say_error() puts `name` before its text: "rank 3". For a process whose
+/// messages another process of the same run writes.
 void mute(std::string name);
 /// Writes results to stdout. Throws StorageError if that fails.
 void print(std::string_view text);

@@ -17,7 +17,7 @@ namespace {
 constexpr int kNotCommitted = 11;
 
 std::atomic<int> received{0};
-std::atomic<unsigned> senders{0};        // those that have sent a signal: a set of the bits below
+std::atomic<unsigned> senders{0};        // senders of signals so far: a set of the bits below
 std::atomic<int> launcher{0};            // process id; 0: none
 std::atomic<int> supervising_parent{0};  // process id; 0: none
 std::atomic<bool> installed{false};
@@ -25,7 +25,7 @@ static_assert(std::atomic<int>::is_always_lock_free, "the handler may not wait")
 
 constexpr unsigned kAnybody = 1, kLauncherItself = 2, kParent = 4;
 
-/// Returns the sender of a signal. The parent of a rank is mpirun, which sends a signal of its own if it is stopped.
+/// Returns the sender of a signal. The parent of a rank is mpirun, which signals its ranks when it is stopped.
 unsigned sender_of(const siginfo_t& info) {
   const int starter = launcher.load(std::memory_order_relaxed),
             above = supervising_parent.load(std::memory_order_relaxed);
@@ -91,7 +91,7 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  // The launcher or the supervisor may pass a request on after this process has heard of it in another way.
+  // The launcher or the supervisor may pass a request on after this process has received it in another way.
   const bool keeps = (launcher != 0 || supervising_parent != 0) && received != 0;
   for (const auto& [signal, action] : before_)
     if (!keeps || signal == SIGPIPE || signal == SIGXFSZ) ::sigaction(signal, &action, nullptr);

@@ -12,10 +12,10 @@ namespace binade::io {
 /// the previous handlers. At most one object may exist.
 ///
 /// A process that a launcher of ranks has started may get the same request three times: from the user, from the
-/// launcher and from mpirun, as when a system service is stopped with all its processes. A signal is therefore a second
-/// one only if its sender has sent one before. Everybody but these two parents counts as one sender. The same holds for
-/// the child of a supervisor, which passes on what it gets. Such a process that was asked to stop keeps the handlers
-/// until it ends.
+/// launcher and from mpirun, as when a system service is stopped with all its processes. Therefore a signal counts as
+/// the second one only if its sender has sent one before. All senders except the launcher and mpirun count as one
+/// sender. The same holds for the child of a supervisor, because the supervisor passes signals on. Once such a process
+/// was asked to stop, it keeps the handlers until it ends.
 class StopSignals {
  public:
   /// Throws ArgumentError if another object exists.
@@ -32,7 +32,7 @@ class StopSignals {
   static constexpr const char* kLauncher = "BINADE_LAUNCHER";
   /// The value with which the launcher sends a signal (sigqueue) that ends the process at once.
   static constexpr int kAtOnce = 0xb1;
-  /// Says that the process `supervisor`, the parent of this one, passes on the signals that it gets (run/supervisor.h).
+  /// Declares that the process `supervisor`, the parent of this one, passes on its signals (run/supervisor.h).
   static void set_supervisor(int supervisor);
   /// Returns the supervisor of this process; 0: there is none.
   static int supervisor();

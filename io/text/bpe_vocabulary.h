@@ -18,8 +18,8 @@ struct BpeVocabulary {
 /// "vocab": {token: number}}, tokens written in GPT-2's printable alphabet for bytes. Throws DataError.
 BpeVocabulary parse_bpe_vocabulary(const std::string& canonical);
 
-/// Reads a tokenizer.json, a vocab.json beside its merges.txt, or a folder with either, and returns the canonical text.
-/// Throws DataError that names the file.
+/// Reads a tokenizer.json, a vocab.json with merges.txt next to it, or a folder with either, and returns the canonical
+/// text. Throws DataError that names the file.
 std::string read_bpe_vocabulary(const std::string& path);
 /// Return the canonical text for the contents of a tokenizer.json, or of a vocab.json and its merges.txt. Error texts
 /// begin with `name`.

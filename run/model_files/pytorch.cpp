@@ -39,14 +39,14 @@ std::string theirs_of(const nn::Module& owner, const std::string& name) {
 
 /// A parameter or buffer at one of its places in the model.
 struct Place {
-  std::string ours, theirs, path;  ///< path: of the module that has it, in ours
+  std::string ours, theirs, path;  ///< path: path of its module in Binade
   std::string their_path;
   const void* identity;
   Tensor value;
   bool optional = false, only_ours = false;
 };
 
-/// Lists every place of every tensor, and the modules at each path.
+/// Lists every place of every tensor (several if it is tied), and the modules at each path.
 class Places final : public nn::Visitor {
  public:
   using Visitor::operator();
@@ -107,7 +107,7 @@ class Places final : public nn::Visitor {
   std::vector<Place> places_;
 };
 
-/// Builds the rules of a model.
+/// Builds the name rules of a model.
 class Rules {
  public:
   explicit Rules(nn::Module& model) : places_(model) {
@@ -156,8 +156,8 @@ class Rules {
     return all;
   }
 
-  /// Adds the rules of the attention that has this tensor, at its first one. Returns false if it is in none, or
-  /// PyTorch's attention cannot have its shapes.
+  /// If the tensor is part of an attention, adds the rules of that attention, once for all of its tensors. Returns
+  /// false if it is not, or if PyTorch's attention cannot have its shapes.
   bool add_attention_of(const Place& place) {
     const std::size_t dot = place.path.rfind('.');
     const std::string parent = dot == std::string::npos ? "" : place.path.substr(0, dot);
@@ -177,15 +177,15 @@ class Rules {
     return true;
   }
 
-  /// Returns the layout that follows from the kind of the module; std::nullopt if it is the same.
+  /// Returns the layout that follows from the kind of the module; std::nullopt if PyTorch has the same layout.
   std::optional<io::Layout> layout_of(const Place& place) const {
     if (places_.find<nn::Convolution>(place.path) == nullptr) return std::nullopt;
     using Kind = io::LayoutStep::Kind;
     if (place.value.rank() >= 3) return io::Layout{{.kind = Kind::kFilter}};
     const bool vector = places_.kind(place.path) == "SpectralNorm" && place.ours.ends_with("weight_v");
     if (!vector) return std::nullopt;
-    // The vector has the elements of a row of the weight, which begins with the output channels: (C, R, S) of a filter
-    // (K, C, R, S) there, (R, S, C) here. If the output channels are the last axis here, the order is the same.
+    // The vector has one element for each element of a filter: in the order (C, R, S) in PyTorch, whose weight is (K,
+    // C, R, S), and (R, S, C) in Binade. If Binade's weight has the output channels last, the order is the same.
     const Shape& weight = by_name_.at(join(place.path, "weight_orig"))->value.shape();
     if (place.value.numel() * weight[-1] == weight.numel() && transposed(place.path)) return std::nullopt;
     return io::Layout{{.kind = Kind::kFlattened, .numbers = {weight[-1]}}};
@@ -209,7 +209,7 @@ io::TensorMap tensors_of(nn::Module& model) {
   return tensors;
 }
 
-/// Adds the prefixes of wrappers that all names have, and that the model does not have itself.
+/// Removes the prefixes of wrappers from names, if all names in the file have them and not all names of the model.
 void remove_wrappers(io::NameMap& map, const io::TensorMap& theirs, const io::TensorMap& ours) {
   std::string prefix;
   const auto all_begin = [](const io::TensorMap& tensors, const std::string& text) {
@@ -238,7 +238,7 @@ io::NameMap pytorch_names(nn::Module& model) { return Rules(model).map(); }
 nn::LoadResult load_pytorch(nn::Module& model, const std::string& path, const PytorchOptions& options) {
   const io::TensorMap theirs = io::read_weights_file(path, options.entry), ours = tensors_of(model);
   io::NameMap map;
-  remove_wrappers(map, theirs, ours);  // before the prefixes of the user, which they stand in front of
+  remove_wrappers(map, theirs, ours);  // first: they are in front of the user's prefixes
   map.append(names_of(model, options));
   io::MappedTensors mapped = map.from_theirs(theirs, &ours);
   mapped.check(path,

@@ -20,8 +20,8 @@ struct ChosenCheckpoint {
 /// io::load_checkpoint() and io::find_checkpoint().
 ChosenCheckpoint choose_checkpoint(const std::string& path, const io::CheckpointChoice& choice, const io::Warn& say);
 
-/// Returns the name of the parameter whose average an entry of a checkpoint is; std::nullopt for any other entry. Each
-/// optimizer has its own averages: "optim/ema/average/NAME" or, if there are several,
+/// If an entry of a checkpoint is the average of a parameter, returns the name of the parameter, otherwise
+/// std::nullopt. Each optimizer has its own averages: "optim/ema/average/NAME" or, if there are several,
 /// "optim/OPTIMIZER/ema/average/NAME".
 std::optional<std::string_view> averaged_parameter(std::string_view entry);
 

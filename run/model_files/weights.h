@@ -12,23 +12,23 @@ namespace binade {
 
 /// Options of load_weights().
 struct WeightsOptions {
-  /// True: the averaged weights (optim/ema.h, schedule-free AdamW), an error if there are none. False: the weights of
-  /// the last step. Not given: the averages if there are any, which is what evaluations of the run used; `say` tells
-  /// it.
+  /// True: loads the averaged weights (optim/ema.h, schedule-free AdamW), an error if there are none. False: loads the
+  /// weights of the last step. std::nullopt: loads the averages if there are any, as the evaluations of the run did,
+  /// and tells `say`.
   std::optional<bool> average{};
-  io::CheckpointChoice checkpoint{};  ///< of a run folder: the best if any has a score, else the newest
+  io::CheckpointChoice checkpoint{};  ///< in a run folder: the best if any has a score, else the newest
   bool strict = true;                 ///< false: missing and unexpected tensors are returned, not thrown
   io::Warn say = io::warn_on_stderr;  ///< receives a line about each choice that the caller left open
 };
 
-/// What load_weights() loaded.
+/// The result of load_weights().
 struct LoadedWeights {
   std::string file{};      ///< the file
   bool averaged = false;   ///< true: the averages of all parameters that have one
-  nn::LoadResult names{};  ///< names that only one of file and model has; empty after a strict call
+  nn::LoadResult names{};  ///< names that only the file or only the model has; empty if strict
 };
 
-/// Loads the weights and statistics of a model, and nothing else of a run: for inference, or as a start. `path` is a
+/// Loads only the weights and statistics of a model: for inference, or as the start of another run. `path` is a
 /// checkpoint, a run folder (or the folder checkpoints/ in one), or a safetensors file of save_weights() with the
 /// model's own names and layouts (load_pytorch() reads files of PyTorch). Weights that a run stored in 16 bits become
 /// f32, which has the same values. No optimizer or trainer is needed:
@@ -39,7 +39,7 @@ struct LoadedWeights {
 ///     const InferenceMode inference;
 ///     const Variable y = model(x);
 ///
-/// Changes nothing and throws CheckpointError, which lists all of them, for missing, unexpected and different tensors;
+/// Throws CheckpointError, and changes nothing, for missing, unexpected and different tensors, all of which it lists;
 /// NoCheckpointError if there is no intact checkpoint; DataError for a safetensors file that cannot be read.
 LoadedWeights load_weights(nn::Module& model, const std::string& path, const WeightsOptions& options = {});
 /// Loads from the state of a checkpoint that was read before; `name` is for messages.

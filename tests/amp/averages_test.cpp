@@ -1,4 +1,4 @@
-// Averaged weights are part of the state: each step checks them, and damaged ones are computed anew.
+// Averaged weights are part of the state. Each step checks them, and damaged averages are computed again.
 #include <gtest/gtest.h>
 
 #include "binade/optim/ema.h"

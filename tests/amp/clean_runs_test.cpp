@@ -1,6 +1,6 @@
 // Small models as users write them, trained for tens of thousands of steps without a planted fault: the guards must
-// stay silent. The losses stay at 0, fall to 0, have both signs or oscillate, so the earlier losses do not show which
-// loss is usual, and the spike guard must not judge by them. Planted bad batches must still be found.
+// stay silent. The losses stay at 0, fall to 0, have both signs or oscillate. Such losses do not show
+// which loss is usual, so the spike guard must not base its decisions on them. It must still find planted bad batches.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ Tensor rows_of(Numbers& numbers, std::int64_t rows, std::int64_t cols, float cen
   return Tensor::from(values, {rows, cols});
 }
 
-/// Anchors, positives and negatives of eight overlapping classes: most batches have a loss of 0 in the end.
+/// Anchors, positives and negatives of eight overlapping classes: at the end, most batches have a loss of 0.
 toy::Batch triplets(std::int64_t step) {
   constexpr std::int64_t kEach = 4;
   Numbers numbers(step);
@@ -99,7 +99,7 @@ Variable policy_gradient(toy::Two& net, const toy::Batch& b) {
   return -mean(sum(log_softmax(net(b.x)) * Variable(b.target), {1}));
 }
 
-/// Real samples and samples of a generator that approaches them and is driven away: the loss oscillates.
+/// Real samples, and samples of a generator that approaches them and moves away again: the loss oscillates.
 toy::Batch real_and_made(std::int64_t step) {
   Numbers numbers(step);
   const auto away = static_cast<float>(1.5 + 1.5 * std::cos(static_cast<double>(step) / 150));

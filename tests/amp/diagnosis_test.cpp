@@ -14,7 +14,7 @@
 #include "binade/optim/adam.h"
 #include "tests/amp/toy.h"
 
-// The diagnosis of planted faults whose place and cause are known.
+// Diagnosis of planted faults, whose place and cause are known.
 namespace binade::amp {
 namespace {
 

@@ -1,17 +1,17 @@
-// The players that a phase does not train are frozen during its backward: no gradients are computed for their weights,
-// and the results have the same bits.
+// The backward of a phase of a GAN computes no gradients for the weights of a player (a network) that the phase does
+// not train. The results have the same bits as with these gradients.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 
 #include "binade/amp/step/trainer.h"
+#include "binade/autograd/excluded_leaves.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/losses.h"
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/grad.h"
 #include "binade/autograd/recompute.h"
-#include "binade/autograd/spared_leaves.h"
 #include "binade/nn/conv2d.h"
 #include "binade/nn/group_norm.h"
 #include "binade/nn/linear.h"
@@ -30,7 +30,7 @@ struct Net : nn::Module {
   Variable forward(const Variable& x) override { return out(relu(in(x))); }
 };
 
-/// Counts the backwards of each module, and the gradients of weights that they computed.
+/// Counts the backward calls of each module's linear op, and the gradients of its input and weights that they computed.
 class Backwards final : public TapeObserver {
  public:
   struct Count {
@@ -60,7 +60,7 @@ void add_weights(Weights& weights, nn::Module& model) {
     weights.push_back(parameter->value().to_vector<float>());
 }
 
-/// A least-squares GAN whose critic's loss does not detach what the maker made.
+/// A least-squares GAN whose critic's loss does not detach the maker's output.
 struct Game {
   explicit Game(const Policy& policy = Policy::fp32())
       : trainer(runtime, {{"critic", critic}, {"maker", maker}},
@@ -93,8 +93,8 @@ TEST(FrozenPlayers, GetNoGradientsOfWeights) {
   Backwards backwards;
   const ObserverScope watching(backwards);
   EXPECT_TRUE(game.step(0).committed);
-  // The critic runs twice in its own phase and once in that of the maker, which needs only its input's gradient. The
-  // maker's forward in the critic's phase has no backward at all.
+  // The critic runs twice in its own phase and once in the maker's phase, which needs only the gradient of the critic's
+  // input. In the critic's phase, the maker runs forward only.
   EXPECT_EQ(backwards.of("critic.out"), (Backwards::Count{.calls = 3, .inputs = 3, .weights = 2 * 2}));
   EXPECT_EQ(backwards.of("critic.in").calls, 3);
   EXPECT_EQ(backwards.of("critic.in").weights, 2 * 2);
@@ -103,7 +103,7 @@ TEST(FrozenPlayers, GetNoGradientsOfWeights) {
   EXPECT_EQ(backwards.of("maker.in"), (Backwards::Count{.calls = 1, .inputs = 0, .weights = 2}));
 }
 
-/// By hand, every backward computes all gradients.
+/// In the hand-written loop, every backward computes all gradients.
 TEST(FrozenPlayers, TrainToTheBitsOfAHandWrittenLoop) {
   Weights by_trainer, by_hand;
   {
@@ -137,7 +137,7 @@ TEST(FrozenPlayers, StillHaveGradientsForTheClosure) {
   EXPECT_GT(slope, 0);
 }
 
-/// A recomputed segment hides the parameters that it reads from the graph.
+/// In a recomputed segment, the graph does not show which parameters are read.
 TEST(FrozenPlayers, MayBeRecomputed) {
   const auto train = [](bool recomputes) {
     Game game;
@@ -178,7 +178,7 @@ TEST(FrozenPlayers, IncludeModelsWithoutAnOptimizer) {
   EXPECT_EQ(backwards.of("maker.out").weights, 3 * 2);
 }
 
-/// Pre-flight computes what a step computes, and leaves no gradient behind.
+/// Pre-flight computes the same gradients as a step, and leaves none of them in the parameters.
 TEST(FrozenPlayers, AreFrozenInPreflight) {
   Game game;
   Backwards backwards;
@@ -193,8 +193,8 @@ TEST(FrozenPlayers, AreFrozenInPreflight) {
       EXPECT_FALSE(parameter->grad().defined()) << name;
 }
 
-/// A loss that leads to spared leaves only has no backward at all.
-TEST(SparedLeaves, OfAWholeGraphAreNotVisited) {
+/// If all leaves of a loss are excluded, backward runs no op.
+TEST(ExcludedLeaves, OfAWholeGraphAreNotVisited) {
   Runtime runtime({.seed = 5});
   nn::Linear layer({.in = 4, .out = 1});
   std::vector<std::shared_ptr<Variable::State>> leaves;
@@ -209,12 +209,12 @@ TEST(SparedLeaves, OfAWholeGraphAreNotVisited) {
   } observer(calls);
   const Variable loss = mean(layer(toy::random({8, 4}, 1)));
   const ObserverScope watching(observer);
-  const SparedLeaves sparing(leaves);
+  const ExcludedLeaves sparing(leaves);
   backward(loss);
   EXPECT_EQ(calls, 0);
 }
 
-/// After a failed step, all players are trained as before.
+/// After a failed step, no parameter is excluded from gradients any more.
 TEST(FrozenPlayers, AreFreeAgainAfterAnError) {
   Game game;
   EXPECT_THROW(game.trainer.step(toy::random({8, 4}, 1), Phases(phase(game.critic_optimizer,
@@ -229,13 +229,14 @@ TEST(FrozenPlayers, AreFreeAgainAfterAnError) {
                ShapeError);
   for (nn::Module* model : {static_cast<nn::Module*>(&game.critic), static_cast<nn::Module*>(&game.maker)})
     for (const auto& [name, parameter] : nn::named_parameters(*model))
-      EXPECT_FALSE(Wanted::is_spared(parameter->state().get())) << name;
+      EXPECT_FALSE(NeededGradients::is_excluded(parameter->state().get())) << name;
 }
 
 // ---- backward without some leaves ---------------------------------------------------------------
 
-/// Ops that compute the gradients of their inputs together: the others must keep their bits if some are spared.
-TEST(SparedLeaves, KeepTheBitsOfTheOtherGradients) {
+/// Some ops compute the gradients of several inputs together. If some inputs are excluded, the gradients of the others
+/// must keep their bits.
+TEST(ExcludedLeaves, KeepTheBitsOfTheOtherGradients) {
   Runtime runtime({.seed = 5});
   for (const std::string policy : {"fp32", "bf16"}) {
     nn::Conv2d conv({.in = 3, .out = 8, .kernel = 3, .padding = 1});
@@ -243,17 +244,17 @@ TEST(SparedLeaves, KeepTheBitsOfTheOtherGradients) {
     nn::Linear head({.in = 8, .out = 4, .activation = Activation::kGelu}), last({.in = 4, .out = 1});
     const Variable x(toy::random({2, 6, 6, 3}, 1), true);
     nn::Module* const layers[] = {&conv, &norm, &head, &last};
-    const auto gradients = [&](unsigned spared) {
+    const auto gradients = [&](unsigned excluded) {
       std::vector<std::shared_ptr<Variable::State>> leaves;
       for (std::size_t i = 0; i < 4; ++i)
         for (const auto& [name, parameter] : nn::named_parameters(*layers[i])) {
           parameter->zero_grad();
-          if (spared >> i & 1u) leaves.push_back(parameter->state());
+          if (excluded >> i & 1u) leaves.push_back(parameter->state());
         }
       Variable(x).zero_grad();
       const PolicyScope scope(Policy::by_name(policy));
       const Variable loss = mean(square(last(head(norm(conv(x)) * 0.5 + conv(x)))));
-      const SparedLeaves sparing(leaves);
+      const ExcludedLeaves sparing(leaves);
       backward(loss);
       std::vector<std::vector<float>> found = {x.grad().to_vector<float>()};
       for (nn::Module* layer : layers)
@@ -264,16 +265,16 @@ TEST(SparedLeaves, KeepTheBitsOfTheOtherGradients) {
       return found;
     };
     const auto all = gradients(0);
-    for (unsigned spared = 1; spared < 16; ++spared) {
-      const auto some = gradients(spared);
+    for (unsigned excluded = 1; excluded < 16; ++excluded) {
+      const auto some = gradients(excluded);
       std::size_t at = 1;
-      EXPECT_EQ(some[0], all[0]) << policy << " " << spared;
+      EXPECT_EQ(some[0], all[0]) << policy << " " << excluded;
       for (std::size_t i = 0; i < 4; ++i)
         for (std::size_t k = 0; k < nn::named_parameters(*layers[i]).size(); ++k, ++at)
-          if (spared >> i & 1u)
+          if (excluded >> i & 1u)
             EXPECT_TRUE(some[at].empty());
           else
-            EXPECT_EQ(some[at], all[at]) << policy << " " << spared << " " << i;
+            EXPECT_EQ(some[at], all[at]) << policy << " " << excluded << " " << i;
     }
   }
 }

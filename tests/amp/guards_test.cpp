@@ -1,6 +1,6 @@
 // Fifteen checks in other trainers failed because of the very fault that they should have detected, such as a NaN
-// (docs/warnings.md, "Checks that keep working during the faults that they detect"). Each test gives Binade the same
-// fault, in the order of that page; its checks must keep working.
+// (docs/warnings.md, "Checks that keep working during the faults that they detect"). The tests follow the order of
+// that page. Each exposes Binade to the same fault; its checks must keep working.
 #include <gtest/gtest.h>
 
 #include <cmath>

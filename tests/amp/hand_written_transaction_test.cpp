@@ -63,7 +63,7 @@ TEST(StepTransaction, HandWrittenStepLeavesNoTraceOfHalfAStep) {
   EXPECT_EQ(before, loop.state_hash());
 }
 
-/// A buffer of another model, or one that no visit() names.
+/// Also not a buffer of another model, or one that no visit() names.
 TEST(StepTransaction, AStepThatFailsChangesNoOtherBufferEither) {
   Loop loop;
   nn::Buffer other(Tensor::zeros({1}));

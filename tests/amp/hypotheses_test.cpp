@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// Selection of the cause that agrees with the outcomes of the experiments, and when it counts as proven.
+// best_hypothesis() selects the cause that agrees with the outcomes of the experiments, and says whether it is proven.
 namespace binade::amp {
 namespace {
 
@@ -21,8 +21,8 @@ TEST(Hypotheses, AFiniteValueBeyondTheRangeIsAnOverflow) {
 
 TEST(Hypotheses, AFiniteReplayAtALowerScaleExcludesOtherOverflows) {
   expect({kNo, kYes, kYes, kNotMade, kNotMade, kNotMade}, Hypothesis::kLossScale, true);
-  // Near a singularity a derivative is large at every loss scale. If it fits into the range at a small scale, the
-  // scale is still not the cause.
+  // Near a singularity, a derivative is very large at every loss scale. At a low scale the gradient may be finite, but
+  // the cause is still the singularity, not the scale.
   expect({kYes, kNo, kYes, kNo, kNo, kNo}, Hypothesis::kSingularity, true);
 }
 
@@ -36,7 +36,7 @@ TEST(Hypotheses, AReplayInF32DistinguishesARoundedConstantFromASingularity) {
 
 TEST(Hypotheses, ARowThatIsFiniteWhenUnmaskedIsAMaskedRow) {
   expect({kYes, kNo, kNo, kNo, kYes, kYes}, Hypothesis::kFullyMaskedRow, true);
-  // The masked row of an op that accepts no masks cannot be unmasked, so nothing is proven.
+  // An op without a mask input cannot be run again without its mask, so nothing is proven.
   expect({kYes, kNo, kNo, kNo, kYes, kNotMade}, Hypothesis::kNone, false);
 }
 

@@ -12,8 +12,8 @@
 namespace binade::amp {
 namespace {
 
-/// The memory trace of a step: activations, whose size is proportional to `rows` and which backward frees, and then a
-/// gradient of `fixed` bytes.
+/// The memory trace of a step. Forward allocates activations, whose size is proportional to `rows`, and backward frees
+/// them. Then backward allocates a gradient of `fixed` bytes.
 MemoryTrace step_of(std::size_t rows, std::size_t fixed) {
   return {{{.bytes = 100 * rows, .allocated = 0, .released = 3},
            {.bytes = 50 * rows, .allocated = 1, .released = 2},

@@ -61,7 +61,7 @@ struct SmallGpt : nn::Module {
     std::vector<std::int32_t> ids(4 * 8), targets(4 * 8), places(8);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       ids[i] = static_cast<std::int32_t>(stream.below(i, 17));
-      targets[i] = (3 * ids[i] + 1) % 17;  // the targets: a function of the token, which the model can learn
+      targets[i] = (3 * ids[i] + 1) % 17;  // a function of the token, which the model can learn
     }
     for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int32_t>(i);
     const Variable x = tokens(Tensor::from(ids, {4, 8})) + positions(Tensor::from(places, {8}));

@@ -8,7 +8,7 @@
 #include "binade/autograd/functions.h"
 #include "binade/core/step_context.h"
 
-// op_probe.h: a recorded call of an op is computed again in f64.
+// Tests op_probe.h, which computes a recorded call of an op again in f64.
 namespace binade::amp {
 namespace {
 
@@ -79,7 +79,8 @@ struct OnlyF32 {
   }
 };
 
-/// y = x, but NaN in the first element if `is_wrong`, for any x; otherwise x / (sum of x, kept in the dtype of x).
+/// y = x / s + s / s, where s is the sum of x, rounded to the dtype of x after each addition. With `is_wrong`: y = x,
+/// except that the first element is NaN whatever x is.
 struct Share {
   struct Params {
     bool is_wrong = false;

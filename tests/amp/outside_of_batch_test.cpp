@@ -4,7 +4,7 @@
 #include "binade/nn/losses.h"
 #include "tests/amp/lab.h"
 
-// Diagnosis of bad tensors that belong neither to the batch nor to the model, and of runs that had diverged.
+// Diagnosis of bad tensors that belong neither to the batch nor to the model, and of runs that have diverged.
 namespace binade::amp {
 namespace {
 
@@ -69,7 +69,7 @@ TEST(OutsideOfTheBatch, AnOverflowOfF32AfterGrowingLossesIsAGradientExplosion) {
 }
 
 TEST(OutsideOfTheBatch, ReplaysWithoutSamplesUseALossScaleOfOne) {
-  // The loss without the bad sample is larger, so its gradients overflow at the current loss scale.
+  // Without the bad sample the loss is larger, so that its gradients overflow at the current loss scale.
   toy::Lab lab({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p16)});
   const toy::LabBatch batch = lab.loader.next();
   lab.bad_sample = batch.origin.samples[3];

@@ -104,7 +104,7 @@ TEST(Phases, EqualTheUpdatesOfAHandWrittenLoop) {
   EXPECT_EQ(by_trainer, by_hand);
 }
 
-/// The maker's ops are on the tape of the second phase only.
+/// The override names an op of the maker, which runs in the second phase only.
 TEST(Phases, OverridesMayConcernAnOpOfALaterPhase) {
   {
     Game game({.precision = Policy::bf16().with("maker.in/linear", DType::f32), .verify_every = 1});
@@ -127,7 +127,7 @@ TEST(Phases, AreReportedSeparatelyAndAsASum) {
   EXPECT_EQ(result.phases[0].lr, 1e-2);
 }
 
-/// Also if the step has one phase only, and in a run that goes on from a checkpoint.
+/// Each run reports this once, also if its steps have one phase only, and also after it is resumed from a checkpoint.
 TEST(Phases, SayOnceThatTheirStepsAreNotCaptured) {
   const auto notes = [](Game& game) {
     int count = 0;
@@ -402,7 +402,7 @@ TEST(SeveralOptimizers, ReportTheRatesOfTheirGroups) {
         rates_of(trainer.step(toy::batch(1), loss(net))),
         (Rates{{"lr/in.*,none.*", 0.125}, {"lr/*.bias+in.*,none.*", 0.125}, {"lr/head", 1}, {"lr/*.bias+head", 1}}));
   }
-  {  // Names that contain what joins names.
+  {  // Group names that contain "+", which joins names.
     Net net(4, 2);
     optim::Sgd grouped(net, {.lr = 0.5,
                              .groups = {{.match = "in.weight", .lr_factor = 0.5, .name = "rest"},
@@ -460,7 +460,8 @@ TEST(Teacher, IsTheAverageOfItsStudent) {
   EXPECT_EQ(trainer.state_hash(), before);
 }
 
-/// Its 16-bit copies are those of the weights that it gets from its student, however often it was written before.
+/// After a teacher gets its student's weights, its 16-bit copies are those of the new weights. The number of earlier
+/// writes must not matter.
 TEST(Teacher, ForgetsCopiesOfItsFormerWeights) {
   for (int writes = 0; writes < 4; ++writes) {
     Runtime runtime({.seed = 3});

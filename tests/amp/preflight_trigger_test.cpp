@@ -22,7 +22,7 @@ using preflight_cases::one_pass;
 using preflight_cases::Shifted;
 
 Variable half(const Variable& x) { return Tensor::full(x.shape(), 0.5); }
-/// A row of 16 with 100 in front and zeros elsewhere, so that a gradient multiplied by it differs along the row.
+/// A row of 16 elements: 100, then zeros. A gradient multiplied by it is not constant along the row.
 Variable first_alone() {
   Tensor row = Tensor::zeros({1, 16});
   row.mutable_data<float>()[0] = 100;

@@ -113,8 +113,8 @@ TYPED_TEST(RecurrentTraining, ANanInTheMiddleOfASequenceAbortsTheStepAndIsTraced
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kBadInput);
 }
 
-/// Sample 5 gets products beyond f32: x w_ih^T = inf at position 3, h w_hh^T = -inf after a position whose h is not 0,
-/// so that their sum inside the op is NaN. In all other samples h stays 0.
+/// The products of sample 5 overflow f32: x w_ih^T is inf at position 3, and h w_hh^T is -inf after a position whose h
+/// is not 0. Inside the op, their sum is NaN. In all other samples h stays 0.
 TYPED_TEST(RecurrentTraining, ANanThatTheOpMakesNamesTheOp) {
   Training<TypeParam> run(Policy::fp32());
   run.step(batch(0));

@@ -1,5 +1,5 @@
-// A label out of range, or a matrix that an op has no result for, is handled like a NaN in the data: the sample is
-// found, left out and quarantined.
+// A label that is out of range, or a matrix for which an op has no result, is handled like a NaN in the data: the
+// sample is found, left out and quarantined.
 #include <gtest/gtest.h>
 
 #include "binade/amp/incident/report.h"
@@ -33,7 +33,7 @@ struct Classifier {
   nn::Linear net{{.in = 4, .out = 3}};
   optim::AdamW optimizer{net, {.lr = 0.01}};
   Trainer trainer;
-  std::vector<std::int64_t> bad, singular;  // samples with a label out of range; whose row is a singular matrix
+  std::vector<std::int64_t> bad, singular;  // samples with a label out of range; with a singular matrix
   io::Loader<Batch> loader{{.batch = 8, .seed = 5, .order = io::SampleOrder::kShuffled, .samples = 32, .prefetch = 0},
                            [this](const io::BatchOrigin& origin) { return make(origin); }};
 
@@ -112,7 +112,7 @@ TEST(RefusedData, ASingularMatrixQuarantinesItsSample) {
   EXPECT_EQ(incidents, 1);
 }
 
-/// The matrix is made of weights: no sample is to blame.
+/// The matrix is computed from weights only: no sample is to blame.
 TEST(RefusedData, AMatrixOfWeightsIsNotBlamedOnASample) {
   Classifier run({});
   const StepResult result = run.trainer.step(run.loader.next(), [&](const Batch& b) {
@@ -133,7 +133,7 @@ TEST(RefusedData, AMatrixOfWeightsIsNotBlamedOnASample) {
   EXPECT_NE(d.advice.find("computed from weights alone"), std::string::npos) << d.advice;
 }
 
-/// The matrix is made of weights and of all samples together: no single one is to blame, and the batch is not either.
+/// The matrix is computed from weights and from all samples together. Neither one sample nor the batch is to blame.
 TEST(RefusedData, AMatrixOfTheWholeBatchIsASingularity) {
   Classifier run({});
   const StepResult result = run.trainer.step(run.loader.next(), [&](const Batch& b) {
@@ -150,7 +150,7 @@ TEST(RefusedData, AMatrixOfTheWholeBatchIsASingularity) {
   EXPECT_NE(d.advice.find("whichever sample is left out"), std::string::npos) << d.advice;
 }
 
-/// An error of the closure itself, after ops that ended well, is not blamed on the last of them.
+/// If the closure itself throws after its ops have succeeded, the last op is not to blame.
 TEST(RefusedData, AnErrorOfTheClosureNamesNoOp) {
   Classifier run({});
   const StepResult result = run.trainer.step(run.loader.next(), [&](const Batch& b) -> Variable {

@@ -11,14 +11,15 @@
 #include "tests/amp/toy.h"
 #include "tests/error_text.h"
 
-/// What the first step of a trainer accepts and refuses (decision 0059). tests/mistakes has the texts of the errors.
+/// The registrations that the first step of a trainer accepts or refuses (decision 0059). tests/mistakes has the texts
+/// of the errors.
 namespace binade::amp {
 namespace {
 
 using test::error_of;
 using toy::Batch;
 
-/// Two layers, of which one can be made recomputed.
+/// Two layers. `second` can run in a recomputed segment.
 struct Pair : nn::Module {
   nn::Linear first{{.in = 4, .out = 8}}, second{{.in = 8, .out = 2}};
   bool recomputes = false, forgets = false;
@@ -78,7 +79,7 @@ TEST_F(Registered, ARefusedStepLeavesNoTrace) {
   EXPECT_NE(error_of<ArgumentError>([&] { trainer.step(toy::batch(1), loss_of(model)); }), "no error");
   EXPECT_EQ(trainer.state_hash(), before);
   EXPECT_EQ(trainer.steps(), 0);
-  model.second.requires_grad(false);  // the remedy works in the same trainer
+  model.second.requires_grad(false);  // after this remedy, the same trainer works
   EXPECT_TRUE(trainer.step(toy::batch(1), loss_of(model)).committed);
 }
 
@@ -105,7 +106,8 @@ TEST_F(Registered, ABufferWithoutANameIsFoundAlsoIfAnEarlierRunHasWrittenIt) {
   }
 }
 
-/// To find the place of the op, the loss is computed once more, without a tape.
+/// To find the op that uses the parameter, the loss is computed a second time. An error there (refused data) must not
+/// replace the first error.
 TEST_F(Registered, AnErrorInTheSearchForThePlaceDoesNotReplaceTheOther) {
   const auto penalty = [](Pair& model, const Batch& b) {
     const Variable x(b.x, true), y = model(x);
@@ -128,7 +130,7 @@ TEST_F(Registered, AnErrorInTheSearchForThePlaceDoesNotReplaceTheOther) {
   }
 }
 
-/// The parameters of one optimizer have gradients from one micro-batch only, which some runs leave out.
+/// The parameters of one optimizer get gradients from one micro-batch only, which some runs leave out.
 TEST_F(Registered, OnlyWholeStepsAreChecked) {
   struct Part {
     Batch batch{};
@@ -199,7 +201,7 @@ TEST_F(Registered, PhasesMayReachTheParametersOfOtherPhases) {
   EXPECT_TRUE(
       trainer.step(toy::batch(1), Phases(phase(critic_optimizer, loss), phase(maker_optimizer, loss))).committed);
   EXPECT_TRUE(maker.first.weight.grad().defined());
-  EXPECT_FALSE(critic.weight.grad().defined());  // backward of the last phase wrote over it
+  EXPECT_FALSE(critic.weight.grad().defined());  // the backward of the last phase has cleared it
 }
 
 TEST_F(Registered, AnOptimizerThatNoLongerExistsHoldsNothing) {
@@ -238,7 +240,8 @@ TEST_F(Registered, GradientsCanBeReadWithoutTheLossScaleAfterAStep) {
   const std::vector<float> wanted = reference(model, batches);
   EXPECT_TRUE(trainer.step(MicroBatches<Batch>{batches}, loss_of(model)).committed);
   expect_near(model.second.weight.grad().to_vector<float>(), wanted);
-  expect_near(model.second.weight.grad().to_vector<float>(), wanted);  // reading it again does not divide again
+  expect_near(model.second.weight.grad().to_vector<float>(),
+              wanted);  // the loss scale was divided out once
 }
 
 TEST_F(Registered, TheNextStepAndABackwardOverwriteThem) {
@@ -253,7 +256,7 @@ TEST_F(Registered, TheNextStepAndABackwardOverwriteThem) {
   expect_near(model.second.weight.grad().to_vector<float>(), then);
   const std::vector<float> now = reference(model, {toy::batch(3)});  // zero_grad() precedes its backward
   trainer.step(toy::batch(3), loss_of(model));
-  backward(loss_of(model)(toy::batch(3)) * 0.0);  // without zero_grad(): it does not add to the step's
+  backward(loss_of(model)(toy::batch(3)) * 0.0);  // no zero_grad() is needed: it replaces the gradients of the step
   for (const float g : model.second.weight.grad().to_vector<float>()) EXPECT_EQ(g, 0);
   EXPECT_NE(wanted, then);
   EXPECT_NE(now, then);

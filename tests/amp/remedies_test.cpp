@@ -239,7 +239,7 @@ TEST_F(Rollback, HasTheBitsOfAResumeThatSkipsTheSameBatches) {
       if (result.incident && result.incident->remedy.action == RemedyAction::kRollback) {
         ASSERT_EQ(failed_step, 0) << "one rollback mends it";
         failed_step = result.step;
-        passed_over = drawn - 1;  // the latest batch, which showed that the weights are bad, is used again
+        passed_over = drawn - 1;  // not the latest batch: it only revealed bad weights, and is used again
         kept_step = hit.trainer.steps();
         kept = result.incident->remedy.target;
       }
@@ -249,7 +249,8 @@ TEST_F(Rollback, HasTheBitsOfAResumeThatSkipsTheSameBatches) {
   ASSERT_EQ(failed_step, 63);
   ASSERT_EQ(hashes.size(), static_cast<std::size_t>(80 - kept_step + 1));
 
-  // The run saved its state after the rollback under the same name, so the checkpoint that it returned to was renamed.
+  // After the rollback the run saved its state under the same file name. So the checkpoint to which it rolled back was
+  // renamed.
   const StateDict state = io::load_checkpoint(folder.path("run/checkpoints/" + kept + ".abandoned-1")).state;
   RemediationPolicy ladder;
   ladder.load_state(state.section("amp/ladder"));

@@ -90,7 +90,7 @@ TEST(Resume, ALoadedDataCursorIsKeptUntilALoaderIsAttached) {
   }
   {
     Training run(options);
-    run.trainer.load_state(saved);  // before a loader is attached
+    run.trainer.load_state(saved);  // no loader is attached yet
     EXPECT_EQ(run.trainer.state_hash(), whole[3]) << "a state taken meanwhile keeps the cursor";
     io::Loader<toy::Batch> loader = make_loader();
     EXPECT_EQ(train(run, loader, 0), std::vector<std::string>(whole.begin() + 4, whole.end()));

@@ -55,7 +55,7 @@ TEST(SampleSearch, OnlyTheBadRowsOfASuspectGroupAreNamed) {
 TEST(SampleSearch, FindsTwoRowsInDifferentHalves) {
   for (std::int64_t a = 0; a < 4; ++a)
     for (std::int64_t b = 4; b < 8; ++b) {
-      if (a == 0 && b == 7) continue;  // neither of the two rows that are tried alone is finite
+      if (a == 0 && b == 7) continue;  // rows 0 and 7 are tried alone first; neither is finite
       EXPECT_EQ(search(8, {a, b}, {}, 12).rows, (Rows{a, b}));
     }
 }

@@ -17,8 +17,8 @@ namespace {
 
 constexpr OpInfo kRelu{.name = "relu"}, kLinear{.name = "linear"};
 
-/// Returns 1000 gradients at a loss scale: `legal` of them are 0 at every scale, `small` of them are `tiny` times the
-/// scale, the others 1e-3 times the scale.
+/// Returns 1000 gradients at a loss scale: `legal` gradients are 0 at every scale, `small` gradients are `tiny` times
+/// the scale, and the rest are 1e-3 times the scale.
 Tensor gradients(double scale, int legal, int small, double tiny) {
   std::vector<float> values(1000, static_cast<float>(1e-3 * scale));
   for (int i = 0; i < legal + small; ++i)
@@ -32,7 +32,7 @@ struct Place {
   double tiny = 1e-9;
 };
 
-/// Returns the telemetry of a step whose backward visits the places from the last to the first.
+/// Returns the telemetry of a step whose backward runs the ops at `places` from the last to the first.
 Telemetry step_at(double scale, const std::vector<Place>& places) {
   Telemetry telemetry;
   telemetry.begin({.zeros = true});
@@ -45,8 +45,8 @@ Telemetry step_at(double scale, const std::vector<Place>& places) {
   return telemetry;
 }
 
-/// Passes probes of the steps from, from + 50, … to the detector, with an extra backward at a higher scale whenever it
-/// requests one (counted in `proofs`). Returns the warnings.
+/// Passes the probes of steps `from`, `from` + 50, … to the detector. Whenever it requests an extra backward at a
+/// higher scale, passes this too, and counts it in `proofs`. Returns the warnings.
 std::vector<Warning> warnings_of(SilentUnderflow& underflow, double scale, const std::vector<Place>& places,
                                  std::int64_t from, std::int64_t to, int* proofs = nullptr) {
   std::vector<Warning> warnings;

@@ -1,4 +1,4 @@
-// SpikeReview: a batch with an absurd loss waits until the loss of the next batch is known.
+// Tests SpikeReview: a batch with an absurd loss is kept until the loss of the next batch is known.
 #include "tests/amp/lab.h"
 
 namespace binade::amp {
@@ -71,7 +71,7 @@ TEST(SpikeReview, ARunEndsAfterItsLastStepEvenIfABatchWaits) {
   EXPECT_EQ(calls, 62);
 }
 
-/// A batch that cannot be copied, and so cannot wait for the next one.
+/// A batch that cannot be copied, and so cannot be kept until the next batch.
 struct Unique {
   explicit Unique(LabBatch b) : batch(std::move(b)) {}
   Unique(const Unique&) = delete;

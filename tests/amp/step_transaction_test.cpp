@@ -320,7 +320,7 @@ struct NormNet : nn::Module {
   Variable forward(const Variable& x) override { return head(norm(in(x))); }
 };
 
-/// Trains `steps` steps from an initial scale; then one batch whose input is infinite. Returns running mean and
+/// Makes `steps` steps with an initial loss scale, then a step whose input is infinite. Returns the running mean and
 /// variance.
 std::vector<float> statistics_after(double init_scale, std::uint32_t steps, std::int64_t* aborted) {
   Runtime runtime({.seed = 2});

@@ -27,8 +27,8 @@ class Supervise : public testing::Test {
   }
   ~Supervise() override { fs::remove_all(folder_); }
 
-  /// Supervises children that run work(number of the child) and end with its result as exit code; a child never returns
-  /// into the test.
+  /// Supervises child processes. Child number i runs work(i) and exits with its result, so that it never continues the
+  /// test.
   int supervise(const std::function<int(int)>& work, double pause = 0.001) const {
     return amp::supervise({.folder = folder_, .pause = pause, .longest_pause = 2 * pause}, [&](int life) -> int {
       append("lives", std::to_string(life));

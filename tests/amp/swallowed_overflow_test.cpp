@@ -11,8 +11,8 @@
 #include "binade/autograd/functions/shape.h"
 #include "tests/amp/toy.h"
 
-/// Infinities that a later op turns into finite numbers are reported with both ops; those of a mask or selection are
-/// not.
+/// If a later op turns infinities into finite numbers, the warning names both ops. Infinities of a mask or a selection
+/// are not reported.
 namespace binade::amp {
 namespace {
 

@@ -59,7 +59,7 @@ TEST(Telemetry, AMaskIsNoOverflowButAMaskedInfinityIs) {
     return telemetry.least(Direction::kForward).binades;
   };
   const auto inf = std::numeric_limits<float>::infinity();
-  EXPECT_GT(least(1, -inf), 15);  // of the attention weights, whose largest is 1
+  EXPECT_GT(least(1, -inf), 15);  // headroom of the attention weights, the largest of which is 1
   EXPECT_EQ(least(inf, -inf), -kInfinity);
   EXPECT_EQ(least(-inf, -inf), -kInfinity);  // a fully masked row
   EXPECT_EQ(least(std::nanf(""), -inf), -kInfinity);
@@ -92,7 +92,7 @@ TEST(Telemetry, EveryStepNamesTheOpNearestToOverflow) {
   EXPECT_LT(result.backward_headroom.binades, 16) << "gradients are multiplied by 65536";
 }
 
-/// The results of a user's op, which uses no kernel of Binade, are scanned for their maximum.
+/// A user's op uses none of Binade's kernels, so its results are scanned for their maximum.
 TEST(Telemetry, AUsersOpIsObserved) {
   const Runtime runtime({.threads = 1});
   Telemetry telemetry;

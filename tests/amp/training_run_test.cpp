@@ -46,7 +46,7 @@ RunOptions run_options(const ScratchFolder& folder) {
       .folder = folder.path("run"), .steps = kSteps, .checkpoint_every = 2, .checkpoint_minutes = 0, .log_every = 1000};
 }
 
-/// Options of a run that saves as by default.
+/// Options of a run that saves at the default times.
 RunOptions plain_options(const ScratchFolder& folder, std::int64_t steps) {
   return {.folder = folder.path("run"), .steps = steps, .log_every = 1000};
 }
@@ -328,7 +328,7 @@ TEST(TrainingRun, LogsThatCannotBeWrittenDoNotEndTheRun) {
   folder.write("run/samples", "in the way of a folder");
   testing::internal::CaptureStderr();
   {
-    const FileSizeLimit limit(2 * checkpoint);  // twice, because checkpoints grow with the histories in them
+    const FileSizeLimit limit(2 * checkpoint);  // twice the size, because the histories in checkpoints grow
     program(options);
   }
   const std::string words = testing::internal::GetCapturedStderr();

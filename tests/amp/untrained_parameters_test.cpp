@@ -13,7 +13,7 @@
 namespace binade::amp {
 namespace {
 
-/// Three layers, of which `spare` is called by some of the losses only.
+/// Three layers. Only some of the losses call `spare`.
 struct Net : nn::Module {
   nn::Linear first{{.in = 4, .out = 16}}, second{{.in = 16, .out = 2}}, spare{{.in = 4, .out = 2}};
   void visit(nn::Visitor& v) override {

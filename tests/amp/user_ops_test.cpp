@@ -33,7 +33,8 @@ namespace {
 using preflight_cases::Case;
 using preflight_cases::Features;
 
-/// y = factor x, where x is the first of any number of inputs. Has the name of Binade's `Op` and states no facts.
+/// y = factor x, where x is the first of any number of inputs. Has the name of Binade's `Op`, but its OpInfo is
+/// otherwise empty.
 template <class Op>
 struct Named {
   struct Params {
@@ -99,7 +100,7 @@ TEST(UserOps, WithNamesOfBuiltInOpsCauseNoFindings) {
     });
 }
 
-/// Ops with the names of those of mean(x^2) - mean(x)^2, which compute something else.
+/// Ops that have the names of the ops in mean(x^2) - mean(x)^2, but compute something else.
 TEST(UserOps, WithTheNamesOfAOnePassVarianceCauseNoFinding) {
   const PreflightReport report = preflight([](Features& m) {
     const Variable x = m.forward(Variable(rows()));

@@ -110,7 +110,7 @@ TEST(Optimizers, AScheduleFreeRunTakesNoSecondAverage) {
             "option ema");
 }
 
-/// A step of two phases, of which the second one fails: neither optimizer has changed anything.
+/// If the second of two phases fails, neither optimizer changes anything.
 TEST(Optimizers, PhasesCommitTogether) {
   for (const optim::NamedMaker& m : optim::every_optimizer()) {
     SCOPED_TRACE(m.name);
@@ -155,7 +155,8 @@ TEST(UserOptimizers, AnUpdateThatOverflowsLeavesNoTrace) {
   EXPECT_TRUE(run.step(1).committed);
 }
 
-/// The second micro-batch is left out after the first attempt, in which it had large logits.
+/// The first attempt contains a micro-batch with large logits, the second attempt leaves it out. These logits must not
+/// cause a QK-clip.
 TEST(Optimizers, LogitsOfAnAbortedAttemptDoNotClip) {
   struct Part {
     Tensor x{};

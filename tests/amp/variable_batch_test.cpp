@@ -4,13 +4,15 @@
 
 namespace binade::amp {
 
-// Variable::state() is not the contents of a batch: a Variable is a batch like a Tensor.
+// A Variable can be a batch, like a Tensor. Its state() is not the state() of a batch type, and must not be taken for
+// it.
 TEST(VariableBatch, MakesTheStepOfItsTensor) {
   const auto state_after = [](const auto& x) {
     toy::Training run({.precision = Policy::fp32()});
     const Tensor target = toy::batch(0).target;
-    const StepResult result =
-        run.trainer.step(x, [&](const Variable& v) { return apply_one<toy::SquaredError>({}, {run.net(v), target}); });
+    const StepResult result = run.trainer.step(x, [&](const Variable& v) {
+      return apply_one<toy::SquaredError>({}, {run.net(v), target});
+    });
     EXPECT_TRUE(result.committed);
     return run.trainer.state_hash();
   };

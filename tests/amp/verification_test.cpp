@@ -15,8 +15,8 @@ namespace {
 using toy::Lab;
 using toy::LabBatch;
 
-/// y = x. Changes the last bit of one value in the calls that `strikes(number of the call)` selects, as a processor
-/// does that computes wrongly now and then.
+/// y = x, but changes the last bit of one value in call i if `strikes(i)` is true, like a processor that sometimes
+/// computes a wrong result.
 struct Unreliable {
   struct Params {
     std::function<bool()> strikes = [] { return false; };
@@ -185,7 +185,8 @@ TEST(Verification, ComparesTheFirstOfSeveralPhases) {
   EXPECT_EQ(hash(1), hash(0));
 }
 
-/// Calls beyond the checksums share the last one. Those of later phases are not computed twice, and must not count.
+/// If a step has more calls than checksums, the last calls share a checksum. Later phases are not computed twice, so
+/// their calls must not be part of it.
 TEST(Verification, ManyOpsBeforeALaterPhaseAreNoCorruption) {
   Runtime runtime({.seed = 3});
   toy::Two critic, maker;

@@ -203,8 +203,8 @@ TEST(Warnings, AShrinkingDivisorIsReportedBeforeItReachesTheSingularity) {
 }
 
 TEST(Warnings, AttentionCollapseIsReportedLongBeforeTheLogitsOverflow) {
-  // At a factor of 1.02 the entropy falls to a third within 28 steps and scatters by as much, so that rounding decides
-  // whether the trend is seen before or after the collapse.
+  // The factor is 1.01. With 1.02 the entropy falls to a third within 28 steps and fluctuates as much, so that rounding
+  // would decide whether the trend is detected before the collapse.
   SequenceRun run(growing_keys(OnNan::kStop, 1.01), 16);
   EXPECT_THROW(run.to(800), NumericError);
   const std::int64_t overflow = run.trainer.finished().back().step;

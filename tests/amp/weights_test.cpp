@@ -1,4 +1,4 @@
-// Weights of a run without its trainer: from a run folder, a checkpoint or a safetensors file.
+// Loading weights without a trainer: from a run folder, a checkpoint or a safetensors file.
 #include "binade/run/model_files/weights.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ void save(const std::string& path, const StateDict& state) {
 
 std::vector<float> numbers(const Tensor& t) { return t.to_vector<float>(); }
 
-/// Options that collect what is said.
+/// Options that collect all messages in `said`.
 WeightsOptions listening(std::vector<std::string>& said, std::optional<bool> average = {}) {
   return {.average = average, .say = [&said](const std::string& line) { said.push_back(line); }};
 }
@@ -156,7 +156,7 @@ TEST(LoadPytorch, PrefixesOfWrappersAreRemoved) {
   load_pytorch(other, path);
   EXPECT_EQ(numbers(other.first.weight.value()), numbers(two.first.weight.value()));
 
-  // A prefix in the rules is behind that of a wrapper.
+  // The wrapper's prefix ("module.") precedes the prefix in the rules ("net.").
   io::Safetensors inner;
   for (const auto& [name, tensor] : content.tensors) inner.tensors.emplace("module.net." + name, tensor);
   io::write_safetensors(path, inner);

@@ -14,10 +14,10 @@
 #include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
 
-// Two consecutive linear layers, `up` with an activation and `down`. The data gradient of `down` is multiplied by the
-// activation derivative as the product stores it (GradSink::activation_derivative), and the input of `down` is
-// recomputed instead of saved (OpContext::save_input). `together` uses both; an op between the layers (`apart`)
-// disables both.
+// Two consecutive linear layers: `up`, with an activation, and `down`. The product that computes the data gradient of
+// `down` multiplies it by the activation derivative before it stores it (GradSink::activation_derivative). The input of
+// `down` is recomputed instead of saved (OpContext::save_input). `together` uses both; `apart` has an op between the
+// layers, which disables both.
 namespace binade {
 namespace {
 
@@ -164,7 +164,7 @@ TEST_F(DerivativeInProduct, In16BitsAFusedGeluEqualsASeparateGelu) {
     }
 }
 
-/// The product is multiplied by the derivative before rounding: the error is half an ulp and the error of the sum.
+/// The product is multiplied by the derivative before rounding, so the error is half an ulp plus the error of the sum.
 TEST_F(DerivativeInProduct, IsRoundedOnceIn16Bits) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const Mlp mlp(dtype);
@@ -192,8 +192,8 @@ TEST_F(DerivativeInProduct, IsRoundedOnceIn16Bits) {
   }
 }
 
-/// With a second reader, another layer or a recomputed segment in between, `down` returns the gradient of its input,
-/// and `up` multiplies by the derivative itself.
+/// If h has a second reader (an op or another layer), or `up` is in a recomputed segment, `down` returns the gradient
+/// of its input, and `up` multiplies by the derivative itself.
 TEST_F(DerivativeInProduct, IsNotFusedIfAnotherOpIsInBetween) {
   const auto given = [](const std::function<Variable(const Mlp&)>& run) {
     Between between;
@@ -220,7 +220,7 @@ TEST_F(DerivativeInProduct, IsNotFusedIfAnotherOpIsInBetween) {
       << "a recomputed layer";
 }
 
-/// A promoted layer reads a cast of the other layer's result.
+/// `down` computes in f32, so it reads a cast of the result of `up`.
 TEST_F(DerivativeInProduct, IsNotFusedIfACastIsInBetween) {
   Between between;
   const Mlp mlp(DType::bf16);

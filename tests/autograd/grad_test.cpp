@@ -109,7 +109,7 @@ TEST_F(Grad, UserOpsWithoutADerivativeAreRefusedByNameAndPath) {
   const std::string words = error_of([&] { grad(y, a, {.create_graph = true}); });
   EXPECT_NE(words.find("product [critic.gate]"), std::string::npos) << words;
   EXPECT_NE(words.find("member `derivative`"), std::string::npos) << words;
-  EXPECT_EQ(grad(y, a).value().to_vector<float>(), (std::vector<float>{5, 7}));  // a first derivative needs none
+  EXPECT_EQ(grad(y, a).value().to_vector<float>(), (std::vector<float>{5, 7}));  // works without a derivative()
 }
 
 TEST_F(Grad, ErrorsSayWhatToDo) {
@@ -253,7 +253,8 @@ TEST_F(Grad, SecondDerivativesOfDiceAreRight) {
   expect_second([&](const Variables& v) { return dice(sigmoid(v[0]), labels); }, {test::noise({2, 2}, 43)});
 }
 
-/// Products with and without zeros, over all axes and some of them; an odd number of factors.
+/// prod() with and without zeros among the factors, over all axes and over some axes, and with an odd number of
+/// factors.
 TEST_F(Grad, SecondDerivativesOfProductsAreRight) {
   Tensor zeros = test::noise({2, 5, 3}, 51);
   for (const std::int64_t at : {0, 4, 7, 9}) zeros.mutable_data<double>()[at] = 0;
@@ -267,7 +268,7 @@ TEST_F(Grad, SecondDerivativesOfProductsAreRight) {
   expect_second([](const Variables& v) { return logcumsumexp(v[0] * 30.0, 1); }, {test::noise({2, 7}, 53)});
 }
 
-/// What happened before the inputs were computed is not visited: here it is freed already.
+/// grad() does not visit the graph that computed its inputs; here an earlier backward has freed that graph.
 TEST_F(Grad, StopsAtInputsThatAreResults) {
   const Variable a = noise({3}, 61), x = a * 2.0, y = sum(square(x));
   grad(sum(x), a);
@@ -275,7 +276,8 @@ TEST_F(Grad, StopsAtInputsThatAreResults) {
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(g.value().at(i), 2 * x.value().at(i)) << i;
 }
 
-/// Terms of -inf, also at the beginning, change no derivative of the other terms and have none themselves.
+/// Terms of -inf, also at the beginning, do not change the derivatives of the other terms, and their own derivatives
+/// are 0.
 TEST_F(Grad, DerivativesOfLogcumsumexpAreFiniteBesideMinusInfinity) {
   const double inf = std::numeric_limits<double>::infinity();
   const auto from = [](const std::vector<double>& values) {

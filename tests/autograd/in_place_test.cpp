@@ -10,7 +10,7 @@
 #include "tests/autograd/test_ops.h"
 #include "tests/core/op_check.h"
 
-// Gradients that an op adds to an existing gradient (GradSink::add_to), or writes over a saved tensor
+// Tests of ops that add a gradient to an existing one (GradSink::add_to), or write it over a saved tensor
 // (GradSink::destination_over).
 namespace binade {
 namespace {
@@ -61,7 +61,8 @@ TEST_F(AddTo, ALeafWithThreeUsesIsWrittenOnceAndAddedToTwice) {
   const Variable x = leaf({1, 2});
   const Variable y = adding(adding(x, ones(), 2, &held), x, 3, &held);
   backward(adding(y, x, 5, &held), cotangent());
-  // Backward begins with the last use of x. Activations that only one op reads have no gradient to add to.
+  // Backward writes the gradient for the last use of x, and adds those of the other two. An activation that only one op
+  // reads has no existing gradient.
   EXPECT_EQ(held, 2);
   EXPECT_EQ(grad_of(x), (std::vector<float>{5 + 15 + 30, 50 + 150 + 300}));
 }
@@ -108,10 +109,11 @@ TEST_F(AddTo, AGradientThatTwoOpsReceiveIsNotWritten) {
   const Variable other = adding(h, ones(), 7, &held);
   backward(h + (branch + other), cotangent());
   EXPECT_EQ(grad_of(x), (std::vector<float>{10, 100}));
-  EXPECT_EQ(held, 1);  // the second branch adds to the gradient of the first, which only autograd holds
+  EXPECT_EQ(held, 1);  // the second branch may add to the gradient of the first: only autograd refers to it
 }
 
-/// The gradient of a leaf is the cotangent of the next pass, so that an op would add to the tensor that it reads.
+/// The caller passes the gradient of a leaf as the cotangent of the next pass. The op must not add to this tensor,
+/// which it also reads.
 TEST_F(AddTo, ACotangentThatTheOpReadsIsNotAddedTo) {
   int held = 0;
   const Variable x = leaf({1, 2});
@@ -251,7 +253,7 @@ TEST_F(DestinationOver, IsRightIfTwoOpsSavedOneTensor) {
   Variable y;
   {
     const Variable h = scale(x, 2);
-    y = testing::product(over(h), over(h));  // 9 h^2: 18 h = 36 x by h
+    y = testing::product(over(h), over(h));  // y = 9 h^2, dy/dh = 18 h = 36 x
   }
   backward(y, cotangent());
   EXPECT_EQ(grad_of(x), (std::vector<float>{72, 1440}));
@@ -265,7 +267,7 @@ TEST_F(DestinationOver, IsAllocatedIfTheGraphIsRetained) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{72, 1440}));
 }
 
-/// The first backward has overwritten the saved tensor before it failed; the second one must report this.
+/// The first backward overwrites the saved tensor and then fails. The second backward must report this.
 TEST_F(DestinationOver, ASecondBackwardAfterAFailedOneIsRefused) {
   int failures = 1;
   const Variable y = over(scale(leaf({1, 2}), 2), &failures);

@@ -18,7 +18,7 @@ using test::error_of;
 using Doubles = std::vector<double>;
 using Wholes = std::vector<std::int64_t>;
 
-/// A loss of one prediction (2, 3), with constant targets, or of two, of which the other one is constant.
+/// A loss as a function of one prediction (2, 3). The targets, or the second prediction, are constant.
 struct Loss {
   const char* name;
   std::function<Variable(const Variable& x)> of;
@@ -91,14 +91,14 @@ TEST(LossFunctions, ComputeInF32WhateverThePolicy) {
       const std::string name = loss.name;
       if (name == "nll" || name == "weighted bce" || name == "tversky" || name == "gaussian_nll" ||
           name == "kl_div each")
-        continue;  // these functions compute more than the loss
+        continue;  // they also call other ops, which store 16 bits
       const Tensor x = values().to(low);
       const Variable wide = loss.of(Variable(x.to(DType::f32)));
       PrecisionPolicy policy;
       policy.low = low;
       const PolicyScope scope(policy);
       const Variable got = loss.of(Variable(x));
-      const bool two = loss.of_two_predictions;  // the other one is f64
+      const bool two = loss.of_two_predictions;  // the second, constant prediction is f64
       EXPECT_EQ(wide.dtype(), two ? DType::f64 : DType::f32) << name << ": targets and weights are f64";
       EXPECT_EQ(got.dtype(), wide.dtype()) << name;
       EXPECT_EQ(got.value().to_vector<double>(), wide.value().to_vector<double>()) << name;
@@ -314,7 +314,7 @@ TEST_F(Ctc, LongInputsDoNotUnderflow) {
   constexpr std::int64_t kSteps = 20000;
   const Variable v(log_softmax(Variable(Tensor::zeros({kSteps, 1, 2}))).value(), true);
   const Variable loss = ctc(v, target({1}), lengths(kSteps), lengths(1), {.reduction = Reduction::kSum});
-  // All paths have the probability 2^-steps; steps (steps + 1) / 2 of them have one run of the label.
+  // Each path has the probability 2^-steps. A path fits if its labels form one run: steps (steps + 1) / 2 paths do.
   const double paths = kSteps * (kSteps + 1.0) / 2;
   EXPECT_NEAR(loss.item(), kSteps * std::log(2.0) - std::log(paths), 1e-3);
   backward(loss);

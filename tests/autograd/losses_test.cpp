@@ -51,7 +51,7 @@ TEST_F(Losses, ANanLogitReachesLossAndGradient) {
   EXPECT_FALSE(std::isnan(logits.grad().at(0)));
 }
 
-/// Backward and the recorded derivative read the saved count of targets, and must not count as writes to it.
+/// Backward and the recorded derivative only read the saved count of targets. Autograd must not take this for a write.
 TEST_F(Losses, CrossEntropyHasMoreThanOneBackward) {
   const auto with_labels = [](const Variable& x) {
     return cross_entropy(x, Tensor::from(std::vector<std::int64_t>{0, 2, -100}, {3}));
@@ -66,7 +66,7 @@ TEST_F(Losses, CrossEntropyHasMoreThanOneBackward) {
   backward(loss, 1, {.retain_graph = true});
   backward(loss);
   EXPECT_EQ(x.grad().to_vector<double>(), twice);
-  // A penalty on the gradient: the op's derivative is recorded, and then the op has a backward as usual.
+  // A penalty on the gradient: grad() records the op's derivative, and later backward() runs the op's backward.
   const auto penalized = [&](const Variable& v) {
     const Variable ce = with_labels(v);
     return ce + sum(square(grad(ce, v, {.create_graph = true})));
@@ -121,7 +121,7 @@ TEST_F(Losses, BceWithLogitsTakesAReductionAsBceDoes) {
   const auto each = values(bce_with_logits(logits, targets, Reduction::kNone));
   EXPECT_EQ(each, values(bce_with_logits(logits, targets, {.reduction = Reduction::kNone})));
   EXPECT_EQ(each.size(), 2u);
-  // {} stands for the mean, of the options as of the reduction.
+  // {} means the default, the mean, both as options and as a reduction.
   EXPECT_EQ(values(bce_with_logits(logits, targets, {})), values(bce_with_logits(logits, targets)));
 }
 

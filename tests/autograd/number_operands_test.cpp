@@ -7,7 +7,7 @@
 #include "binade/core/make.h"
 #include "binade/core/runtime.h"
 
-// C++ numbers as operands of division, where() and slice(), and x[index]: values and dtypes are torch's.
+// C++ numbers as operands of division, where() and slice(), and x[index]: values and dtypes equal PyTorch's.
 namespace binade {
 namespace {
 

@@ -17,7 +17,7 @@ using testing::scale;
 struct Counts {
   int slices = 0;   ///< received gradients that are channel slices
   int held = 0;     ///< existing gradients that it added to
-  int pitched = 0;  ///< of these, channel slices
+  int pitched = 0;  ///< existing gradients that were channel slices
 };
 
 /// y = 2 x. Accepts channel slices if `slices`, and adds to an existing gradient.
@@ -79,7 +79,8 @@ TEST_F(Slices, OfAGradientGoToOpsThatAcceptThemAndDenseCopiesToOthers) {
   EXPECT_EQ(leaf_.grad().to_vector<float>(), expected());
 }
 
-/// As in a U-Net: the slice of the skip connection is pending when its other reader adds its gradient.
+/// As in a U-Net: when the second reader of the skip connection adds its gradient, the existing gradient is a channel
+/// slice of the concat's gradient.
 TEST_F(Slices, ThatArePendingAreAddedToByOpsThatAcceptThem) {
   for (const bool can : {true, false}) {
     counts_ = {};
@@ -132,7 +133,8 @@ TEST_F(Slices, GoToLeavesAsCopies) {
   EXPECT_EQ(other.grad().at(0), 2 * cotangent_.at(8));
 }
 
-/// A batch norm that saves its output for backward (the mask of its ReLU), and a convolution that writes beside it.
+/// A batch norm saves its output for backward (as the mask of its ReLU). Later a convolution writes the other channels
+/// of the same buffer.
 struct Halves {
   std::shared_ptr<ops::ConcatBuffer> buffer = std::make_shared<ops::ConcatBuffer>(16);
   Variable x = Variable(noise({1, 4, 4, 8}, 1, DType::f32), true);

@@ -132,7 +132,7 @@ TEST(Autocast, ACastOfAnActivationIsRecorded) {
 }
 
 TEST(Autocast, CastsOfAPolicyChangeNoRandomNumber) {
-  // So a replay with another precision differs in the precision alone.
+  // So a replay with another precision uses the same random numbers.
   const auto drawn = [](const PrecisionPolicy& policy) {
     const PolicyScope scope(policy);
     step_context().next = {};

@@ -27,8 +27,8 @@ inline double overflow_of(DType dtype) {
   return range.largest + ulp_of(range.largest, dtype) / 2;
 }
 
-/// Returns the error that an op's contract allows: its ulps of the exact result and, if it sums n terms with
-/// magnitudes |ab|, n 2^-24 sum |ab|.
+/// Returns the error that an op's contract allows: a number of ulps of the exact result. An op that sums n terms with
+/// magnitudes |ab| may add n 2^-24 sum |ab|.
 inline double bound_of(const Numerics& numerics, DType dtype, double exact, double terms, double magnitude) {
   if (!std::isfinite(exact)) return 0;
   const double ulp = is_half(dtype) ? numerics.ulp_half : numerics.ulp_f32;
@@ -45,7 +45,7 @@ inline bool agrees(double got, double exact, double bound, DType dtype) {
   return std::abs(got - exact) <= bound;
 }
 
-/// The largest error of a comparison as a share of the allowed error. If BINADE_ERROR_SIZES is set, the destructor
+/// The largest error of a comparison, divided by the allowed error. If BINADE_ERROR_SIZES is set, the destructor
 /// prints it: "error size OP DTYPE SHARE".
 class ErrorSize {
  public:

@@ -43,7 +43,7 @@ struct Case {
   /// Additional error bound in 16 bits for intermediate results that the contract rounds: this number of half ulps of
   /// the sum of magnitudes
   double half_roundings = 0;
-  /// True if a NaN in any element of a floating-point input must reach the output (false for `where`, for example)
+  /// True if a NaN in any element of a floating-point input must reach the output. False for `where`, for example.
   bool nan_must_show = true;
 
   std::string full_name() const { return std::string(info->name) + "_" + name; }

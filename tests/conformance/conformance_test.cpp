@@ -58,7 +58,7 @@ class Conformance : public testing::TestWithParam<const Case*> {
     for (const Tensor& x : inputs) arrays.push_back(array_of(x));
     return c().reference(arrays);
   }
-  /// Runs the op under a policy by which it reads and stores `dtype`, whatever its precision class.
+  /// Runs the op under a policy that makes ops of every precision class read and store `dtype`.
   Variable run(const std::vector<Tensor>& inputs, DType dtype, bool with_gradient = false) const {
     std::vector<Variable> variables;
     for (const Tensor& x : inputs) variables.push_back(variable_of(x, with_gradient));
@@ -136,7 +136,7 @@ TEST_P(ConformanceOfDerivatives, BackwardIsTheDerivative) {
 }
 
 /// gradcheck tests gradients in f64; this test compares the gradients in f32 and 16 bits with them. Tolerances: in f32,
-/// rounding errors of 2^-24 per sum, and 16 times as much of the cotangent for gradients that cancel. In 16 bits, the
+/// an error of 2^-24 per addition, and 16 times 2^-24 of the cotangent for gradients that cancel. In 16 bits, the
 /// tensors that forward saved were rounded to 2^-11 or 2^-8. In f64, each kernel level is compared with the level that
 /// gradcheck tested, with the tolerances of f32 at 2^-53.
 TEST_P(ConformanceOfDerivatives, BackwardInLowPrecisionAgreesWithF64) {
@@ -167,7 +167,7 @@ class SeparatesGradients final : public TapeObserver {
 };
 
 /// Gradients have the same bits if an op adds to an existing gradient or writes over a saved tensor. Every input is
-/// used twice: as a parameter, and as an activation that nobody else holds.
+/// used twice: as a parameter, and as an activation to which no other reference exists.
 TEST_P(ConformanceOfDerivatives, GradientsInPlaceHaveTheBitsOfTemporaries) {
   const auto gradients = [&](DType dtype, bool activations, bool apart) {
     std::vector<Variable> leaves;
@@ -202,7 +202,7 @@ TEST_P(ConformanceOfDerivatives, GradientsInPlaceHaveTheBitsOfTemporaries) {
       });
 }
 
-/// An op must not write to the tensors that it saved, unless no other backward follows.
+/// An op may overwrite the tensors that it saved only if no other backward follows.
 TEST_P(ConformanceOfDerivatives, ASecondBackwardGivesTheSameBits) {
   std::vector<Variable> x;
   for (const Tensor& t : inputs_in(DType::f32)) x.push_back(variable_of(t, true));
@@ -228,7 +228,7 @@ TEST_P(ConformanceOfNonFinite, InputsGiveTheResultsOfTheFormula) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const DType dtype : kTrained)
     for (const double value : {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}) {
-      if (large() && !std::isnan(value)) continue;  // one value shows that the last block is computed
+      if (large() && !std::isnan(value)) continue;  // large cases only test the last block, and one value is enough
       const std::vector<Tensor> clean = inputs_in(dtype);
       for (std::size_t k = 0; k < clean.size(); ++k) {
         if (!is_floating(clean[k].dtype()) || clean[k].numel() == 0) continue;
@@ -255,8 +255,8 @@ TEST_P(ConformanceOfNonFinite, InputsGiveTheResultsOfTheFormula) {
     }
 }
 
-/// Compares the maxima that kernels observe as they store (core/observation.h) with the stored values. Leaves out ops
-/// that only move values and results of one element, because apply() observes these itself.
+/// Compares the observed maxima (core/observation.h) with the values that the kernels stored. Leaves out ops that only
+/// move values, and results of one element, because for these apply() computes the maxima itself.
 class ConformanceOfObservation : public Conformance {
  protected:
   /// Expects that `seen` is at least the largest stored value. It may be larger: it is taken before rounding, and

@@ -117,7 +117,7 @@ void add_binary(std::vector<Case>& cases) {
                      .nan_must_show = nan_must_show<Op>()});
 }
 
-/// Returns values of which many are equal or 0: in {-1, 0, 1}.
+/// Returns values from {-1, 0, 1}, so that many are equal or 0.
 Tensor coarse(const ShapeClass& c, std::uint64_t tag) {
   Tensor x = random_labels(c.shape, tag, 3).to(DType::f64);
   for (double& value : std::span(x.mutable_data<double>(), static_cast<std::size_t>(x.numel()))) value -= 1;
@@ -127,7 +127,7 @@ Tensor coarse(const ShapeClass& c, std::uint64_t tag) {
   return slice;
 }
 
-/// An op that gives truth values or bits. Ops of one input ignore b.
+/// Adds cases for an op whose result is a bool or an integer. Ops of one input ignore b.
 template <class Op>
 void add_exact(std::vector<Case>& cases, double (*formula)(double, double), bool on_bits = false) {
   const auto input = [&](const ShapeClass& c, std::uint64_t tag) {
@@ -158,7 +158,7 @@ void add_exact(std::vector<Case>& cases, double (*formula)(double, double), bool
 }
 
 using Whole = std::int64_t;
-/// Returns a formula of integers as one of doubles.
+/// Turns a formula for integers into one that takes and returns doubles.
 template <auto kFormula>
 double of_whole(double a, double b) {
   return static_cast<double>(kFormula(static_cast<Whole>(a), static_cast<Whole>(b)));

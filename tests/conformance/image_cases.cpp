@@ -23,8 +23,8 @@ std::int64_t at(const Shape& s, std::int64_t a, std::int64_t b, std::int64_t c, 
   return ((a * s.dim(1) + b) * s.dim(2) + c) * s.dim(3) + d;
 }
 
-/// Each pair of an input pixel and a filter position contributes to one output pixel: a convolution gathers, a
-/// transposed one scatters.
+/// Loops over all pairs of a pixel of the smaller image and a filter position. A convolution reads the pixel of the
+/// larger image there; a transposed convolution adds to it.
 Expected conv_reference(const ConvSizes& s, const Shape& y_shape, const Array& x, const Array& w, const Array& bias,
                         bool transposed) {
   const std::size_t n = static_cast<std::size_t>(y_shape.numel());
@@ -37,11 +37,10 @@ Expected conv_reference(const ConvSizes& s, const Shape& y_shape, const Array& x
   };
   const std::int64_t channels = x.shape.dim(3), filters = y_shape.dim(3);
   const std::int64_t in_group = channels / s.groups, out_group = filters / s.groups;
-  const Shape& small = transposed ? x.shape
-                                  : y_shape;  // the grid whose positions advance by the stride in the larger one
+  const Shape& small = transposed ? x.shape : y_shape;  // one step in `small` is `stride` steps in `wide`
   const Shape& wide = transposed ? y_shape : x.shape;
-  // Filter position (r, t) of result pixel (p, q) is in the padding. An implementation may or may not multiply its
-  // zeros by the filter, so the result may be NaN for a non-finite weight.
+  // Called if filter position (r, t) of result pixel (p, q) is in the padding. An implementation may or may not
+  // multiply the zeros of the padding by the filter, so the result may be NaN for a non-finite weight.
   const auto leave_open = [&](std::int64_t b, std::int64_t p, std::int64_t q, std::int64_t r, std::int64_t t) {
     for (std::int64_t k = 0; k < filters; ++k)
       for (std::int64_t c = 0; c < in_group; ++c) {

@@ -33,7 +33,7 @@ std::int64_t target_of(const Shape& x, const Array& index, int axis, std::int64_
 }
 std::int64_t extent_of(const Sized& s) { return s.x.rank() == 0 ? 1 : s.x[s.axis]; }
 
-/// The result of a reduction of terms, and the numbers for its error bound.
+/// Collects the values that a scatter combines at each element. result() reduces them and bounds the error.
 class Combination {
  public:
   Combination(const Array& x, ScatterReduce reduce, bool include_self)
@@ -127,7 +127,7 @@ void add_scatters(std::vector<Case>& cases, const Sized& s) {
     }
 }
 
-/// Slices of `axis` of x, named by an index of `count` positions.
+/// Adds cases for ops that read or write whole slices along `axis` of x, at `count` indices.
 void add_rows(std::vector<Case>& cases, const char* name, const Shape& x, int axis, std::int64_t count) {
   const Shape source = x.with_dim(axis, count);
   const std::vector<Tensor> inputs{random(x, 1), random_labels({count}, 2, x[axis]), random(source, 3)};

@@ -44,8 +44,8 @@ const Extents kAny[] = {{"square", {}, 5, 5},     {"tall", {2}, 7, 4},      {"wi
 
 enum class Kind { kDiagonal, kAntidiagonal, kSymmetric, kSteps, kSymmetricSteps };
 
-/// Returns small random numbers, plus 2 on the diagonal, 2 on the other diagonal (so that rows are exchanged), or
-/// different whole numbers on the diagonal.
+/// Returns matrices of small random numbers. Depending on `kind`, adds 2 to the diagonal, 2 to the other diagonal (so
+/// that rows are exchanged), or different whole numbers to the diagonal.
 Tensor matrices(const Extents& e, std::uint64_t tag, Kind kind) {
   const double high = 0.5 / std::sqrt(static_cast<double>(std::max<std::int64_t>(e.rows, 1)));
   Tensor x = random(e.shape(), tag, -high, high);
@@ -71,7 +71,8 @@ Grid grid_of(const Array& x, std::int64_t matrix) {
   return g;
 }
 
-/// Applies f to each matrix, or each pair of matrices. `roundings` per row of a matrix, of its largest result.
+/// Applies f to each matrix, or each pair of matrices. Error bound: for each row or column, `roundings` roundings of
+/// the largest result.
 template <class F>
 std::function<Expected(const std::vector<Array>&)> reference(F f, double roundings = 8) {
   return [=](const std::vector<Array>& in) {
@@ -107,7 +108,7 @@ void add(std::vector<Case>& cases, const OpInfo& info, const std::string& name, 
 
 using Grids = const std::vector<Grid>&;
 
-/// The symmetric part of x, without a rounding if x is symmetric.
+/// Returns the symmetric part of x; exactly x if x is symmetric.
 Variable symmetric(const Variable& x) { return (x + transpose(x)) * 0.5; }
 
 void add_factors(std::vector<Case>& cases, const Extents& e) {
@@ -194,7 +195,7 @@ void add_orthogonal(std::vector<Case>& cases, const Extents& e) {
 }
 
 void add_eigen(std::vector<Case>& cases, const Extents& e) {
-  // Symmetric and positive definite, so that eigenvalues and eigenvectors are singular values and vectors.
+  // The matrices are symmetric and positive definite, so that their SVD has the eigenvalues and eigenvectors.
   const Tensor a = matrices(e, 12, Kind::kSymmetricSteps);
   const auto ascending = [](std::vector<double> s) {
     std::reverse(s.begin(), s.end());

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-/// Linear algebra in double for single matrices, by the simplest method for each function, and by another one than the
-/// library uses where there are two.
+/// Linear algebra in double for single matrices. Each function uses the simplest method; if there are two methods, it
+/// uses the one that the library does not use.
 namespace binade::conformance {
 
 struct Grid {
@@ -75,7 +75,7 @@ inline Grid cholesky_factor(const Grid& a) {
   return l;
 }
 
-/// Both factors with row exchanges, row by row.
+/// LU with row exchanges. Returns both factors in one matrix: l (without its diagonal of ones) below u.
 inline Grid lu_factors(Grid a) {
   for (std::int64_t j = 0; j < std::min(a.rows, a.columns); ++j) {
     std::int64_t best = j;
@@ -90,7 +90,7 @@ inline Grid lu_factors(Grid a) {
   return a;
 }
 
-/// Gram-Schmidt, twice. The columns of q are min(rows, columns).
+/// The reduced QR factors, by Gram-Schmidt applied twice. q has min(rows, columns) columns.
 inline std::pair<Grid, Grid> orthogonalized(const Grid& a) {
   const std::int64_t k = std::min(a.rows, a.columns);
   Grid q(a.rows, k);
@@ -109,7 +109,8 @@ inline std::pair<Grid, Grid> orthogonalized(const Grid& a) {
   return {q, times(turned(q), a)};
 }
 
-/// The rule for signs: the first element with at least 0.99 of the largest magnitude is positive.
+/// Returns the sign that column j must be multiplied by. The library's rule for signs: the first element with at least
+/// 0.99 of the column's largest magnitude is positive.
 inline double sign_of_column(const Grid& a, std::int64_t j) {
   double largest = 0;
   for (std::int64_t i = 0; i < a.rows; ++i) largest = std::max(largest, std::abs(a(i, j)));
@@ -165,7 +166,7 @@ inline Singular rotated(Grid a) {  // rows >= columns
   return result;
 }
 
-/// u (m, k), s, v (n, k) with the library's signs.
+/// The singular value decomposition a = u diag(s) v^T with u (m, k) and v (n, k), and the library's signs.
 inline Singular singular(const Grid& a) {
   Singular r = a.rows >= a.columns ? rotated(a) : rotated(turned(a));
   if (a.rows < a.columns) std::swap(r.u, r.v);
@@ -177,7 +178,7 @@ inline Singular singular(const Grid& a) {
   return r;
 }
 
-/// The sum of the series of a / 2^10, squared 10 times.
+/// The matrix exponential of a: the power series of exp(a / 2^10), squared 10 times.
 inline Grid exponential(Grid a) {
   for (double& x : a.values) x = std::ldexp(x, -10);
   Grid sum = Grid::identity(a.rows), term = sum;

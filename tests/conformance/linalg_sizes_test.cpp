@@ -10,8 +10,8 @@
 #include "tests/conformance/case.h"
 #include "tests/tested_device.h"
 
-// Decompositions of many sizes: what defines each of them, for empty matrices and batches, channel slices, and matrices
-// beyond 128 rows or columns, which cuSOLVER factors on a GPU. Every matrix of a batch has the bits that it has alone.
+// Decompositions of many sizes satisfy their definitions: empty matrices and batches, channel slices, and matrices with
+// more than 128 rows or columns, which cuSOLVER factors on a GPU. A matrix has the same bits alone and in a batch.
 namespace binade::conformance {
 namespace {
 
@@ -21,7 +21,7 @@ Values values_of(const Variable& x) { return x.value().to_vector<double>(); }
 Variable identity(std::int64_t n, DType dtype) { return eye(n, n, dtype, tested_device()); }
 double epsilon(DType dtype) { return dtype == DType::f64 ? 0x1p-53 : 0x1p-24; }
 
-/// Returns random matrices plus 2 on the diagonal, of condition numbers below 10. A slice is a part of wider rows.
+/// Returns random matrices plus 2 on the diagonal, with condition numbers below 10. `slice`: as a channel slice.
 Variable regular(const Shape& shape, std::uint64_t tag, DType dtype, bool slice = false) {
   const double high = 0.5 / std::sqrt(static_cast<double>(std::max<std::int64_t>(shape[-1], 1)));
   Tensor x = slice ? random_slice(shape, tag, -high, high) : random(shape, tag, -high, high);
@@ -34,7 +34,7 @@ Variable regular(const Shape& shape, std::uint64_t tag, DType dtype, bool slice 
   return variable_of(in_dtype(x, dtype), false);
 }
 
-/// Expects x = y within `roundings` of 4, a bound of the elements, for each row or column that a product adds.
+/// Expects x = y. Tolerance: `roundings` roundings of numbers up to 4 for each of the n terms that a product adds.
 void expect_near(const Variable& x, const Variable& y, std::int64_t n, const std::string& what, double roundings = 8) {
   ASSERT_EQ(x.shape(), y.shape()) << what;
   const double bound = 4 * roundings * static_cast<double>(n) * epsilon(x.dtype());
@@ -44,7 +44,7 @@ void expect_near(const Variable& x, const Variable& y, std::int64_t n, const std
 
 Variable transposed_product(const Variable& a) { return matmul(a, a, {.transpose_a = true}); }
 
-/// Checks what defines each decomposition of square matrices.
+/// Checks that each decomposition of the square matrices `a` satisfies its definition.
 void check_square_matrices(const Variable& a, const std::string& what) {
   const std::int64_t n = a.shape()[-1];
   const Variable zeros = a * 0.0, ones = zeros + identity(n, a.dtype());
@@ -68,7 +68,7 @@ void check_square_matrices(const Variable& a, const std::string& what) {
     EXPECT_TRUE(i % static_cast<std::size_t>(n) == 0 || values[i - 1] <= values[i]) << what;
 }
 
-/// Checks what defines the orthogonal decompositions of matrices of any shape.
+/// Checks that the orthogonal decompositions of the matrices `a`, of any shape, satisfy their definitions.
 void check_any_matrices(const Variable& a, const std::string& what) {
   const std::int64_t rows = a.shape()[-2], columns = a.shape()[-1], k = std::min(rows, columns);
   const std::int64_t n = std::max(rows, columns);
@@ -101,7 +101,7 @@ TEST(LinearAlgebraSizes, DefineEachDecomposition) {
   for (const DType dtype : {DType::f32, DType::f64})
     for (const std::int64_t n : {0, 1, 2, 33})
       for (const std::int64_t batch : {0, 1, 17}) {
-        if (n == 33 && batch == 17 && dtype == DType::f32) continue;  // for time
+        if (n == 33 && batch == 17 && dtype == DType::f32) continue;  // takes too long
         const std::string what = fmt::format("{} of {} x {} in {}", batch, n, n, name_of(dtype));
         const Variable a = regular({batch, n, n}, 3, dtype);
         check_square_matrices(a, what);
@@ -126,7 +126,7 @@ TEST(LinearAlgebraSizes, BeyondOneBlockOfAGpu) {
   }
 }
 
-/// All results of a matrix, one after the other.
+/// The results of all decompositions of a matrix, in a fixed order.
 std::vector<Values> results_of(const Variable& a) {
   const Variable positive = matmul(a, a, {.transpose_b = true});
   const auto factors = lu_factor(a);
@@ -161,7 +161,7 @@ TEST(LinearAlgebraSizes, LargeMatricesWithoutAResult) {
   const std::int64_t n = 150;
   Tensor host = eye(n, n, DType::f64);
   double* const x = host.mutable_data<double>();
-  x[n * 100 + 100] = 0;  // singular, but factored to the end
+  x[n * 100 + 100] = 0;  // singular; lu() must still compute all factors
   const Tensor a = host.to(tested_device());
   EXPECT_THROW(inverse(a), DataError);
   EXPECT_EQ(values_of(det(a)), Values{0});

@@ -20,8 +20,8 @@
 #include "tests/error_text.h"
 #include "tests/tested_device.h"
 
-// Linear algebra beyond the conformance cases: einsum beside a sum over all index values, errors, NaN, signs, empty and
-// large matrices, and functions that are made of others.
+// Tests of linear algebra that the conformance cases do not cover: einsum compared with its definition, errors, NaN,
+// signs, empty and large matrices, and functions that are composed of several ops.
 namespace binade::conformance {
 namespace {
 
@@ -64,7 +64,7 @@ Variable regular(const Shape& shape, std::uint64_t tag) {
 
 // ---- einsum ------------------------------------------------------------------------------------------------------
 
-/// Sums over all values of all letters. `shapes`: one for each operand.
+/// Computes einsum by its definition: loops over all values of all letters. Sets `shape` to the shape of the result.
 Values by_definition(const std::string& inputs, const std::string& result, const std::vector<Tensor>& operands,
                      Shape* shape) {
   std::vector<std::string> parts(1);
@@ -173,7 +173,7 @@ TEST(LinearAlgebra, EinsumHasEllipsesAndImplicitResults) {
   equal(einsum("i...->...i", {a}), permute(a, {1, 2, 3, 0}));
   equal(einsum("ba", {narrow(b, 0, 0, 1).value().reshape({5, 6})}),
         transpose(narrow(b, 0, 0, 1).value().reshape({5, 6})));
-  EXPECT_EQ(einsum("...i->i", {a}).shape(), Shape{5});  // axes of an ellipsis that the result lacks are summed
+  EXPECT_EQ(einsum("...i->i", {a}).shape(), Shape{5});  // the result has no ellipsis: its axes are summed
   EXPECT_EQ(einsum("ij,jk", {random({2, 3}, 1), random({3, 4}, 2)}).shape(), (Shape{2, 4}));
 }
 
@@ -232,7 +232,8 @@ TEST(LinearAlgebra, MatricesWithoutAResultAreNamed) {
   expect(data_error_of([&] { cholesky(batch(indefinite)); }), {"cholesky", "pivot 1 is not positive"});
   expect(data_error_of([&] { triangular_solve(batch({1, 2, 0, 0}), b); }), {"triangular_solve", "0 at position 1"});
   EXPECT_NE(data_error_of([&] { lstsq(batch(singular), b); }).find("column 1 depends on"), std::string::npos);
-  for (const std::int64_t n : {std::int64_t{3}, std::int64_t{70}, std::int64_t{300}}) {  // in the last block
+  for (const std::int64_t n :
+       {std::int64_t{3}, std::int64_t{70}, std::int64_t{300}}) {  // the bad pivot is in the last block
     Tensor a = eye(n, n, DType::f32);
     a.mutable_data<float>()[n * n - 1] = -1;
     EXPECT_NE(data_error_of([&] { cholesky(here(a)); }).find(fmt::format("pivot {} ", n - 1)), std::string::npos) << n;
@@ -367,7 +368,7 @@ TEST(LinearAlgebra, SignsFollowTheRule) {
     }
     for (const double d : values_of(diagonal(qr(x).r))) EXPECT_GE(d, 0);
   }
-  // Elements of equal magnitude: rounding does not decide.
+  // The elements of a vector have equal magnitudes: rounding must not decide its sign.
   const Values w = values_of(eigh(matrix({2, 1, 1, 2}, {2, 2})).vectors);
   EXPECT_GT(w[0], 0);
   EXPECT_LT(w[2], 0);
@@ -410,7 +411,7 @@ TEST(LinearAlgebra, ThePolicyDoesNotLowerThePrecision) {
 TEST(LinearAlgebra, DetHasSecondDerivativesAtSingularMatrices) {
   using In = const std::vector<Variable>&;
   const Tensor regular_4 = regular({4, 4}, 51).value();
-  const auto of_rank = [&](std::int64_t rank) {  // the first rows of `regular_4` times the others of another matrix
+  const auto of_rank = [&](std::int64_t rank) {  // the product of `rank` columns and `rank` rows
     return matmul(narrow(Variable(regular_4), 1, 0, rank), narrow(Variable(random({4, 4}, 52)), 0, 0, rank)).value();
   };
   const auto expect = [](const std::string& name, const Tensor& a) {
@@ -435,18 +436,20 @@ TEST(LinearAlgebra, DetHasThirdDerivativesAtZero) {
   Variable t(here(Tensor::from(Values{0}, Shape{1, 1})), true);
   Variable y = det(t * identity(3, 3, DType::f64));
   for (int order = 0; order < 3; ++order) y = grad(sum(y), t, {.create_graph = true});
-  EXPECT_NEAR(y.item(), 6, 1e-9);  // of t^3
+  EXPECT_NEAR(y.item(), 6, 1e-9);  // the third derivative of t^3
   // In f32, at a matrix of rank 2: the second derivatives of a 3 x 3 determinant are its elements, with signs.
   const Variable a(here(Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}, {3, 3})), true);
   const Variable g = grad(det(a), a, {.create_graph = true});
-  const Tensor row =
-      grad(narrow(reshape(g, {9}), 0, 0, 1), a, {}).value().to(Device::cpu());  // of the cofactor a4 a8 - a5 a7
+  const Tensor row = grad(narrow(reshape(g, {9}), 0, 0, 1), a, {})
+                         .value()
+                         .to(Device::cpu());  // the gradient of the cofactor a4 a8 - a5 a7
   const float wanted[] = {0, 0, 0, 0, 9, -8, 0, -6, 5};
-  // Differences of products up to 72; each may be off by 16 roundings in f32, because det is computed by singular values.
+  // Differences of products up to 72; each may be off by 16 roundings in f32, because det is computed by singular
+  // values.
   for (std::int64_t i = 0; i < 9; ++i) EXPECT_NEAR(row.at(i), wanted[i], 72 * 16 * 0x1p-24) << i;
 }
 
-/// Functions of several ops: first and second derivatives beside finite differences.
+/// Compares first and second derivatives of functions of several ops with finite differences.
 TEST(LinearAlgebra, ComposedFunctionsHaveDerivatives) {
   using In = const std::vector<Variable>&;
   const Tensor square = regular({4, 4}, 41).value(), tall = regular({6, 3}, 42).value(),

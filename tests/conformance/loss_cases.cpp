@@ -11,7 +11,7 @@
 namespace binade::conformance {
 namespace {
 
-/// The expected mean of n terms: f32 adds n times, and each term has an error of a few ulps.
+/// The expected value of a loss that reduces n terms. Error bound: n additions in f32, and a few ulps per term.
 Expected one_number(Real total, Real magnitude, std::size_t n) {
   return {{static_cast<double>(total)}, {static_cast<double>(n) + 32}, {static_cast<double>(magnitude)}};
 }
@@ -101,7 +101,7 @@ Expected cross_entropy_reference(const Array& logits, const Array& targets, cons
   return one_number(total / count, magnitude / count, count + static_cast<std::size_t>(classes));
 }
 
-/// The loss of sample n: minus the logarithm of the sum over all paths that read as its targets.
+/// The CTC loss of sample n: minus the log of the total probability of all paths that collapse to its targets.
 Real ctc_by_paths(const std::vector<Array>& in, std::int64_t n, std::int64_t blank) {
   const std::int64_t samples = in[0].shape[1], classes = in[0].shape[2], width = in[1].shape[1];
   const auto steps = static_cast<std::size_t>(in[2][n]);
@@ -118,7 +118,7 @@ Real ctc_by_paths(const std::vector<Array>& in, std::int64_t n, std::int64_t bla
     }
     if (text == want) total += std::exp(log_probability);
     std::size_t t = 0;
-    while (t < steps && ++path[t] == classes) path[t++] = 0;  // the next path
+    while (t < steps && ++path[t] == classes) path[t++] = 0;  // count up to the next path
     if (t == steps) return -std::log(total);
   }
 }
@@ -221,7 +221,7 @@ std::vector<Case> ctc_cases() {
                  e.values.push_back(static_cast<double>(ctc_by_paths(in, n, blank)));
                return e;
              },
-         .poison = false,  // +inf is no log-probability
+         .poison = false,  // +inf is not a log-probability
          .nan_must_show = false});
   }
   return cases;

@@ -23,8 +23,8 @@ const Lined kLines[] = {{"one_element", {1}, 0},  {"scalar", Shape{}, 0},  {"emp
                         {"vector", {53}, 0},      {"rows", {4, 9}, 1},     {"columns", {9, 4}, 0},
                         {"middle", {2, 7, 5}, 1}, {"wide", {3, 5, 70}, 1}, {"last", {2, 3, 6}, -1}};
 
-/// Calls f(line, write) for every line along the axis, where write(j, value) sets element j of a result with `length`
-/// positions.
+/// Calls f(line, write) for every line of x along the axis. write(j, value, terms, magnitude) sets element j of the
+/// result, which has `length` elements along the axis.
 Expected by_lines(
     const Array& x, int axis, std::int64_t length,
     const std::function<void(const Line&, const std::function<void(std::int64_t, double, double, double)>&)>& f) {
@@ -49,7 +49,7 @@ Expected by_lines(
 }
 std::int64_t extent_of(const Lined& l) { return l.shape.rank() == 0 ? 1 : l.shape[l.axis]; }
 
-/// Whether a comes before b; NaN is the greatest.
+/// Whether a comes before b in ascending order; NaN comes last.
 bool before(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; }
 
 void add_cumulative(std::vector<Case>& cases, const Lined& l) {
@@ -95,20 +95,21 @@ void add_cumulative(std::vector<Case>& cases, const Lined& l) {
 void add_ordered(std::vector<Case>& cases, const Lined& l) {
   const std::int64_t n = extent_of(l), k = (n + 2) / 3;
   const auto add = [&](const char* name, std::int64_t length, auto run, auto pick) {
-    cases.push_back({.info = &ops::Gather::info,
-                     .name = std::string(name) + "_" + l.name,
-                     .inputs = {random(l.shape, 1)},
-                     .run = [=](const std::vector<Variable>& x) { return run(x[0]); },
-                     .reference =
-                         [=](const std::vector<Array>& in) {
-                           return by_lines(in[0], l.axis, length, [&](const Line& line, const auto& write) {
-                             Line sorted = line;
-                             std::stable_sort(sorted.begin(), sorted.end(), before);
-                             for (std::int64_t j = 0; j < length; ++j) write(j, pick(sorted, j), 0, 0);
-                           });
-                         },
-                     .differentiable = n < 1000,  // of more elements, some are closer than a difference quotient's step
-                     .nan_must_show = false});
+    cases.push_back(
+        {.info = &ops::Gather::info,
+         .name = std::string(name) + "_" + l.name,
+         .inputs = {random(l.shape, 1)},
+         .run = [=](const std::vector<Variable>& x) { return run(x[0]); },
+         .reference =
+             [=](const std::vector<Array>& in) {
+               return by_lines(in[0], l.axis, length, [&](const Line& line, const auto& write) {
+                 Line sorted = line;
+                 std::stable_sort(sorted.begin(), sorted.end(), before);
+                 for (std::int64_t j = 0; j < length; ++j) write(j, pick(sorted, j), 0, 0);
+               });
+             },
+         .differentiable = n < 1000,  // with more, some elements are closer to each other than the step of gradcheck
+         .nan_must_show = false});
   };
   const int axis = l.axis;
   const auto at = [](const Line& s, std::int64_t j) { return s[static_cast<std::size_t>(j)]; };
@@ -130,7 +131,7 @@ void add_ordered(std::vector<Case>& cases, const Lined& l) {
       [](const Line& s, std::int64_t) { return std::isnan(s.back()) ? s.back() : s[(s.size() - 1) / 2]; });
 }
 
-/// Positions in sorted order, and of the largest and smallest elements so far.
+/// Adds cases for argsort, and for the indices of cummax and cummin.
 void add_positions(std::vector<Case>& cases, const Lined& l) {
   const auto add = [&](const OpInfo& info, const char* name, auto run, auto positions) {
     cases.push_back({.info = &info,
@@ -167,7 +168,8 @@ void add_positions(std::vector<Case>& cases, const Lined& l) {
         [=](const Line& line, Order& order) {
           for (std::size_t j = 1; j < line.size(); ++j) {
             const double best = line[order[j - 1]], next = line[j];
-            const bool taken = std::isnan(next) || (largest ? next >= best : next <= best);  // not if best is NaN
+            const bool taken = std::isnan(next) ||
+                               (largest ? next >= best : next <= best);  // false if `best` is NaN and `next` is not
             order[j] = taken ? j : order[j - 1];
           }
         });
@@ -207,12 +209,12 @@ void add_searches(std::vector<Case>& cases, const char* name, const Shape& rows,
 std::vector<Case> scan_cases() {
   std::vector<Case> cases;
   for (const Lined& l : kLines) add_cumulative(cases, l);
-  const Lined long_line{"blocks", {40000}, 0};  // more than one block; the sum of as many gradients is finite in f16
+  const Lined long_line{"blocks", {40000}, 0};  // several blocks, and a sum of 40000 gradients is still finite in f16
   std::vector<Case> more;
   add_cumulative(more, long_line);
   for (Case& c : more) {
-    // Totals of 40000 logarithms have errors of 1e-13, which divided by the step of a difference quotient exceed
-    // gradcheck's tolerance on some devices. The gradient is not computed in blocks; the short lines test it.
+    // A logsumexp of 40000 elements has an error of 1e-13. Divided by gradcheck's step, this exceeds its tolerance on
+    // some devices. The gradient is not computed in blocks, so that the short lines are enough to test it.
     if (c.name == "logsumexp_blocks") c.differentiable = false;
     if (c.name != "prod_blocks") cases.push_back(std::move(c));
   }

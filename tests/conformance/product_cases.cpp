@@ -94,7 +94,7 @@ Expected attention_reference(const AttentionSizes& s, const Array& q, const Arra
           for (std::int64_t j = 0; j < visible; ++j)
             total.add(p[static_cast<std::size_t>(j)] / sum, v[((b * s.keys + j) * s.key_heads + g) * s.width + d]);
           total.terms += 8 + 2 * static_cast<double>(s.width + 4) *
-                                 (1 + largest);  // the error of a logit is multiplied by p
+                                 (1 + largest);  // an error of a logit changes p by p times this error
           total.push(y);
         }
       }
@@ -218,8 +218,7 @@ std::vector<Case> linear_cases() {
                          z.add(in[0][r * in_width + i], in[1][o * in_width + i]);
                        if (in.size() > 2) z.add(1, in[2][o]);
                        z.sum = activated(activation, z.sum);
-                       z.terms = 1.13 * z.terms +
-                                 260;  // the largest derivative of a GELU, and the ulps of the activation
+                       z.terms = 1.13 * z.terms + 260;  // 1.13: GELU's largest derivative; 260: ulps of the activation
                        z.push(y);
                      }
                    return y;

@@ -9,7 +9,7 @@ template <class Op>
 struct From {
   static std::vector<typename Op::Params> params() { return {{}}; }
 };
-/// Samples in [Low, High] quarters.
+/// Draws samples from [kLow / 4, kHigh / 4].
 template <class Op, int kLow, int kHigh>
 struct Quarters : From<Op> {
   static constexpr double low = kLow / 4.0, high = kHigh / 4.0;
@@ -101,12 +101,12 @@ struct Reference<ops::Rsqrt> {
 };
 template <>
 struct Sampling<ops::Rsqrt> : Quarters<ops::Rsqrt, 1, 16> {};
-/// By bisection. For a < 1/2 the root is between 0.88 a and a.
+/// Computed by bisection. For a = |x| < 1/2, the result is between 0.88 a and a.
 template <>
 struct Reference<ops::Erfinv> {
   static Real value(ops::NoParams, Real x) {
     const Real a = std::fabs(x);
-    if (a < 1e-6L) return x * 0.88622692545275801364908374167057L;  // the next term is below 1e-12 of it
+    if (a < 1e-6L) return x * 0.88622692545275801364908374167057L;  // the next term is 1e-12 times smaller
     if (!(a < 1)) return a == 1 ? std::copysign(std::numeric_limits<Real>::infinity(), x) : std::nanl("");
     Real low = 0.88L * a, high = a < 0.5L ? a : 16;
     for (int i = 0; i < 100; ++i) {
@@ -124,7 +124,7 @@ struct Reference<ops::Lgamma> {
 };
 template <>
 struct Sampling<ops::Lgamma> : Quarters<ops::Lgamma, 1, 16> {};
-/// Shifts x above 60, where four terms of the series are sufficient.
+/// Uses the recurrence to shift x above 60. There, four terms of the asymptotic series are sufficient.
 template <>
 struct Reference<ops::Digamma> {
   static Real value(ops::NoParams, Real x) {
@@ -153,8 +153,8 @@ struct Reference<ops::Sinc> {
     return std::sin(kPi * x) / (kPi * x);
   }
 };
-/// The integral of exp(x cos t) cos(order t) over a half turn, which the trapezoidal rule computes to all digits. It
-/// cancels for order 1 near 0, where three terms of the power series are sufficient.
+/// I0 or I1 as the mean of exp(x cos t) cos(order t) for t in [0, pi]. The trapezoidal rule computes it to all digits.
+/// For order 1 and x near 0, the terms cancel; there, three terms of the power series are used.
 template <int kOrder>
 Real bessel_integral(Real x) {
   constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
@@ -181,8 +181,8 @@ template <>
 struct Reference<ops::I1> {
   static Real value(ops::NoParams, Real x) { return bessel_integral<1>(x); }
 };
-/// Of n = 2 and 3. Shifts x above 60, where three terms of Euler and Maclaurin's series are sufficient; reflects
-/// negative x by the derivatives of the cotangent.
+/// For n = 2 and 3 only. Shifts x above 60, where three terms of the Euler-Maclaurin series are sufficient. For
+/// negative x, uses the reflection formula with a derivative of the cotangent.
 template <>
 struct Reference<ops::Polygamma> {
   static Real value(const ops::Polygamma::Params& p, Real x) {
@@ -264,8 +264,8 @@ template <>
 struct Reference<ops::Elu> {
   static Real value(const ops::Elu::Params& p, Real x) { return x > 0 ? x : p.alpha * std::expm1(x); }
 };
-/// For tiny x, the result is alpha x. Its product with some alphas (0.75, 0.7f) is, for one of the 128 significands of
-/// bf16, so close to a tie that rounding to f32 decides to which side it falls; with 0.6f it never is.
+/// alpha is 0.6f, because for tiny x the result is alpha x, and with some alphas (0.75, 0.7f) this product is very
+/// close to a tie of bf16 for one of the 128 significands. There, rounding to f32 first would change the bf16 result.
 template <>
 struct Sampling<ops::Elu> {
   static std::vector<ops::Elu::Params> params() { return {{}, {0.6f}}; }
@@ -344,7 +344,7 @@ struct Reference<ops::Softshrink> {
 template <>
 struct Reference<ops::Tanhshrink> {
   static Real value(ops::NoParams, Real x) {
-    // Terms of the series, because the difference would cancel completely in the reference too.
+    // Two terms of the power series: x - tanh(x) would lose all digits by cancellation, also in long double.
     if (std::fabs(x) < 1e-3L) return x * x * x / 3 - 2 * x * x * x * x * x / 15;
     return x - std::tanh(x);
   }
@@ -375,7 +375,7 @@ struct Reference<ops::Fmod> {
 };
 template <>
 struct Sampling<ops::Fmod> : Quarters<ops::Fmod, 1, 8> {};
-/// For operands of equal sign, as in the samples; tests/conformance/whole_test.cpp tests the others.
+/// Not right if both operands are negative; the samples are positive. tests/conformance/whole_test.cpp tests all signs.
 template <>
 struct Reference<ops::Remainder> {
   static Real value(ops::NoParams, Real a, Real b) {
@@ -405,7 +405,7 @@ struct Reference<ops::Copysign> {
 };
 template <>
 struct Sampling<ops::Copysign> : Quarters<ops::Copysign, -8, 8> {
-  static constexpr bool poison = false;  // a conversion may lose a NaN's sign
+  static constexpr bool poison = false;  // converting a NaN to another dtype may lose its sign
 };
 template <>
 struct Reference<ops::LogAddExp> {

@@ -27,7 +27,7 @@ const char* name_of(Kind kind) { return kind == Kind::kTanh ? "tanh_" : kind == 
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// The inputs of a case by name, whatever it leaves out: T is Variable or Array.
+/// The inputs of a case by name. Optional inputs may be missing. T is Variable or Array.
 template <class T>
 struct Named {
   T x, w_ih, w_hh, bias_ih{}, bias_hh{}, h0{}, c0{}, lengths{};
@@ -50,8 +50,8 @@ Variable run(Kind kind, const Sequence& s, const std::vector<Variable>& in) {
   return s.result == Result::kY ? out.y : s.result == Result::kH ? out.state.h : out.state.c;
 }
 
-/// One sequence after the other, gate by gate, in the formulas of the papers. Error bound: each gate sums in + hidden
-/// products, and errors of earlier positions enter the later ones.
+/// Processes the sequences one by one with the formulas of the papers. Error bound: each gate sums in + hidden
+/// products, and the errors of earlier positions affect later ones.
 Expected reference(Kind kind, const Sequence& s, const std::vector<Array>& in) {
   const Named<Array> n(kind, s, in);
   const std::int64_t gates = gates_of(kind), hidden = s.hidden;
@@ -92,7 +92,7 @@ Expected reference(Kind kind, const Sequence& s, const std::vector<Array>& in) {
             sum += std::abs(term);
           }
           if (s.bias) from_x[g] += n.bias_ih[row], from_h[g] += n.bias_hh[row];
-          if (std::isfinite(sum)) magnitude = std::max(magnitude, sum);  // a gate of an infinite sum is exact
+          if (std::isfinite(sum)) magnitude = std::max(magnitude, sum);  // if the sum is infinite, the gate is exact
         }
         const auto at = static_cast<std::size_t>(j);
         double& state = c[at];
@@ -145,7 +145,7 @@ std::vector<Case> recurrent_cases() {
     if (kind == Kind::kTanh) all.push_back({"two_strips", 3, 2, 2, 520});
     if (kind == Kind::kLstm) all.push_back({"cell_state", 3, 1, 5, 9, true, true, false, {}, Result::kC});
     for (const Sequence& s : all) {
-      // The rounding of h in 16 bits moves some of so many elements across the kink of ReLU.
+      // With this many elements, rounding h to 16 bits moves some of them across ReLU's kink.
       if (kind == Kind::kRelu && s.batch * s.hidden > 1000) continue;
       const std::int64_t rows = gates_of(kind) * s.hidden;
       const double most = std::min(0.5, 1.2 / std::sqrt(static_cast<double>(s.hidden)));
@@ -157,7 +157,7 @@ std::vector<Case> recurrent_cases() {
                         random(Shape{rows, s.hidden}, 3, -most, most)},
              .run = [kind, s](const std::vector<Variable>& in) { return run(kind, s, in); },
              .reference = [kind, s](const std::vector<Array>& in) { return reference(kind, s, in); },
-             // h and, before the op, nothing else is rounded; errors of earlier positions are about as large again.
+             // Only h is rounded to 16 bits inside the op. The errors of earlier positions about double this error.
              .half_roundings = 8,
              .nan_must_show = !partial};
       if (s.bias) {

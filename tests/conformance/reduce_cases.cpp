@@ -121,11 +121,11 @@ Expected norms(const Array& x, double p, const std::vector<int>& axes) {
     y.terms[static_cast<std::size_t>(targets[i])] += 1;
   }
   for (double& value : y.values) value = std::pow(value, 1 / p);
-  y.magnitude = y.values;  // a relative error of the sum is at most one of its root
+  y.magnitude = y.values;  // the relative error of a root is at most that of its argument
   return y;
 }
 
-/// The positions of the first largest elements along `axis`: of any NaN, the first.
+/// argmax along `axis`: the position of the first NaN; without a NaN, of the first largest element.
 Expected positions(const Array& x, int axis) {
   const int d = axis < 0 ? axis + x.shape.rank() : axis;
   std::int64_t inner = 1;
@@ -144,7 +144,8 @@ Expected positions(const Array& x, int axis) {
   return y;
 }
 
-/// Any and all of x, of which every twelfth element decides.
+/// Adds a case for `any` or `all`. About one element in twelve, at random places, decides the result: it is nonzero for
+/// `any`, 0 for `all`.
 template <class Op>
 void add_truths(std::vector<Case>& cases, const Reduced& r) {
   constexpr bool kAny = std::is_same_v<Op, ops::Any>;
@@ -282,7 +283,7 @@ std::vector<Case> reduce_cases() {
                      .reference = [r](const std::vector<Array>& in) { return largest(in[0], r.axes); }});
   }
   for (const Reduced& r : reductions()) add_folds(cases, r);
-  // Nothing to add: 0, and 0 / 0 for the mean.
+  // An empty sum is 0, and an empty mean 0 / 0.
   cases.push_back({.info = &ops::Sum::info,
                    .name = "empty",
                    .inputs = {random(Shape{3, 0}, 1)},

@@ -6,9 +6,9 @@
 
 #include "binade/core/ops/formulas.h"
 
-/// Reference values of elementwise ops in long double, by other formulas than those of the ops. An op without an entry
-/// is compared with its own formula in double, which still tests f32, 16 bits, tails and broadcasting, but not the
-/// formula.
+/// Reference values of elementwise ops in long double. The formulas differ from those of the ops. An op without an
+/// entry is compared with its own formula in double. This tests f32, 16 bits, ends of rows and broadcasting, but not
+/// the formula.
 namespace binade::conformance {
 
 using Real = long double;
@@ -21,8 +21,8 @@ struct Reference {
   }
 };
 
-/// Parameters and range of inputs with which an op of the lists is tested. Kinks and singularities are outside of the
-/// range or between samples.
+/// The parameters and the range of inputs with which an op of core/ops/lists.h is tested. Kinks and singularities are
+/// outside of the range or between samples.
 template <class Op>
 struct Sampling {
   static std::vector<typename Op::Params> params() { return {{}}; }
@@ -43,7 +43,7 @@ template <>
 struct Reference<ops::GeluTanh> {
   static Real value(ops::NoParams, Real x) {
     const Real u = std::sqrt(2 / 3.14159265358979323846264338327950288L) * (x + 0.044715L * x * x * x);
-    return x / (1 + std::exp(-2 * u));  // equals (1 + tanh u) / 2, which cancels in the tail
+    return x / (1 + std::exp(-2 * u));  // x (1 + tanh u) / 2, in a form that does not cancel for large negative u
   }
 };
 template <>

@@ -4,8 +4,8 @@
 
 #include "tests/conformance/case.h"
 
-/// One function per family of ops. To test an op that is not elementwise, write a function that returns its cases
-/// (softmax_cases is a short example), declare it here and list it in registry.cpp.
+/// Functions that return the test cases, one per family of ops. To test an op that is not elementwise, write a function
+/// that returns its cases (softmax_cases is a short example), declare it here and list it in registry.cpp.
 namespace binade::conformance {
 
 std::vector<Case> unary_cases();

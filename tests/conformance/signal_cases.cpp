@@ -12,13 +12,15 @@
 #include "binade/core/ops/upsample.h"
 #include "tests/conformance/registry.h"
 
-// Fourier transforms beside sums in double, sums over taps, and resizing in all modes.
+// Cases for Fourier transforms (the references are sums in double), for weighted sums of table rows (taps), and for
+// resizing in all modes.
 namespace binade::conformance {
 namespace {
 
 using Complex = std::complex<double>;
 
-/// One transform: the extents of x around the axis (without that of complex parts), its extent there, and n.
+/// One Fourier transform: the extents of x before, along and after the transformed axis (without a last axis for real
+/// and imaginary parts), and the length n of the signal (0: the length that follows from `extent`).
 struct Transform {
   const char* name;
   FftKind kind;
@@ -41,7 +43,7 @@ struct Transform {
     return inverse == (norm == FftNorm::kBackward) ? 1 / count : 1;
   }
 
-  /// The definition, element by element.
+  /// Computes the transform from its definition, as one sum per element.
   Expected reference(const Array& x) const {
     Expected y;
     const std::int64_t count = length(), inputs = kind == FftKind::kToReal ? count / 2 + 1 : count;
@@ -64,7 +66,7 @@ struct Transform {
           for (int p = 0; p < (kind == FftKind::kToReal ? 1 : 2); ++p) {
             y.values.push_back(scale() * (p == 0 ? sum.real() : sum.imag()));
             y.magnitude.push_back(scale() * magnitude);
-            y.terms.push_back(4);  // a transform of n numbers has log2(n) levels of rounding
+            y.terms.push_back(4);  // errors grow with log2(n), not with n: each level of an FFT rounds once
           }
         }
     return y;
@@ -73,22 +75,23 @@ struct Transform {
 
 constexpr FftKind kC = FftKind::kComplex, kR = FftKind::kFromReal, kH = FftKind::kToReal;
 
-/// Taps into a table (B, R, C): some indices name no row.
+/// Sizes of a weighted sum of table rows: each of the `points` results adds `taps` rows of a table (batches, rows,
+/// cols). Some indices are out of range.
 struct TapSizes {
   const char* name;
   std::int64_t batches, rows, points, taps, cols;
 
   Tensor index(std::uint64_t tag) const {
-    Tensor t = random_labels(Shape{batches, points, taps}, tag, rows + 2);  // may be (0, …)
+    Tensor t = random_labels(Shape{batches, points, taps}, tag, rows + 2);  // empty if there is no batch
     auto* to = t.numel() > 0 ? t.mutable_data<std::int64_t>() : nullptr;
-    for (std::int64_t i = 0; i < t.numel(); ++i) to[i] -= 1;  // -1 and `rows` name no row
+    for (std::int64_t i = 0; i < t.numel(); ++i) to[i] -= 1;  // so that -1 and `rows` occur, which are out of range
     return t;
   }
   bool inside(double index) const { return index >= 0 && index < static_cast<double>(rows); }
   std::int64_t row(std::int64_t b, double index) const { return b * rows + static_cast<std::int64_t>(index); }
 };
 
-/// Calls body(b, p, t, position of the tap, row of the table) for the taps that name a row.
+/// Calls body(point, tap, row) for every tap whose index is in range. All three count through all batches.
 template <class F>
 void each_tap(const TapSizes& s, const Array& index, F&& body) {
   for (std::int64_t b = 0; b < s.batches; ++b)
@@ -116,13 +119,13 @@ const TapSizes kTaps[] = {
     {"no_batch", 0, 3, 2, 4, 2},   {"no_columns", 1, 3, 2, 2, 0}, {"many_columns", 1, 7, 3, 2, 131},
     {"one_row", 1, 1, 40, 3, 2},   {"odd", 3, 5, 4, 3, 7},        {"large", 2, 60, 200, 4, 9}};
 
-/// Keys' cubic kernel at distance x.
+/// R. Keys' cubic interpolation kernel with parameter a, at distance x.
 double keys(double x, double a) {
   if (x <= 1) return (a + 2) * std::pow(x, 3) - (a + 3) * x * x + 1;
   return x < 2 ? a * std::pow(x, 3) - 5 * a * x * x + 8 * a * x - 4 * a : 0;
 }
 
-/// Weight of input position i in output position o of `out`, with the filter of antialias.
+/// Weight of input position i in output position o, along one dimension, with the antialiasing filter.
 double filtered_weight_of(UpsampleMode mode, bool corners, std::int64_t i, std::int64_t o, std::int64_t in,
                           std::int64_t out) {
   double step = static_cast<double>(in) / static_cast<double>(out);
@@ -138,7 +141,7 @@ double filtered_weight_of(UpsampleMode mode, bool corners, std::int64_t i, std::
   return own / total;
 }
 
-/// Weight of input position i in output position o of `out`, along one dimension of `in` positions.
+/// Weight of input position i (of `in`) in output position o (of `out`), along one dimension.
 double weight_of(UpsampleMode mode, bool corners, std::int64_t i, std::int64_t o, std::int64_t in, std::int64_t out) {
   const double scale = static_cast<double>(in) / static_cast<double>(out), at = static_cast<double>(o);
   if (mode == UpsampleMode::kNearestExact)
@@ -255,7 +258,7 @@ std::vector<Case> fft_cases() {
                      .inputs = {random(t.shape(), 1)},
                      .run = [t](const std::vector<Variable>& x) { return t(x[0]); },
                      .reference = [t](const std::vector<Array>& in) { return t.reference(in[0]); },
-                     .poison = false});  // an algorithm adds what the definition multiplies by 0
+                     .poison = false});  // an FFT adds terms that the definition multiplies by 0
   return cases;
 }
 

@@ -13,8 +13,8 @@
 #include "binade/core/captured_graph.h"
 #include "binade/core/error.h"
 
-// Shared arenas of captured graphs, from which eager code borrows memory (decision 0024). Whatever is allocated,
-// released, captured, run and dropped, in any order: nothing may be written to memory that another owner holds.
+// Shared arenas of captured graphs, from which eager code borrows memory (decision 0024). In any order of
+// allocations, releases, captures, runs and drops, no write may reach memory that has another owner.
 namespace binade {
 namespace {
 
@@ -332,7 +332,7 @@ class RandomEvents {
   struct Captured {
     std::unique_ptr<HostDevice::Run> run;
     std::vector<Block> writes;   // blocks that captured code writes and that stay allocated after a run
-    std::size_t given_back = 0;  // bytes that were released, but are kept until the graph is dropped
+    std::size_t given_back = 0;  // bytes that were released; the graph keeps them until it is dropped
   };
 
   unsigned below(unsigned n) { return random_() % n; }
@@ -365,7 +365,8 @@ class RandomEvents {
     if (blocks_.empty()) return;
     const Block b = pick();
     expect_intact(b);
-    // A block that captured graphs write stays allocated until they are dropped; the model attributes it to the last.
+    // A block that captured graphs write stays allocated until all of them are dropped. The model assigns it to the
+    // last.
     for (Captured& captured : captured_)
       for (const Block& w : captured.writes)
         if (w.at == b.at) {
@@ -432,7 +433,7 @@ class RandomEvents {
         captured.writes.push_back(b);
       }
       if (gives_back) {
-        // The graph keeps this block from now on, if no other graph writes it.
+        // From now on the graph keeps this block allocated. No other graph writes it.
         const Block b = pick_free();
         if (b.at == nullptr) return;
         kernels.push_back({Kernel::Does::kWrite, b.at, b.bytes, 200});

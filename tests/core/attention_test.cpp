@@ -192,8 +192,8 @@ class Attention : public ::testing::TestWithParam<std::string_view> {
 INSTANTIATE_TEST_SUITE_P(Isa, Attention, ::testing::ValuesIn(isa_levels()),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-/// Expects that each result has an error of at most `unit` times the largest magnitude around it, because probabilities
-/// are rounded to that unit.
+/// Expects that the error of each element is at most `unit` times the largest magnitude of its tensor (at least 1),
+/// because probabilities are rounded to that unit.
 template <class T>
 void expect_close(Problem<T>& problem, double unit) {
   const Case& c = problem.c;
@@ -238,7 +238,7 @@ TEST_P(Attention, MatchesTheFormulasAtAnyShape) {
   };
   for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
     Case c{from(1, 2), from(1, 70), from(1, 70),
-           1,          1,           from(1, 48)};  // around the size of tiles (6 to 32 rows) and panels (8 to 32 keys)
+           1,          1,           from(1, 48)};  // around the sizes of tiles (6 to 32 rows) and panels (8 to 32 keys)
     c.key_heads = from(1, 2);
     c.heads = c.key_heads * from(1, 3);
     c.causal = i % 4 != 0;
@@ -267,7 +267,7 @@ TEST_P(Attention, GivesTheSameBitsForEveryNumberOfThreads) {
   }
 }
 
-/// Buffers are read in whole vectors, so that values from an earlier call may be read behind the end of a row. They
+/// Kernels read their buffers in whole vectors. Behind the end of a row they may read values of an earlier call, which
 /// must not affect the result.
 template <class T>
 void expect_nothing_left_of_nan(const Case& c) {
@@ -390,9 +390,9 @@ void expect_nan_in_dependent_rows(std::int64_t rows, std::int64_t bad_row) {
 }
 
 TEST_P(Attention, NanReachesExactlyTheRowsThatDependOnIt) {
-  // Positions of the NaN: every row of a few tiles, of which only some rows attend to it; the last of an odd number of
-  // rows; rows of a second block of queries; the first row after an odd number of rows, with which it shares a pair of
-  // keys.
+  // Rows with the NaN: every row of a few tiles, so that only some rows of a tile attend to it; the last of an odd
+  // number of rows; rows in the second block of queries; a row that shares a pair of keys with a row that does not
+  // attend to it.
   std::vector<std::pair<std::int64_t, std::int64_t>> places = {{21, 20}, {66, 33}, {300, 3}, {300, 150}, {300, 299}};
   for (std::int64_t row = 0; row < 30; ++row) places.emplace_back(30, row);
   for (const auto& [rows, bad_row] : places) {
@@ -415,8 +415,8 @@ TEST_P(Attention, InfiniteValuesReachTheirColumnInTheRowsThatAttendToThem) {
   }
 }
 
-/// A row is 0 only if a mask hides all keys or there is no key. Logits that are -inf without a mask are an overflow,
-/// and must give NaN.
+/// A result row is 0 only if a mask hides all keys or there is no key. If logits are -inf without a mask, they have
+/// overflowed, and the row must be NaN.
 TEST_P(Attention, ARowWhoseLogitsAreMinusInfinityWithoutAMaskIsNan) {
   for (const bool masked : {false, true}) {
     Problem<float> problem({2, 2, 3, 1, 1, 4, false, 0, masked});          // the mask hides key 0 of batch 1

@@ -37,10 +37,10 @@ const std::vector<ConvShape> kShapes = {
     shape_of(1, 9, 9, 6, 3, 5, 5, 3, 3, 2, 2, 1, 3),
     shape_of(2, 1, 1, 3, 2, 3, 3, 1, 1, 1, 1),
     shape_of(1, 6, 8, 9, 5, 2, 2, 2, 2),
-    shape_of(1, 5, 5, 3, 2, 2, 2, 3, 3),  // some pixels are under no filter position
+    shape_of(1, 5, 5, 3, 2, 2, 2, 3, 3),  // no filter position reaches some pixels
     shape_of(1, 4, 4, 200, 40, 3, 3, 1, 1, 1, 1),
     shape_of(2, 40, 40, 5, 3, 3, 3, 1, 1, 1, 1),
-    shape_of(1, 190, 190, 8, 2, 2, 2),             // more values under the filters than are gathered at once
+    shape_of(1, 190, 190, 8, 2, 2, 2),             // the filters read more values than the kernel gathers at once
     shape_of(1, 5, 32, 20, 33, 3, 3, 1, 1, 1, 1),  // whole groups of pairs, for bf16
     shape_of(1, 6, 64, 9, 5, 3, 5, 2, 1, 1, 2),
     shape_of(1, 7, 32, 10, 4, 3, 3, 1, 1, 2, 2, 2),

@@ -25,7 +25,7 @@ TEST(KernelDispatch, SelectsTheHighestLevelExceptV4bf16OutsideAmd) {
   EXPECT_EQ(preferred_isa({"generic", "v4amx"}, false), "v4amx");
 }
 
-/// v4bf16 is v4 with one more instruction. If v4 is not built, it is still faster than 256-bit vectors.
+/// v4bf16 is v4 plus an instruction for bf16 products. It is preferred to v3 (256-bit vectors) also if v4 is not built.
 TEST(KernelDispatch, SelectsV4bf16IfV4IsNotBuilt) {
   for (const bool amd : {false, true}) {
     EXPECT_EQ(preferred_isa({"generic", "v3", "v4bf16"}, amd), "v4bf16");

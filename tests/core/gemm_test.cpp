@@ -206,7 +206,7 @@ TEST_P(Gemm, AppliesBiasAndActivation) {
     }
 }
 
-/// Expects that C multiplied by an activation derivative equals the derivative times the sum before rounding.
+/// Expects that a product that is fused with an activation derivative returns the derivative times the unrounded sum.
 template <class T>
 void expect_derivative(const Case& shape, Activation derivative_of) {
   const auto count = static_cast<std::size_t>(shape.m * shape.n);
@@ -265,8 +265,8 @@ TEST_P(Gemm, DerivativesAreAccurateForEveryBf16) {
   }
 }
 
-/// The y that `gemm` stores can be recomputed from the z that it stores, and is the same if z is not requested. Some
-/// sums are beyond the range of T.
+/// The y that gemm() stores equals the activation of the z that it stores. y has the same bits if z is not requested.
+/// Some sums are beyond the range of T.
 template <class T>
 void expect_made_of_z(const Case& shape, Activation activation) {
   SCOPED_TRACE(fmt::format("m {} n {} k {} {}", shape.m, shape.n, shape.k, name_of(kDTypeOf<T>)));

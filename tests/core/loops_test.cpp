@@ -1,5 +1,5 @@
-// The functions that all loops over stored values share (core/kernels/chunk.h): widening, rounding, observing and the
-// maximum, for rows of any length, at every kernel level.
+// Tests the functions that all loops over stored values share (core/kernels/chunk.h): conversion to f32, rounding,
+// observed maxima and max(). Rows of any length, every kernel level.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,8 +37,8 @@ INSTANTIATE_TEST_SUITE_P(Isa, Loops, ::testing::ValuesIn(cpu::isa_levels()),
 
 Tensor tensor_of(const std::vector<float>& x) { return Tensor::from(x, {static_cast<std::int64_t>(x.size())}); }
 
-/// Returns floats with every upper half (sign, exponent, upper mantissa bits), each with the lower halves that decide
-/// rounding: subnormal and normal numbers, infinities, NaN.
+/// Returns floats with every value of the upper 16 bits (sign, exponent, upper mantissa), each with the lower 16 bits
+/// that matter for rounding. Includes subnormal numbers, infinities and NaN.
 std::vector<float> every_upper_half() {
   std::vector<float> x;
   for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
@@ -142,7 +142,8 @@ void expect_first_largest_or_last_nan(const std::vector<float>& choice, DType dt
           << name_of(dtype) << ", channel " << c << ", pixel " << pixel;
   }
 }
-/// Numbers alone, and with NaN and infinities, for which a whole register of channels takes a slower path.
+/// Tests ordinary numbers, and NaN and infinities: if a register of channels contains one, all of it takes a slower
+/// path.
 TEST_P(Loops, PoolingSelectsTheFirstLargestPixelOrTheLastNan) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     expect_first_largest_or_last_nan({-2, -0.0f, 0.0f, 1}, dtype);
@@ -180,7 +181,7 @@ TEST_P(Loops, ANanAtAnyPositionReachesTheWholeSoftmaxAndTheLoss) {
     }
 }
 
-/// A product with the 1 x 1 matrix (1) returns its input, so that only the fused GELU is tested.
+/// A product with the 1 x 1 matrix (1) returns its input, so the test compares the fused GELU only.
 TEST_P(Loops, GeluHasTheSameBitsAloneAndFusedIntoAProduct) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const PolicyScope scope(PrecisionPolicy{}.with("*", dtype));

@@ -18,11 +18,11 @@ constexpr bool kMemoryCanRunOut = false;
 constexpr bool kMemoryCanRunOut = true;
 #endif
 
-/// From now on the system gives this process no more memory. The heap can still hand out free memory that it has, but
-/// not to a thread that allocates for the first time.
+/// From now on the system gives this process no more memory. malloc can still return memory that the process freed
+/// before, but not in a thread that allocates for the first time.
 inline void forbid_memory() {
   if (!kMemoryCanRunOut) return;
-  const rlimit least{1, RLIM_INFINITY};  // not 0, which Linux takes for no limit if the hard limit is infinite
+  const rlimit least{1, RLIM_INFINITY};  // not 0: with an infinite hard limit, Linux reads 0 as "no limit"
   setrlimit(RLIMIT_DATA, &least);
 }
 
@@ -62,8 +62,8 @@ int exit_status_without_memory(Body body) {
     thread.join();
     return result;
   };
-  // ThreadSanitizer does not support threads that start in a forked child. If memory cannot run out, no child is
-  // needed.
+  // If memory cannot run out, the thread runs in this process: ThreadSanitizer does not support threads that start in a
+  // forked child.
   return kMemoryCanRunOut ? exit_status_of(in_a_thread) : in_a_thread();
 }
 

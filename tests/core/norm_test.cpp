@@ -76,7 +76,7 @@ TEST_F(Norms, RowsWhoseSquaresOverflowOrUnderflowAreNormalized) {
         const auto [ordinary, ordinary_gx] = run(x, eps);
         for (std::int64_t i = 0; i < y.numel(); ++i) {
           const bool scaled = i < 3 * 37;
-          // A scaled row is computed by another path, so a few roundings differ (one in bf16).
+          // Scaled rows take another code path, so a few roundings differ (one in bf16).
           const double near = dtype == DType::bf16 ? 0x1p-7 : dtype == DType::f32 ? 2e-6 : 1e-14;
           EXPECT_NEAR(y.at(i), (scaled ? plain : ordinary).at(i), scaled ? 4 * near : 0) << level << " " << i;
           const double gradient = (scaled ? plain_gx : ordinary_gx).at(i);
@@ -166,7 +166,7 @@ TEST_F(Norms, BatchNormStatisticsAreAccurateForALargeMean) {
 TEST_F(Norms, LongChannelsAreAccurate) {
   // Plain f32 sums over these rows lost 3e-6 of the mean and 7e-4 of the weight's gradient.
   const Tensor x = noise({4, 64, 64, 3}, 1, DType::f32, 2), gy = noise({4, 64, 64, 3}, 2, DType::f32);
-  Tensor shifted = gy.clone();  // gy with an average other than 0, by which the error of the mean is multiplied
+  Tensor shifted = gy.clone();  // the error of the mean is multiplied by the average of gy, which is now about 1
   accumulate(shifted, Tensor::full(gy.shape(), 1));
   const auto run = [&](DType dtype) {
     Variable w(Tensor::full({3}, 1, dtype), true);

@@ -22,7 +22,7 @@ inline Tensor noise(const Shape& shape, std::uint64_t tag, DType dtype = DType::
 
 using Function = std::function<std::vector<Variable>(const std::vector<Variable>&)>;
 
-/// Returns the sum of all outputs, weighted by noise so that no symmetry hides an error.
+/// Returns a sum of all outputs with random weights, so that errors of opposite sign do not cancel.
 inline double weighted(const std::vector<Variable>& outputs) {
   double sum = 0;
   for (std::size_t k = 0; k < outputs.size(); ++k) {
@@ -34,7 +34,7 @@ inline double weighted(const std::vector<Variable>& outputs) {
 }
 
 /// Compares the gradients of all f64 inputs with central differences. The tolerance of 1e-6 covers the error of the
-/// differences (1e-10 relative, and h^2 times the curvature), but no wrong term.
+/// differences (1e-10 relative, plus h^2 times the third derivative), but not a wrong term.
 inline void check_gradients(const Function& f, const std::vector<Tensor>& inputs, double tolerance = 1e-6) {
   std::vector<Variable> leaves;
   for (const Tensor& x : inputs) leaves.emplace_back(x.clone(), is_floating(x.dtype()));

@@ -6,7 +6,7 @@
 #include "binade/core/runtime.h"
 #include "tests/core/op_check.h"
 
-// ConcatBuffer: results that are written side by side into one tensor, and the concat of such results.
+// Tests ConcatBuffer: results that are written next to each other into one tensor, and concat() of such results.
 namespace binade {
 namespace {
 

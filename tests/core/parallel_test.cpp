@@ -52,8 +52,8 @@ TEST_P(Parallel, NestedRegionsRunSerially) {
   EXPECT_EQ(inner, 20);
 }
 
-/// Each region over the same rows gives them to the same threads: the helper begins in the middle of the blocks, and
-/// the caller processes the blocks that no helper takes.
+/// Parallel regions over the same blocks give each block to the same thread: a pool thread begins in the middle of the
+/// blocks. The caller processes the blocks that no pool thread takes.
 TEST(ParallelPool, EachThreadBeginsWithItsOwnBlocks) {
   set_num_threads(2);
   constexpr std::int64_t kNone = -1;
@@ -75,8 +75,8 @@ TEST(ParallelPool, EachThreadBeginsWithItsOwnBlocks) {
   set_num_threads(0);
 }
 
-/// A helper that is late for one region must miss neither the next region nor the end of the pool; a lost wake-up would
-/// hang this test.
+/// A pool thread that is late for one region must miss neither the next region nor the end of the pool. A lost wake-up
+/// would hang this test.
 TEST(ParallelPool, TheNumberOfThreadsMayChangeBetweenRegions) {
   std::atomic<std::int64_t> sum = 0;
   for (int round = 0; round < 600; ++round) {
@@ -90,7 +90,7 @@ TEST(ParallelPool, TheNumberOfThreadsMayChangeBetweenRegions) {
   EXPECT_EQ(sum, expected);
 }
 
-/// After fork() the child has no helper threads. It must compute alone and exit.
+/// After fork() the child has no pool threads. It must compute alone and exit.
 TEST(ParallelPool, AForkedChildComputesAndExits) {
   set_num_threads(4);
   parallel_blocks(64, [](std::int64_t) {});
@@ -111,7 +111,7 @@ std::ptrdiff_t threads_of_this_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
 }
 
-/// Waits until the process has `count` threads, because the system lists a thread for a while after it was joined.
+/// Waits until the process has `count` threads, because Linux lists a thread for a short time after it was joined.
 /// Returns the number of threads.
 std::ptrdiff_t threads_once_they_are(std::ptrdiff_t count) {
   for (int i = 0; i < 1000 && threads_of_this_process() != count; ++i) usleep(1000);

@@ -25,7 +25,7 @@ struct RecordsDestruction {
 constinit thread_local PerThread<RecordsDestruction<'a'>> t_a;
 constinit thread_local PerThread<RecordsDestruction<'b'>> t_b;
 
-/// Its destructor uses t_a, which was created later and so is already destroyed.
+/// The destructor uses t_a. t_a was created later, so it is already destroyed.
 struct Late {
   ~Late() { ++t_a.get().uses; }
 };
@@ -55,7 +55,7 @@ TEST(PerThread, AnObjectThatADestructorRecreatesIsDestroyedToo) {
   EXPECT_EQ(g_destroyed, "aa");
 }
 
-// Before a fix, the process ended with "Fatal glibc error: failed to register TLS destructor".
+// Before a fix, glibc ended the process: "Fatal glibc error: failed to register TLS destructor".
 TEST(PerThread, AThreadWithoutMemoryGetsBadAllocAndContinues) {
   EXPECT_EQ(test::exit_status_without_memory([] {
               if (!step_context().module_path.empty() || current_policy().low != DType::f32) return 2;

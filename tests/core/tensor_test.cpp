@@ -123,7 +123,8 @@ TEST(Tensor, ConvertsBetweenAllDTypes) {
   EXPECT_EQ(x.to(DType::boolean).to_vector<float>(), (std::vector<float>{0, 1, 1, 1, 1, 1}));
 }
 
-/// 1752.5 + 2^-30 is just above the midpoint of two f16 values; rounding to f32 first would make it the midpoint.
+/// 1752.5 + 2^-30 is just above the midpoint of two f16 values. If it were rounded to f32 first, it would be the
+/// midpoint.
 TEST(Tensor, ADoubleIsRoundedOnceTo16Bits) {
   const double above_a_tie = 1752.5 + 0x1p-30, below_a_tie = 1753.5 - 0x1p-30;
   const Tensor x = Tensor::from(std::vector<double>{above_a_tie, below_a_tie, -above_a_tie}, {3});
@@ -155,7 +156,7 @@ TEST(Tensor, EmptyTensorsWork) {
   EXPECT_EQ(x.clone().numel(), 0);
   EXPECT_EQ(x.to(DType::f16).numel(), 0);
   EXPECT_TRUE(x.to_vector<float>().empty());
-  Tensor slice = x.channel_slice(1, 2);  // begins after an element, but there is no memory
+  Tensor slice = x.channel_slice(1, 2);  // at an offset of one element in an empty tensor
   EXPECT_EQ(slice.raw(), nullptr);
   EXPECT_EQ(slice.mutable_raw(), nullptr);
   EXPECT_EQ(slice.data<float>(), nullptr);

@@ -18,9 +18,10 @@ void failing_calls(const Assignment&, Findings&);
 void failing_allocations(const Assignment&, Findings&);
 void seeded_bugs(const Assignment&, Findings&);
 
-/// Part of seeded_bugs(): training programs with a bug in their use of checkpoints, which `kills` must detect.
+/// Part of seeded_bugs(): runs training programs that use checkpoints wrongly; `kills` must detect the bug.
 void seeded_training_bugs(std::uint64_t seed, Findings&);
-/// Part of failing_allocations(): makes an allocation fail in whole training programs, `runs` of which it must end.
+/// Part of failing_allocations(): runs whole training programs, each with an allocation that fails, until `runs` of
+/// them have ended because of it.
 void starve_programs(std::uint64_t seed, std::int64_t runs, Findings&);
 
 }  // namespace binade::crash

@@ -16,11 +16,11 @@ namespace {
 using Action = Story::Action;
 constexpr Action kActions[] = {Action::kOpen,     Action::kSave, Action::kSaveBehind, Action::kReplace,
                                Action::kRollBack, Action::kLoad, Action::kResume};
-constexpr unsigned kPatience = 20;  // seconds after which an action, which takes milliseconds, counts as hanging
+constexpr unsigned kPatience = 20;  // seconds after which an action counts as hanging; it takes milliseconds
 
 char g_doing[256];
 
-/// Signal handler for ends that cannot be caught (std::terminate, a hang): reports the violation and exits.
+/// Handles the signals of std::terminate and of a hang, which cannot be caught: reports the violation and exits.
 void report_end(int signal) {
   const char* what = signal == SIGALRM ? "VIOLATION it hangs: " : "VIOLATION it ended the process: ";
   for (const char* text : {what, static_cast<const char*>(g_doing), "\n"})
@@ -50,7 +50,7 @@ class Watch {
 
 void failing_allocations(const Assignment& assignment, Findings& findings) {
   constexpr int kActionsBefore = 5;
-  constexpr std::int64_t kAllocationsOfAStory = 1000;  // least number of allocations in a story
+  constexpr std::int64_t kAllocationsOfAStory = 1000;  // minimum number of allocations in a story
   const std::int64_t stories = assignment.full ? 10 : 1;
   const std::int64_t floor = assignment.full        ? kAllocationsOfAStory * stories
                              : assignment.cases > 0 ? std::min(assignment.cases, kAllocationsOfAStory)

@@ -10,7 +10,7 @@ namespace binade::crash {
 
 namespace {
 
-/// The errors that calls fail with. 0 stands for reads and writes of half of the bytes; the last two mean that the file
+/// The errno values with which calls fail. 0: a read or write transfers half of the bytes. EINVAL and ENOTSUP: the file
 /// system does not support the call.
 constexpr int kErrors[] = {EIO, ENOSPC, EINTR, EACCES, EMFILE, EROFS, EDQUOT, ENOMEM, 0, EINVAL, ENOTSUP};
 using Action = Story::Action;
@@ -21,9 +21,9 @@ constexpr Action kActions[] = {Action::kOpen,     Action::kSave, Action::kReplac
 
 void failing_calls(const Assignment& assignment, Findings& findings) {
   constexpr int kActionsBefore = 5;
-  constexpr std::int64_t kCallsOfAStory = 1500;  // least number of calls in a story
+  constexpr std::int64_t kCallsOfAStory = 1500;  // minimum number of calls in a story
   const std::int64_t stories = assignment.cases > 0 ? 1 : assignment.full ? 20 : 2;
-  // If fewer calls than a story has are to fail, they are evenly spread.
+  // With fewer cases than a story has calls, the failing calls are evenly spread over the story.
   const std::int64_t floor = assignment.cases > 0 ? std::min(assignment.cases, kCallsOfAStory)
                                                   : kCallsOfAStory * stories;
   const int stride = assignment.cases > 0 ? static_cast<int>(kCallsOfAStory / floor) : 1;

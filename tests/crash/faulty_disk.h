@@ -23,9 +23,9 @@ class FaultyDisk final : public io::ForwardingFileOps {
   void mend() { armed_ = false; }
   bool armed() const { return armed_; }
   bool fired() const { return fired_; }
-  /// Returns true if the call that is to fail was reached.
+  /// Returns true if the planned call was reached.
   bool reached() const { return calls_ > fault_.call; }
-  /// Nodes for which a sync failed, so that their content on the disk is unknown.
+  /// The nodes for which a sync failed. Their content on the disk is unknown.
   const std::set<int>& doubtful() const { return doubtful_; }
 
   int write(int file, std::span<const std::byte> bytes, std::size_t& written) override;

@@ -11,7 +11,7 @@ namespace binade::crash {
 ///
 /// The model gives fewer guarantees than ext4, XFS or Btrfs, so a promise that holds here holds there too:
 ///  * Synced changes are on the disk. Any part of the other changes may be missing.
-///  * A write reaches the disk in pieces of 512 bytes, of which any subset may be there. The size of a file is written
+///  * A write reaches the disk in pieces of 512 bytes, and any subset of them may arrive. The size of a file is written
 ///    separately, before or after its bytes. If the size grew and bytes are missing, they are zeros or old garbage.
 ///  * Changes of a folder's entries (create, rename, link, unlink, mkdir) that were not followed by an fsync of this
 ///    folder are there in any combination; a rename is one change. An fsync of a file does not sync its name.

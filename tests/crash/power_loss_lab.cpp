@@ -36,7 +36,7 @@ struct Counts {
   std::int64_t states = 0, while_recovering = 0;
 };
 
-/// Cuts the power again at each instant while the run recovers from the first cut.
+/// Cuts the power a second time, at each instant while the run recovers from the first cut.
 std::int64_t cut_the_recovery(const Story& story, const DiskImage& left, const Promise& promise, Draws& draws,
                               const std::function<void(const std::string&)>& violation) {
   MemoryDisk disk(left);
@@ -65,7 +65,7 @@ Counts cut_everywhere(const Story& story, std::uint64_t seed, std::int64_t wante
       findings.violation(
           fmt::format("story {}, power cut after event {} ({}): {}", seed, instant, promise.doing, what));
     };
-    seen.clear();  // because a state may be correct at one instant and wrong at the next
+    seen.clear();  // a state may be correct at one instant and wrong at the next
     PowerCut(story.disk(), instant)
         .each(enough ? kStatesForABug : kStatesPerInstant, draws, [&](const DiskImage& left) {
           if (!seen.insert(fingerprint(left)).second) return;

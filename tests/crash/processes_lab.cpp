@@ -79,14 +79,14 @@ void chain_of_kills(Training training, const std::string& control, Draws& draws,
   bool ended = false;
   while (!ended) {
     const bool by_chance = training.kill_before < 0 && training.kill_after < 0;
-    const bool spared = links == 20;
+    const bool excluded = links == 20;
     Training now = training;
-    if (spared || (!by_chance && links > 0)) now.kill_before = now.kill_after = -1;
+    if (excluded || (!by_chance && links > 0)) now.kill_before = now.kill_after = -1;
     Pipe acks;
     now.acknowledge = acks.ends[1];
     const int child = start_training(now);
     acks.close_writer();
-    if (by_chance && !spared) {
+    if (by_chance && !excluded) {
       ::usleep(static_cast<useconds_t>(draws.below(static_cast<std::size_t>(microseconds))));
       ::kill(child, SIGKILL);
     }
@@ -125,7 +125,7 @@ void kills(const Assignment& assignment, Findings& findings) {
     const std::string control = outcome_of(training);
     training.folder = scratch / "run";
     Draws draws(assignment.seed);
-    // Kills around every call that changes the disk, until there is no further call.
+    // Kills before and after every call that changes the disk.
     for (int call = 0;; ++call) {
       const std::int64_t before = around.struck;
       for (int Training::*where : {&Training::kill_before, &Training::kill_after}) {
@@ -176,7 +176,7 @@ void seeded_training_bugs(std::uint64_t seed, Findings& findings) {
     while (kills.chains < chains && found.violations() == 0) {
       training.kill_before = kills.chains % 2 == 0
                                  ? -1
-                                 : static_cast<int>(kills.chains);  // alternately at a random time and at a call
+                                 : static_cast<int>(kills.chains);  // kills alternately at a random time and before a call
       chain_of_kills(training, control, draws, whole / 2, kills, found, what);
     }
     const bool noticed = found.violations() > 0;
@@ -204,7 +204,7 @@ void starve_programs(std::uint64_t seed, std::int64_t runs, Findings& findings) 
   while (starved < runs && findings.violations() < 20) {
     const std::size_t most = std::size_t{1}
                              << (4 +
-                                 draws.below(14));  // so that kills during start-up are as likely as during training
+                                 draws.below(14));  // log-uniform, so that many failures strike during start-up
     const Shortage shortage{static_cast<int>(draws.below(most)), draws.one_in(2)};
     const std::string what = fmt::format("a training program, allocation {}{}", shortage.call,
                                          shortage.lasts ? " and all after it" : "");
@@ -254,7 +254,7 @@ void stops(const Assignment& assignment, Findings& findings) {
     const int child = start_training(now);
     acks.close_writer();
     started.close_writer();
-    const bool early = draws.one_in(8);  // kills during the start or the resume
+    const bool early = draws.one_in(8);  // true: SIGTERM during the start or the resume
     const bool second = !early && draws.one_in(8);
     char byte = 0;
     if (!early) [[maybe_unused]]

@@ -8,9 +8,9 @@ struct Shortage {
   bool lasts = false;  ///< true: all later allocations fail too
 };
 
-/// During its lifetime, allocations of all threads are counted and fail as the Shortage says: operator new everywhere,
-/// and malloc and similar functions if Binade's own code calls them (tensors, images of files). In sanitizer builds,
-/// which replace malloc, only operator new. At most one object at a time.
+/// During its lifetime, allocations of all threads are counted and fail as the Shortage says. Counts operator new, and
+/// calls of malloc and similar functions by Binade's own code (tensors, images of files). Sanitizer builds replace
+/// malloc, so there it counts operator new only. At most one object may exist at a time.
 class ScarceMemory {
  public:
   explicit ScarceMemory(const Shortage& shortage);

@@ -8,11 +8,11 @@
 
 namespace binade::crash {
 
-/// Thrown instead of a SIGKILL; no code of Binade catches it.
+/// Thrown where a real process would be killed; no code of Binade catches it.
 struct Killed {};
 
-/// A layer between Binade and a disk. It can kill the process before the n-th call that changes the disk, make the disk
-/// full when MANIFEST is written, and leave out calls of one kind, as a program with a bug would.
+/// A layer between Binade and a disk. It can throw Killed before the n-th call that changes the disk, report a full
+/// disk when MANIFEST is written, and leave out calls of one kind, as a program with a bug would.
 ///
 /// Kinds of calls are named after their purpose in the commit protocol: "sync temporary", "rename temporary to
 /// checkpoint", "sync folder after rename temporary to checkpoint".
@@ -47,7 +47,7 @@ class Stage final : public io::ForwardingFileOps {
   bool forgets(const std::string& kind, int folder = -1);
 
   int countdown_ = -1;
-  int opening_ = -1;  // the checkpoint folder, from opening it to its first change
+  int opening_ = -1;  // descriptor of the checkpoint folder, until the first change or sync after its opening; -1: none
   bool manifest_full_ = false;
   std::string forgotten_;
   std::set<std::string> kinds_;

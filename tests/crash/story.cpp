@@ -163,8 +163,8 @@ std::vector<int> Story::versions_of(const std::vector<io::ManifestEntry>& entrie
   return versions;
 }
 
-/// Records the promise while a save runs: the old or the new state is loadable, and the checkpoints that the ring keeps
-/// in both cases exist.
+/// Records the promise while a save runs: the old or the new state can be loaded. The checkpoints exist that the ring
+/// keeps whether or not the save completes.
 void Story::promise_save(int version) {
   Promise during = promises_.back();
   const std::int64_t step = versions_[static_cast<std::size_t>(version)].step;
@@ -193,7 +193,7 @@ void Story::promise_save(int version) {
 void Story::promise_what_is_there() {
   Promise next = promises_.back();
   next.kept = versions_of(store_->entries());
-  // If the disk was too full for MANIFEST, it still has the old one, which contains no new entries.
+  // If the disk was too full for a new MANIFEST, it has the old one, without the new entries.
   if (std::ranges::none_of(warnings_, [](const std::string& w) { return w.find("rebuilt from them") != w.npos; }))
     next.facts = store_->entries();
   warnings_.clear();
@@ -220,7 +220,7 @@ void Story::save_behind(io::SaveRequest request) {
     });
   } catch (const std::bad_alloc&) {
     if (!taken) throw;
-    outcomes = store_->finished();  // the outcome of a started save is reported once there is memory
+    outcomes = store_->finished();  // the writer reports the outcome of a started save when memory is available again
   }
   check<NumericError>(outcomes.size() == 1, "of one save in the background {} were reported", outcomes.size());
   if (outcomes.front().error) std::rethrow_exception(outcomes.front().error);
@@ -235,15 +235,15 @@ void Story::save() {
   const Promise before = promises_.back();
   supersedes_ = false;
   promise_save(version);
-  const bool full = draws_.one_in(6) && !faulty_.armed();  // only one fault at a time, so that its effect is known
+  const bool full = draws_.one_in(6) && !faulty_.armed();  // at most one fault at a time
   stage_.set_manifest_full(full);
   try {
     save_version(version);
   } catch (
-      const StorageError&) {  // MANIFEST lists another file of this name, and the disk is too full to drop the entry
+      const StorageError&) {  // MANIFEST lists an older file of this name, and the disk is too full to remove the entry
     if (!full) throw;
     stage_.set_manifest_full(false);
-    Promise next = before;  // also the facts: entries that the store could not write to MANIFEST are in no file
+    Promise next = before;  // with the old `facts`: the new entries could not be written
     next.kept = versions_of(store_->entries());
     warnings_.clear();
     return promise(std::move(next));
@@ -270,7 +270,7 @@ void Story::save_another_of_the_same_step() {
   promise_what_is_there();
 }
 
-/// Records the promise while a rollback runs: one of the abandoned checkpoints or the target is loadable.
+/// Records the promise while a rollback runs: the target or one of the abandoned checkpoints can be loaded.
 void Story::promise_rollback(std::int64_t step) {
   Promise during = promises_.back();
   during.doing = fmt::format("roll back to step {}", step);
@@ -315,7 +315,7 @@ void Story::kill(bool rolling_back) {
   try {
     rolling_back ? roll_back() : save();
     stage_.spare();
-    return;  // the action ended before the call at which it would have been killed
+    return;  // the action had fewer calls: it was not killed
   } catch (const Killed&) {
   }
   stage_.spare();
@@ -338,7 +338,7 @@ void Story::kill(bool rolling_back) {
     next.loadable = {Promise::kNone};
     clean_ = 0;
   }
-  // A checkpoint that an interrupted rollback did not rename is an ordinary one again, which the ring may delete.
+  // If an interrupted rollback did not rename a checkpoint, it is an ordinary one again, and the ring may delete it.
   const std::vector<int> listed = versions_of(store_->entries());
   std::erase_if(next.aside, [&](int v) { return holds(listed, v); });
   promise(next);

@@ -33,7 +33,7 @@ struct Promise {
   std::vector<int> loadable = {kNone};     ///< load_newest() returns one of these
   std::vector<int> kept{};                 ///< these checkpoints exist under their own names
   std::vector<int> aside{};                ///< these files exist, possibly renamed
-  std::vector<int> foreign{};              ///< these are neither listed nor loaded
+  std::vector<int> foreign{};              ///< these checkpoints must be neither listed nor loaded
   std::vector<io::ManifestEntry> facts{};  ///< entries that MANIFEST must contain
   bool rotten = false;                     ///< a file was corrupted, so that a warning about it is correct
 };
@@ -50,9 +50,9 @@ class UncountedDisk final : public io::ForwardingFileOps {
   }
 };
 
-/// A story is a simulated run, drawn from a seed: saves (some on a disk too full for MANIFEST), rollbacks, second saves
-/// of a step, kills and resumes, a file that becomes corrupt. It records the log of the disk, and the promise that
-/// holds at each instant of the log.
+/// A story is a simulated run. Its actions are drawn from a seed: saves (in some of them the disk is too full for
+/// MANIFEST), second saves of a step, rollbacks, kills and resumes, the corruption of a file. It records the log of the
+/// disk, and the promise that holds at each instant of the log.
 class Story {
  public:
   struct Manner {
@@ -70,17 +70,17 @@ class Story {
   /// Returns the violation that occurred without a power cut; "" if there was none.
   const std::string& trouble() const { return trouble_; }
 
-  /// Opens the disk that a power cut left, as a resumed program does. Returns the violation of the promise, or "". With
-  /// `exactly` there may be no other checkpoints than the promised ones. With `goes_on` another save must succeed.
+  /// Opens the disk `left` by a power cut, as a resumed program does. Returns how it violates the promise, or "". With
+  /// `exactly`, checkpoints that are not promised are a violation. With `goes_on`, another save must succeed.
   std::string judge(const DiskImage& left, const Promise& promise, bool exactly = false, bool goes_on = false) const;
 
   /// Actions of a program on a run folder.
   enum class Action { kOpen, kSave, kReplace, kRollBack, kLoad, kResume, kSaveBehind };
   struct Attempt {
-    bool reached = false;  ///< the call or allocation that is to fail was reached
+    bool reached = false;  ///< the planned call or allocation was reached
     bool struck = false;   ///< a call or allocation failed
     std::string
-        wrong{};  ///< the violation: in the way the action ended, or in the state of the disk, now or after a power cut
+        wrong{};  ///< the violation: a wrong exception, or a wrong state of the disk, now or after a power cut; empty: none
   };
   /// Performs an action while calls fail. The story must have at least two checkpoints.
   Attempt attempt(Action action, const Fault& fault);

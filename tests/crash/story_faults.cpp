@@ -141,7 +141,7 @@ std::string Story::judge_the_disk(Action action) {
   const PowerCut cut(disk_, disk_.now());
   if (std::string wrong = judge(cut.least(), promised); !wrong.empty()) return "after a power cut: " + wrong;
   if (action == Action::kResume || !store_) return "";
-  // The process continues after the fault. Checkpoints that were not replaced in the end are in the ring again.
+  // The process continues after the fault. Checkpoints that the action did not replace after all are in the ring again.
   Promise now = promised;
   const std::vector<int> listed = versions_of(store_->entries());
   for (const int v : listed)

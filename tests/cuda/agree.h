@@ -15,7 +15,7 @@ Tensor random_values(const Shape& shape, std::uint64_t tag, double low = -1, dou
 struct TestInput {
   Tensor values{};
   bool parameter = false;   ///< true: stays f32 when the op works in 16 bits
-  std::int64_t before = 0;  ///< number of channels before these in a wider tensor
+  std::int64_t before = 0;  ///< if not 0, the input is a channel slice that starts at this channel
 };
 
 /// Largest error of results and gradients, as a share of the largest value.

@@ -12,9 +12,9 @@
 #include "tests/cuda/described_device.h"
 
 // Requests to cuDNN for attention. Without a GPU, the graph and its descriptors are built and finalized, which shows
-// that cuDNN knows the operations. With the toolkit's link-time libcuda.so, AttentionEngines also lets cuDNN's
-// heuristics propose engines for the description of an H100; a proposed engine has checked that it can compute the
-// graph. Only compiling and running an engine needs a GPU.
+// that cuDNN knows the operations. With the toolkit's link-time libcuda.so, AttentionEngines also asks cuDNN's
+// heuristics for engines, for the description of an H100. cuDNN proposes only engines that can compute the graph. Only
+// compiling and running an engine needs a GPU.
 namespace binade::cuda {
 namespace {
 
@@ -293,7 +293,7 @@ class AttentionEngines : public testing::Test {
     ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   }
   static std::vector<EngineChoice> proposed(const AttentionKey& key) {
-    return propose_attention(key, {.device = described_device()});
+    return propose_attention_engines(key, {.device = described_device()});
   }
   static inline void* driver_ = nullptr;
 };

@@ -15,8 +15,8 @@
 #include "tests/cuda/recorded_lab.h"
 #include "tests/io/scratch_folder.h"
 
-// A GPU library that computes wrong results: the emulated device's library gives wrong results for keys that contain
-// the text in BINADE_SIMT_LIES. The tests have their own program, because quarantined plans apply to the whole process.
+// A GPU library that computes wrong results: the library of the emulated device returns NaN for keys that contain the
+// text in BINADE_SIMT_LIES. These tests are a separate program, because quarantined plans apply to the whole process.
 namespace binade::amp {
 namespace {
 
@@ -89,7 +89,7 @@ struct Lab {
 class CudaLibraryFault : public testing::Test {
  protected:
   void SetUp() override {
-    if (folder_ == nullptr) {  // of all tests: the first use of the device reads the files there
+    if (folder_ == nullptr) {  // one folder for all tests: the device reads it at its first use only
       folder_ = std::make_unique<io::ScratchFolder>();
       if (std::getenv("BINADE_LATER_PROCESS") == nullptr) setenv("XDG_CACHE_HOME", folder_->path().c_str(), 1);
     }
@@ -97,8 +97,8 @@ class CudaLibraryFault : public testing::Test {
       GTEST_SKIP() << "needs the emulated device with a library (BINADE_SIMT_LIBRARY=1)";
   }
 
-  /// Trains with a library that is wrong for keys with `text`: the incident names it, and the run ends with the right
-  /// bits.
+  /// Trains with a library that is wrong for keys that contain `text`. Expects that the incident names the library, and
+  /// that the run ends with the right bits.
   static void expect_named(std::int64_t channels, const std::string& text, const std::string& module,
                            const std::string& op, const std::string& direction) {
     const std::string right = Lab(channels).hash_after(3);

@@ -13,8 +13,8 @@
 #include "tests/cuda/device.h"
 
 // The optimizer kernels of the device, compared with the CPU's. The emulated device rounds each product like the CPU's
-// level `generic`, so the bits must agree; a GPU fuses multiplications and additions, so results may differ by
-// roundings.
+// level `generic`, so the bits must agree. A GPU fuses multiplications and additions, so its results may differ by
+// a few roundings.
 namespace binade {
 namespace {
 

@@ -11,8 +11,8 @@
 
 #include "tests/io/scratch_folder.h"
 
-// The choice among plans by their times, and the file that stores the choices of a machine. The tests use given times,
-// no GPU and no library.
+// Tests the choice of the fastest plan, and the file that stores the choices for a machine. The times are given, so that
+// no GPU and no library is needed.
 namespace binade::cuda {
 namespace {
 

@@ -13,8 +13,8 @@
 #include "tests/amp/toy.h"
 #include "tests/io/scratch_folder.h"
 
-// A separate program: the network is trained on the CPU; beside it, products run on the device, and their plans are
-// stored in the run.
+// A run stores the library plans of its products. The network is trained on the CPU, and the closure also computes
+// products on the device. This test is a separate program.
 namespace binade::amp {
 namespace {
 

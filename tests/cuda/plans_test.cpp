@@ -18,7 +18,7 @@
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 
-// Requests to the device's libraries, as seen in their plan lines.
+// Tests which calls go to the device's libraries; each call leaves a plan line.
 namespace binade {
 namespace {
 

@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
-/// If there is a library, its product includes the GELU, or a note says that it cannot.
+/// If there is a library, its product includes the GELU, or a note says that the library cannot do this.
 TEST(CudaProductsOfALibrary, IncludeAGeluOrANoteSaysWhyNot) {
   const Sizes s{"", 35, 40, 48, 1, Activation::kGeluTanh, true, true, true};
   product(s, DType::bf16, DType::bf16, test_device());
@@ -171,8 +171,8 @@ TEST_P(CudaProducts, DoNotDependOnWhetherZIsKept) {
   }
 }
 
-/// Results of a library are observed like those of kernels: the maximum covers the stored values, and the infinity that
-/// a bias beyond f16's range gives.
+/// The results of a library are observed like those of kernels: the maximum is at least that of the stored values, and is
+/// infinite if a bias is beyond f16's range.
 TEST(CudaProductsWatched, ResultsOfALibraryAreObserved) {
   const std::int64_t m = 8, n = 16, k = 8;
   for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
@@ -203,8 +203,8 @@ TEST(CudaProductsWatched, ResultsOfALibraryAreObserved) {
     }
 }
 
-/// Device and library decide whether the product multiplies by the activation derivative or a separate pass does.
-/// Results may differ by the rounding of the product, which only the separate pass needs.
+/// Depending on device and library, the product multiplies by the activation derivative, or a separate pass does. Results
+/// may differ by one rounding, because the separate pass reads the rounded product.
 TEST(CudaProductsDerivative, AgreesWithTheCpu) {
   for (const auto& [m, n, k] : std::vector<std::tuple<int, int, int>>{{33, 40, 48}, {5, 7, 9}, {40, 24, 2100}})
     for (const Activation derivative_of : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})

@@ -70,7 +70,7 @@ inline Variable loss_of(Net& net, const io::ImageBatch& b) {
   return bce_with_logits(net(Variable(b.images)), Variable(target));
 }
 
-/// The loss with an attention and a division, for which there are warnings if the images become too large.
+/// A loss with an attention and a division. If the images become too large, there are warnings about both.
 inline Variable loss_with_probes(Net& net, const io::ImageBatch& b) {
   const Shape& shape = b.images.shape();
   const Variable x(b.images);

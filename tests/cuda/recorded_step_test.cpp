@@ -160,8 +160,8 @@ TEST(RecordedSteps, OfTwoOptimizersCommitBothOrNone) {
   expect_equal(trace(two, true, steps), trace(two, false, steps));
 }
 
-/// A step with phases may leave an optimizer out, and give gradients to some of the other one's parameters only. The
-/// captured steps after it must update all of them, with random numbers of their own.
+/// A step with phases may run without one of the optimizers, and compute gradients for only some parameters of the
+/// other. The captured steps after it must update all parameters, and each must use new random numbers.
 TEST(RecordedSteps, AfterAStepWithPhasesHaveTheBitsOfEagerSteps) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const auto steps = [](Training& run, std::vector<StepResult>& results) {

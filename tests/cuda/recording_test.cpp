@@ -17,7 +17,7 @@
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 
-// Captured graphs must give the results of eager execution, whatever other work runs between their launches.
+// Captured graphs must give the results of eager execution, also if other work runs between their launches.
 namespace binade {
 namespace {
 
@@ -166,7 +166,7 @@ TEST(CapturedGraph, AUNetStepEqualsTheEagerOne) {
   });
 }
 
-/// Backward copied a list of positions from the host, which a capture refuses.
+/// Before a fix, backward copied a list of positions from the host, which a capture refuses.
 TEST(CapturedGraph, ContainsTheBackwardOfAnExtremumAlongAnAxis) {
   Variable x(on_device({5, 70}, 1), true);
   const std::unique_ptr<CapturedGraph> graph = record([&] {
@@ -182,7 +182,8 @@ TEST(CapturedGraph, ContainsTheBackwardOfAnExtremumAlongAnAxis) {
   EXPECT_EQ(got, x.grad().to_vector<float>());
 }
 
-/// Whole numbers beside tensors, ranges and identities were copied from the host, which a capture refuses.
+/// Before a fix, integer operands of tensors, ranges and identity matrices were copied from the host, which a capture
+/// refuses.
 TEST(CapturedGraph, ContainsConstantsOfWholeNumbers) {
   constexpr std::int64_t kLarge = 0x0123456789abcdef;  // a double does not hold it
   const Tensor wholes = arange(std::int64_t{0}, std::int64_t{12}, std::int64_t{1}, DType::i64, test_device());
@@ -372,7 +373,7 @@ TEST(CapturedGraph, ABodyWithOtherAllocationsThanTheTraceIsRefused) {
               std::string::npos)
         << error.what();
   }
-  // Two blocks are alive at the same time, which in the trace followed each other.
+  // Two blocks are alive at the same time. In the trace, one was freed before the other was allocated.
   const MemoryTrace one_by_one = gpu().trace([] {
     for (int i = 0; i < 2; ++i) Tensor::empty({100}, DType::f32, test_device());
   });
@@ -416,11 +417,11 @@ TEST(RecordingPlans, ALibraryChoosesNoPlanDuringACapture) {
 TEST(RecordingDecompositions, AreRecordedByOwnKernelsAndRefusedInWordsOtherwise) {
   const Variable a(on_device({2, 6, 4}, 1));
   Variable r, s;
-  const auto graph = record([&] { r = qr(a).r; });  // it has no result to wait for
+  const auto graph = record([&] { r = qr(a).r; });  // qr() cannot fail, so it does not wait for the device
   const std::vector<float> eager = qr(a).r.value().to_vector<float>();
   graph->run();
   EXPECT_EQ(r.value().to_vector<float>(), eager);
-  // Whether a matrix has a result must be known before the op returns.
+  // These ops throw if a matrix has no result. So they must wait for the device, which a capture forbids.
   const auto refused = [](const std::function<void()>& body) {
     body();
     const MemoryTrace trace = gpu().trace(body);

@@ -11,7 +11,7 @@
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
-// Reductions and moves at sizes with different methods, compared with the CPU.
+// Reductions and ops that move elements, compared with the CPU, at sizes for which the device uses different methods.
 namespace binade {
 namespace {
 

@@ -68,7 +68,7 @@ TEST(StateCopies, HaveTheStateOfTheTimeOfTheCall) {
   expect_equal(on_host(here), here);
 }
 
-/// With BINADE_SIMT_STREAMS=late no submitted work has run when the copies are requested.
+/// With BINADE_SIMT_STREAMS=late, none of the submitted work has run when the copies are requested.
 TEST(StateCopies, ReachTheHostWhileOtherThreadsSubmitAndCapture) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   const StateDict here = state_on(Device::cpu());

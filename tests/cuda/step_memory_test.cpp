@@ -13,8 +13,8 @@
 #include "binade/optim/adam.h"
 #include "examples/transformer/gpt.h"
 
-// The device memory that a run reserves: as much as its largest step needs, not the sum over captured steps of several
-// sizes and eager steps.
+// A run reserves as much device memory as its largest step needs, not the sum over eager steps and captured steps of
+// several sizes.
 namespace binade::amp {
 namespace {
 

@@ -12,14 +12,14 @@
 #include "tests/error_text.h"
 #include "tests/io/scratch_folder.h"
 
-// Steps that are submitted before the host knows the results of earlier steps: this may affect the time only.
+// Steps that are submitted before the host knows the results of earlier steps. This may change the time, but no result.
 namespace binade::amp {
 namespace {
 
 using namespace recorded_lab;
 
 constexpr std::uint32_t kLong =
-    56;  // number of steps beyond step 50, which is validated and in which the host reads weights
+    56;  // more than 50: step 50 is validated, and the host reads weights in it
 
 class StepsAhead : public testing::TestWithParam<std::int64_t> {
  protected:

@@ -222,7 +222,7 @@ TEST(Uploads, DoNotWaitForEarlierKernels) {
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(5000, 1024.0f));
 }
 
-/// "Not yet reached" is an answer of a query, but the CUDA runtime stores it as the last error.
+/// If a query answers "not yet reached" (cudaErrorNotReady), the CUDA runtime stores this as the last error.
 TEST(Uploads, QueryingAMarkDoesNotMakeTheNextLaunchFail) {
   Tensor x = Tensor::full({5000}, 1, DType::f32, test_device());
   gpu().synchronize(stream());

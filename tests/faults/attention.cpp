@@ -36,7 +36,7 @@ Plan mask_constant_beyond_half(const Spot& s) {
           }};
 }
 
-/// exp(x - max) / sum of a row of -inf only: its maximum is -inf, and -inf - -inf is NaN.
+/// exp(x - max) / sum, for a row of -inf: the maximum is -inf, and -inf - -inf is NaN.
 Plan own_softmax_of_a_masked_row(const Spot& s) {
   return {.card = at_site(s, "sub", "forward", {"nan"}, {kFullyMaskedRow}),
           .site = [](const Variable& x, const Now& now) {

@@ -11,7 +11,7 @@ namespace binade::faults {
 
 using amp::CauseClass;
 
-/// Where a planted fault first has an effect: the place that a right diagnosis reports.
+/// The place where a planted fault first has an effect. A right diagnosis reports it.
 struct Place {
   std::string module{}, op{}, direction{};
 };

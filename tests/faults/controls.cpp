@@ -1,4 +1,4 @@
-// Programs that look faulty but are not: there must be no report, and no sample or step may be lost.
+// Programs that look faulty but are healthy: there must be no incident, and no sample or step may be left out.
 #include "tests/faults/plan.h"
 #include "tests/faults/user_ops.h"
 

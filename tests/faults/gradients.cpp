@@ -16,7 +16,7 @@ Plan scale_too_large_at_first(const Spot&) {
   return {.card = ordinary(), .loss_scale = amp::LossScaleOptions::dynamic(0x1p32)};
 }
 
-/// An overflow that a fused backward turns into NaN: still a matter for the scaler, no incident.
+/// A fused backward turns an overflow into NaN. The loss scaler must handle it: no incident.
 Plan fused_backward_overflow(const Spot&) {
   return {.card = ordinary(),
           .site = [](const Variable& x, const Now&) { return apply_one<FusedBackward>({.limit = 1e2}, {x}); }};
@@ -54,7 +54,7 @@ Plan recurrence_without_clipping(const Spot& s) {
           }};
 }
 
-/// The drill applies to every attempt at the step, so leaving out samples does not help.
+/// The injected rate applies to every attempt at the step, so leaving out samples does not help.
 Plan learning_rate_too_large(const Spot& s) {
   return {.card = {.place = Place{"", "", "optimizer"},
                    .causes = {kGradientExplosion},
@@ -63,7 +63,7 @@ Plan learning_rate_too_large(const Spot& s) {
           .inject = {fmt::format("lr@step={},factor=1e48", s.step)}};
 }
 
-/// The drill puts an infinity that no op made into a gradient, in every attempt at the step.
+/// Injects an infinity into a gradient in every attempt at the step. No op computes it.
 Plan infinite_gradient_drill(const Spot& s) {
   const std::string parameter = std::string(s.product().path) + ".weight";
   return {.card = {.place = Place{"", "", "backward"},

@@ -35,7 +35,7 @@ Plan own_bce(const Spot& s) {
               });
 }
 
-/// Dice without smoothing, where prediction and target are empty: 0 / 0.
+/// Dice without smoothing. If prediction and target are empty, it is 0 / 0.
 Plan dice_of_an_empty_class(const Spot& s) {
   Card card = in_closure(s, "dice", "forward", {"nan"}, {kLossFunctionSingularity});
   card.place->module = "loss";
@@ -71,7 +71,8 @@ Plan sample_without_tokens(const Spot& s) {
               });
 }
 
-/// An auxiliary log of a probability that is 0 from the marked batch on; where() hides the value, not its gradient.
+/// An auxiliary loss: the log of a probability that is 0 from the marked batch on. where() hides the infinite value, but
+/// not the gradient.
 Plan auxiliary_log_every_step(const Spot& s) {
   Card card = in_closure(s, "log", "backward", {"nan"}, {kArithmeticSingularity});
   card.judge_sample = false;
@@ -111,7 +112,7 @@ Plan divergence_from_a_target_of_zero(const Spot& s) {
               });
 }
 
-/// (r - mean) / std where all rewards are equal: 0 / 0.
+/// (r - mean) / std. If all rewards are equal, it is 0 / 0.
 Plan advantages_without_spread(const Spot& s) {
   return of_whole_batch(term(in_closure(s, "div", "forward", {"nan"}, {kArithmeticSingularity}),
                              [](const Variable& logits, const Batch&, const Now& now) {

@@ -111,7 +111,7 @@ RandomStream stream_of(std::uint64_t seed, std::int64_t id) {
   return {seed, RngPurpose::kData, static_cast<std::uint64_t>(id), 0, 0};
 }
 
-/// The class is the index of the largest of eight sums, of two features each.
+/// The class is the index of the largest of eight sums; each sum adds two features.
 void fill_mlp(const RandomStream& random, std::int64_t row, Batch& b) {
   float* x = b.x.mutable_data<float>() + row * kFeatures;
   for (std::int64_t i = 0; i < kFeatures; ++i) x[i] = static_cast<float>(random.normal(static_cast<std::uint64_t>(i)));

@@ -11,7 +11,7 @@ namespace binade::faults {
 
 using Batch = lab::PairBatch;
 
-/// A place in a model for user code; the identity without any.
+/// A place in a model where a fault can insert user code. Without code it returns its input.
 struct Site : nn::Module {
   std::function<Variable(const Variable&)> code;
   void visit(nn::Visitor&) override {}

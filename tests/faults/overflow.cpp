@@ -30,7 +30,7 @@ void scale_weight_of(Model& model, const std::string& path, double wanted) {
     if (name == path + ".weight") scale_largest_to(*parameter, wanted);
 }
 
-/// A product that overflows f16 and is scaled back after it: computed in f32, the values are those of the control run.
+/// A product overflows f16 and is then divided by a factor. Computed in f32, the values equal those of the control run.
 Plan product_beyond_half(const Spot& s) {
   return {.card = at_site(s, "linear", "forward", {"inf", "-inf"}, {kActivationOverflow}, kPromote),
           .site = [](const Variable& x, const Now& now) {

@@ -11,18 +11,18 @@
 
 namespace binade::faults {
 
-/// What planted code knows about the micro-batch that it runs on.
+/// The micro-batch that planted code runs on. The *marked sample* is the sample that has the fault.
 struct Now {
-  std::int64_t rows = 0;      ///< in this micro-batch
-  std::int64_t row = -1;      ///< of the marked sample in this micro-batch; -1: not in it
+  std::int64_t rows = 0;      ///< number of rows of this micro-batch
+  std::int64_t row = -1;      ///< row of the marked sample in this micro-batch; -1: not in it
   bool marked_batch = false;  ///< this micro-batch is part of the batch with the marked sample
   bool reached = false;       ///< the batch with the marked sample is this one or an earlier one
-  std::int64_t runs = 0;      ///< number of closure runs on the marked sample so far, with this one
+  std::int64_t runs = 0;      ///< number of closure runs on the marked sample, including this one
 
   bool here() const { return row >= 0; }
 };
 
-/// What a family plants at a spot. Members without a value leave the program healthy.
+/// The fault that a family plants at a spot. Members that are not set change nothing.
 struct Plan {
   Card card{};
   /// When `site` and `loss` run: in micro-batches with the marked sample, in its whole batch, or from that batch on.
@@ -83,7 +83,7 @@ inline Card in_closure(const Spot& spot, std::string op, std::string direction, 
   card.place->module = "";
   return card;
 }
-/// `plan`, with the fault in every sample of the batch.
+/// Returns `plan` with the fault in every sample of the batch instead of the marked one.
 inline Plan of_whole_batch(Plan plan, const std::vector<std::string>& remedies = kSkip) {
   plan.card.sample.reset();
   plan.card.remedies = remedies;
@@ -91,9 +91,9 @@ inline Plan of_whole_batch(Plan plan, const std::vector<std::string>& remedies =
   return plan;
 }
 
-/// A factor per row, (rows, 1, …) with x's rank: `here` for the marked sample, `elsewhere` for the others.
+/// A factor for each row of x, with shape (rows, 1, …): `here` for the marked sample, `elsewhere` for the others.
 Variable marks(const Now& now, const Variable& x, double here, double elsewhere);
-/// The same with shape (rows).
+/// The same factors with shape (rows).
 Variable per_sample(const Now& now, double here, double elsewhere);
 /// The elements of the marked row of a batch's tensor, for writing.
 std::span<float> marked_row(Tensor& tensor, const Now& now);
@@ -101,7 +101,7 @@ std::span<float> marked_row(Tensor& tensor, const Now& now);
 inline Variable reshape_like(const Variable& v, const Variable& x) {
   return reshape(v, {x.shape().dims().begin(), x.shape().dims().end()});
 }
-/// (x^2 + 1) * marks(here, 1): positive, but in the marked sample multiplied by `here` (usually 0).
+/// (x^2 + 1) * marks(here, 1): positive, except that the marked sample is multiplied by `here` (usually 0).
 inline Variable positive_but(const Now& now, const Variable& x, double here) {
   return (square(x) + 1.0) * marks(now, x, here, 1);
 }

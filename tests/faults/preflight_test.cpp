@@ -5,7 +5,7 @@
 
 #include "tests/faults/run.h"
 
-// The pre-flight check of the programs of faults_test; its first batch is the one with the marked sample.
+// Pre-flight of the programs of faults_test.cpp. The first batch is the one with the marked sample.
 namespace binade::faults {
 namespace {
 
@@ -15,8 +15,8 @@ using amp::PreflightReport;
 constexpr std::uint64_t kSeed = 20261122;
 constexpr std::int64_t kRounds = 4;
 
-/// Whether the fault lies in the program, its settings or its data, where a pre-flight can see it, and not in an event
-/// during training.
+/// Whether pre-flight can find the fault: it is in the program, its settings or its data, and is not an event during
+/// training.
 bool visible(const Family& family, const Plan& plan) {
   const std::string_view theme = family.theme;
   const bool in_program = theme != "hardware" && theme != "state" && theme != "gradients";
@@ -66,7 +66,7 @@ TEST(PreflightOfFaults, HasNoFindingsInControls) {
   const std::vector<Family> families = controls();
   for (const Case& c : draw_cases(families, kSeed, kRounds * static_cast<std::int64_t>(families.size()))) {
     const std::string name = c.family->name;
-    // For these two a finding is right: a row of zeros out of an attention, a value close to the maximum of f16.
+    // For these two controls a finding is right: an attention returns a row of zeros; a value is close to the f16 maximum.
     if (name == "control-row-masked-in-built-in-attention" || name == "control-large-in-range-activations") continue;
     const PreflightReport report = preflight(c.spot, c.family->plant(c.spot));
     EXPECT_TRUE(report.findings.empty()) << name << " " << c.spot.to_string() << "\n" << findings_of(report);

@@ -50,10 +50,10 @@ struct Score {
   bool incident = false;
   bool place = false, sample = false, cause = false;
   bool wrong_but_proven = false;
-  bool hash = true;  ///< after every aborted attempt the state has the hash it had before
+  bool hash = true;  ///< true: no aborted attempt changed the hash of the state
   std::int64_t replays = 0;
   std::string found{};        ///< place, value and sample as text
-  std::string found_cause{};  ///< "" without an incident; any cause that the card accepts is given as its first
+  std::string found_cause{};  ///< "" without an incident. If the card accepts the cause, the first accepted one
   bool recovered = false;
   std::string remedy{};  ///< of the first incident; "stop" if the run ended early
   bool right_remedy = false;

@@ -41,7 +41,7 @@ bool same_place(const Card& card, const std::optional<amp::FirstBad>& bad) {
   if (!card.values.empty() && !among(card.values, bad->value)) return false;
   if (!card.parameter.empty() && bad->parameter != card.parameter) return false;
   if (card.place->op.empty()) return true;
-  // Under a 16-bit policy the layer's cast reads the batch first; damaged state may be found before an op reads it.
+  // Under a 16-bit policy, the layer's cast reads the batch first. Damaged state may be found before any op reads it.
   const bool same_op = bad->op == card.place->op || (bad->direction == "input" && bad->op == "cast") ||
                        (bad->direction == "state" && bad->op.empty());
   return same_op && bad->module == card.place->module;

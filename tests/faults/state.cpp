@@ -85,7 +85,7 @@ Plan nan_running_statistics(const Spot& s) {
           .inject = {fmt::format("nan-buffer@step={},path={},once=1", s.step, buffer)}};
 }
 
-/// Rows of the token table that no batch has looked up have moments of 0, and their update is 0 / (sqrt(0) + 0).
+/// Adam with eps = 0. Rows of the token table that no batch has used have moments of 0: the update is 0 / (sqrt(0) + 0).
 Plan adam_without_eps(const Spot&) {
   return {.card = {.place = Place{"", "", "optimizer"},
                    .values = {},

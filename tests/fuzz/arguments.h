@@ -11,10 +11,10 @@
 
 namespace binade::fuzz {
 
-/// Draws the arguments of one call. Most fit each other, so that the code after the first check is reached too. The
-/// parameters of a method say what would be valid; sometimes it returns something else: another extent, rank or dtype,
-/// a negative, zero or overflowing number, NaN, an empty tensor, a channel slice, storage of another argument, or
-/// nothing.
+/// Draws the arguments of one call. Most arguments fit together, so that the call passes the op's first check. A method's
+/// parameters describe a valid argument. Sometimes the method returns a different one: with another extent, rank or
+/// dtype, a negative, zero or overflowing number, NaN, no elements, channel slices, the memory of another argument, or
+/// undefined.
 class Arguments {
  public:
   explicit Arguments(Draws& draws);
@@ -23,16 +23,16 @@ class Arguments {
   /// (b, t, d), i heads.
   std::int64_t n, h, w, c, k, r, s, b, t, d, i;
 
-  /// Floating values of this call's dtype; half of the variables require a gradient.
+  /// A tensor of this call's floating dtype. Half of them require a gradient.
   Variable tensor(std::vector<std::int64_t> extents);
   Variable images() { return tensor({n, h, w, c}); }
   /// As tensor(), but f32 (f64 in a call of f64), as parameters are; undefined in a third of the calls.
   Variable parameter(std::vector<std::int64_t> extents);
   /// A tensor of any shape with few elements.
   Variable any();
-  /// Integers in [0, limit), i64 or i32; sometimes outside.
+  /// Integers in [0, limit), as i64 or i32. Sometimes some are out of range.
   Variable indices(std::vector<std::int64_t> extents, std::int64_t limit);
-  /// u8 or bool, 0 and 1.
+  /// A u8 or bool tensor of 0 and 1.
   Variable mask(std::vector<std::int64_t> extents);
 
   std::int64_t number(std::int64_t good);

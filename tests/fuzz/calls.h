@@ -7,8 +7,8 @@
 
 namespace binade::fuzz {
 
-/// Calls a public function, module or tensor method with arguments drawn by `Arguments`. Each has one line in the table
-/// of its kind; complete_test.py compares the tables with the headers.
+/// Calls a public function, module or tensor method with arguments drawn by `Arguments`. Each function has one line in
+/// one of the tables below; complete_test.py compares the tables with the headers.
 struct Call {
   std::string name{};
   std::vector<Variable> (*call)(Arguments&);

@@ -137,7 +137,7 @@ class Composer {
             std::string(16, '\1'), integers ? "integers" : "numbers");
   }
 
-  /// Adds something that HDF5 allows and Binade never writes: an unexpected type, rank, name or place.
+  /// Adds something that HDF5 allows but Binade never writes: an unexpected type, rank, name or place.
   void add_unexpected(int object, int format) {
     const Kind& kind = draws_.pick(kinds());
     const std::string one(kind.size, '\1');
@@ -287,7 +287,7 @@ void corrupt(ProfileImage& image, Draws& draws) {
   }
 }
 
-/// Varies the layout within what the format allows; the content stays.
+/// Changes the layout in ways that the format allows, without a change of the content.
 void vary_layout(ProfileImage& image, Draws& draws) {
   for (ObjectHeader& o : image.objects) {
     if (draws.one_in(4)) o.continued_from = draws.below(o.messages.size() + 1);
@@ -316,7 +316,7 @@ std::string make(Draws& draws) {
   switch (draws.below(4)) {
     case 0: return mutate(laid.bytes, draws);
     case 1: laid.bytes = mutate(laid.bytes, draws); break;
-    default: {  // within one checksummed block, keeping its length
+    default: {  // changes one checksummed block, and keeps its length
       const ProfileImage::Block block = draws.pick(laid.blocks);
       std::string part = mutate(laid.bytes.substr(block.begin, block.size), draws);
       part.resize(block.size);

@@ -26,7 +26,7 @@ PoolOptions pool(A a) {
           .count_include_pad = a.flag()};
 }
 
-/// Extents beyond this give results that take long to compute, or that no memory holds.
+/// Larger extents give results that take too long to compute, or that do not fit into memory.
 constexpr std::int64_t kFar = 100;
 bool is_far(const Extent3& e) { return e.z > kFar || e.y > kFar || e.x > kFar; }
 
@@ -189,7 +189,7 @@ const std::vector<Call>& function_calls() {
          const std::int64_t begin = a.number(a.k);
          const Variable x = a.tensor({a.b, a.t, a.i, 2 * a.d});
          const std::int64_t tokens = a.number(a.t), width = a.number(2 * a.d);
-         const bool many = tokens > 1000 || width > 1000;  // a table of numbers, most of which would be valid
+         const bool many = tokens > 1000 || width > 1000;  // most of these sizes are valid, and the table would be large
          return {rotary(x, rotary_table(many ? 3 : tokens, many ? 4 : width, a.real(10000), begin),
                         a.flag() ? RotaryPairs::kHalves : RotaryPairs::kNeighbors)};
        }},

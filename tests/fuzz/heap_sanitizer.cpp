@@ -1,4 +1,4 @@
-// Counting through the hooks of the sanitizers' allocator.
+// Counts allocations through the hooks of the sanitizers' allocator.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@ int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std
                                               void (*)(const volatile void*));
 std::size_t __sanitizer_get_allocated_size(const volatile void*);
 void __sanitizer_set_death_callback(void (*)());
-// malloc returns null instead of aborting, and the quarantine of freed memory is small because memory is limited.
-// Stacks of allocations have four frames, because longer ones cost a tenth of the time; for a replay, set
+// malloc returns null instead of aborting. ASan's quarantine of freed memory is small, because memory is limited. It
+// records four frames per allocation, because more frames take a tenth of the time. For a replay, set
 // ASAN_OPTIONS=malloc_context_size=30.
 const char* __asan_default_options() {
   return "allocator_may_return_null=1:quarantine_size_mb=16:malloc_context_size=4";
@@ -42,9 +42,9 @@ bool has_room_for(std::size_t bytes) {
 
 }  // namespace
 
-// A limit of the system would also apply to the sanitizers' own memory and end the process. So the limit is checked in
-// the functions below through which Binade allocates (operator new, aligned_alloc, mmap), relative to the use when
-// enforce(true) is called. The code that judges the calls is not limited.
+// A limit of the system would also apply to the sanitizers' own memory and end the process. So the functions below, by
+// which Binade allocates (operator new, aligned_alloc, mmap), check the limit. It counts from the memory in use when
+// enforce(true) is called. The code that checks the results of calls is not limited.
 void limit(std::size_t bytes) { allowance = static_cast<std::int64_t>(bytes); }
 
 void enforce(bool on) { most = on ? live() + mapped + allowance : 0; }
@@ -89,8 +89,8 @@ extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   return nullptr;
 }
 
-// The sanitizers' operator new ends the process without memory, whatever their options; these throw std::bad_alloc, as
-// the standard demands.
+// Without memory, the sanitizers' operator new ends the process, with any options. These throw std::bad_alloc, as the
+// standard demands.
 void* operator new(std::size_t bytes) {
   if (binade::fuzz::heap::has_room_for(bytes))
     if (void* p = std::malloc(bytes)) return p;

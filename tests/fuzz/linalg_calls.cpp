@@ -7,7 +7,7 @@ namespace {
 using A = Arguments&;
 using Out = std::vector<Variable>;
 
-/// Square matrices, of which some are symmetric in the eyes of an op that reads one triangle.
+/// Square matrices. They need not be symmetric: ops for symmetric matrices read one triangle only.
 Variable square(A a) { return a.tensor({a.b, a.k, a.k}); }
 Variable any_matrix(A a) { return a.tensor({a.b, a.k, a.d}); }
 /// Vectors or matrices for the right side of a system of `rows` rows.

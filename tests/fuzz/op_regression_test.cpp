@@ -22,7 +22,7 @@ struct HostileArguments : ::testing::Test {
   Runtime runtime{{.threads = 2}};
 };
 
-// Ops looped over 2^50 rows without elements, for years.
+// Ops looped over 2^50 rows without elements, which would take years.
 TEST_F(HostileArguments, RowsWithoutElementsAreNotLoopedOver) {
   const Variable x(Tensor::empty({kMany, 0}), true);
   Tensor filled = Tensor::full({kMany, 0}, 1);
@@ -37,7 +37,7 @@ TEST_F(HostileArguments, RowsWithoutElementsAreNotLoopedOver) {
   EXPECT_THROW(avg_pool2d(image), ShapeError);
 }
 
-// Lists of batches, rows or indices were allocated with 2^50 entries, and std::bad_alloc is not one of Binade's errors.
+// Lists of batches, rows or indices were allocated with 2^50 entries. They threw std::bad_alloc, which is not documented.
 TEST_F(HostileArguments, BatchesWithoutElementsAreNotListed) {
   const Variable a(Tensor::zeros({1, 3, 4}), true), b(Tensor::empty({kMany, 4, 0}), true);
   const Variable y = matmul(a, b);
@@ -62,7 +62,7 @@ TEST_F(HostileArguments, HeadsWithoutElementsAreNotLoopedOver) {
   EXPECT_EQ(keys.grad().to_vector<float>(), std::vector<float>(3, 0.0f));
 }
 
-// For every pixel, the loop over the filter ran although there are no channels: minutes without any product.
+// For every pixel, the loop over the filter ran although there are no channels. It took minutes to compute nothing.
 TEST_F(HostileArguments, FiltersWithoutChannelsAreNotLoopedOver) {
   const Variable bias(Tensor::full({2}, 3), true);
   const Variable painted = conv_transpose2d(Variable(Tensor::empty({1, 1, 1, 0}), true),
@@ -83,7 +83,7 @@ TEST_F(HostileArguments, ImagesWithoutPixelsAddNothingToTheTransposedConvolution
   for (const float value : y.value().to_vector<float>()) ASSERT_EQ(value, 3);
 }
 
-// With padding, an image without rows has windows; their results were uninitialized memory.
+// With padding, an image without rows has pooling windows. Their results were uninitialized memory.
 TEST_F(HostileArguments, AveragesOfPaddingAloneAreZero) {
   const Variable y = avg_pool2d(Tensor::empty({1, 0, 3, 2}), {.kernel = 2, .stride = 1, .padding = 1});
   EXPECT_EQ(y.shape(), (Shape{1, 1, 4, 2}));
@@ -118,7 +118,7 @@ TEST_F(HostileArguments, OptionsThatOverflowAreRefused) {
   }
 }
 
-// The gradient of a sum kept 24 bytes of totals for every element of the tensor, also of those without a contribution.
+// The gradient of a scatter allocated 24 bytes for each element of the tensor, also if nothing was added to it.
 TEST_F(HostileArguments, TheGradientOfAFewAdditionsTakesNoTotalsOfAllElements) {
   const std::int64_t n = 1 << 20;
   const Variable index(Tensor::from(std::vector<std::int64_t>{5, n - 1, 5}, {3}));
@@ -145,7 +145,7 @@ TEST_F(HostileArguments, ALinearWithoutOutputsHasAZeroInputGradient) {
   for (const float value : x.grad().to_vector<float>()) EXPECT_EQ(value, 0);
 }
 
-// The range of pixels under the filter was computed from an address before the image, which is empty.
+// The image is empty, and the range of pixels under the filter was computed from an address in front of it.
 TEST_F(HostileArguments, AFilterOverPaddingAloneHasAZeroGradient) {
   const Variable x(Tensor::zeros({2, 3, 0, 1})), w(Tensor::full({2, 3, 3, 1}, 1), true);
   const Variable y = conv2d(x, w, {}, {.padding = 2});

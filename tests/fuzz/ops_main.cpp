@@ -21,10 +21,10 @@ namespace {
 /// Memory limit of a call: enough for the results of valid calls. Allocations beyond it fail and must become an
 /// OutOfMemoryError.
 constexpr std::size_t kMemory = 96u << 20;
-/// Bytes of memory for which a call may take one second more than the two that every call has.
+/// A call may take two seconds, plus one second for each of these numbers of bytes that it allocates.
 constexpr double kBytesPerSecond = 8 << 20;
 #if defined(__SANITIZE_ADDRESS__)
-constexpr double kSlowdown = 10;  ///< of a sanitizer build, which is also optimized less
+constexpr double kSlowdown = 10;  ///< a sanitizer build is slower, also because it is optimized less
 #else
 constexpr double kSlowdown = 1;
 #endif

@@ -6,19 +6,19 @@
 
 #include "tests/fuzz/draws.h"
 
-/// Checkpoint images built by hand from the HDF5 file format specification (version 3.0), with right checksums: test
-/// inputs for the validator that are independent of libhdf5 and may contain what libhdf5 would never write.
+/// Builds checkpoint images from the HDF5 file format specification (version 3.0), with right checksums, as test inputs
+/// for the validator. They do not depend on libhdf5, and may contain structures that libhdf5 would never write.
 namespace binade::fuzz {
 
 /// `value` as a little-endian field.
 std::string le(std::uint64_t value, int bytes);
 
-/// One message of an object header. For a link or a layout, lay_out() writes the address of what `points_to` names.
+/// One message of an object header. If it is a link or a layout, lay_out() writes the address of its target into it.
 struct Message {
   int type = 0;
   int flags = 0;
   std::string body{};
-  int points_to = -1;          ///< index of an object or data block; -1: the body is complete
+  int points_to = -1;          ///< the target: index of an object or data block; -1: none
   std::size_t address_at = 0;  ///< offset of the address in the body
   bool points_to_data = false;
 };

@@ -1,4 +1,4 @@
-// Every limit of the checkpoint validator, set low enough to be reached, and structures that random inputs rarely have.
+// Tests every limit of the checkpoint validator, set to a low value, and structures that random inputs rarely have.
 #include <gtest/gtest.h>
 
 #include <span>

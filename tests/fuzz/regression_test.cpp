@@ -23,7 +23,8 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// With an extent of 0, the overflow of the product of the others went unnoticed, and Shape threw an undocumented error.
+// One extent is 0, and the product of the other extents overflows. The reader missed this, and Shape threw an
+// undocumented error.
 TEST(HostileInput, ExtentsThatOverflowBesideAZeroAreRefused) {
   const std::string words = "extents";
   const std::string idx = std::string("\0\0\x08\3", 4) + std::string(4, '\0') + std::string(8, '\x7f');
@@ -48,7 +49,7 @@ TEST(HostileInput, ExtentsThatOverflowBesideAZeroAreRefused) {
             std::string::npos);
 }
 
-// A first line that ends after the format's name, with a right checksum: substr threw out_of_range.
+// The first line ends after the name of the format, and its checksum is right: substr threw out_of_range.
 TEST(HostileInput, AManifestThatEndsAfterItsNameIsNotWhole) {
   const std::string body = "binade-manifest 1";
   EXPECT_FALSE(io::manifest_from(fmt::format("{} {:08x}\n", body, crc32c(body.data(), body.size()))).whole);

@@ -39,7 +39,7 @@ struct Tally {
   std::uint64_t greediest_input = 0;
   std::vector<std::string> failures{};
   double seconds = 0;
-  std::array<std::int64_t, 160> histogram{};  ///< of times; four bins per doubling, from 1 ns
+  std::array<std::int64_t, 160> histogram{};  ///< of the seconds per input; four bins per doubling, from 1 ns
 
   /// Records the cost of an input.
   void record(double input_seconds, std::size_t bytes, std::uint64_t input);
@@ -53,7 +53,7 @@ struct Tally {
 /// An error message without numbers and names: "a header of # bytes in a file of #".
 std::string reason_of(const std::string& message);
 
-/// A table to read.
+/// A table for people.
 std::string to_text(const std::vector<Tally>& tallies, std::size_t reasons);
 
 /// All members of the tallies, for programs.

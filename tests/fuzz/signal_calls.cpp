@@ -76,7 +76,7 @@ Pool3dOptions pool3d(A a) {
   return {.kernel = a.extent3(2), .stride = a.extent3(a.flag() ? 0 : 2), .padding = a.extent3(0)};
 }
 Out pack(const MaxPoolResult& r) { return {r.values, r.indices}; }
-/// Results of thousands of positions along several axes take long to fill.
+/// False for options that give a result with thousands of positions along several axes, which takes too long.
 template <class Options>
 bool is_small(const Options& o) {
   const auto few = [](std::int64_t v) { return v >= -64 && v <= 64; };
@@ -87,7 +87,7 @@ bool is_small(const Options& o) {
     return few(o.kernel.y) && few(o.kernel.x) && few(o.stride.y) && few(o.stride.x);
 }
 
-/// Rows of a table, weights of taps, and indices, of which some name no row.
+/// Arguments of weighted sums of table rows. Some indices are out of range.
 struct Taps {
   Variable table, points, weight, index;
   explicit Taps(A a)

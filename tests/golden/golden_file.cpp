@@ -192,7 +192,7 @@ std::string difference(const Tensor& got, const Array& want, const Tolerance& to
   double scale = 0;
   for (const double w : want.values)
     if (std::isfinite(w)) scale = std::max(scale, std::abs(w));
-  // A gradient that is 0 but for rounding, such as that of a key's bias, has no digits to compare.
+  // A gradient may be 0 except for rounding errors, such as that of a key's bias. It has no digits to compare.
   constexpr double kRounding = 1e-13;
   double worst = 0;
   std::string text;

@@ -12,12 +12,12 @@ namespace binade::golden {
 
 /// One tensor of a golden case, with its dtype in the file. golden_text.py describes the format.
 struct Array {
-  DType dtype = DType::f64;  ///< of any kind
+  DType dtype = DType::f64;  ///< floating, integer or bool
   std::vector<std::int64_t> dims{};
-  std::vector<double> values{};  ///< row-major; exact, of i64 if |value| < 2^53
+  std::vector<double> values{};  ///< row-major; i64 is exact if |value| < 2^53
 
   Shape shape() const { return Shape(dims); }
-  /// The values as a tensor of the array's dtype, or of another (each value rounded once).
+  /// The values as a tensor, in the array's dtype or in `as` (each value is rounded once).
   Tensor tensor() const { return tensor(dtype); }
   Tensor tensor(DType as) const;
 };
@@ -49,10 +49,10 @@ std::vector<Case> parse(std::string_view text, const std::string& name);
 /// The folder of the golden files: $BINADE_GOLDEN_DIR (set by `meson test`), else tests/golden/data.
 std::string folder();
 
-/// Tolerance of a result `got` against the exact `want`: |got - want| <= rtol |want| + share * max|want|. The second
-/// term covers elements that result from cancellation, whose error scales with the cancelled terms; `absolute`, which
-/// is allowed everywhere, those whose terms are much larger than all results. If all of `want` is below 1e-13, which is
-/// rounding error of doubles, the tolerance is the larger of this number and `absolute`.
+/// Tolerance for the difference of a result `got` from the exact `want`: rtol |want| + share * max|want|, and at least
+/// `absolute`. The term with `share` is for elements whose terms cancel; `absolute` is for terms that are much larger
+/// than all results. If max|want| is at most 1e-13, `want` consists of rounding errors of doubles, and the tolerance is
+/// the larger of 1e-13 and `absolute`.
 struct Tolerance {
   double rtol = 1e-5;
   double share = 1e-6;

@@ -25,8 +25,8 @@ using Outputs = std::map<std::string, Variable>;
 using Function = std::function<Outputs(const Case&, const Inputs&)>;
 
 /// Runs every case of data/ops.FAMILY.txt forward and backward, in f32 and in f64, and compares outputs and gradients
-/// with the exact values. A failure names case, role and element. A case without a function fails, as does a function
-/// without a case.
+/// with the exact values. A failure names case, role and element. Also fails if a case has no function, or a function
+/// no case.
 ///
 /// Tolerance in f32: by default rtol 1e-5 and share 1e-6, because sums here have at most a few hundred terms with an
 /// error of 2^-24 each. In f64: by default the ten digits of the file.

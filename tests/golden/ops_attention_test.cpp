@@ -26,7 +26,7 @@ TEST(GoldenOps, AttentionAndSoftmaxMatchPyTorch) {
       },
       // The scale of the logits is stored as f32 even if everything else is f64, and 1 / sqrt(3) in f32 is off by 1e-8.
       {.rtol = 1e-7, .share = 1e-8},
-      // The gradient of a softmax over one key is 0, the difference of equal terms below 16.
+      // The gradient of a softmax over one key is 0. It is computed as the difference of two equal terms below 16.
       {.rtol = 1e-5, .share = 1e-6, .absolute = 0x1p-20});
 }
 

@@ -7,7 +7,7 @@
 #include "binade/nn/pooling.h"
 #include "tests/golden/op_case.h"
 
-/// Convolutions, pooling and norms of sequences and volumes beside PyTorch's (golden_dimensions.py).
+/// Convolutions, pooling and norms of sequences and volumes compared with PyTorch's (golden_dimensions.py).
 namespace binade::golden {
 namespace {
 

@@ -5,7 +5,7 @@
 #include "binade/autograd/functions.h"
 #include "tests/golden/op_case.h"
 
-/// Linear algebra beside PyTorch's.
+/// Linear algebra compared with PyTorch's.
 namespace binade::golden {
 namespace {
 

@@ -3,7 +3,7 @@
 #include "binade/autograd/functions.h"
 #include "tests/golden/op_case.h"
 
-/// Every loss with every reduction beside PyTorch's (golden_losses.py).
+/// Every loss with every reduction compared with PyTorch's (golden_losses.py).
 namespace binade::golden {
 namespace {
 

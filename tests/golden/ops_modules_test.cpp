@@ -12,7 +12,7 @@
 #include "binade/nn/transformer.h"
 #include "tests/golden/op_case.h"
 
-/// Modules and functions for them beside PyTorch's (golden_modules.py).
+/// Modules and functions for them compared with PyTorch's (golden_modules.py).
 namespace binade::golden {
 namespace {
 
@@ -187,9 +187,9 @@ TEST(GoldenOps, ModulesMatchPyTorch) {
          return {{"y", with(bag, in)(in["i"], in["o"], in["w"])}};
        }},
   };
-  // Scales of logits are f32 in the fused attention (see ops_attention_test.cpp), and window and ALiBi are f32 masks.
-  // Gradients of queries and keys are what the derivative of a softmax leaves of terms up to 64; after two layers,
-  // those of PyTorch in f32 are off by 1e-6 too. Levels with short vectors add more terms one after the other: 6e-6.
+  // In f64: the fused attention stores the scale of the logits in f32 (see ops_attention_test.cpp), and the masks of
+  // windows and ALiBi are f32. In f32: in the gradients of queries and keys, terms up to 64 cancel. After two layers,
+  // PyTorch's f32 gradients have errors of 1e-6 too. Kernel levels with short vectors reach 6e-6.
   check_family("modules", functions, {.rtol = 1e-7, .share = 3e-8}, {.rtol = 1e-5, .share = 1e-6, .absolute = 0x1p-16});
 }
 

@@ -3,7 +3,7 @@
 #include "binade/autograd/functions.h"
 #include "tests/golden/op_case.h"
 
-/// Functions that index, scan, sort and rearrange beside PyTorch's.
+/// Functions that index, scan, sort and rearrange compared with PyTorch's.
 namespace binade::golden {
 namespace {
 

@@ -10,7 +10,7 @@
 #include "tests/golden/op_case.h"
 
 /// The functions of math.h, composites.h, statistics.h, differences.h, pieces.h and linalg.h that PyTorch has under the
-/// same name, beside PyTorch's.
+/// same name, compared with PyTorch's.
 namespace binade::golden {
 namespace {
 

@@ -6,7 +6,7 @@
 namespace binade::golden {
 namespace {
 
-/// The running statistic of BatchNorm2d: (1 - momentum) old + momentum * correction * batch.
+/// The new running statistic of BatchNorm2d: (1 - momentum) old + momentum * correction * batch.
 Variable running(const Variable& old, const Variable& batch, double momentum, double correction) {
   Tensor kept = Tensor::empty(old.shape(), DType::f64);
   for (std::int64_t i = 0; i < kept.numel(); ++i)

@@ -6,7 +6,7 @@
 #include "binade/nn/recurrent.h"
 #include "tests/golden/op_case.h"
 
-/// nn::Rnn, Lstm and Gru beside PyTorch's, whose parameters they load by name.
+/// nn::Rnn, Lstm and Gru compared with PyTorch's. They load PyTorch's parameters by name.
 namespace binade::golden {
 namespace {
 
@@ -21,7 +21,7 @@ std::unique_ptr<nn::RecurrentLayers> layers_of(const Case& golden) {
       .in = in, .hidden = hidden, .layers = layers, .relu = golden.flag("relu"), .bias = bias, .bidirectional = both});
 }
 
-/// Results of f32 have the tolerance of check_family(): sums have at most a few hundred terms.
+/// Compares results and gradients in f32. The sums have at most a few hundred terms.
 void check_case(const Case& golden) {
   SCOPED_TRACE(golden.name);
   const Tolerance tolerance{.rtol = 1e-5, .share = 2e-6, .absolute = 0x1p-20};

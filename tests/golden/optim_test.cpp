@@ -19,7 +19,7 @@
 namespace binade::golden {
 namespace {
 
-// For twenty updates in f32, each with a few rounding errors of 2^-24 of a value near 1.
+// Twenty updates in f32. In each, a value near 1 gets a few rounding errors of 2^-24.
 constexpr Tolerance kUpdates{.rtol = 1e-5, .share = 2e-6};
 constexpr int kSteps = 20;
 
@@ -57,7 +57,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Case& c, std::vector<opti
   return nullptr;
 }
 
-/// Clips as the case says. Clipping by value, which is part of the update, is returned in the step's input.
+/// Clips the gradients as the case says. Clipping by value is part of the update, so it is returned as an option of the
+/// step.
 optim::StepInput clip(const Case& c, optim::FlatParameters& parameters) {
   optim::StepInput input{.lr = c.number("lr")};
   const std::string mode = c.text("clip_mode");

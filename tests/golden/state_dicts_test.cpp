@@ -101,7 +101,7 @@ io::TensorMap state_of(const Case& golden) {
 
 PytorchOptions options_for(const std::string& name) {
   PytorchOptions options;
-  // PyTorch flattens an image of 3 channels as (3, H W).
+  // PyTorch flattens an image of 3 channels channel by channel, Binade pixel by pixel.
   if (name == "flatten") options.names.add("2.weight -> 2.weight : flattened=3");
   return options;
 }
@@ -123,13 +123,13 @@ TEST(StateDicts, OfPyTorchGiveItsOutputsAndAreWrittenBack) {
     module->eval();
     {
       const InferenceMode inference;
-      // Sums of f32 with at most a few dozen terms; a wrong layout is off by the size of the values.
+      // f32 sums of at most a few dozen terms. A wrong layout would give errors as large as the values.
       EXPECT_EQ(difference(output(*module, golden).value(), golden.array("out.y"), {.rtol = 1e-5, .share = 4e-6}), "");
     }
     save_pytorch(*module, path, options);
     const io::TensorMap back = io::read_safetensors(path).tensors;
     EXPECT_EQ(back.size(), state.size());
-    if (golden.name.ends_with("_parametrized")) continue;  // written with the names of the other form
+    if (golden.name.ends_with("_parametrized")) continue;  // written back with the names without parametrizations
     for (const auto& [name, tensor] : state) {
       ASSERT_TRUE(back.contains(name)) << name;
       const Tensor& got = back.at(name);

@@ -63,10 +63,10 @@ TEST_F(AudioFile, NamesDamagedFiles) {
   for (const std::size_t length : {std::size_t{0}, std::size_t{3}, std::size_t{20}, std::size_t{44}, whole.size() - 1})
     EXPECT_THAT(error_of<DataError>([&] { decode_audio(whole.substr(0, length), "x/a.wav"); }), HasSubstr("x/a.wav"))
         << length;
-  std::string endless = whole;  // promises 2 GB of samples
+  std::string endless = whole;  // the header claims 2 GB of samples
   endless.replace(40, 4, raw<std::uint32_t>(0x7FFFFFF0));
   EXPECT_THROW(decode_audio(endless, "a.wav"), DataError);
-  // Any byte of the header may be anything: no crash, and memory by the file's size.
+  // With any byte of the header changed: no crash, and memory in proportion to the size of the file.
   for (std::size_t at = 0; at < 44; ++at)
     for (const char value : {'\0', '\1', '\x7F', '\xFF'}) {
       std::string changed = whole;
@@ -100,7 +100,7 @@ Audio sine(std::int64_t rate, double hertz, std::int64_t frames) {
   return audio;
 }
 
-// The pass band of the filter (Hann window, 6 zero crossings) is flat to 1 %; the ends lack neighbors.
+// The pass band of the filter (Hann window, 6 zero crossings) is flat to 1 %; the ends are not compared.
 TEST(Audio, ResamplingKeepsASineAndRemovesWhatTheRateCannotHold) {
   for (const std::int64_t rate : {16000, 44100, 6000}) {
     const Audio got = resample(sine(8000, 440, 800), rate), wanted = sine(rate, 440, got.samples.dim(0));

@@ -19,8 +19,8 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Sections of the recorded state. This test is also linked into programs without the modules that own them, and no
-/// module owns "guard" any more.
+/// Registers the sections of the recorded state. The modules that own them are not in all programs that contain this test,
+/// and "guard" has no owner any more.
 const CheckpointSection kSections[] = {"amp",  "data",  "env",      "guard", "model",
                                        "norm", "optim", "progress", "rng",   "sched"};
 
@@ -79,7 +79,8 @@ void forge(std::span<std::byte> image, const std::string& name, std::int64_t val
   std::uint16_t sizes[3];
   std::memcpy(sizes, image.data() + at - 7, sizeof(sizes));
   ASSERT_EQ(sizes[0], name.size() + 1);
-  // Find the checksummed block around it: from the last signature before it to the end at which the checksum fits.
+  // The attribute is in a checksummed block. It begins at the last signature before `at`; its end is where the checksum
+  // matches.
   std::size_t begin = at;
   while (std::memcmp(image.data() + begin, "OHDR", 4) != 0 && std::memcmp(image.data() + begin, "OCHK", 4) != 0)
     --begin;

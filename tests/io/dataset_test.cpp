@@ -104,7 +104,7 @@ TEST(Dataset, AMixtureIsReadByItsWeights) {
   EXPECT_THAT(mixed.passes(2), ElementsAre(3, 4.0 / 3));
 }
 
-/// Samples 0 and 1 are alike, 2 and 3, …
+/// Samples 0 and 1 have the same content, as do samples 2 and 3, and so on.
 struct Twins : Numbers {
   std::vector<std::int64_t> same_content(std::int64_t i) const { return {i / 2 * 2, i / 2 * 2 + 1}; }
 };
@@ -141,7 +141,7 @@ TEST(Dataset, ACacheKeepsTheSamplerAndTheCopiesOfItsData) {
   EXPECT_THAT(twins.next().data.to_vector<std::int64_t>(), ElementsAre(2, 3, 4, 5));
 }
 
-// Batches of 4 of 6 samples: the second one has two samples of each epoch.
+// 6 samples in batches of 4: the second batch has two samples of epoch 0 and two of epoch 1.
 TEST(Dataset, ASampleIsToldItsOwnEpoch) {
   const auto epochs = transform(Numbers{6}, [](std::int64_t, const SampleContext& c) { return c.epoch; });
   auto loader = make_loader(epochs, {.batch = 4});

@@ -15,7 +15,7 @@ using namespace std::string_literals;
 
 const std::string kImages = "\0\0\x08\3\0\0\0\2\0\0\0\1\0\0\0\2"s + "\x00\xFF\x33\x66"s;
 const std::string kLabels = "\0\0\x08\1\0\0\0\2\7\x09"s;
-/// kLabels, compressed by gzip.
+/// kLabels, compressed with gzip.
 const std::string kZippedLabels =
     "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\x63\x60\xe0\x60\x64\x60\x60\x60\x62\xe7\x04\x00\x7a\x82\x01\xa3\x0a\x00\x00\x00"s;
 

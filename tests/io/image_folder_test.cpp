@@ -23,8 +23,8 @@ std::string segment(char marker, const std::string& body) {
   return std::string{'\xFF', marker, static_cast<char>(length >> 8), static_cast<char>(length & 255)} + body;
 }
 
-// An 8 x 8 grey JPEG of value 128, written from the specification (ITU-T T.81): every quantizer is 1, the Huffman
-// tables have the one code 0 for category 0 and for the end of a block, so that the only block is the two bits 00 and
+// An 8 x 8 grey JPEG of value 128, written from the specification (ITU-T T.81). Every quantizer is 1. Each Huffman table
+// has only the code 0: for category 0, or for the end of a block. So the data of the only block are the bits 00 and
 // padding.
 std::string grey_jpeg() {
   std::string quantizers(64, '\1'), counts(16, '\0');
@@ -110,7 +110,7 @@ TEST_F(Jpeg, IsDecoded) {
   EXPECT_EQ(to_pixels(read_image(scratch.write("a.jpg", grey_jpeg())), 3).shape(), (Shape{8, 8, 3}));
 }
 
-/// A grey progressive JPEG of 8 x 8 pixels, which gets each bit of each coefficient in a scan of its own.
+/// A grey progressive JPEG of 8 x 8 pixels, with a separate scan for each bit of each coefficient.
 std::string progressive_jpeg(int scans) {
   const std::string one_code = std::string(1, '\1') + std::string(16, '\0');  // the symbol 0 is the bit 0
   std::string file = "\xFF\xD8" + segment('\xDB', std::string(1, '\0') + std::string(64, '\1')) +

@@ -28,7 +28,8 @@ Tensor picture(std::int64_t h, std::int64_t w) {
 }
 Tensor pixel(float r, float g, float b) { return Tensor::from({r, g, b}, {1, 1, 3}); }
 
-// Computed by hand: half-pixel centers; a smaller image averages with a triangle as wide as its pixels.
+// Expected values by hand: pixel centers at 1/2. To shrink an image, it is averaged with a triangle filter as wide as the
+// new pixels.
 TEST(ImageTransforms, ResizingByHand) {
   const Tensor row = Tensor::from({0.f, 4.f}, {1, 2, 1});
   EXPECT_THAT(values(resize_image(row, 1, 4)), ElementsAre(0, 1, 3, 4));
@@ -154,11 +155,11 @@ TEST(ImageTransforms, MixupBlendsImagesAndLabelsAlike) {
   constexpr int kDraws = 2000;
   for (std::uint64_t slot = 0; slot < kDraws; ++slot) {
     const MixedImages m = mixup(three_images(), 3, 0.4, 1, {.begin = slot});
-    const double share = m.targets.at(3);  // of image 1, class 0
+    const double share = m.targets.at(3);  // the weight of class 0 in image 1
     EXPECT_NEAR(m.images.at(64), share * 1 + (1 - share) * 0, 1e-6);
     EXPECT_NEAR(m.targets.at(5), 1 - share, 1e-6);
     EXPECT_NEAR(m.targets.at(8), share, 1e-6);  // image 2 (class 2) and image 1 before it (class 0)
-    EXPECT_NEAR(m.targets.at(2), 1, 1e-6);      // image 0 and the last one have one class
+    EXPECT_NEAR(m.targets.at(2), 1, 1e-6);      // image 0 is mixed with image 2, of the same class
     sum += share, squares += (share - 0.5) * (share - 0.5);
   }
   // Beta(a, a): mean 1/2, variance 1 / (4 (2 a + 1)) = 0.139. The mean of 2000 has a deviation of 0.0083.

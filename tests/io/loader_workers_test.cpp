@@ -19,7 +19,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Sample i is i with random numbers of its slot, so that a batch shows samples and slots. Some samples are slow.
+/// Sample i contains i and a random number of its slot, so that a batch shows its samples and slots. Some samples are
+/// slow.
 struct Noisy {
   std::int64_t count = 23;
   std::int64_t size() const { return count; }
@@ -34,7 +35,7 @@ using NoisyLoader = decltype(make_loader(Noisy{}, {}));
 
 Numbers numbers_of(const DataBatch<Tensor>& batch) { return batch.data.to_vector<double>(); }
 
-/// The orders that are tested: of the enumeration, samplers, and a batch sampler.
+/// The orders that are tested: those of SampleOrder, of samplers, and of a batch sampler.
 std::vector<LoaderOptions> orders() {
   const auto shuffled = std::make_shared<ShuffledSampler>(23, 6);
   const auto weighted = std::make_shared<WeightedSampler>(WeightedSamplerOptions{.weights = Numbers(23, 1), .seed = 2});
@@ -68,8 +69,8 @@ TEST(LoaderWorkers, NeverChangeABit) {
   }
 }
 
-// Every place of two epochs, with 1 and 3 workers: the resumed loader gives the rest of the undisturbed sequence. Over
-// ranks, each makes its share only, and together they have the same batches.
+// Resumes at every place of two epochs, with 1 and 3 workers: the resumed loader returns the rest of the uninterrupted
+// sequence. With several ranks, each makes only its share, and together they have the same batches.
 TEST(LoaderWorkers, ResumeAtEveryBatchOverRanksGivesTheSameBits) {
   for (LoaderOptions options : orders()) {
     options.prefetch = 0;
@@ -102,7 +103,7 @@ TEST(LoaderWorkers, ResumeAtEveryBatchOverRanksGivesTheSameBits) {
             };
             NoisyLoader before = make_loader(Noisy{}, options);
             if (cut % 4 == 0)
-              play(before, 0, cut);  // half of the cuts, to save time: seek() makes the others
+              play(before, 0, cut);  // for half of the cuts; the others use seek(), to save time
             else
               before.seek([&] {
                 BatchOrder order = BatchOrder(before.options());
@@ -162,7 +163,7 @@ TEST(LoaderWorkers, QuarantineAndRewindWhileTheyWork) {
   }
 }
 
-// The sample waits until the loader tells it that nobody takes it: without that, the destructor would wait forever.
+// get() waits until the loader says that the sample is obsolete. Otherwise rewind() and the destructor would wait forever.
 TEST(LoaderWorkers, ASlowSampleHearsThatItIsObsolete) {
   struct Slow {
     std::int64_t size() const { return 100; }
@@ -291,7 +292,8 @@ TEST(StreamLoader, AnErrorNamesThePlace) {
   EXPECT_EQ(error_of<DataError>([&] { loader.next(); }), "Torn, slot 5: part-2.tar: torn");
 }
 
-// The stream is past sample 4 when it throws for it: the loader must go back, or it would leave the sample out.
+// When the stream throws at sample 4, it is already behind it. The loader must go back to it; otherwise the sample would
+// be left out.
 TEST(StreamLoader, AfterAnErrorTheSameBatchIsReadAgain) {
   struct Torn : Counter {
     std::shared_ptr<int> failures = std::make_shared<int>(2);

@@ -146,7 +146,7 @@ TEST(Npz, ChangedAndTruncatedBytesDoNotCrash) {
 
 TEST(Npz, StatedSizesAreBoundedByTheArchive) {
   std::vector<std::byte> file = encode_npz({{"a", Tensor::zeros({1000})}}, {.compress = true});
-  // The uncompressed size in the central directory, which begins with PK\1\2: 4 GB minus 2.
+  // Sets the uncompressed size in the central directory, which begins with PK\1\2, to 2^32 - 3.
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   const std::size_t central = text.find("PK\x01\x02");
   ASSERT_NE(central, std::string_view::npos);

@@ -137,7 +137,7 @@ void let_parent_send(int to_parent, int from_parent) {
 }
 
 TEST(StopSignalsTest, ARequestThatTheLauncherPassesOnIsNotASecondOne) {
-  // The user signals all processes of a job: the rank itself, and the launcher, which passes it on.
+  // The user sends a signal to all processes of a job: the rank gets it directly, and once more from the launcher.
   for (const auto& [from_launcher, at_once, wanted] :
        {std::tuple{1, false, 10}, {2, false, 11}, {1, true, 11}, {0, false, 10}}) {
     int to_parent[2], to_child[2];
@@ -168,7 +168,8 @@ TEST(StopSignalsTest, ARequestThatTheLauncherPassesOnIsNotASecondOne) {
 }
 
 TEST(StopSignalsTest, ARequestThatTheSupervisorPassesOnIsNotASecondOne) {
-  // A service manager signals all processes of a service: the child itself, and the supervisor, which passes it on.
+  // A service manager sends a signal to all processes of a service: the child gets it directly, and once more from the
+  // supervisor.
   for (const auto& [from_supervisor, wanted] : {std::pair{1, 10}, {2, 11}}) {
     int to_parent[2], to_child[2];
     ASSERT_EQ(::pipe(to_parent), 0);

@@ -167,7 +167,7 @@ TEST(MovedRun, ACheckThatFailsItselfIsIgnored) {
   EXPECT_NO_THROW(run.check_not_moved());
 }
 
-/// Puts something in place of a file on which opening may block or reading may not end.
+/// Replaces the file `path` by something on which open() may block or reading may never end.
 void put_in_place(const std::string& what, const std::string& path) {
   fs::remove_all(path);
   if (what == "fifo") {

@@ -53,7 +53,8 @@ Variable inside(nn::Module& module, F&& f) {
   return f();
 }
 
-/// The cause that the thread settled on, as reports that are therefore right. Empty lists accept anything.
+/// The cause that the thread settled on, expressed as the reports that name it correctly. An empty list accepts
+/// anything.
 struct Truth {
   std::vector<std::string> ops{}, modules{};
   std::string direction = "forward";
@@ -118,7 +119,7 @@ Batch batch_of(Tensor x, Tensor y, Tensor z = {});
 /// Overwrites row `row` of dimension 0 (f32) with `value`.
 void fill_row(Tensor& tensor, std::int64_t row, double value);
 /// The fp16 policy with modules that also compute and store their elementwise ops and reductions in f16, as
-/// `model.half()` does elsewhere.
+/// `model.half()` does in PyTorch.
 amp::Policy half_in(const std::string& glob);
 /// `value` rounded to f16.
 double to_half(double value);

@@ -116,7 +116,7 @@ TEST_F(AttentionOptions, HiddenKeysHaveNoEffect) {
       MultiHeadAttention a({.dim = 8, .heads = 2, .composed = composed});
       const Tensor x = test::noise({2, 3, 8}, 1, DType::f32);
       Tensor changed = x.clone();
-      changed.narrow(1, 1).fill(0.5);  // the second sample, of which only the first token is visible
+      changed.narrow(1, 1).fill(0.5);  // the second sample: only its first token is visible
       changed.narrow(1, 1).reshape({3, 8}).narrow(0, 1).copy_from(x.narrow(1, 1).reshape({3, 8}).narrow(0, 1));
       const Tensor visible = Tensor::from({{1.f, 1.f, 1.f}, {1.f, 0.f, 0.f}}).to(dtype);
       const Variable query = test::noise({2, 2, 8}, 2, DType::f32);

@@ -17,9 +17,8 @@
 namespace binade::nn {
 namespace {
 
-// The reference rounds in double, from the definition of the formats. Operands, and so their roundings, are integers of
-// at most 8 bits times a power of two. Products and sums are therefore exact in float, and results are compared
-// exactly.
+// The reference rounds in double, by the definition of the formats. The operands are integers of at most 8 bits times a
+// power of two, and stay so when rounded. So products and sums are exact in float, and results are compared exactly.
 
 constexpr std::int64_t kRows = 5, kIn = 24, kOut = 9;
 
@@ -160,7 +159,7 @@ TEST_F(Fp8, TheScaleIsOfTheLastSixteenSteps) {
   Linear made = layer();
   made(input(0, 64));
   for (std::uint32_t step = 1; step <= 16; ++step) made(input(1));
-  const std::vector<float> coarse = values(made(input(2)));  // the first step is no longer among the last 16
+  const std::vector<float> coarse = values(made(input(2)));  // the history has 16 steps, and no longer has the first one
   Linear fresh = layer();
   for (std::uint32_t step = 1; step <= 16; ++step) fresh(input(1));
   EXPECT_EQ(coarse, values(fresh(input(2))));

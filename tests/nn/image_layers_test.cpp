@@ -119,7 +119,7 @@ TEST_F(ImageLayers, InstanceNormGivesEachChannelMeanZeroAndVarianceOne) {
       square += std::pow(y.value().at(p * 8 + c), 2) / 35;
     }
     EXPECT_NEAR(mean, 0, 1e-6);
-    EXPECT_NEAR(square, 1, 1e-3);  // eps = 1e-5 beside a variance of about 1 / 3
+    EXPECT_NEAR(square, 1, 1e-3);  // eps = 1e-5 is small compared with a variance of about 1 / 3
   }
   affine.weight.mutable_value().fill(3);
   load_state_dict(other, state_dict(affine));

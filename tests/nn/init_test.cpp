@@ -34,7 +34,7 @@ TEST(Init, ASkippedParameterIsZeroAndOthersKeepTheirValues) {
     Parameter p(Tensor::full({40, 50}, 3)), q(Tensor::full({40, 50}, 3));
     {
       const init::SkipScope skip(skip_first);
-      const init::SkipScope inside(false);  // does not end the enclosing skip
+      const init::SkipScope inside(false);  // must not end the effect of the enclosing scope
       init::kaiming_normal(p);
       init::constant(q, 2);
       EXPECT_EQ(q.value().to_vector<float>(), std::vector<float>(2000, 2));
@@ -59,7 +59,7 @@ TEST(Init, TruncatedNormalsStayInside) {
   EXPECT_GE(*std::ranges::min_element(values), 0);
   EXPECT_LE(*std::ranges::max_element(values), 2);
   EXPECT_GT(*std::ranges::max_element(values), 1.99);
-  init::trunc_normal(p, 1, 0, 4, 5);  // a tail
+  init::trunc_normal(p, 1, 0, 4, 5);  // only values in the tail of the distribution
   EXPECT_GE(moments(p).mean, 4);
   EXPECT_THROW(init::trunc_normal(p, 0), ArgumentError);
   EXPECT_THROW(init::trunc_normal(p, 1, 0, 2, 1), ArgumentError);

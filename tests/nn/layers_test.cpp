@@ -124,7 +124,7 @@ TEST_F(Attention, ProjectionsHaveTheSameBitsForContiguousAndSeparateWeights) {
       load_state_dict(b, state_dict(a));
       optim::Sgd optimizer(b, {.lr = 0.1});
       const Tensor x = test::noise({2, 5, 128}, 1, DType::f32);
-      // The weight is a slice that does not start at the beginning of its storage, so it is not next to another weight.
+      // The weight is a slice inside of its storage, so it is not adjacent to another weight.
       const Shape key = a.key.weight.value().shape();
       Tensor elsewhere = Tensor::zeros({key[0] + 1, key[1]}, DType::f32).narrow(1, key[0]);
       elsewhere.copy_from(b.key.weight.value());
@@ -140,7 +140,7 @@ TEST_F(Attention, ProjectionsHaveTheSameBitsForContiguousAndSeparateWeights) {
 
       b.key.weight = Parameter(b.key.weight.value().clone());
       expect_same(pass_of(b, x), apart, what + ", a weight elsewhere");
-      // With three ops, only the order of summation in the gradient of x differs.
+      // With three separate ops, only the gradient of x differs, because its sums have another order.
       expect_same(pass_of(a, x, PrecisionPolicy{}.with("linear", DType::f32)), apart, what + ", three ops", false);
       const PrecisionPolicy half{.name = "bf16", .low = DType::bf16};
       expect_same(pass_of(b, x, half), pass_of(a, x, half), what + ", bf16");
@@ -225,7 +225,8 @@ TEST_F(Attention, TokenByTokenWithACacheEqualsTheWholeSequence) {
   }
 }
 
-/// The last query sees all keys, and the first ones none; their causal mask was written before its memory.
+/// The last query sees all keys, the first ones see none. For these, the causal mask was once written in front of its
+/// memory.
 TEST_F(Attention, CausalQueriesMayOutnumberTheKeys) {
   const Tensor x = test::noise({1, 6, 8}, 1, DType::f32);
   for (const std::int64_t keys : {1, 3}) {

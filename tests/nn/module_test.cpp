@@ -239,7 +239,8 @@ TEST_F(Statistics, RecomputationUpdatesThemOnce) {
   EXPECT_EQ(state(norm), state(plain));
 }
 
-/// A frozen argument is read without a recorded cast in both runs, so that the random numbers stay the same.
+/// A cast that is recorded would shift the random numbers of later ops. Frozen arguments are cast without a record, in
+/// forward and in the recomputation.
 TEST_F(Statistics, RecomputationOfAFrozenParameterDrawsTheSameMasks) {
   Parameter frozen(Tensor::full({4, 8}, 0.5));
   frozen.requires_grad(false);

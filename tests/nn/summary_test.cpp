@@ -64,7 +64,7 @@ TEST(ModelSummary, CountsSavedTensorsOnceAndReportsThePrecision) {
   Sequential net(Linear({.in = 16, .out = 32}), LayerNorm({.dim = 32}), Linear({.in = 32, .out = 8}));
   {
     const Summary s = summary(net, Tensor::zeros({10, 16}));
-    // saved: x of the linear; x, mean and rstd of the norm; x of the second linear. Weights are no activations.
+    // saved: x of the linear; x, mean and rstd of the norm; x of the second linear. Weights are not counted as activations.
     EXPECT_EQ(row(s, "0").activation_bytes, 10 * 16 * 4);
     EXPECT_EQ(row(s, "1").activation_bytes, 10 * 32 * 4 + 2 * 10 * 4);
     EXPECT_EQ(row(s, "2").activation_bytes, 10 * 32 * 4);
@@ -76,6 +76,16 @@ TEST(ModelSummary, CountsSavedTensorsOnceAndReportsThePrecision) {
   EXPECT_EQ(row(s, "1").precision, "f16");
   EXPECT_NE(row(s, "2").precision.find("f32"), std::string::npos);
   EXPECT_EQ(row(s, "1").activation_bytes, 10 * 32 * 2 + 2 * 10 * 4);
+}
+
+struct TwoPrecisions : Module {
+  Variable operator()(const Variable& x) { return relu(cast(relu(cast(x, DType::bf16)), DType::f16)); }
+};
+
+TEST(ModelSummary, ListsEachPrecisionOfAModule) {
+  const Runtime runtime({.seed = 1});
+  TwoPrecisions net;
+  EXPECT_EQ(row(summary(net, [&] { return net(Tensor::zeros({2})); }), "").precision, "f32 bf16 f16");
 }
 
 TEST(ModelSummary, DoesNotChangeStatisticsAndPrintsATotal) {

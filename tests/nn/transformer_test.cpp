@@ -83,7 +83,7 @@ TEST_F(Transformers, PassMasksToTheirAttentions) {
     for (std::int64_t s = t + 1; s < 5; ++s)
       mask.mutable_data<float>()[t * 5 + s] = -std::numeric_limits<float>::infinity();
   expect_near(encoder(x_, {.mask = mask}), causal(x_), 1e-6);
-  // The second half of the memory is hidden, so that its values have no effect.
+  // The mask hides the second half of the memory, so its values have no effect.
   Tensor visible = Tensor::from({{1.f, 1.f, 0.f, 0.f}, {1.f, 1.f, 0.f, 0.f}}).to(DType::boolean);
   const Variable cut = slice(memory_, 1, 0, 2);
   expect_near(decoder(x_, memory_, {.memory = {.key_mask = visible}}), decoder(x_, cut), 1e-6);

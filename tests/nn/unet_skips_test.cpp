@@ -8,12 +8,12 @@
 #include "examples/unet/unet.h"
 #include "tests/tested_device.h"
 
-// The example U-Net writes its skips directly into the concatenated tensor. It has the same bits as one that copies
-// them.
+// The example U-Net writes its skip connections directly into the concatenated tensor. It gives the same bits as a U-Net
+// that copies them.
 namespace binade::examples {
 namespace {
 
-/// The same values; the gradient is a separate dense tensor.
+/// Returns the same values, and makes the gradient a separate dense tensor.
 Variable dense(const Variable& x) { return reshape(x, {x.dim(0), x.dim(1), x.dim(2), x.dim(3)}); }
 
 /// The U-Net of the example with concatenations that copy, forward and backward.
@@ -172,9 +172,9 @@ TEST(UNetSkipsMemory, TakeNoTensorsForCopies) {
   const Shape images{2, 32, 32, 1};
   const Tensor x = pixels(images, 0, false), y = pixels(images, 1, true);
   const std::int64_t half = images.numel() * options.base;
-  // Blocks as wide as a skip: results of four convolutions and three norms, which are overwritten by their gradients.
-  // Skip and upsampled tensor are the halves of one tensor twice as wide, as are their gradients. Copying takes four
-  // more.
+  // Seven blocks are as wide as a skip connection: the results of four convolutions and three norms, over which their
+  // gradients are written. Skip connection and upsampled tensor are halves of one tensor of twice this width, as are
+  // their gradients. Copying takes four more blocks.
   EXPECT_EQ(blocks_of(in_place, x, y, half), 7);
   EXPECT_EQ(blocks_of(in_place, x, y, 2 * half), 1);
   EXPECT_EQ(blocks_of(copying, x, y, half), 7 + 4);

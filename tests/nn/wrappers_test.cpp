@@ -171,7 +171,7 @@ TEST_F(Spectral, BackwardReadsTheVectorsOfItsForward) {
   const std::vector<float> wanted = layer_.original().grad().to_vector<float>();
   layer_.original().zero_grad();
   layer_.train();
-  layer_(x_);  // improves the vectors
+  layer_(x_);  // another power iteration, which changes u and v
   backward(y, test::noise({3, 4}, 3, DType::f32));
   EXPECT_EQ(layer_.original().grad().to_vector<float>(), wanted);
 }
@@ -182,7 +182,7 @@ TEST_F(Spectral, ReadsF32UnderEveryPolicy) {
   const PolicyScope half({.name = "bf16", .low = DType::bf16});
   const Tensor z = layer_(x_).value();
   EXPECT_EQ(z.dtype(), DType::bf16);
-  for (std::int64_t i = 0; i < y.numel(); ++i) EXPECT_NEAR(z.at(i), y.at(i), 0.02);  // operands rounded to 2^-9
+  for (std::int64_t i = 0; i < y.numel(); ++i) EXPECT_NEAR(z.at(i), y.at(i), 0.02);  // the operands are rounded to 8 bits
 }
 
 TEST_F(Spectral, HasTheGradientOfItsFormula) {
@@ -245,7 +245,7 @@ TEST_F(Wrappers, LoraMergesAndUnmerges) {
   EXPECT_NE(text.find("it was changed since"), std::string::npos) << text;
 }
 
-/// All values of an optimizer lie in one buffer, which counts its writes.
+/// All parameters of an optimizer are in one buffer, which counts the writes to it.
 TEST_F(Wrappers, LoraUnmergesBesideOthersThatAnOptimizerHolds) {
   struct Two : Module {
     Linear first{{.in = 5, .out = 5}}, second{{.in = 5, .out = 5}};

@@ -79,7 +79,7 @@ TEST(OnnxNodes, ANodeThatCannotBeSaidNamesWhatIsMissing) {
     const std::vector<golden::Case> cases = golden::parse(text, "text");
     try {
       run(node_of(cases[0]));
-    } catch (const CannotSay& e) {
+    } catch (const UnsupportedNode& e) {
       return e.what();
     }
     return "";

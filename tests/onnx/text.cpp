@@ -40,7 +40,7 @@ std::string answer(const golden::Case& source) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (outputs[i].defined()) lines += line_of(fmt::format("out.{}", i), outputs[i]);
     text += lines;
-  } catch (const CannotSay& e) {
+  } catch (const UnsupportedNode& e) {
     text += "cannot " + one_line(e.what()) + "\n";
   } catch (const std::exception& e) {
     text += "error " + one_line(e.what()) + "\n";

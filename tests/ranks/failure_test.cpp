@@ -140,6 +140,34 @@ TEST(FailureOverRanks, BadDataOfOneRankIsBadDataForAll) {
       kOptions);
 }
 
+/// The rank that finds the cause of an incident sends it to the others whole.
+TEST(FailureOverRanks, AllRanksKnowTheWordsOfAnOpThatRefusedItsInput) {
+  const std::int64_t bad = [] {
+    const Runtime outer;
+    return sample_of(1, 1);  // in the second micro-batch, which rank 1 computes
+  }();
+  run_thread_ranks(
+      2,
+      [&](const std::shared_ptr<Communicator>& self) {
+        Training training(self, {.micro_batches = 2, .leaves = 2});
+        for (const auto& batch : training.trainer.batches(training.loader)) {
+          const amp::StepResult result = training.trainer.step(batch, [&](const Batch& b) -> Variable {
+            std::vector<std::int64_t> labels;
+            for (const std::int64_t sample : b.origin.samples) labels.push_back(sample == bad ? 99 : sample % 2);
+            return nn::cross_entropy(training.net(b.x), Tensor::from(labels, Shape{std::ssize(labels)}));
+          });
+          ASSERT_FALSE(result.earlier.empty());
+          ASSERT_TRUE(result.earlier.front().incident);
+          const amp::Diagnosis& diagnosis = result.earlier.front().incident->diagnosis;
+          EXPECT_EQ(diagnosis.cause, amp::CauseClass::kBadInput);
+          ASSERT_TRUE(diagnosis.first_bad);
+          EXPECT_NE(diagnosis.first_bad->refusal.find("99"), std::string::npos) << diagnosis.first_bad->refusal;
+          break;
+        }
+      },
+      kOptions);
+}
+
 TEST(FailureOverRanks, OtherSettingsOfOneRankAreNamed) {
   test::expect_error<RankError>(
       [] {

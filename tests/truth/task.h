@@ -10,9 +10,9 @@
 
 namespace binade::truth {
 
-/// A place in a model for a scenario's user code.
+/// A place in a model where a scenario can insert user code; without code, the activation passes unchanged.
 struct Tap {
-  /// A function of an activation and of one number per sample, which broadcasts to it.
+  /// User code that reads an activation h and a gate: one number per sample, in a shape that broadcasts to h.
   using Code = std::function<Variable(const Variable& h, const Variable& gate)>;
   Code code{};
   Variable gate{};
@@ -28,7 +28,7 @@ struct TaskOptions {
 
 /// A model, its data and its loss, as a user would write them.
 ///
-/// Every batch has the fields "gate" (for `inner`) and "gate_out" (for `outer`), which hold the same number per sample.
+/// Every batch has the fields "gate" (for `inner`) and "gate_out" (for `outer`). Both hold the same number per sample.
 class Task {
  public:
   explicit Task(const TaskOptions& options) : options_(options) {}

@@ -1,6 +1,6 @@
-"""Data of the models: a table of samples, of which a batch takes some rows.
+"""Data of the models: a table of samples. A batch consists of some of its rows.
 
-Fields are stored sample first: (samples, …). A layout says how a batch arranges them for its model; a fault edits
+Each field has shape (samples, …). A layout says how a batch arranges a field for its model; a fault edits
 rows of the table, so that the sample is bad whenever it is loaded again.
 """
 import random
@@ -53,7 +53,7 @@ class Samples:
         return self.hidden(*shape) * (1 + 0.2 * (self.position(*shape) % 5)) + 0.3 * self.normal(1, *shape)
 
     def wave(self, *shape):
-        """A regression target of the hidden variable."""
+        """A regression target, computed from the hidden variable."""
         h = self.hidden(*shape)
         return 0.5 * h + 0.3 * self.sign(*shape) * h * h
 
@@ -63,7 +63,7 @@ class Samples:
 
 LAYOUTS = {
     "plain": lambda t: t,
-    "views": lambda t: t.transpose(0, 1).flatten(0, 1),      # (n, v, …) -> (v n, …): copies, one after the other
+    "views": lambda t: t.transpose(0, 1).flatten(0, 1),      # (n, v, …) -> (v n, …): view 0 of all samples, then view 1, …
     "parts": lambda t: t.flatten(0, 1),                      # (n, p, …) -> (n p, …): points or heads of a sample
     "time": lambda t: t.transpose(0, 1),                     # (n, T, …) -> (T, n, …)
     "flat time": lambda t: t.transpose(0, 1).flatten(0, 1),  # (n, T, …) -> (T n, …)
@@ -71,7 +71,7 @@ LAYOUTS = {
 
 
 def batch_of(task, table, ids):
-    """The tensors of a batch by name; "gate" and "gate_out" hold the same number per sample."""
+    """Returns the tensors of a batch by name; "gate" and "gate_out" have the same number per sample, in different layouts."""
     index = torch.tensor(ids)
     batch = {name: LAYOUTS[task.layouts.get(name, "plain")](values[index]).contiguous()
              for name, values in table.items() if name != "gate"}

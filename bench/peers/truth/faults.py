@@ -17,10 +17,10 @@ INF = math.inf
 @dataclass
 class Truth:
     proof: str                                   # singular, overflow, rounded, input, refused, mask, state, scale
-    ops: tuple = ()                              # names of the op; empty: the one that the observer finds
-    modules: tuple = ()                          # acceptable paths; empty: the observer's
+    ops: tuple = ()                              # names of the first bad op; empty: the op that observe() finds
+    modules: tuple = ()                          # acceptable paths; empty: the path that observe() finds
     state_path: str = ""
-    ids: list = field(default_factory=list)      # numbers of the samples that cause it; empty: no single sample does
+    ids: list = field(default_factory=list)      # numbers of the samples that cause the fault; empty: none does alone
     classes: tuple = ()
     recovers: bool = True
     must_fail: bool = True
@@ -32,7 +32,7 @@ class Fault:
     name: str
     plant: object                               # (session, ids of the batch, choices) -> Truth
     precisions: tuple = ALL_PRECISIONS
-    fits: object = lambda task: True             # of the task's class
+    fits: object = lambda task: True             # whether the fault can occur in a task, given the task's class
     configure: object = lambda options, draw: None
     prepare: object = lambda session: None
     from_the_start: bool = False
@@ -73,28 +73,28 @@ def spread(h):
 
 
 def energy(h, g):
-    """0 only if the gate is."""
+    """A value that is 0 only if the gate g is 0."""
     return total(((h.abs() + 0.1) * g) ** 2)
 
 
 def varied(h):
-    """Never constant along the channels, whatever ReLUs left of the activation."""
+    """h plus a ramp: not constant along the channels even if a ReLU set all of them to 0."""
     return h + 0.37 * torch.arange(1, h.shape[-1] + 1, dtype=h.dtype)
 
 
 def low(g, h):
-    """The gate in the dtype of the activation, as a user casts it who wants the product to stay in 16 bits."""
+    """The gate in the dtype of the activation h; users cast like this to keep a product in 16 bits."""
     return g.to(h.dtype)
 
 
 def share(h, g):
-    """Between 0 and 1; 1 where the gate is 0."""
+    """Values between 0 and 1; 1 where the gate g is 0."""
     return torch.exp((mean(h.abs()) + 0.5) * g * -1.0).to(h.dtype)
 
 
 def tapped(family, name, code, bad, ops, classes, proof="singular", precisions=ALL_PRECISIONS, in_loss=True,
            fits=lambda task: True):
-    """The same fault inside the model and, where that makes sense, in the loss."""
+    """Returns a fault inside the model and, if `in_loss`, the same fault in the loss."""
     faults = []
     for outside in (False, True) if in_loss else (False,):
         def prepare(session, outside=outside):
@@ -401,7 +401,7 @@ def updates():
 
 
 def own(name, value, derivative, full=True):
-    """An op of the user: value and derivative in f32 (in f64 for f64), stored in the dtype of x."""
+    """Returns a user-defined op. It computes in f32 (in f64 for f64), and stores its gradient, and its value unless `full`, in the dtype of x."""
     def wide(x):
         return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 

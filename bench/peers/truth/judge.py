@@ -25,7 +25,7 @@ class Answer:
     ops: set
     modules: tuple
     direction: str
-    also_backward: bool  # the loss is finite: the derivative of the op is as good an answer
+    also_backward: bool  # the loss is finite, so naming the op's derivative is correct too
 
 
 class Void(Exception):
@@ -33,7 +33,7 @@ class Void(Exception):
 
 
 def verify(session, ids, truth):
-    """The correct answer. Raises Void."""
+    """Returns the correct answer. Raises Void if the planted fault is not what `truth` says."""
     if truth.proof == "refused":
         try:
             session.loss(session.batch(ids))
@@ -51,7 +51,7 @@ def verify(session, ids, truth):
     if truth.proof == "state":
         if truth.must_fail and finite_step(session, ids):
             raise Void("no number went bad")
-        owner = truth.state_path.rpartition(".")[0]  # a tool that names the module of the state gets credit for it
+        owner = truth.state_path.rpartition(".")[0]  # naming the module that owns the state is correct too
         if len(truth.classes) == 1 or report is None:
             return Answer(set(), (owner,), "state", False)
         return Answer(set(report.ops), (report.module, owner), report.direction, loss_finite)
@@ -66,7 +66,7 @@ def verify(session, ids, truth):
 
 
 def verify_op(session, ids, truth, report):
-    """(acceptable names, acceptable modules)"""
+    """Returns (acceptable names, acceptable modules)."""
     if truth.ops and not report.ops & names_of(truth.ops):
         raise Void(f"the first bad op: {report.text}")
     if truth.modules and report.direction == "forward" and report.module not in truth.modules:
@@ -103,7 +103,7 @@ def judge(report, truth, answer, task):
     if report is None:
         return dict.fromkeys(("op", "module", "direction", "class"), False)
     right_class = any(c in said for c in truth.classes for said in report.classes)
-    if truth.proof in ("input", "refused", "scale"):  # no op is at fault: naming the direction is the whole place
+    if truth.proof in ("input", "refused", "scale"):  # no op is at fault, so the direction alone is the place
         right = report.direction == answer.direction
         return {"op": right, "module": right, "direction": right, "class": right_class}
     if truth.proof == "state" and report.direction == "state":
@@ -119,7 +119,8 @@ def judge(report, truth, answer, task):
 
 
 def recovered(harmed, before, references):
-    """Within 1 % of the loss of an unharmed run, or of the progress since the fault, whichever is more."""
+    """Whether the loss exceeds that of an unharmed run by at most 1 % of that loss or of the progress since the fault,
+    whichever is larger."""
     return any(math.isfinite(harmed) and harmed - u <= 0.01 * max(abs(u), abs(before - u)) for u in references)
 
 

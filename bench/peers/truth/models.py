@@ -1,7 +1,8 @@
 """Dense, image, sequence and recurrent models of tests/truth/models, as a user of PyTorch would write them.
 
-A task holds a network `net`, perhaps one outside of it, and the loss; calling it with a batch returns the loss. A tap
-is a place for a piece of user code: `inner` inside the module at `inner_path`, `outer` in the loss, on the prediction.
+A task holds a network `net`, for some tasks a second one that is not trained (`outside`), and the loss; calling it with a batch
+returns the loss. A tap is a place into which a fault inserts code: `inner` is inside the module at `inner_path`, `outer` is in the
+loss and sees the prediction.
 """
 import torch
 import torch.nn.functional as F
@@ -9,7 +10,7 @@ from torch import nn
 
 
 class Tap:
-    """Code of an activation and of one number per sample, which broadcasts to it."""
+    """Applies inserted code to an activation h and a gate: one number per sample, which broadcasts to h."""
 
     code = gate = None
 
@@ -18,13 +19,13 @@ class Tap:
 
 
 def on_channels(tap, h):
-    """The tap on channels last: its reductions over the last axis are over channels."""
+    """Applies the tap to h (N, C, H, W) with channels last, so that its reductions over the last axis are over channels."""
     return tap(h.permute(0, 2, 3, 1)).permute(0, 3, 1, 2) if tap.code else h
 
 
 class Task(nn.Module):
     inner_path = "net"
-    input = target = labels = tokens = mask = None  # fields that an op reads as such
+    input = target = labels = tokens = mask = None  # names of the batch's fields in these roles
     classes = rows = 0                              # legal values of `labels` and of `tokens`
     layouts = {}
 
@@ -144,7 +145,7 @@ class Focal(Task):
 
 
 class Distill(Task):
-    """A student that imitates a teacher outside of the trained model, and the labels."""
+    """A student that learns from labels and from a teacher, which is outside of the trained model."""
     name, input, labels, classes = "distill", "x", "y", 4
 
     def build(self, spare, linear):
@@ -394,7 +395,7 @@ class EncoderDecoder(Task):
 
 
 class ElmanCell(nn.Module):
-    """All states, (T, B, width)."""
+    """An Elman recurrence; returns all states, (T, B, width)."""
 
     def __init__(self, linear):
         super().__init__()

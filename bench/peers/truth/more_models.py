@@ -43,7 +43,7 @@ class Vae(Task):
 
 
 class Coupling(nn.Module):
-    """The other half, and the logarithms of its scales."""
+    """An affine coupling layer; returns the transformed half and the logarithms of its scales."""
 
     def __init__(self, tap):
         super().__init__()
@@ -100,7 +100,7 @@ class DenoiserNet(nn.Module):
 
 
 class Denoiser(Task):
-    """Predicts the noise of a noisy vector, its loss weighted by the signal-to-noise ratio, at most 5."""
+    """Predicts the noise in a noisy vector. The loss is weighted by the signal-to-noise ratio, clamped to 5."""
     name, inner_path, input, target = "denoiser", "net.body", "x", "y"
 
     def build(self, spare, linear):
@@ -215,7 +215,7 @@ def one_hot(s):
 
 
 class Dqn(Task):
-    """Sparse rewards, targets from a frozen network outside of the model."""
+    """A DQN with sparse rewards. A frozen network outside of the model computes the targets."""
     name, input = "dqn", "x"
 
     def build(self, spare, linear):
@@ -234,7 +234,7 @@ class Dqn(Task):
 
 
 class PolicyGradient(Task):
-    """With an entropy bonus: a loss of both signs."""
+    """A policy gradient with an entropy bonus; the loss can be positive or negative."""
     name, input = "policy-gradient", "x"
 
     def build(self, spare, linear):
@@ -298,7 +298,7 @@ class PinnNet(nn.Module):
 
 
 class Pinn(Stacked):
-    """u'' = -u on points of a line, by central differences: the points left, at and right of each are stacked."""
+    """Solves u'' = -u on a line by central differences: a batch stacks the points, their left and their right neighbors."""
     name, target, views, step = "pinn", "y", 3, 0.2
 
     def build(self, spare, linear):
@@ -333,7 +333,7 @@ class PointNet(nn.Module):
 
 
 class Points(Task):
-    """Points of all samples in one list, the largest feature over each sample's points."""
+    """Classifies point clouds. The points of all samples are one list; each feature is maximized over a sample's points."""
     name, inner_path, input, labels, classes = "points", "net.local", "x", "y", 3
     layouts = {"x": "parts"}
 

@@ -31,12 +31,12 @@ from tables import print_tables
 from tools import TOOLS, Alarm, observe
 
 AFTER = 40  # committed steps after the fault, before the losses are compared
-SILENT_STEPS = 20  # no tool keeps anything from one step to the next
+SILENT_STEPS = 20  # few are enough, because no tool keeps data from step to step
 CLEAN_STEPS = 50  # of one healthy run
 
 
 def planned(faults, only, seed, purpose):
-    """Rounds without end: every fault once in each round, in one of the models that it fits."""
+    """Yields (fault, model) without end, in rounds: each has every fault once, in one of the models that it fits."""
     def fits(fault, task):
         return fault.fits(task) and only in f"{getattr(fault, 'family', 'silent')} | {fault.name} | {task.name}"
 
@@ -62,14 +62,14 @@ def warmed_up(fault, options, steps):
 
 
 def with_fault(fault, session, seed):
-    """(copy with the fault in it, samples of its next batch, truth)"""
+    """Returns (copy of the session with the fault planted, samples of its next batch, truth)."""
     s = session.copy()
     ids = s.next_ids()
     return s, ids, fault.plant(s, ids, choices(seed, "plant"))
 
 
 def unharmed_losses(fault, options, session, truth, seed, start):
-    """Held-out losses of the runs to which a correct remedy may lead; those that do not get there are left out."""
+    """Returns the held-out losses of runs that a correct remedy may lead to, without runs that do not reach their last step."""
     def end(s, ids):
         try:
             s.step(ids)
@@ -193,7 +193,7 @@ def run(o):
 
     def keep(record):
         records.append(record)
-        gc.collect()  # hooks and sessions hold one another
+        gc.collect()  # hooks and sessions refer to each other
         if o.out:
             with open(o.out, "a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")

@@ -1,4 +1,4 @@
-"""A training program of PyTorch as its documentation writes it: autocast, AdamW, and a GradScaler for fp16."""
+"""A training program as in PyTorch's documentation: autocast, AdamW, and a GradScaler for fp16."""
 import contextlib
 import copy
 
@@ -66,7 +66,7 @@ class Session:
             return self.task(batch)
 
     def step(self, ids, tool=None):
-        """The loss of a step; whether it was committed shows in `steps`. Raises what PyTorch or the tool raises."""
+        """Runs a step and returns its loss; `steps` grows if the step was committed. Raises what PyTorch or the tool raises."""
         self.optimizer.zero_grad(set_to_none=True)
         batch = self.batch(ids)
         with tool.around(self) if tool else contextlib.nullcontext():
@@ -92,7 +92,7 @@ class Session:
         return loss.item()
 
     def train_to(self, steps, tool=None, caught=(), suspects=()):
-        """Trains on until so many steps are committed. Exceptions in `caught` skip the batch, others end the run.
+        """Trains until `steps` steps are committed in total. Exceptions in `caught` skip the batch, others end the run.
 
         `suspects`: the tool runs only in steps with one of these samples; in other steps it would find nothing.
         """
@@ -108,9 +108,9 @@ class Session:
                 self.skip_batch()
 
     def skip_batch(self):
-        """Goes on after a caught exception, without an update: the scaler discards what it knows of this step."""
+        """Continues after a caught exception without an update; the scaler discards its data of this step."""
         self.caught += 1
-        if self.scaler.is_enabled() and self.scaler._per_optimizer_states:  # it has unscaled the gradients already
+        if self.scaler.is_enabled() and self.scaler._per_optimizer_states:  # the scaler has already unscaled the gradients
             self.scaler.update()
             if self.fixed_scale:
                 self.scaler.update(self.fixed_scale)
@@ -129,7 +129,7 @@ class Session:
         return loss
 
     def state(self):
-        """Everything that outlives a step and that an abort must not change: the loss scale may."""
+        """All tensors that outlive a step and that an aborted step must not change. The loss scale may change, so it is left out."""
         tensors = dict(self.task.state_dict(prefix="task."))
         for i, p in enumerate(self.trained):
             tensors.update({f"optimizer.{i}.{k}": v for k, v in self.optimizer.state.get(p, {}).items()})
@@ -145,7 +145,7 @@ def same_bits(a, b):
 
 
 def finite_step(session, ids, double=False):
-    """Whether loss and gradients are finite at loss scale 1; the session is left as it was. f64 without autocast."""
+    """Whether loss and gradients are finite at loss scale 1. Does not change the session. `double`: in f64, without autocast."""
     s = session.copy()
     if double:
         in_double(s)

@@ -1,4 +1,4 @@
-"""PyTorch's own tools against NaN, each as its users use it, and what its report says.
+"""The tools that PyTorch has for finding NaN, each used as its users do, and the statements of their reports.
 
   loop            autocast and GradScaler, nothing else; an exception of PyTorch itself (an index out of range) is its report
   norm check      the loop, with clip_grad_norm_(…, error_if_nonfinite=True) before each update
@@ -8,7 +8,7 @@
   dispatch mode   a TorchDispatchMode that stops at the first op whose results are not finite; ModuleTracker names the
                   module
 
-What a report says is credited generously: see `Report`.
+A report gets credit for everything that a reader can conclude from it: see `Report`.
 """
 import contextlib
 import re
@@ -23,7 +23,7 @@ from torch.utils.module_tracker import ModuleTracker
 
 @dataclass
 class Report:
-    """What a report says; None: nothing about it.
+    """The statements of a report; None: the report says nothing about it.
 
     ops        names by `plain_name`: for a hook, the ops that the named layer consists of
     module     path in the task ("" is the loss); for a hook that found the value in a module's input: the parent, whose
@@ -48,14 +48,14 @@ class Alarm(Exception):
 
 
 def plain_name(name):
-    """One name for an op and its node: "_log_softmax" and "LogSoftmaxBackward0" are "logsoftmax"."""
+    """Returns one name for an op and its node: "_log_softmax" and "LogSoftmaxBackward0" are "logsoftmax"."""
     name = re.sub(r"Backward\d*$", "", name).replace("_", "").lower()
     return re.sub(r"(forward|backward)$", "", name)
 
 
 OVERFLOW = frozenset({"activation-overflow", "attention-logit-overflow", "reduction-overflow", "gradient-explosion"})
 NORMS = {"nativelayernorm", "nativegroupnorm", "nativebatchnorm", "rsqrt", "fusedrmsnorm"}
-POLES = {"div", "reciprocal", "log", "log1p", "sqrt", "rsqrt", "pow", "acos", "arccosine", "xlogx", "inversesoftplus",
+SINGULAR_OPS = {"div", "reciprocal", "log", "log1p", "sqrt", "rsqrt", "pow", "acos", "arccosine", "xlogx", "inversesoftplus",
          "hyperbola"}
 
 
@@ -64,8 +64,8 @@ def classes_of(op, infinite):
     if op == "softmax":
         return frozenset({"fully-masked-row"})
     if op in NORMS:
-        return frozenset({"normalisation-pole", "arithmetic-pole"} if op in POLES else {"normalisation-pole"})
-    if op in POLES:
+        return frozenset({"normalisation-pole", "arithmetic-pole"} if op in SINGULAR_OPS else {"normalisation-pole"})
+    if op in SINGULAR_OPS:
         return frozenset({"arithmetic-pole", "loss-function-pole"})
     return OVERFLOW if infinite else frozenset()
 
@@ -93,7 +93,7 @@ class NormCheck(Loop):
 
     def before_update(self, session):
         session.scaler.unscale_(session.optimizer)
-        try:  # so large a norm that nothing is clipped: the run is that of the loop
+        try:  # the maximum norm is so large that nothing is clipped: the run equals that of Loop
             torch.nn.utils.clip_grad_norm_(session.trained, 1e30, error_if_nonfinite=True)
         except RuntimeError as error:
             raise Alarm(Report(str(error), direction="backward")) from None
@@ -120,7 +120,7 @@ class Anomaly(Loop):
 
 
 def class_of(frames):
-    """The class in whose forward a traceback ends; "loss": a task's; None: unknown."""
+    """Returns the class in whose forward a traceback ends, "loss" if it ends in a task's loss, or None if unknown."""
     for file, line, function in reversed(frames):
         if file.endswith("faults.py"):
             continue  # user code of a tap belongs to the module that calls it
@@ -196,11 +196,11 @@ class Hooks(Loop):
         return OVERFLOW if low and not bool(torch.isnan(value).any()) else frozenset()
 
 
-CREATION = re.compile(r"(new_)?(empty|full)(_like|_strided)?|scalar_tensor")  # their results say nothing
+CREATION = re.compile(r"(new_)?(empty|full)(_like|_strided)?|scalar_tensor")  # their results are uninitialized or constant
 
 
 def content(tensors):
-    """(NaN or +inf, -inf) in any of the tensors."""
+    """Returns whether any of the tensors has NaN or +inf, and whether any has -inf."""
     bad = hidden = False
     for t in tensors:
         if isinstance(t, torch.Tensor) and t.is_floating_point() and not bool(torch.isfinite(t).all()):
@@ -210,7 +210,7 @@ def content(tensors):
 
 
 class OpWatch(TorchDispatchMode):
-    """Finds the first op that makes NaN or +inf without reading any, or -inf without reading any (a mask has it)."""
+    """Finds the first op whose result has NaN or an infinity. An op that only passes on -inf does not count: masks contain it."""
 
     def __init__(self, raises):
         super().__init__()
@@ -261,7 +261,7 @@ class Dispatch(Loop):
 
 
 def observe(session, ids, scale):
-    """(report of the first bad op or None, whether the loss is finite); the session is left as it was."""
+    """Returns (report of the first bad op or None, whether the loss is finite). Does not change the session."""
     s = session.copy()
     batch, watch = s.batch(ids), OpWatch(raises=False)
     with watch.tracker, watch:

@@ -12,7 +12,7 @@ void run_checksum(const ChecksumArgs& a) {
   parallel_for((a.bytes + 3) / 4, kGrain, [&](std::int64_t begin, std::int64_t end) {
     std::uint64_t part = 0;
     for (std::int64_t i = begin; i < end; ++i) part += checksum_term(checksum_word(a.data, a.bytes, i), i, a.salt);
-    sum += part;  // in any order: addition modulo 2^64 has none
+    sum += part;  // the order of additions modulo 2^64 does not matter
   });
   *a.sum += sum;
 }

@@ -6,7 +6,7 @@
 
 namespace binade::cpu {
 
-/// Divides the rows into blocks that stay in a core's cache, by size alone.
+/// Divides the rows into blocks that fit in a core's cache. The division depends on the sizes alone.
 ColumnBlocks column_blocks(const Columns& columns);
 
 /// The mean of `count` values, and the sum of their squared deviations from the mean.

@@ -37,7 +37,7 @@ std::int64_t rows_grain(std::int64_t classes) {
 }
 
 /// Returns a row's loss from its statistics `three`: the maximum, the sum of exp(x - maximum) and, for smoothing, the
-/// sum of distances below the maximum.
+/// sum of x - maximum.
 template <class C>
 C row_loss(const C* three, C target_logit, std::int64_t classes, C smoothing) {
   const C nll = std::log(three[1]) - (1 - smoothing) * (target_logit - three[0]);
@@ -74,7 +74,7 @@ void forward(const CrossEntropyArgs& a) {
   if (a.each) {
     run_convert(
         {.to = {a.out.data, a.out.dtype, a.rows}, .from = {loss_of, kDTypeOf<C>, a.rows}, .rows = 1, .cols = a.rows});
-    if (a.out.dtype == DType::f32) run_observe({a.out.data, DType::f32, a.rows});  // a copy is not observed
+    if (a.out.dtype == DType::f32) run_observe({a.out.data, DType::f32, a.rows});  // run_convert() observes no f32
     return;
   }
   ReduceArgs sum{.divisor = divisor_of(a), .x = input(losses), .y = a.out};

@@ -9,7 +9,7 @@
 #include "binade/core/one_rounding.h"
 #include "binade/core/parallel.h"
 
-/// One thread computes a sample.
+/// Each sample is computed by one thread.
 namespace binade::cpu {
 namespace {
 
@@ -19,7 +19,7 @@ void check_lengths(const std::int64_t* lengths, std::int64_t count, std::int64_t
       throw DataError(describe({.call = call, .position = n, .value = lengths[n]}));
 }
 
-/// In both directions: the tensors may be memory of the user, who can write it after forward.
+/// Called in forward and in backward: the tensors may be memory of the user, who can write to it after forward.
 void check_data(const CtcArgs& a) {
   check_lengths(a.input_lengths, a.samples, a.steps, a.input_length_call);
   check_lengths(a.target_lengths, a.samples, a.width, a.target_length_call);
@@ -35,7 +35,7 @@ void check_data(const CtcArgs& a) {
 template <class T>
 struct Emissions {
   const T* x;
-  std::int64_t step;  // distance between steps
+  std::int64_t step;  // elements between steps
   Emissions(const CtcArgs& a, std::int64_t sample)
       : x(static_cast<const T*>(a.x.data) + sample * a.classes), step(a.samples * a.classes) {}
   double operator()(std::int64_t t, std::int64_t label) const { return static_cast<double>(load(x[t * step + label])); }

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 15;  // elements
 constexpr std::int64_t kBlock = 1 << 15;  // elements of a line that are added one after the other
-constexpr std::int64_t kColumns = 64;     // lines that are processed side by side, beside each other in memory
-constexpr std::int64_t kTogether = 4;     // lines that are processed side by side, one after the other in memory
+constexpr std::int64_t kColumns = 64;     // interleaved lines (inner > 1) that are processed together
+constexpr std::int64_t kTogether = 4;     // contiguous lines (inner = 1) that are processed together
 
 /// Calls body(o, first column, number of columns) for all lines, in parallel.
 template <class F>
@@ -36,8 +36,8 @@ struct Line {
   std::int64_t count = 0;
 };
 
-/// Adds the elements [begin, end) of `n` lines to `state`, side by side, since each addition waits for the one before
-/// it in its line.
+/// Adds the elements [begin, end) of `n` lines to `state`, alternating between the lines, because within a line each
+/// addition waits for the previous one.
 template <Cumulation how, int n, class T, class S>
 void cumulate_together(const Line<T>* lines, std::int64_t begin, std::int64_t end, std::int64_t step, S* state) {
   const T* x[n];
@@ -58,7 +58,7 @@ void cumulate_together(const Line<T>* lines, std::int64_t begin, std::int64_t en
   for (int i = 0; i < n; ++i) state[i] = total[i];
 }
 
-/// Cumulates up to kTogether lines of which each continues from its state. All or none have a y.
+/// Cumulates up to kTogether lines, each of which continues from its `state`. Either all lines have a y or none has.
 template <Cumulation how, class T, class S>
 void cumulate_lines(const Line<T>* lines, std::int64_t n, std::int64_t step, S* state) {
   std::int64_t common = 0;
@@ -71,7 +71,8 @@ void cumulate_lines(const Line<T>* lines, std::int64_t n, std::int64_t step, S* 
     if (common < lines[i].count) cumulate_together<how, 1>(lines + i, common, lines[i].count, step, state + i);
 }
 
-/// Contiguous lines. A long line is cut into blocks: totals of the blocks, then each block from the total before it.
+/// Cumulates contiguous lines. A long line is cut into blocks: the first pass computes the total of each block, the
+/// second pass cumulates each block, starting from the total of all blocks before it.
 template <Cumulation how, class T, class S>
 void cumulate_contiguous(const CumulateArgs& a) {
   const std::int64_t blocks = (a.count + kBlock - 1) / kBlock, all = a.outer * blocks, step = a.reverse ? -1 : 1;

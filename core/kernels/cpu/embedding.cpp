@@ -24,7 +24,7 @@ Lookups group_lookups(const EmbeddingGradientArgs& a) {
   std::int64_t* next = result.begin.data() + 1;
   for (std::int64_t i = 0; i < a.count; ++i) {
     const std::int64_t index = a.indices[i];
-    // Again: the indices may be memory of the user, who can write it after forward.
+    // Checked again, because the indices may be memory of the user, who can write to it after forward.
     if (index < 0 || index >= a.rows) [[unlikely]]
       throw DataError(fmt::format(
           "embedding: wanted indices in [0, {}) in backward as in forward, got {} at element {}", a.rows, index, i));

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#pragma GCC visibility push(hidden)  // the symbols of a header-only library are no part of Binade's interface
+#pragma GCC visibility push(hidden)  // the symbols of a header-only library are not part of Binade's interface
 #include <kissfft/kissfft.hh>
 #pragma GCC visibility pop
 
@@ -20,7 +20,7 @@ using Complex = std::complex<double>;
 using Line = std::vector<Complex>;
 
 constexpr double kTurn = 6.283185307179586476925286766559;
-/// KissFFT takes n p operations for a prime factor p of n. From this factor on, Bluestein's algorithm takes fewer.
+/// KissFFT takes n p operations for a prime factor p of n. For larger factors than this, Bluestein's takes fewer.
 constexpr std::int64_t kLargestRadix = 61;
 
 std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
@@ -43,8 +43,8 @@ std::int64_t largest_factor(std::int64_t n) {
   return std::max(largest, n);
 }
 
-/// The transform of n <= 2^30 complex numbers in double, without a scale. A copy is needed for each thread, because
-/// KissFFT and Bluestein's algorithm write to buffers of the object.
+/// The transform of n <= 2^30 complex numbers in double, without a scale. Each thread needs its own copy of the object,
+/// because KissFFT and Bluestein's algorithm write to buffers in it.
 class Transform {
  public:
   Transform(std::int64_t n, bool inverse)
@@ -67,7 +67,7 @@ class Transform {
     other_.resize(size(padded_));
   }
 
-  /// REQUIRES that `to` is another memory than `from`.
+  /// REQUIRES that `from` and `to` do not overlap.
   void run(const Complex* from, Complex* to) {
     if (padded_ == n_) return fft_.transform(from, to);
     std::fill(buffer_.begin(), buffer_.end(), 0);
@@ -90,8 +90,8 @@ class Transform {
   Line chirp_, filter_, buffer_, other_;
 };
 
-/// The transform of one line of FftArgs, without its scale. Even numbers of real elements are transformed as half as
-/// many complex ones.
+/// The transform of one line of FftArgs, without its scale. A real line of even length n is transformed as n / 2
+/// complex numbers.
 class LineTransform {
  public:
   explicit LineTransform(const FftArgs& a)
@@ -140,7 +140,7 @@ class LineTransform {
     return line;
   }
 
-  /// The Hermitian extension of a half spectrum counts its interior elements twice.
+  /// Halves `interior_`, because the Hermitian extension of a half spectrum contains each interior element twice.
   const Line& to_real(Line& line) {
     const std::int64_t half = n_ / 2;
     for (std::int64_t k = 0; k <= half; ++k)
@@ -175,7 +175,7 @@ class LineTransform {
 
 /// Reads and writes the lines of a tensor (outer, count, inner) of real or complex elements.
 struct Lines {
-  std::int64_t count, inner, parts;  // parts: numbers of an element
+  std::int64_t count, inner, parts;  // parts: 2 if elements are complex, else 1
 
   std::int64_t first(std::int64_t line) const { return (line / inner * count * inner + line % inner) * parts; }
   std::int64_t step() const { return inner * parts; }

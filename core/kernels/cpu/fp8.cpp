@@ -20,7 +20,7 @@ void each_chunk(const Fp8Rounding& r, std::int64_t begin, std::int64_t end, F&& 
   }
 }
 
-/// Calls f(from, to, n) for all of x and returns its largest finite magnitude.
+/// Calls f(from, to, n) for all parts of x. Returns the largest finite magnitude of x.
 template <class F>
 float largest_over(const Fp8Rounding& r, const F& f) {
   const std::int64_t count = r.rows * r.cols;

@@ -17,8 +17,8 @@ constexpr std::int64_t kGrain = 1 << 15;  // elements
 constexpr std::int64_t kColumns = 64;     // columns of a chunk
 constexpr std::int64_t kChecked = 1024;   // indices that are checked before they are used
 
-/// True if n indices are in [0, extent). Of an index outside, either the index or extent - 1 minus the index is
-/// negative.
+/// True if all n indices are in [0, extent). If an index is out of range, either the index itself or extent - 1 minus
+/// the index is negative.
 bool all_inside(const std::int64_t* index, std::int64_t n, std::int64_t extent) {
   using V = Vector16<std::uint64_t>;
   const std::uint64_t last = static_cast<std::uint64_t>(extent) - 1;
@@ -34,8 +34,8 @@ bool all_inside(const std::int64_t* index, std::int64_t n, std::int64_t extent) 
   return all >> 63 == 0;
 }
 
-/// Whether all indices were in range so far. Threads that find one that is not leave out its work; finish() then throws
-/// DataError with the position of the first such index.
+/// Records whether all indices so far were in range. A thread that finds an index out of range skips its work; finish()
+/// then throws DataError with the position of the first such index.
 class IndexCheck {
  public:
   explicit IndexCheck(const IndexGrid& g) : grid_(g) {}
@@ -95,7 +95,7 @@ void gather_line(IndexCheck& check, const std::int64_t* index, std::int64_t n, c
   }
 }
 
-/// Calls body(o, first j, end j) for ranges of all positions (o, j), in parallel.
+/// Calls body(o, first j, end j) for ranges that together cover all positions (o, j), in parallel.
 template <class F>
 void for_each_positions(const IndexGrid& g, std::int64_t grain, F&& body) {
   parallel_for(g.outer * g.count, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -172,21 +172,21 @@ void for_each_columns(const IndexGrid& g, F&& body) {
   });
 }
 
-/// Calls f(j, k) for the contributions of these columns, those to one target in the order of j.
+/// Calls f(j, k) for each contribution of these columns. Contributions to one target come in the order of j.
 template <class F>
-void for_each_term(const IndexGrid& g, const Columns& columns, F&& f) {
+void for_each_contribution(const IndexGrid& g, const Columns& columns, F&& f) {
   for (std::int64_t j = 0; j < g.count; ++j)
     for (std::int64_t k = 0; k < columns.count; ++k) f(j, k);
 }
 
 /// Places for a value of each target of these columns. If the index is much shorter than the axis, only the targets
 /// that it names have a place, so that the memory grows with the index and not with the tensor.
-class Slots {
+class TargetSlots {
  public:
-  Slots(const IndexGrid& g, const Columns& c) : grid_(g), columns_(c), all_(g.extent / 4 <= g.count) {
+  TargetSlots(const IndexGrid& g, const Columns& c) : grid_(g), columns_(c), all_(g.extent / 4 <= g.count) {
     if (all_) return;
     named_.reserve(static_cast<std::size_t>(g.count * c.count));
-    for_each_term(g, c, [&](std::int64_t j, std::int64_t k) { named_.push_back(c.number(g, j, k)); });
+    for_each_contribution(g, c, [&](std::int64_t j, std::int64_t k) { named_.push_back(c.number(g, j, k)); });
     std::sort(named_.begin(), named_.end());
     named_.erase(std::unique(named_.begin(), named_.end()), named_.end());
   }
@@ -204,7 +204,7 @@ class Slots {
   std::vector<std::int64_t> named_{};  // in ascending order; empty if all targets have a place
 };
 
-/// Combines n contiguous elements.
+/// Combines to[k] with from[k] for n contiguous elements.
 template <Scattering how, class T>
 void combine_run(T* __restrict to, const T* __restrict from, std::int64_t n) {
   std::int64_t k = 0;
@@ -238,8 +238,8 @@ void scatter_rows(const ScatterArgs& a) {
                });
 }
 
-/// Combines contributions along the innermost axis: those at index[i] with to[index[i] * step]. The elements of
-/// `source` are `advance` apart. The indices are checked as in gather_line().
+/// Combines contributions along the innermost axis: contribution i, source[i * advance], with to[index[i] * step]. The
+/// indices are checked as in gather_line().
 template <Scattering how, class T>
 void scatter_line(IndexCheck& check, const std::int64_t* index, std::int64_t n, const T* source, std::int64_t advance,
                   T* to, std::int64_t step) {
@@ -266,8 +266,8 @@ void scatter_line(IndexCheck& check, const std::int64_t* index, std::int64_t n, 
   }
 }
 
-/// Combines all contributions of these columns where none needs more than the target's value. The indices are checked
-/// row by row.
+/// Combines all contributions of these columns, for kinds of scatter that need only the target's value. The indices are
+/// checked row by row.
 template <Scattering how, class T>
 void scatter_checked(const ScatterArgs& a, const Columns& c, IndexCheck& check) {
   const IndexGrid& g = a.grid;
@@ -302,16 +302,17 @@ void scatter_columns(const ScatterArgs& a) {
   if (how != Scattering::kMean && a.include_self && !a.one_source) return scatter_rows<how, T>(a);
   for_each_columns(g, [&](const Columns& c) {
     if (!a.include_self)
-      for_each_term(g, c, [&](std::int64_t j, std::int64_t k) { into[c.target(g, j, k)] = scatter_start<T>(how); });
-    for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {
+      for_each_contribution(g, c,
+                            [&](std::int64_t j, std::int64_t k) { into[c.target(g, j, k)] = scatter_start<T>(how); });
+    for_each_contribution(g, c, [&](std::int64_t j, std::int64_t k) {
       T& to = into[c.target(g, j, k)];
       to = scatter_combined(how, to, source[a.one_source ? 0 : c.element(g, j, k)]);
     });
     if constexpr (how == Scattering::kMean) {
-      const Slots slot(g, c);
+      const TargetSlots slot(g, c);
       std::vector<std::int64_t> counts(slot.size());
-      for_each_term(g, c, [&](std::int64_t j, std::int64_t k) { ++counts[slot(j, k)]; });
-      for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {
+      for_each_contribution(g, c, [&](std::int64_t j, std::int64_t k) { ++counts[slot(j, k)]; });
+      for_each_contribution(g, c, [&](std::int64_t j, std::int64_t k) {
         std::int64_t& count = counts[slot(j, k)];
         T& to = into[c.target(g, j, k)];
         if (count > 0) to = scatter_mean(to, count + (a.include_self ? 1 : 0));
@@ -333,7 +334,7 @@ void scatter_typed(const ScatterArgs& a) {
   }
 }
 
-/// The last contribution to a target gets its gradient, the others 0, and the target's own value too.
+/// The last contribution to a target gets the target's gradient; the other contributions and the old value get 0.
 template <class T>
 void assign_gradient(const ScatterGradientArgs& a, const Columns& c) {
   const IndexGrid& g = a.grid;
@@ -345,7 +346,7 @@ void assign_gradient(const ScatterGradientArgs& a, const Columns& c) {
     }
 }
 
-/// Each contribution gets the gradient of its target, and the target's own value too if it counts.
+/// Each contribution gets its target's gradient. The target's old value gets it too if `include_self`, otherwise 0.
 template <class T>
 void sum_gradient(const ScatterGradientArgs& a) {
   const IndexGrid& g = a.grid;
@@ -353,7 +354,8 @@ void sum_gradient(const ScatterGradientArgs& a) {
   if (a.gx == nullptr || a.include_self) return;
   check_indices(g);
   for_each_columns(g, [&](const Columns& c) {
-    for_each_term(g, c, [&](std::int64_t j, std::int64_t k) { static_cast<T*>(a.gx)[c.target(g, j, k)] = T(0); });
+    for_each_contribution(g, c,
+                          [&](std::int64_t j, std::int64_t k) { static_cast<T*>(a.gx)[c.target(g, j, k)] = T(0); });
   });
 }
 
@@ -365,10 +367,10 @@ T value_at(const void* values, std::int64_t i) {
 template <class T>
 void reduction_gradient(const ScatterGradientArgs& a, const Columns& c) {
   const IndexGrid& g = a.grid;
-  const Slots slot(g, c);
+  const TargetSlots slot(g, c);
   std::vector<ScatterTotals<T>> totals(slot.size());
   std::vector<bool> touched(totals.size());
-  for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {
+  for_each_contribution(g, c, [&](std::int64_t j, std::int64_t k) {
     const std::int64_t to = c.target(g, j, k);
     const std::size_t s = slot(j, k);
     const T result = value_at<T>(a.y, to);
@@ -376,7 +378,7 @@ void reduction_gradient(const ScatterGradientArgs& a, const Columns& c) {
     touched[s] = true;
     totals[s].add(a.how, value_at<T>(a.source, c.element(g, j, k)), result);
   });
-  for_each_term(g, c, [&](std::int64_t j, std::int64_t k) {
+  for_each_contribution(g, c, [&](std::int64_t j, std::int64_t k) {
     const std::int64_t to = c.target(g, j, k), at = c.element(g, j, k);
     const std::size_t s = slot(j, k);
     const T result = value_at<T>(a.y, to), gy = value_at<T>(a.gy, to);
@@ -413,7 +415,7 @@ void run_scatter(const ScatterArgs& a) {
 
 void run_scatter_gradient(const ScatterGradientArgs& a) {
   if (a.grid.numel() == 0) return;
-  // Indices are checked again: the index may be memory of the user, who can write it after forward.
+  // The indices are checked again: they may be memory of the user, who can write to it after forward.
   const auto run = [&]<class T>(T) {
     if (a.how == Scattering::kAdd) return sum_gradient<T>(a);
     check_indices(a.grid);

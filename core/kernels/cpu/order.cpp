@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 14;  // elements
 
-/// A key and the position of its element. Positions make all items different, so that any sorting is stable.
+/// A key and the position of its element. Positions make all items different, so that any sort is stable.
 template <class K>
 struct Item {
   K key;
@@ -25,7 +25,7 @@ struct Item {
   }
 };
 
-/// Sorts by key, digit by digit from the lowest up. Skips digits that are the same in all keys.
+/// Sorts by key, digit by digit, the lowest digit first. Skips digits that are the same in all keys.
 template <class K>
 void radix_sort(std::vector<Item<K>>& items) {
   constexpr int kBits = 11, kDigits = 1 << kBits, kPasses = (sizeof(K) * 8 + kBits - 1) / kBits;
@@ -52,8 +52,8 @@ Item<K> item_of(const T* x, std::int64_t i, bool descending) {
   return {descending ? static_cast<K>(~key) : key, static_cast<K>(i)};
 }
 
-/// True if one of the 64 bytes of elements at x might come before `bound`. Never false if one does: of floating
-/// numbers, NaN comes after all others.
+/// Returns true if any of the elements in the 64 bytes at x comes before `bound` in the sorted order, or if `bound` is
+/// NaN. NaN is larger than all numbers.
 template <class T>
 bool any_may_precede(const T* x, T bound, bool descending) {
   using E = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
@@ -63,13 +63,13 @@ bool any_may_precede(const T* x, T bound, bool descending) {
   const auto* from = reinterpret_cast<const E*>(x);
   V v[4];
   for (int i = 0; i < 4; ++i) v[i] = load16<E>(from + i * kLanes16<E>);
-  if (descending)  // not (x <= limit), for the sake of NaN
+  if (descending)  // not (x <= limit), which is true if x is NaN
     return any_bit(~((v[0] <= limit) & (v[1] <= limit) & (v[2] <= limit) & (v[3] <= limit)));
   return any_bit((v[0] < limit) | (v[1] < limit) | (v[2] < limit) | (v[3] < limit));
 }
 
-/// Calls add(item) for the items from `begin` on that come before last(), which the calls may change: an item with the
-/// same key comes later in x, and so after it. Passes over 64 bytes of elements at a time if none of them does.
+/// Calls add(item) for each item from `begin` on that comes before last(). add() may change last(). An item with the
+/// same key as last() comes after it, because it is later in x. Skips 64 bytes of elements at once if all come after.
 template <class K, class T, class Last, class Add>
 void each_preceding(const T* x, std::int64_t begin, std::int64_t n, bool descending, Last&& last, Add&& add) {
   constexpr std::int64_t kStep = 64 / sizeof(T);
@@ -80,7 +80,7 @@ void each_preceding(const T* x, std::int64_t begin, std::int64_t n, bool descend
   }
 }
 
-/// Leaves the k first of n items in sorted order. For a few items, each one is put in its place.
+/// Stores the k first of n items in `items`, sorted. For a small k: each item is inserted at its place.
 template <class K, class T>
 void select_few(std::vector<Item<K>>& items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
   items.resize(static_cast<std::size_t>(k));
@@ -96,7 +96,7 @@ void select_few(std::vector<Item<K>>& items, const T* x, std::int64_t n, std::in
       });
 }
 
-/// Leaves the k first of n items in sorted order. Items that come after k others are dropped as they are read.
+/// Stores the k first of n items in `items`, sorted. An item is skipped if k items that come before it are known.
 template <class K, class T>
 void select_first(std::vector<Item<K>>& items, const T* x, std::int64_t n, std::int64_t k, bool descending) {
   constexpr std::int64_t kFew = 16;

@@ -9,12 +9,12 @@
 namespace binade::cpu {
 namespace {
 
-constexpr std::int64_t kTask = 1 << 14;  // multiply-adds of a task, at least
+constexpr std::int64_t kTask = 1 << 14;  // least number of multiply-adds of a task
 constexpr std::int64_t kColumns = 128;   // columns that are summed together
 
 std::int64_t grain(std::int64_t work) { return std::max<std::int64_t>(1, kTask / std::max<std::int64_t>(1, work)); }
 
-/// Calls f with the type of the elements, in which sums and weights are computed (double for f64).
+/// Calls f with the type of the elements. Sums and weights are double for f64, otherwise float.
 template <class F>
 void with_types(DType elements, F&& f) {
   dispatch_float(elements, "sampling", std::forward<F>(f));
@@ -43,8 +43,8 @@ class Weights {
   const C* values_ = nullptr;
 };
 
-/// The taps of each batch sorted by row of the table, and for one row by point and tap: those of row r of batch b are
-/// taps_of(b, r).
+/// The taps of each batch, sorted by row of the table and, within a row, by point and tap. taps_of(b, r) returns the
+/// taps of row r in batch b.
 class SortedTaps {
  public:
   explicit SortedTaps(const TapSums& s)
@@ -63,8 +63,8 @@ class SortedTaps {
   }
 
  private:
-  /// Counts the taps of each row, adds the counts up, and puts each tap behind those of its row: `next` ends as the
-  /// begins of the rows, shifted by one.
+  /// A counting sort: counts the taps of each row, computes where each row begins, and stores each tap at the next free
+  /// place of its row. At the end, next[row] is where row + 1 begins.
   void sort(const TapSums& s, std::int64_t batch) {
     std::int64_t* next = begin_.data() + batch * (rows_ + 2) + 1;
     const std::int64_t* index = s.index + batch * each_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 15;
 
-/// Converts between any two dtypes with one rounding. An integer is never a float in between, which would round it.
+/// Converts between any two dtypes with one rounding. Integers are not converted to float in between, as that rounds.
 template <class To, class From>
 To convert(From x) {
   const auto wide = [&] {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-/// Vectors of 16 bytes, which every processor of 64 bits has, for kernels that are compiled once.
+/// Vectors of 16 bytes, which every 64-bit processor has, for kernels that are compiled once.
 namespace binade::cpu {
 
 template <class T>

@@ -10,7 +10,7 @@ namespace binade::cpu {
 
 inline constexpr std::int64_t kWidened = 512;  ///< elements that are widened at once
 
-/// to[i] = element i * step of x, of n <= kWidened elements. A bool is 0 or 1.
+/// to[i] = x[i * step] for i < n, converted to C. n <= kWidened. A bool is 0 or 1.
 template <class C>
 void widen_any(In x, std::int64_t step, C* to, std::int64_t n) {
   if (x.dtype == DType::boolean) x.dtype = DType::u8;
@@ -25,7 +25,7 @@ void widen_any(In x, std::int64_t step, C* to, std::int64_t n) {
   });
 }
 
-/// Stores n whole numbers, cut to y's dtype; a number other than 0 is true.
+/// Stores n whole numbers, wrapped to y's dtype. If y is bool, 0 is false and every other number is true.
 template <class C>
 void store_whole(const C* from, Out y, std::int64_t n) {
   if (y.dtype == DType::boolean) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Eigen includes these headers of the system. They come first here, because what Eigen declares is hidden (its symbols
-// would be exported otherwise).
+// Eigen includes these system headers. They are included here first, because the sources include Eigen with hidden
+// visibility, so that its symbols are not exported.
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -24,7 +24,7 @@
 /// Views of matrices, and the product that the blocked algorithms of this folder share.
 namespace binade::cpu {
 
-/// A part of a matrix in memory, row by row; rows are `stride` elements apart.
+/// A part of a row-major matrix; rows are `stride` elements apart.
 template <class T>
 struct Block {
   T* data = nullptr;
@@ -36,7 +36,7 @@ struct Block {
   }
 };
 
-/// c -= a b, or with `transpose_b` c -= a b^T, by Binade's product.
+/// c -= a b, or with `transpose_b` c -= a b^T, by Binade's GEMM.
 template <class T>
 void subtract_product(const Block<T>& c, const Block<const T>& a, const Block<const T>& b, bool transpose_b = false) {
   if (c.rows == 0 || c.columns == 0 || a.columns == 0) return;
@@ -70,8 +70,8 @@ void for_element_type(DType dtype, const char* kernel, F&& f) {
   throw_not_floating(dtype, kernel);
 }
 
-/// Calls body(i) for all matrices of a batch. `work` is the number of operations for one of them. Matrices that are
-/// worth it use all threads themselves, one after the other; of others, each is processed by one thread.
+/// Calls body(i) for all matrices of a batch. `work` is the number of operations for one of them. Large matrices are
+/// processed one after the other, each with all threads. Small ones are divided among the threads.
 template <class F>
 void for_each_matrix(std::int64_t batch, double work, F&& body) {
   constexpr double kLarge = 1 << 22, kGrain = 1 << 16;

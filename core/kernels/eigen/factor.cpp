@@ -9,15 +9,15 @@
 #include <Eigen/Cholesky>
 #pragma GCC visibility pop
 
-// Recursive factorizations: halves of a matrix are factored, and most of the work is products between them.
+// Recursive factorizations: the halves of a matrix are factored, and most of the work is in products between them.
 namespace binade::cpu {
 namespace {
 
-constexpr std::int64_t kLeaf = 64;   // rows of a matrix whose Cholesky factor Eigen computes
-constexpr std::int64_t kSmall = 32;  // rows of a matrix whose Cholesky factor is computed here
+constexpr std::int64_t kLeaf = 64;   // up to this many rows, Eigen computes the Cholesky factor
+constexpr std::int64_t kSmall = 32;  // up to this many rows, cholesky_small() computes it
 constexpr std::int64_t kPanel = 16;  // columns that are eliminated one after the other
 
-/// Returns the first half of n, a multiple of `unit`.
+/// Returns n / 2, rounded up to a multiple of `unit`.
 std::int64_t half(std::int64_t n, std::int64_t unit) { return (n / 2 + unit - 1) / unit * unit; }
 
 template <class T>
@@ -25,7 +25,7 @@ Block<const T> constant(const Block<T>& b) {
   return {b.data, b.rows, b.columns, b.stride};
 }
 
-/// Returns 1 + the position of the first pivot that is not positive, or 0.
+/// Returns 1 + the position of the first pivot that is not positive; n if all are positive.
 template <class T>
 std::int64_t bad_pivot(std::vector<T> a, std::int64_t n) {
   const auto at = [&](std::int64_t i, std::int64_t j) -> T& { return a[static_cast<std::size_t>(i * n + j)]; };
@@ -36,7 +36,7 @@ std::int64_t bad_pivot(std::vector<T> a, std::int64_t n) {
       at(i, j) = i == j ? std::sqrt(at(i, j)) : at(i, j) / at(j, j);
     }
   }
-  return n;  // Eigen, whose sums have another order, met a pivot that rounding makes 0
+  return n;  // Eigen found such a pivot, because its sums have another order
 }
 
 template <class T>
@@ -54,7 +54,7 @@ std::int64_t cholesky_leaf(const Block<T>& a) {
   return 0;
 }
 
-/// Subtracts from `count` vectors of row j of u, from element `first` on, the products of the rows above it.
+/// Subtracts u[k, j] times row k from row j of u, for all rows k above it, in `count` vectors from element `first` on.
 template <int count, class T>
 void subtract_rows_above(T* u, std::int64_t width, std::int64_t j, std::int64_t first) {
   Vector16<T> sum[count];
@@ -64,8 +64,8 @@ void subtract_rows_above(T* u, std::int64_t width, std::int64_t j, std::int64_t 
   for (int v = 0; v < count; ++v) store16(u + j * width + first + v * kLanes16<T>, sum[v]);
 }
 
-/// The factor l of the lower triangle of a, of up to kSmall rows, without a call of Eigen, which takes longer than the
-/// arithmetic. Row j of `u` is column j of the factor. On failure, l is not written.
+/// Computes the Cholesky factor l of a, with up to kSmall rows, from the lower triangle of a. Does not use Eigen, whose
+/// call would take longer than the arithmetic. Row j of `u` is column j of l. On failure, l is not written.
 template <class T>
 std::int64_t cholesky_small(const Block<const T>& a, const Block<T>& l) {
   constexpr std::int64_t kLanes = kLanes16<T>;
@@ -77,7 +77,7 @@ std::int64_t cholesky_small(const Block<const T>& a, const Block<T>& l) {
   for (std::int64_t j = 0; j < n; ++j) {
     T* const row = u + j * width;
     const std::int64_t first = j / kLanes * kLanes;
-    std::fill(row + first, row + j, T(0));  // not initialized, and not used
+    std::fill(row + first, row + j, T(0));  // these elements were not initialized; their results are not used
     for (std::int64_t i = first; i < width; i += 4 * kLanes) switch ((width - i) / kLanes) {
         case 1: subtract_rows_above<1>(u, width, j, i); break;
         case 2: subtract_rows_above<2>(u, width, j, i); break;
@@ -131,12 +131,12 @@ template <class T>
 void lu_panel(const Block<T>& a, std::int64_t* pivots) {
   for (std::int64_t j = 0; j < a.columns; ++j) {
     std::int64_t best = j;
-    for (std::int64_t i = j + 1; i < a.rows; ++i)  // of NaN, the first
+    for (std::int64_t i = j + 1; i < a.rows; ++i)  // the first NaN counts as the largest
       if (!(std::abs(a(i, j)) <= std::abs(a(best, j))) && a(best, j) == a(best, j)) best = i;
     pivots[j] = best;
     exchange_rows(a, j, best);
     const T pivot = a(j, j);
-    if (pivot == T(0)) continue;  // all of the column below is 0
+    if (pivot == T(0)) continue;  // the column below the pivot is 0 too
     for (std::int64_t i = j + 1; i < a.rows; ++i) {
       const T factor = a(i, j) /= pivot;
       for (std::int64_t k = j + 1; k < a.columns; ++k) a(i, k) -= factor * a(j, k);
@@ -144,7 +144,7 @@ void lu_panel(const Block<T>& a, std::int64_t* pivots) {
   }
 }
 
-/// Replaces a, which has at least as many rows as columns, by its factors.
+/// Replaces a, which has at least as many rows as columns, by its LU factors.
 template <class T>
 void lu_tall(const Block<T>& a, std::int64_t* pivots) {
   if (a.columns <= kPanel) return lu_panel(a, pivots);

@@ -14,7 +14,7 @@ void load(In a, std::int64_t position, M& m) {
   });
 }
 
-/// Stores `m`, an expression of doubles, as matrix number `position`. Without data, `to` is left out.
+/// Stores `m`, an expression of doubles, as matrix number `position`. Does nothing if `to` has no data.
 template <class M>
 void store(const M& m, Out to, std::int64_t position) {
   if (to.data == nullptr) return;

@@ -25,7 +25,7 @@ Block<double> block(Matrix& m, std::int64_t row, std::int64_t column) {
 }
 Block<const double> block(const Matrix& m) { return {m.data(), m.rows(), m.cols(), m.cols()}; }
 
-/// c = (I - v t v^T) c, or with t^T.
+/// c = (I - v t v^T) c, or (I - v t^T v^T) c if `transpose`.
 void reflect(const Reflections& h, const Block<double>& c, bool transpose) {
   if (c.columns == 0) return;
   Matrix w = Matrix::Zero(h.v.cols(), c.columns);
@@ -39,7 +39,7 @@ void reflect(const Reflections& h, const Block<double>& c, bool transpose) {
   subtract_product<double>(c, block(h.v), block(scaled));
 }
 
-/// Factors the panel of a at `first`: the upper triangle of the result is stored in a, and 0 below it.
+/// Factors the panel of a at `first`. Stores the upper triangle of the result in a, with zeros below it.
 Reflections factor_panel(Matrix& a, std::int64_t first, std::int64_t width) {
   const std::int64_t rows = a.rows() - first;
   const Eigen::HouseholderQR<Matrix> factors(a.block(first, first, rows, width));

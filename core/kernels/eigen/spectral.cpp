@@ -25,10 +25,10 @@ Matrix nan(std::int64_t rows, std::int64_t columns) {
   return Matrix::Constant(rows, columns, std::numeric_limits<double>::quiet_NaN());
 }
 
-/// Returns whether the sign of a vector must change: its first element with at least 0.99 of the largest magnitude is
+/// Returns true if the sign of a vector must change: its first element with at least 0.99 of the largest magnitude is
 /// negative. Elements of nearly the largest magnitude count as equal, because rounding decides which of them is larger.
 template <class V>
-bool points_down(const V& v) {
+bool needs_sign_flip(const V& v) {
   const double least = 0.99 * v.cwiseAbs().maxCoeff();
   for (std::int64_t i = 0; i < v.size(); ++i)
     if (std::abs(v(i)) >= least) return v(i) < 0;
@@ -49,7 +49,7 @@ void eigh(const EighArgs& a, std::int64_t matrix) {
   if (!wanted) return;
   Matrix vectors = solver.eigenvectors();
   for (std::int64_t j = 0; j < a.n; ++j)
-    if (points_down(vectors.col(j))) vectors.col(j) *= -1;
+    if (needs_sign_flip(vectors.col(j))) vectors.col(j) *= -1;
   store(vectors, a.vectors, matrix);
 }
 
@@ -72,19 +72,19 @@ void svd(const SvdArgs& a, std::int64_t matrix) {
   if (!wanted) return;
   Matrix u = solver.matrixU(), v = solver.matrixV();
   for (std::int64_t j = 0; j < left; ++j) {
-    if (!points_down(u.col(j))) continue;
+    if (!needs_sign_flip(u.col(j))) continue;
     u.col(j) *= -1;
     if (j < k) v.col(j) *= -1;
   }
   for (std::int64_t j = k; j < right; ++j)
-    if (points_down(v.col(j))) v.col(j) *= -1;
+    if (needs_sign_flip(v.col(j))) v.col(j) *= -1;
   store(u, a.u, matrix);
   store(v.transpose(), a.vh, matrix);
 }
 
 /// Calls body(i) for all matrices of a batch, each on one thread.
 template <class F>
-void for_each_apart(std::int64_t batch, std::int64_t rows, std::int64_t columns, F&& body) {
+void for_each_on_one_thread(std::int64_t batch, std::int64_t rows, std::int64_t columns, F&& body) {
   constexpr double kGrain = 1 << 14;
   const double work = static_cast<double>(rows) * static_cast<double>(columns) *
                       static_cast<double>(std::min(rows, columns));
@@ -97,10 +97,10 @@ void for_each_apart(std::int64_t batch, std::int64_t rows, std::int64_t columns,
 }  // namespace
 
 void run_eigh(const EighArgs& a) {
-  for_each_apart(a.batch, a.n, a.n, [&](std::int64_t i) { eigh(a, i); });
+  for_each_on_one_thread(a.batch, a.n, a.n, [&](std::int64_t i) { eigh(a, i); });
 }
 void run_svd(const SvdArgs& a) {
-  for_each_apart(a.batch, a.rows, a.columns, [&](std::int64_t i) { svd(a, i); });
+  for_each_on_one_thread(a.batch, a.rows, a.columns, [&](std::int64_t i) { svd(a, i); });
 }
 
 }  // namespace binade::cpu

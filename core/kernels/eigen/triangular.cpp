@@ -11,7 +11,7 @@
 namespace binade::cpu {
 namespace {
 
-constexpr std::int64_t kLeaf = 64;     // rows of a triangle that Eigen solves; the rest is products
+constexpr std::int64_t kLeaf = 64;     // up to this many rows, Eigen solves; larger triangles are split
 constexpr std::int64_t kColumns = 64;  // columns that one thread solves for
 
 template <class T>

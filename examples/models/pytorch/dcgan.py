@@ -37,7 +37,7 @@ def penalty(critic, real, made):
 
 
 def distance(a, b):
-    """How far images are from the nearest of the other set (root mean square of 256 pixels): the sum of both means."""
+    """The mean distance (root mean square of 256 pixels) of images from the nearest of the other set, summed over both."""
     distances = torch.cdist(a.float().flatten(1), b.flatten(1)) / 16
     return distances.amin(0).mean() + distances.amin(1).mean()
 

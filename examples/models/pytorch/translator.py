@@ -67,7 +67,7 @@ start = torch.full((args.batch, 1), START)
 for step in args.steps():
     source, to = pairs(args.batch)
     optimizer.zero_grad()
-    with args.autocast():  # the decoder reads the right translation, one token behind
+    with args.autocast():  # the decoder reads the correct translation, shifted by one token
         logits = model(source, torch.cat([start, to[:, :-1]], 1))
         loss = F.cross_entropy(logits.flatten(0, 1), to.flatten(), ignore_index=PAD)
     args.scaler.scale(loss).backward()

@@ -15,8 +15,8 @@ namespace binade::io {
 ///     h.N.mlp.c_fc, c_proj        blocks.N.mlp.up, down
 ///
 /// Hugging Face's Conv1D weights are (in, out), Binade's (out, in). The prefix "transformer." is removed; the causal
-/// masks (h.N.attn.bias, masked_bias) are dropped, and so is lm_head.weight if it equals wte.weight, as GPT-2 ties
-/// them. Throws DataError that lists missing and unexpected names.
+/// masks (h.N.attn.bias, masked_bias) are dropped. lm_head.weight is dropped if it equals wte.weight, to which GPT-2
+/// ties it. Throws DataError that lists missing and unexpected names.
 TensorMap gpt2_from_hugging_face(const TensorMap& theirs);
 /// Converts weights in Binade's names and layouts to Hugging Face's. `rows` > 0 truncates the token table to that many
 /// rows, which removes the padding of a vocabulary.

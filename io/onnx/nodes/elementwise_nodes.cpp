@@ -11,7 +11,7 @@ Function of(Variable (*f)(const Variable&)) {
 Function of(Variable (*f)(const Variable&, const Variable&)) {
   return one([f](const Node& n) { return f(n[0], n[1]); });
 }
-/// f of all inputs, from left to right.
+/// Combines all inputs by f, from left to right.
 Function fold(Variable (*f)(const Variable&, const Variable&)) {
   return one([f](const Node& n) {
     Variable y = n[0];
@@ -23,7 +23,7 @@ Variable add(const Variable& a, const Variable& b) { return a + b; }
 
 Variable quotient(const Node& n) {
   if (is_floating(n[0].dtype())) return n[0] / n[1];
-  return floor_divide(n[0] - fmod(n[0], n[1]), n[1]);  // ONNX cuts the quotient of whole numbers towards 0
+  return floor_divide(n[0] - fmod(n[0], n[1]), n[1]);  // ONNX rounds the quotient of whole numbers towards 0
 }
 
 Variable clip(const Node& n) {

@@ -15,7 +15,7 @@ bool dilated(const std::vector<Window>& windows) {
   return std::any_of(windows.begin(), windows.end(), [](const Window& w) { return w.dilation != 1; });
 }
 
-/// All windows of x (N, C, …) without padding, with their elements along new last axes, one for each axis.
+/// All windows of x (N, C, …), without padding. New last axes, one per spatial axis, hold the elements of a window.
 Variable unfolded(const Variable& x, const std::vector<Window>& w) {
   Variable y = x;
   for (int i = 0; i < static_cast<int>(w.size()); ++i) {
@@ -24,7 +24,7 @@ Variable unfolded(const Variable& x, const std::vector<Window>& w) {
   }
   return y;
 }
-/// The axes of the elements of a window in the result of unfolded().
+/// The axes of the result of unfolded() along which the elements of one window lie.
 Axes elements(const std::vector<Window>& w) {
   std::vector<int> axes;
   for (int i = 0; i < static_cast<int>(w.size()); ++i) axes.push_back(-1 - i);
@@ -36,7 +36,7 @@ Variable pooled(const Variable& x, const std::vector<Window>& w, bool average) {
   const auto kernel = [](const Window& v) { return v.kernel; };
   const auto stride = [](const Window& v) { return v.stride; };
   const Variable a = channels_last(x);
-  cannot_if(w.empty() || w.size() > 3, "pooling of this rank");
+  unsupported_if(w.empty() || w.size() > 3, "pooling of this rank");
   if (w.size() == 1) {
     const Pool1dOptions options{.kernel = w[0].kernel, .stride = w[0].stride};
     return channels_first(average ? avg_pool1d(a, options) : max_pool1d(a, options));
@@ -49,7 +49,7 @@ Variable pooled(const Variable& x, const std::vector<Window>& w, bool average) {
   return channels_first(average ? avg_pool3d(a, options) : max_pool3d(a, options));
 }
 
-/// The averages over windows of zeros and x; padding is added by pad(), because it may be asymmetric.
+/// The averages over windows of x padded with zeros. pad() adds the padding, because it may be asymmetric.
 Variable averages(const Variable& x, const std::vector<Window>& w) {
   if (dilated(w)) return mean(unfolded(padded(x, w, 0), w), elements(w));
   return pooled(padded(x, w, 0), w, true);
@@ -67,11 +67,11 @@ Variable average_pool(const Node& n) {
   return y / averages(padded(ones, w, 1, false), rest);
 }
 
-/// The largest elements and their positions in the whole tensor.
+/// The largest element of each window, and its position in the whole tensor.
 Outputs max_pool_with_positions(const Node& n, const std::vector<Window>& w) {
   const auto plain = [](const Window& v) { return v.symmetric() && v.dilation == 1; };
-  cannot_if(!std::all_of(w.begin(), w.end(), plain) || n.integer("storage_order", 0) != 0,
-            "max_pool2d_with_indices() has no asymmetric padding, dilation or order of columns");
+  unsupported_if(!std::all_of(w.begin(), w.end(), plain) || n.integer("storage_order", 0) != 0,
+                 "max_pool2d_with_indices() has no asymmetric padding, dilation or order of columns");
   const auto kernel = [](const Window& v) { return v.kernel; };
   const auto stride = [](const Window& v) { return v.stride; };
   const auto padding = [](const Window& v) { return v.before; };
@@ -100,7 +100,7 @@ Outputs max_pool(const Node& n) {
   return {like(n[0], dilated(w) ? max(unfolded(x, w), elements(w)) : pooled(x, w, false))};
 }
 
-/// The root of the sum of powers: a sum over a window is an average times the window's size.
+/// The p-th root of the sum of p-th powers. The sum over a window is computed as average times size.
 Variable power_pool(const Node& n) {
   const std::vector<Window> w = windows_of(n, n[0], n.integers("kernel_shape"));
   const double p = static_cast<double>(n.integer("p", 2));
@@ -127,7 +127,7 @@ Variable max_unpool(const Node& n) {
   return pad(y, more);
 }
 
-/// One axis of a transposed convolution: its padding, and the output padding.
+/// The padding (in `window`) and the output padding (`more`) of one axis of a transposed convolution.
 struct Growth {
   Window window{};
   std::int64_t more = 0;
@@ -157,7 +157,7 @@ std::vector<Growth> growth_of(const Node& n, const Integers& kernel) {
 
 Variable conv_transpose(const Node& n) {
   Integers kernel = dims_of(n[1]), cut;
-  cannot_if(kernel.size() < 3 || kernel.size() > 5, "a filter of this rank");
+  unsupported_if(kernel.size() < 3 || kernel.size() > 5, "a filter of this rank");
   kernel.erase(kernel.begin(), kernel.begin() + 2);
   std::vector<Growth> growth = growth_of(n, kernel);
   const auto is_symmetric = [](const Growth& g) { return g.window.symmetric(); };
@@ -204,7 +204,7 @@ Variable conv_transpose(const Node& n) {
   return cut.empty() ? channels_first(y) : pad(channels_first(y), cut);
 }
 
-/// A causal convolution of each channel, whose state is the end of its input.
+/// A causal convolution of each channel. Its state is the end of its input.
 Outputs causal_conv(const Node& n) {
   const std::int64_t channels = n[1].dim(0), before = n[1].dim(2) - 1;
   const Variable past = n.has(3) ? n[3] : Variable(Tensor::zeros({n[0].dim(0), channels, before}, n[0].dtype()));
@@ -217,14 +217,14 @@ Outputs causal_conv(const Node& n) {
 Variable column_to_image(const Node& n) {
   const Integers size = n.list(1), kernel = n.list(2);
   const std::size_t count = size.size();
-  cannot_if(count != 2, "no fold of volumes");
+  unsupported_if(count != 2, "no fold of volumes");
   check_count("block_shape", kernel.size(), 2);
   const Integers strides = n.integers("strides", {1, 1}), dilations = n.integers("dilations", {1, 1}),
                  pads = n.integers("pads", {0, 0, 0, 0});
   check_count("strides", strides.size(), 2);
   check_count("dilations", dilations.size(), 2);
   check_count("pads", pads.size(), 4);
-  cannot_if(pads[0] != pads[2] || pads[1] != pads[3], "fold2d() has no asymmetric padding");
+  unsupported_if(pads[0] != pads[2] || pads[1] != pads[3], "fold2d() has no asymmetric padding");
   const std::int64_t k = kernel[0] * kernel[1];
   const Variable windows = permute(reshape(n[0], {n[0].dim(0), -1, k, n[0].dim(2)}), {0, 3, 2, 1});
   return channels_first(fold2d(flatten(windows, 2), {size[0], size[1]},
@@ -234,10 +234,10 @@ Variable column_to_image(const Node& n) {
                                 .dilation = {dilations[0], dilations[1]}}));
 }
 
-/// The points that theta maps those of a grid over [-1, 1] to: the last axis of theta is x, y, (z,) 1.
+/// Maps the points of a grid over [-1, 1] by theta, whose last axis is x, y, (z,) 1.
 Variable affine_grid(const Node& n) {
   const Integers size = n.list(1);
-  cannot_if(size.size() != 4 && size.size() != 5, "a size that is neither (N, C, H, W) nor (N, C, D, H, W)");
+  unsupported_if(size.size() != 4 && size.size() != 5, "a size that is neither (N, C, H, W) nor (N, C, D, H, W)");
   std::vector<Variable> steps;
   for (std::size_t i = 2; i < size.size(); ++i) {
     const double edge = n.integer("align_corners", 0) != 0 ? 1 : 1 - 1 / static_cast<double>(size[i]);
@@ -261,7 +261,7 @@ Variable sampled(const Node& n) {
   return channels_first(grid_sample(channels_last(n[0]), n[1], options));
 }
 
-/// An even number of channels reaches one farther after the center in ONNX, and before it in Binade.
+/// If `size` is even, ONNX reads one more channel after the center than before it, and Binade the other way round.
 Variable normalized_by_neighbors(const Node& n) {
   const std::int64_t size = n.integer("size", 1);
   const Variable x = channels_last(n[0]);

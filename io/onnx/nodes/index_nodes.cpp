@@ -5,8 +5,8 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// Positions from 0 for an index that may count from the end. Those outside of the axis remain so, and the function
-/// that reads them refuses them.
+/// Converts an index that may count from the end to positions from 0. Positions outside of the axis stay outside, and
+/// the function that reads them throws.
 Variable positions(const Variable& index, std::int64_t extent) {
   const Variable i = cast(index, DType::i64);
   return where(i < 0, i + extent, i);
@@ -25,7 +25,7 @@ Variable gathered(const Node& n) {
 Variable gathered_nd(const Node& n) {
   std::vector<Variable> indices = unbind(n[1], -1);
   const std::int64_t batches = n.integer("batch_dims", 0);
-  cannot_if(batches > 1, "index() has no batch axes");
+  unsupported_if(batches > 1, "index() has no batch axes");
   if (batches == 1) {
     Integers dims(static_cast<std::size_t>(rank_of(n[1]) - 1), 1);
     dims[0] = n[0].dim(0);
@@ -54,13 +54,13 @@ Variable scattered(const Node& n) {
   return how == "none" ? scatter(n[0], axis, index, n[2]) : scatter_reduce(n[0], axis, index, n[2], reduction(how));
 }
 
-/// index_put() has no products and extrema; index_reduce() has, for the rows that the first k axes number.
+/// index_put() has no products and extrema, but index_reduce() has: the first k axes are flattened to rows.
 Variable scattered_nd(const Node& n) {
   const std::vector<Variable> indices = unbind(n[1], -1);
   const std::string how = n.text("reduction", "none");
   if (how == "none" || how == "add") return index_put(n[0], indices, n[2], how == "add");
   const Integers dims = dims_of(n[0]);
-  cannot_if(indices.size() > dims.size(), "an index of more axes than there are");
+  unsupported_if(indices.size() > dims.size(), "an index of more axes than there are");
   const auto k = static_cast<std::ptrdiff_t>(indices.size());
   std::int64_t rows = 1;
   for (std::ptrdiff_t i = 0; i < k; ++i) rows *= dims[static_cast<std::size_t>(i)];
@@ -96,8 +96,8 @@ Outputs largest(const Node& n) {
 }
 
 Outputs different(const Node& n) {
-  cannot_if(n.given("axis"), "unique() has no axis");
-  cannot_if(n.integer("sorted", 1) == 0, "unique() sorts");
+  unsupported_if(n.given("axis"), "unique() has no axis");
+  unsupported_if(n.integer("sorted", 1) == 0, "unique() sorts");
   const auto [values, inverse, counts] = unique(n[0]);
   const std::int64_t count = n[0].shape().numel();
   const Variable first = scatter_reduce(Tensor::full(values.shape(), static_cast<double>(count), DType::i64), 0,

@@ -20,20 +20,20 @@ Node::Node(std::string name, std::string op, std::vector<Variable> inputs, std::
 
 namespace {
 
-/// The attribute as a T; null if it is omitted.
+/// Returns the attribute as a T; null if it is omitted.
 template <class T>
 const T* typed(const std::map<std::string, Attribute>& attributes, const std::string& key, const char* wanted) {
   const auto found = attributes.find(key);
   if (found == attributes.end()) return nullptr;
   const T* value = std::get_if<T>(&found->second);
-  cannot_if(value == nullptr, fmt::format("attribute {}: wanted {}", key, wanted));
+  unsupported_if(value == nullptr, fmt::format("attribute {}: wanted {}", key, wanted));
   return value;
 }
 
 }  // namespace
 
 std::vector<std::int64_t> Node::list(int i) const {
-  cannot_if(!has(i), fmt::format("input {} is missing", i));
+  unsupported_if(!has(i), fmt::format("input {} is missing", i));
   const Variable x = (*this)[i];
   check<DTypeError>(!is_floating(x.dtype()), "{}: wanted whole numbers for input {}, got {}", op_, i,
                     name_of(x.dtype()));
@@ -42,7 +42,7 @@ std::vector<std::int64_t> Node::list(int i) const {
 
 std::int64_t Node::whole(int i) const {
   const std::vector<std::int64_t> numbers = list(i);
-  cannot_if(numbers.size() != 1, fmt::format("input {}: wanted one number, got {}", i, numbers.size()));
+  unsupported_if(numbers.size() != 1, fmt::format("input {}: wanted one number, got {}", i, numbers.size()));
   return numbers[0];
 }
 
@@ -84,7 +84,7 @@ DType Node::dtype(const std::string& key, DType fallback) const {
   for (const DType d :
        {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
     if (word == name_of(d)) return d;
-  cannot("no dtype " + word);
+  unsupported("no dtype " + word);
 }
 
 Variable Node::tensor(const std::string& key) const {
@@ -94,8 +94,8 @@ Variable Node::tensor(const std::string& key) const {
 
 namespace {
 
-/// The table with the first output in the dtype of the first input, if both are floating: products, norms and losses of
-/// 16-bit tensors are f32 without a precision policy, and a user casts them.
+/// Casts the first output of each function to the dtype of the first input, if both are floating. Without a precision
+/// policy, Binade's products, norms and losses of 16-bit tensors are f32; ONNX keeps the dtype.
 Table in_dtype_of_input(Table family) {
   for (auto& [name, function] : family)
     function = [inner = function](const Node& n) {
@@ -123,7 +123,7 @@ const Table& table() {
 
 Outputs run(const Node& node) {
   const auto found = table().find(node.op());
-  cannot_if(found == table().end(), "no function");
+  unsupported_if(found == table().end(), "no function");
   return found->second(node);
 }
 

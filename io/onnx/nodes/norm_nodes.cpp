@@ -16,7 +16,7 @@ Variable group_normed(const Node& n, std::int64_t groups) {
   return channels_first(group_norm(channels_last(n[0]), groups, n[1], n[2], {.eps = n.number("epsilon", 1e-5)}));
 }
 
-/// The axes of a norm of rows: from `axis` to the last one.
+/// The first normalized axis. The norm is over this axis and all after it.
 int first_axis(const Node& n) { return from_start(n.integer("axis", -1), rank_of(n[0])); }
 Variable as_row(const Variable& x) { return x.defined() ? reshape(x, {-1}) : x; }
 
@@ -33,7 +33,7 @@ Variable rms_normed(const Node& n) {
   return reshape(rms_norm(flatten(n[0], first_axis(n)), as_row(n[1]), n.number("epsilon", 1e-5)), dims_of(n[0]));
 }
 
-/// x divided by its norm; where the norm is 0, so is x.
+/// x divided by its norm along `axis`; 0 where the norm is 0.
 Variable normalized(const Node& n) {
   const Variable length = norm(n[0], static_cast<double>(n.integer("p", 2)), static_cast<int>(n.integer("axis", -1)),
                                true);

@@ -4,7 +4,7 @@
 namespace binade::onnx {
 namespace {
 
-/// Vectors count as one row (a) or one column (b), as in NumPy.
+/// Matrix product. A vector a counts as one row, a vector b as one column, as in NumPy.
 Variable product(const Variable& a, const Variable& b) {
   Variable y = matmul(rank_of(a) == 1 ? unsqueeze(a, 0) : a, rank_of(b) == 1 ? unsqueeze(b, -1) : b);
   if (rank_of(b) == 1) y = squeeze(y, -1);
@@ -18,12 +18,12 @@ Variable gemm(const Node& n) {
   return n.has(2) ? y + n.number("beta", 1) * n[2] : y;
 }
 
-/// Whole numbers minus their zero point, which is exact in f64, and so is a sum of products of 8-bit numbers.
+/// Whole numbers minus their zero point, in f64, in which sums of products of 8-bit numbers are exact.
 Variable without_zero(const Variable& x, const Variable& zero) {
   return zero.defined() ? cast(x, DType::f64) - cast(zero, DType::f64) : cast(x, DType::f64);
 }
 
-/// A scale or zero point along an axis, or of blocks along it, as a tensor that broadcasts to x.
+/// Reshapes a scale or zero point, given per position of an axis or per block of it, to broadcast to x.
 Variable along(const Node& n, const Variable& x, const Variable& scale) {
   if (!scale.defined() || scale.shape().numel() == 1) return scale;
   const int axis = from_start(n.integer("axis", 1), rank_of(x));
@@ -53,7 +53,7 @@ Variable filter_zero(const Variable& zero) { return zero.defined() ? reshape(zer
 Variable quantized_conv(const Node& n) {
   const Variable x = dequantized(n[0], n[1], n[2]);
   const Variable w = dequantized(n[3], reshape(n[4], {-1, 1, 1, 1}), filter_zero(n[5]));
-  cannot_if(n.has(8), "a quantized bias");
+  unsupported_if(n.has(8), "a quantized bias");
   return quantized(conv(n, x, w, {}), n[6], n[7]);
 }
 
@@ -77,7 +77,7 @@ Table product_nodes() {
        })},
       {"QuantizeLinear", one([](const Node& n) {
          const std::string dtype = n.text("output_dtype", "undefined");
-         cannot_if(dtype != "undefined" && dtype != "u8", "no dtype " + dtype);
+         unsupported_if(dtype != "undefined" && dtype != "u8", "no dtype " + dtype);
          return quantized(n[0], along(n, n[0], n[1]), along(n, n[0], n[2]));
        })},
       {"DynamicQuantizeLinear", quantized_by_range},

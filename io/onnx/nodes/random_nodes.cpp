@@ -2,7 +2,7 @@
 
 #include "binade/io/onnx/nodes/node.h"
 
-/// Random numbers, whose values ONNX leaves open, and the windows of signal processing.
+/// Random numbers, whose values ONNX does not specify, and the windows of signal processing.
 namespace binade::onnx {
 namespace {
 
@@ -22,11 +22,11 @@ Variable gaussian(const Node& n, const Shape& shape, DType dtype) {
   return normal(n.number("mean", 0), n.number("scale", 1), shape, dtype);
 }
 
-/// f of the shape and dtype that the attributes of a node give.
+/// Calls f with the shape and dtype in the attributes of a node.
 Function of_attributes(Variable (*f)(const Node&, const Shape&, DType)) {
   return one([f](const Node& n) { return f(n, Shape(n.integers("shape")), n.dtype("dtype", DType::f32)); });
 }
-/// f of the shape of the input.
+/// Calls f with the shape of the input.
 Function of_input(Variable (*f)(const Node&, const Shape&, DType)) {
   return one([f](const Node& n) { return f(n, n[0].shape(), n.dtype("dtype", n[0].dtype())); });
 }

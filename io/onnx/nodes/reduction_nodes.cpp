@@ -3,7 +3,7 @@
 namespace binade::onnx {
 namespace {
 
-/// f(x, axes, keepdim) with the axes of a node: an attribute in older versions of an operator, else an input.
+/// Calls f(x, axes, keepdim). The axes are an input of the node or, in older versions of an operator, an attribute.
 Function over_axes(std::function<Variable(const Variable&, const Axes&, bool)> f) {
   return one([f](const Node& n) {
     const std::vector<std::int64_t> axes = n.has(1) ? n.list(1) : n.integers("axes");
@@ -12,10 +12,10 @@ Function over_axes(std::function<Variable(const Variable&, const Axes&, bool)> f
   });
 }
 
-/// The largest or smallest element; of none there is no extremum, which is an error as in PyTorch.
+/// The largest or smallest element. It is an error if there are no elements, as in PyTorch.
 Function largest_or_smallest(Variable (*f)(const Variable&, Axes, bool)) {
   return over_axes([f](const Variable& x, const Axes& axes, bool keep) {
-    cannot_if(x.shape().numel() == 0, "the extremum of no element is an error");
+    unsupported_if(x.shape().numel() == 0, "the extremum of no element is an error");
     return f(x, axes, keep);
   });
 }
@@ -29,7 +29,7 @@ Function extremum(Variable (*f)(const Variable&, std::optional<int>, bool)) {
   });
 }
 
-/// A cumulative function with ONNX's options; an exclusive one starts with `neutral` and leaves the last element out.
+/// A cumulative function with ONNX's options; an exclusive one starts with `neutral` and omits the last element.
 Function cumulative(Variable (*f)(const Variable&, int), double neutral) {
   return one([f, neutral](const Node& n) {
     const int axis = from_start(n.whole(1), rank_of(n[0]));

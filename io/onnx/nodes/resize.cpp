@@ -7,7 +7,7 @@
 namespace binade::onnx {
 namespace {
 
-/// One axis: its extents, and the position in x of each position of y, which may lie between elements or outside.
+/// One axis: its extents in x and y, and where each position of y lies in x: at, between or outside of elements.
 struct Axis {
   std::int64_t from = 1, to = 1;
   double scale = 1;
@@ -25,7 +25,7 @@ std::vector<Axis> axes_of(const Node& n) {
   const std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
   double common = policy == "not_larger" ? HUGE_VAL : 0;
   const bool by_scale = n.has(2) && n[2].value().numel() > 0;
-  cannot_if(!by_scale && !n.has(3), "neither scales nor sizes");
+  unsupported_if(!by_scale && !n.has(3), "neither scales nor sizes");
   const Tensor scales = by_scale ? n[2].value().on_host() : Tensor();
   const std::vector<std::int64_t> sizes = by_scale ? std::vector<std::int64_t>() : n.list(3);
   check_count("scales or sizes", by_scale ? static_cast<std::size_t>(scales.numel()) : sizes.size(), chosen.size());
@@ -33,7 +33,7 @@ std::vector<Axis> axes_of(const Node& n) {
     Axis& axis = axes[static_cast<std::size_t>(from_start(chosen[i], static_cast<int>(rank)))];
     if (by_scale) {
       axis.scale = scales.at(static_cast<std::int64_t>(i));
-      cannot_if(!(axis.scale > 0 && axis.scale < 65536), "a scale out of range");
+      unsupported_if(!(axis.scale > 0 && axis.scale < 65536), "a scale out of range");
       axis.to = static_cast<std::int64_t>(std::floor(static_cast<double>(axis.from) * axis.scale));
     } else {
       axis.to = sizes[i];
@@ -42,7 +42,7 @@ std::vector<Axis> axes_of(const Node& n) {
     }
   }
   for (const Axis& axis : axes)
-    cannot_if(axis.from < 1 || axis.to < 1 || axis.to > (std::int64_t{1} << 30), "a size out of range");
+    unsupported_if(axis.from < 1 || axis.to < 1 || axis.to > (std::int64_t{1} << 30), "a size out of range");
   if (policy != "stretch")
     for (const std::int64_t i : chosen) {
       Axis& axis = axes[static_cast<std::size_t>(from_start(i, static_cast<int>(rank)))];
@@ -79,7 +79,7 @@ Variable nearest(const Axis& axis, const std::string& rounding) {
   return Tensor::from(index, Shape{axis.to});
 }
 
-/// Whether upsample_to() interpolates at these positions: half-pixel centers, the edge repeated.
+/// True if upsample_to() interpolates at the same positions: half-pixel centers, clamped to the edge.
 bool is_half_pixel(const Axis& axis) {
   for (std::size_t i = 0; i < axis.positions.size(); ++i) {
     const double last = static_cast<double>(axis.from - 1);
@@ -98,8 +98,8 @@ double weight_at(double t, bool cubic, double a) {
   return t < 2 ? a * (((t - 5) * t + 8) * t - 4) : 0;
 }
 
-/// The interpolation along an axis as a matrix (to, from) of weights. Elements beyond the edge are those at the edge,
-/// or left out.
+/// The interpolation along an axis as a matrix (to, from) of weights. Positions beyond the edge read the element at the
+/// edge, or are omitted.
 Variable weights_of(const Node& n, const Axis& axis, bool cubic) {
   const double a = n.number("cubic_coeff_a", -0.75), support = cubic ? 2 : 1;
   const bool left_out = n.integer("exclude_outside", 0) != 0;
@@ -134,15 +134,15 @@ Variable interpolated(const Node& n, const std::vector<Axis>& axes, bool cubic) 
 
 Variable resized(const Node& n) {
   const std::string mode = n.text("mode", "nearest"), where = n.text("coordinate_transformation_mode", "half_pixel");
-  cannot_if(where == "tf_crop_and_resize", "upsample_to() does not crop");
-  cannot_if(!kPositions.contains(where), "coordinate_transformation_mode " + where);
-  cannot_if(mode != "nearest" && mode != "linear" && mode != "cubic", "mode " + mode);
-  cannot_if(n.integer("antialias", 0) != 0, "upsample_to() has no filter against aliasing");
+  unsupported_if(where == "tf_crop_and_resize", "upsample_to() does not crop");
+  unsupported_if(!kPositions.contains(where), "coordinate_transformation_mode " + where);
+  unsupported_if(mode != "nearest" && mode != "linear" && mode != "cubic", "mode " + mode);
+  unsupported_if(n.integer("antialias", 0) != 0, "upsample_to() has no filter against aliasing");
   std::vector<Axis> axes = axes_of(n);
   for (const Axis& axis : axes)
-    cannot_if(where == "align_corners" && mode != "nearest" &&
-                  axis.scale * static_cast<double>(axis.from) != static_cast<double>(axis.to),
-              "upsample_to() aligns corners of whole sizes");
+    unsupported_if(where == "align_corners" && mode != "nearest" &&
+                       axis.scale * static_cast<double>(axis.from) != static_cast<double>(axis.to),
+                   "upsample_to() aligns corners of whole sizes");
   bool plain = axes.size() == 4 && mode == "linear";
   for (std::size_t d = 0; d < axes.size(); ++d) {
     Axis& axis = axes[d];

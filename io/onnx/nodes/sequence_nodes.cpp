@@ -10,7 +10,7 @@ namespace {
 using Layer = RecurrentResult (*)(const Variable&, const RecurrentWeights&, const RecurrentState&,
                                   const SequenceOptions&);
 
-/// The rows of the gates in Binade's order, which is PyTorch's.
+/// Puts the rows of the gates into Binade's order, which is PyTorch's.
 Variable in_order(const Variable& rows, const std::vector<std::int64_t>& order) {
   const auto gates = static_cast<std::int64_t>(order.size());
   const Variable index = Tensor::from(order, Shape{gates});
@@ -23,13 +23,13 @@ bool relu_of(const Node& n) {
   return n.op() == "RNN" && !all.empty() && all[0] == "Relu";
 }
 
-/// One direction: number d of the weights.
+/// Runs direction d of a recurrent layer.
 RecurrentResult one_direction(const Node& n, Layer layer, const std::vector<std::int64_t>& order, const Variable& x,
                               std::int64_t d, SequenceOptions options) {
   RecurrentWeights weights{.input = in_order(n[1][d], order), .hidden = in_order(n[2][d], order)};
   if (n.has(3)) {
     const std::vector<Variable> biases = chunk(n[3][d], 2);
-    cannot_if(biases.size() != 2, "a bias of fewer than two numbers");
+    unsupported_if(biases.size() != 2, "a bias of fewer than two numbers");
     weights.input_bias = in_order(biases[0], order);
     weights.hidden_bias = in_order(biases[1], order);
   }
@@ -40,7 +40,7 @@ RecurrentResult one_direction(const Node& n, Layer layer, const std::vector<std:
   return layer(x, weights, {.h = state(5), .c = state(6)}, options);
 }
 
-/// Whether the activations are those that a layer has without them; an RNN may also have Relu.
+/// True if the `activations` are the layer's defaults; an RNN may also have Relu.
 bool usual_activations(const Node& n) {
   const std::vector<std::string> all = n.texts("activations");
   const std::vector<std::string> usual = n.op() == "LSTM"  ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
@@ -52,10 +52,10 @@ bool usual_activations(const Node& n) {
 }
 
 Outputs recurrent(const Node& n, Layer layer, const std::vector<std::int64_t>& order) {
-  cannot_if(n.given("activations") && !usual_activations(n), "recurrent layers have fixed activations");
-  cannot_if(n.given("clip"), "recurrent layers do not clip");
-  cannot_if(n.has(7), "lstm() has no peepholes");
-  cannot_if(n.integer("input_forget", 0) != 0, "lstm() does not couple the gates of input and forgetting");
+  unsupported_if(n.given("activations") && !usual_activations(n), "recurrent layers have fixed activations");
+  unsupported_if(n.given("clip"), "recurrent layers do not clip");
+  unsupported_if(n.has(7), "lstm() has no peepholes");
+  unsupported_if(n.integer("input_forget", 0) != 0, "lstm() does not couple the gates of input and forgetting");
   const bool batch_first = n.integer("layout", 0) != 0;
   const std::string direction = n.text("direction", "forward");
   const Variable x = batch_first ? n[0] : transpose(n[0], 0, 1);
@@ -75,7 +75,8 @@ Outputs recurrent(const Node& n, Layer layer, const std::vector<std::int64_t>& o
 }
 
 Outputs gru_node(const Node& n) {
-  cannot_if(n.integer("linear_before_reset", 0) == 0, "the reset gate of gru() multiplies the product, not the state");
+  unsupported_if(n.integer("linear_before_reset", 0) == 0,
+                 "the reset gate of gru() multiplies the product, not the state");
   return recurrent(n, gru, {1, 0, 2});
 }
 
@@ -84,7 +85,7 @@ Variable heads_of(const Variable& x, std::int64_t heads) {
   return rank_of(x) == 4 ? x : transpose(unflatten(x, 2, {heads, -1}), 1, 2);
 }
 
-/// True for the keys that queries may see, by ONNX's attributes: (…, T, S); undefined if they see all.
+/// The mask (…, T, S) that is true where a query may see a key, by ONNX's attributes; undefined if all see all.
 Variable visible(const Node& n, std::int64_t queries, std::int64_t keys) {
   const Variable i = unsqueeze(arange(queries), 1), j = arange(keys);
   const Variable lengths = n.has(6) ? reshape(n[6], {-1, 1, 1, 1}) : Variable();
@@ -101,7 +102,7 @@ Variable visible(const Node& n, std::int64_t queries, std::int64_t keys) {
   return seen;
 }
 
-/// The mask of a node and the visible keys as one mask with four axes; undefined without either.
+/// Combines the mask of a node and visible() to one mask with four axes; undefined if there is neither.
 Variable mask_of(const Node& n, std::int64_t queries, std::int64_t keys) {
   constexpr double kHidden = -std::numeric_limits<double>::infinity();
   Variable mask = n[3], seen = visible(n, queries, keys);
@@ -117,7 +118,7 @@ Variable mask_of(const Node& n, std::int64_t queries, std::int64_t keys) {
   return mask;
 }
 
-/// Attention by its products, for what attention() does not return or compute.
+/// Attention composed of products and a softmax, for outputs and options that attention() lacks.
 Outputs composed(const Node& n, const Variable& q, const Variable& k, const Variable& v, double scale) {
   const std::int64_t shared = q.dim(1) / k.dim(1);
   const Variable keys = repeat_interleave(k, shared, 1), values = repeat_interleave(v, shared, 1);
@@ -140,8 +141,8 @@ Outputs attention_node(const Node& n) {
   const Variable q = heads_of(n[0], heads);
   Variable k = heads_of(n[1], groups), v = heads_of(n[2], groups), y, products;
   if (n.has(4)) k = concat({n[4], k}, 2), v = concat({n[5], v}, 2);
-  cannot_if(k.dim(1) < 1 || q.dim(1) % k.dim(1) != 0,
-            "a number of query heads that is no multiple of that of key heads");
+  unsupported_if(k.dim(1) < 1 || q.dim(1) % k.dim(1) != 0,
+                 "a number of query heads that is no multiple of that of key heads");
   const double scale = n.number("scale", 1 / std::sqrt(static_cast<double>(q.dim(3))));
   if (n.outputs() > 3 || n.number("softcap", 0) > 0 || v.dim(3) != q.dim(3)) {
     const Outputs both = composed(n, q, k, v, scale);
@@ -154,7 +155,7 @@ Outputs attention_node(const Node& n) {
   return {flat ? flatten(transpose(y, 1, 2), 2) : y, k, v, products};
 }
 
-/// All tokens of a batch as one sequence, because each sample has its own positions.
+/// Treats all tokens of a batch as one sequence, because each sample has other positions.
 Variable rotated(const Node& n) {
   const bool flat = rank_of(n[0]) == 3;
   const Variable x = flat ? unflatten(n[0], 2, {n.integer("num_heads", 0), -1}) : transpose(n[0], 1, 2);

@@ -8,12 +8,12 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// The axes of a node as numbers from the start; by default all axes, or `count` of them.
+/// Returns the axes of a node, counted from the start; without axes, the first `count` ones.
 std::vector<int> axes_or_all(const Integers& axes, int rank, std::size_t count) {
   std::vector<int> all(count);
   std::iota(all.begin(), all.end(), 0);
-  cannot_if(!axes.empty() && axes.size() != count, "axes: wanted as many as there are other numbers");
-  cannot_if(axes.empty() && count > static_cast<std::size_t>(rank), "more numbers than axes");
+  unsupported_if(!axes.empty() && axes.size() != count, "axes: wanted as many as there are other numbers");
+  unsupported_if(axes.empty() && count > static_cast<std::size_t>(rank), "more numbers than axes");
   if (!axes.empty())
     std::transform(axes.begin(), axes.end(), all.begin(), [rank](std::int64_t a) { return from_start(a, rank); });
   return all;
@@ -29,8 +29,8 @@ Integers last_axis_first(const Integers& before, const Integers& after) {
 Variable padded(const Node& n) {
   const int rank = rank_of(n[0]);
   const Integers pads = n.list(1);
-  cannot_if(pads.size() % 2 != 0 || (!n.has(3) && pads.size() != 2 * static_cast<std::size_t>(rank)),
-            "pads: wanted two numbers for each axis");
+  unsupported_if(pads.size() % 2 != 0 || (!n.has(3) && pads.size() != 2 * static_cast<std::size_t>(rank)),
+                 "pads: wanted two numbers for each axis");
   const std::vector<int> axes = axes_or_all(n.has(3) ? n.list(3) : Integers{}, rank, pads.size() / 2);
   Integers before(static_cast<std::size_t>(rank)), after = before;
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -38,7 +38,7 @@ Variable padded(const Node& n) {
     after[static_cast<std::size_t>(axes[i])] = pads[i + axes.size()];
   }
   const std::string mode = n.text("mode", "constant");
-  cannot_if(mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap", "mode " + mode);
+  unsupported_if(mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap", "mode " + mode);
   return pad(n[0], last_axis_first(before, after),
              mode == "edge"      ? PadMode::kReplicate
              : mode == "reflect" ? PadMode::kReflect
@@ -47,7 +47,7 @@ Variable padded(const Node& n) {
              n.has(2) ? n[2].item() : 0);
 }
 
-/// Negative padding cuts.
+/// Pads or crops around the center: negative padding crops.
 Variable centered(const Node& n) {
   const Integers wanted = n.list(1), extents = dims_of(n[0]);
   const std::vector<int> axes = axes_or_all(n.integers("axes"), rank_of(n[0]), wanted.size());
@@ -66,7 +66,7 @@ Variable part(const Node& n) {
   const Integers steps = n.has(4) ? n.list(4) : Integers(begins.size(), 1);
   check_count("ends", ends.size(), begins.size());
   check_count("steps", steps.size(), begins.size());
-  cannot_if(std::find(steps.begin(), steps.end(), 0) != steps.end(), "a step of 0");
+  unsupported_if(std::find(steps.begin(), steps.end(), 0) != steps.end(), "a step of 0");
   const std::vector<int> axes = axes_or_all(n.has(3) ? n.list(3) : Integers{}, rank_of(n[0]), begins.size());
   Variable y = n[0];
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -82,10 +82,10 @@ Variable part(const Node& n) {
   return y;
 }
 
-/// Parts of a tensor: of given sizes, or as many as `count`.
+/// Splits a tensor into parts of given sizes, or into `count` parts.
 Outputs parts(const Node& n, std::int64_t count) {
   const int axis = from_start(n.integer("axis", 0), rank_of(n[0]));
-  cannot_if(count < 1, "a split into no parts");
+  unsupported_if(count < 1, "a split into no parts");
   if (n.has(1) && rank_of(n[1]) == 1) return split(n[0], n.list(1), axis);
   const std::int64_t size = n.has(1) ? n.whole(1) : (n[0].dim(axis) + count - 1) / count;
   return split(n[0], size, axis);
@@ -160,11 +160,11 @@ Variable triangle(const Node& n) {
 
 std::int64_t block_size(const Node& n) {
   const std::int64_t b = n.integer("blocksize", 1);
-  cannot_if(b < 1 || b > 65536 || rank_of(n[0]) != 4, "blocks of this size, or no image");
+  unsupported_if(b < 1 || b > 65536 || rank_of(n[0]) != 4, "blocks of this size, or no image");
   return b;
 }
 
-/// Channels to positions; the mode CRD orders channels like pixel_shuffle().
+/// Moves channels to positions; the mode CRD orders channels like pixel_shuffle().
 Variable depth_to_space(const Node& n) {
   const std::int64_t b = block_size(n), c = n[0].dim(1) / (b * b), h = n[0].dim(2), w = n[0].dim(3);
   if (n.text("mode", "DCR") == "CRD") return channels_first(pixel_shuffle(channels_last(n[0]), b));
@@ -177,7 +177,7 @@ Variable space_to_depth(const Node& n) {
   return reshape(permute(reshape(n[0], {-1, c, h, b, w, b}), {0, 3, 5, 1, 2, 4}), {n[0].dim(0), c * b * b, h, w});
 }
 
-/// The first lengths[i] positions of sample i in reverse.
+/// Reverses the first lengths[i] positions of sample i.
 Variable reversed(const Node& n) {
   const int batch = static_cast<int>(n.integer("batch_axis", 1)), time = static_cast<int>(n.integer("time_axis", 0));
   const Variable x = movedim(n[0], {batch, time}, {0, 1}), lengths = unsqueeze(n[1], 1), t = arange(x.dim(1));
@@ -196,14 +196,14 @@ Variable constant(const Node& n) {
     return Tensor::from(values, Shape{static_cast<std::int64_t>(values.size())});
   }
   const Integers values = n.integers("value_ints");
-  cannot_if(!n.given("value_ints"), "a constant of this kind");
+  unsupported_if(!n.given("value_ints"), "a constant of this kind");
   return Tensor::from(values, Shape{static_cast<std::int64_t>(values.size())});
 }
 
 Variable constant_of_shape(const Node& n) {
   const Variable value = n.tensor("value");
   const Variable zeros = Tensor::full(Shape(n.list(0)), 0, value.defined() ? value.dtype() : DType::f32);
-  return value.defined() ? zeros + reshape(value, {}) : zeros;  // a sum: a number of i64 may be none of f64
+  return value.defined() ? zeros + reshape(value, {}) : zeros;  // a sum, because full() takes a double
 }
 
 Variable joined(const Node& n) {

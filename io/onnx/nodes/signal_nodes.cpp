@@ -11,13 +11,13 @@ Variable transformed(const Node& n) {
   const int rank = rank_of(x);
   const std::int64_t given = n.has(2) ? n.whole(2) : n.integer("axis", -2);
   const int axis = from_start(given, rank);
-  cannot_if(axis == rank - 1, "a transform along the axis of complex parts");
+  unsupported_if(axis == rank - 1, "a transform along the axis of complex parts");
   const bool inverse = n.integer("inverse", 0) != 0, onesided = n.integer("onesided", 0) != 0;
   const std::int64_t count = n.has(1) ? n.whole(1) : 0;
-  cannot_if(n.has(1) && count < 1, "a transform of no numbers");
+  unsupported_if(n.has(1) && count < 1, "a transform of no numbers");
   if (onesided && inverse) return unsqueeze(irfft(x, count, axis), -1);
   if (onesided) {
-    cannot_if(is_complex(x), "a one-sided transform of complex numbers");
+    unsupported_if(is_complex(x), "a one-sided transform of complex numbers");
     return rfft(squeeze(x, -1), count, axis);
   }
   const Variable z = is_complex(x) ? x : concat({x, zeros_like(x.value())}, -1);
@@ -25,9 +25,9 @@ Variable transformed(const Node& n) {
 }
 
 Variable short_time(const Node& n) {
-  cannot_if(rank_of(n[0]) == 3 && is_complex(n[0]), "stft() is of real signals");
+  unsupported_if(rank_of(n[0]) == 3 && is_complex(n[0]), "stft() is of real signals");
   const Variable x = rank_of(n[0]) == 3 ? squeeze(n[0], -1) : n[0];
-  cannot_if(!n.has(2) && !n.has(3), "neither a window nor a length of frames");
+  unsupported_if(!n.has(2) && !n.has(3), "neither a window nor a length of frames");
   const std::int64_t length = n.has(3) ? n.whole(3) : n[2].dim(0);
   const StftOptions options{.n_fft = length,
                             .hop_length = n.whole(1),

@@ -10,8 +10,8 @@ std::vector<Window> windows_of(const Node& node, const Variable& x, const std::v
                                   dilations = node.integers("dilations", std::vector<std::int64_t>(count, 1)),
                                   pads = node.integers("pads", std::vector<std::int64_t>(2 * count, 0));
   const std::string automatic = node.text("auto_pad", "NOTSET");
-  cannot_if(count == 0, "attribute kernel_shape is missing");
-  cannot_if(count + 2 != static_cast<std::size_t>(rank_of(x)), "a kernel of another rank than the input");
+  unsupported_if(count == 0, "attribute kernel_shape is missing");
+  unsupported_if(count + 2 != static_cast<std::size_t>(rank_of(x)), "a kernel of another rank than the input");
   check_count("strides", strides.size(), count);
   check_count("dilations", dilations.size(), count);
   check_count("pads", pads.size(), 2 * count);
@@ -21,9 +21,9 @@ std::vector<Window> windows_of(const Node& node, const Variable& x, const std::v
     w = {.kernel = kernel[i], .stride = strides[i], .dilation = dilations[i]};
     constexpr std::int64_t kMost = std::int64_t{1} << 30;
     const auto in_range = [&](std::int64_t v, std::int64_t least) { return v >= least && v <= kMost; };
-    cannot_if(!in_range(w.kernel, 1) || !in_range(w.stride, 1) || !in_range(w.dilation, 1) ||
-                  !in_range(pads[i], -kMost) || !in_range(pads[i + count], -kMost),
-              "a kernel, stride, dilation or padding out of range");
+    unsupported_if(!in_range(w.kernel, 1) || !in_range(w.stride, 1) || !in_range(w.dilation, 1) ||
+                       !in_range(pads[i], -kMost) || !in_range(pads[i + count], -kMost),
+                   "a kernel, stride, dilation or padding out of range");
     const std::int64_t extent = x.dim(static_cast<int>(i) + 2);
     if (automatic.starts_with("SAME")) {
       const std::int64_t total = std::max<std::int64_t>(0, ((extent + w.stride - 1) / w.stride - 1) * w.stride +
@@ -54,7 +54,7 @@ Variable padded(const Variable& x, const std::vector<Window>& windows, double va
 
 Variable conv(const Node& node, const Variable& x, const Variable& w, const Variable& bias) {
   std::vector<std::int64_t> kernel = dims_of(w);
-  cannot_if(kernel.size() < 3, "a filter without extents");
+  unsupported_if(kernel.size() < 3, "a filter without extents");
   kernel.erase(kernel.begin(), kernel.begin() + 2);
   std::vector<Window> windows = windows_of(node, x, kernel);
   const std::int64_t groups = node.integer("group", 1);
@@ -86,7 +86,7 @@ Variable conv(const Node& node, const Variable& x, const Variable& w, const Vari
                                     .padding = extent3(windows, padding),
                                     .dilation = extent3(windows, dilation),
                                     .groups = groups}));
-    default: cannot("a convolution of this rank");
+    default: unsupported("a convolution of this rank");
   }
 }
 

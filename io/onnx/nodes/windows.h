@@ -10,20 +10,20 @@ namespace binade::onnx {
 struct Window {
   std::int64_t kernel = 1, stride = 1, dilation = 1;
   std::int64_t before = 0, after = 0;  ///< padding that counts as part of the input
-  std::int64_t beyond = 0;             ///< more positions after it, which a rounded-up number of windows covers
+  std::int64_t beyond = 0;             ///< positions after the padding that the last window covers (ceil_mode)
 
   std::int64_t covered() const { return dilation * (kernel - 1) + 1; }
   bool symmetric() const { return before == after && beyond == 0; }
 };
 
-/// The windows of a node over x (N, C, …), with kernels of the given extents: its strides, dilations, pads, auto_pad
-/// and ceil_mode.
+/// Returns the windows of a node over x (N, C, …), from the extents of the kernel and the node's strides, dilations,
+/// pads, auto_pad and ceil_mode.
 std::vector<Window> windows_of(const Node& node, const Variable& x, const std::vector<std::int64_t>& kernel);
 
-/// x (N, C, …) with `value` at the padding of the windows; `whole`: also beyond it.
+/// Pads x (N, C, …) with `value` by `before` and `after` of the windows and, if `whole`, by `beyond`.
 Variable padded(const Variable& x, const std::vector<Window>& windows, double value, bool whole = true);
 
-/// The convolution of x (N, C, …) with w (K, C / groups, …), both in ONNX's layout, with the attributes of a node.
+/// Convolves x (N, C, …) with w (K, C / groups, …), both in ONNX's layout, by the attributes of a node.
 Variable conv(const Node& node, const Variable& x, const Variable& w, const Variable& bias);
 
 /// The value of f for each axis of an image or volume.

@@ -19,14 +19,14 @@ std::vector<Variable> Model::State::run(const Step& step, const std::vector<Vari
     operands.push_back(place < 0 ? Variable() : all[static_cast<std::size_t>(place)]);
     if (operands.back().defined() && operands.back().device() != Device::cpu()) device = operands.back().device();
   }
-  if (device != Device::cpu())  // positions and extents are made on the host
+  if (device != Device::cpu())  // positions and extents may be on the host
     for (Variable& x : operands)
       if (x.defined() && x.device() != device) x = x.value().to(device);
   try {
     Outputs results = run_of_version(step, std::move(operands), opset);
     results.resize(std::max(results.size(), step.outputs.size()));
     return results;
-  } catch (const CannotSay& e) {
+  } catch (const UnsupportedNode& e) {
     throw ArgumentError(fmt::format("{}: {}: {}", path, described(step), e.what()));
   } catch (const Error&) {
     throw;
@@ -110,16 +110,16 @@ std::vector<Variable> Model::run(std::span<const Variable> inputs) {
   return outputs;
 }
 
-bool is_imported(const std::string& op) {
-  // The table has the members of a sequence as many values; a graph has one value, the sequence.
+bool is_importable(const std::string& op) {
+  // In the table, the members of a sequence are separate values; in a graph, a sequence is one value.
   const bool of_sequences = op == "SplitToSequence" || op == "ConcatFromSequence";
   return op == "Upsample" || (table().contains(op) && !of_sequences);  // Upsample: an older form of Resize
 }
 
-std::vector<std::string> imported_operators() {
+std::vector<std::string> importable_operators() {
   std::vector<std::string> names{"Upsample"};
   for (const auto& [name, function] : table())
-    if (is_imported(name)) names.push_back(name);
+    if (is_importable(name)) names.push_back(name);
   std::ranges::sort(names);
   return names;
 }

@@ -10,7 +10,7 @@
 
 namespace binade::onnx {
 
-/// A node of an imported graph. Values are known by their place among all values; -1 is an omitted one.
+/// A node of an imported graph. A value is identified by its place among all values; -1: omitted.
 struct Step {
   std::string name{}, op{};
   std::map<std::string, Attribute> attributes{};
@@ -37,17 +37,17 @@ struct Model::State {
   std::vector<Named<nn::Buffer>> buffers{};
   std::vector<Named<Variable>> constants{};
 
-  /// Carries out one node. Throws ArgumentError with its name for what Binade's functions cannot express.
+  /// Runs one node. Throws ArgumentError that names it if Binade's functions cannot express it.
   std::vector<Variable> run(const Step& step, const std::vector<Variable>& values) const;
   /// The text that names a node: "node \"fc/Gemm\" (Gemm, opset 17)".
   std::string described(const Step& step) const;
 };
 
-/// Brings a node of an older version of its operator into the form that the table of operators expects: attributes that
-/// became inputs, and formulas that changed. `inputs` are those of the node. Throws CannotSay.
+/// Runs a node of any version of its operator. Converts older versions to the form that the table of operators expects:
+/// attributes that became inputs, and formulas that changed. `inputs` are those of the node. Throws UnsupportedNode.
 Outputs run_of_version(const Step& step, std::vector<Variable> inputs, std::int64_t opset);
 
 /// True for an operator that an imported graph may have.
-bool is_imported(const std::string& op);
+bool is_importable(const std::string& op);
 
 }  // namespace binade::onnx

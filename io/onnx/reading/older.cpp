@@ -8,7 +8,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// A node while it is brought into the form of the newest version.
+/// A node while it is converted to the newest version of its operator.
 struct Older {
   std::string op{};
   std::map<std::string, Attribute> attributes{};
@@ -17,7 +17,7 @@ struct Older {
   bool given(const std::string& key) const { return attributes.contains(key); }
   Variable take_integers(const std::string& key) {
     const auto* values = std::get_if<Integers>(&attributes.at(key));
-    cannot_if(values == nullptr, "attribute " + key + ": wanted whole numbers");
+    unsupported_if(values == nullptr, "attribute " + key + ": wanted whole numbers");
     const Variable tensor = Tensor::from(*values, Shape{static_cast<std::int64_t>(values->size())});
     attributes.erase(key);
     return tensor;
@@ -27,7 +27,7 @@ struct Older {
     attributes.erase(key);
     if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
     const auto* number = std::get_if<double>(&value);
-    cannot_if(number == nullptr, "attribute " + key + ": wanted a number");
+    unsupported_if(number == nullptr, "attribute " + key + ": wanted a number");
     return *number;
   }
   void set_input(std::size_t i, const Variable& x) {
@@ -41,7 +41,7 @@ struct Older {
 };
 
 void slice(Older& n) {
-  cannot_if(!n.given("starts") || !n.given("ends"), "attributes starts and ends are missing");
+  unsupported_if(!n.given("starts") || !n.given("ends"), "attributes starts and ends are missing");
   n.integers_to_input("starts", 1);
   n.integers_to_input("ends", 2);
   n.integers_to_input("axes", 3);
@@ -54,22 +54,22 @@ void pad(Older& n) {
 }
 
 void clip(Older& n) {
-  cannot_if(n.inputs.empty() || !n.inputs[0].defined(), "input 0 is missing");
+  unsupported_if(n.inputs.empty() || !n.inputs[0].defined(), "input 0 is missing");
   const DType dtype = n.inputs[0].dtype();
   if (n.given("min")) n.set_input(1, Tensor::scalar(n.take_number("min"), dtype));
   if (n.given("max")) n.set_input(2, Tensor::scalar(n.take_number("max"), dtype));
 }
 
-/// Resizing by scales, without an offset of positions.
+/// Resizes by scales. Positions have no offset ("asymmetric").
 void resize(Older& n) {
   if (n.given("scales")) {
     const auto* values = std::get_if<std::vector<double>>(&n.attributes.at("scales"));
-    cannot_if(values == nullptr, "attribute scales: wanted numbers");
+    unsupported_if(values == nullptr, "attribute scales: wanted numbers");
     std::vector<float> scales(values->begin(), values->end());
     n.attributes.erase("scales");
     n.set_input(1, Tensor::from(scales, Shape{static_cast<std::int64_t>(scales.size())}));
   }
-  cannot_if(n.inputs.size() < 2, "scales are missing");
+  unsupported_if(n.inputs.size() < 2, "scales are missing");
   n.op = "Resize";
   n.inputs = {n.inputs[0], Variable(), n.inputs[1]};
   n.attributes["coordinate_transformation_mode"] = std::string("asymmetric");
@@ -82,7 +82,7 @@ void top_k(Older& n) {
   n.set_input(1, Tensor::from(Integers{k}, Shape{1}));
 }
 
-/// The extents of x as a matrix whose rows begin at an axis.
+/// The extents of x as a matrix: the product of the extents before an axis, and of those from the axis on.
 Integers as_matrix(const Variable& x, std::int64_t axis) {
   const int rank = rank_of(x), first = axis == rank ? rank : from_start(axis, rank);
   Integers dims{1, 1};
@@ -92,7 +92,7 @@ Integers as_matrix(const Variable& x, std::int64_t axis) {
 
 /// Before opset 13, softmaxes were over all axes from `axis` (default 1) on.
 Outputs softmax_of_rows(Older n, const std::string& name) {
-  cannot_if(n.inputs.empty() || !n.inputs[0].defined(), "input 0 is missing");
+  unsupported_if(n.inputs.empty() || !n.inputs[0].defined(), "input 0 is missing");
   const Variable x = n.inputs[0];
   std::int64_t axis = 1;
   if (n.given("axis")) axis = static_cast<std::int64_t>(n.take_number("axis"));
@@ -105,9 +105,9 @@ Outputs softmax_of_rows(Older n, const std::string& name) {
 
 /// Before opset 21, scale and bias of a group norm had one number per group.
 void group_norm(Older& n) {
-  cannot_if(n.inputs.size() < 3, "inputs are missing");
+  unsupported_if(n.inputs.size() < 3, "inputs are missing");
   const std::int64_t channels = n.inputs[0].dim(1), groups = n.inputs[1].value().numel();
-  cannot_if(groups < 1 || channels % groups != 0, "the number of channels is no multiple of that of scales");
+  unsupported_if(groups < 1 || channels % groups != 0, "the number of channels is no multiple of that of scales");
   for (std::size_t i : {1U, 2U}) n.inputs[i] = repeat_interleave(n.inputs[i], channels / groups, 0);
 }
 
@@ -124,7 +124,7 @@ Outputs run_of_version(const Step& step, std::vector<Variable> inputs, std::int6
   if (opset < 13 && n.op == "Split") n.integers_to_input("split", 1);
   if (opset < 21 && n.op == "GroupNormalization") group_norm(n);
   if (opset < 14 && n.op == "BatchNormalization" && step.outputs.size() > 1)
-    cannot("a batch norm in training, in the form before opset 14");
+    unsupported("a batch norm in training, in the form before opset 14");
   if (opset < 13 && (n.op == "Softmax" || n.op == "LogSoftmax" || n.op == "Hardmax"))
     return softmax_of_rows(std::move(n), step.name);
   return run(Node(step.name, n.op, std::move(n.inputs), std::move(n.attributes),

@@ -24,7 +24,7 @@ constexpr std::uint64_t kMostShared = 4, kSmallShared = 64 << 20;
 
 std::string shortened(const std::string& text) { return text.size() > 120 ? text.substr(0, 120) + "…" : text; }
 
-/// The elements of a list of protobuf as a tensor of T.
+/// Converts a protobuf list to a tensor with elements of type T.
 template <class T, class List>
 Tensor listed(const List& list, const Shape& shape, DType dtype) {
   Tensor y = Tensor::empty(shape, dtype);
@@ -33,7 +33,7 @@ Tensor listed(const List& list, const Shape& shape, DType dtype) {
   return y;
 }
 
-/// Each byte of a bool is 0 or 1.
+/// Replaces every nonzero byte of a bool tensor by 1.
 void make_truth(Tensor& y) {
   auto* bytes = static_cast<std::uint8_t*>(y.mutable_raw());
   for (std::int64_t i = 0; i < y.numel(); ++i) bytes[i] = bytes[i] != 0 ? 1 : 0;
@@ -111,7 +111,7 @@ Tensor TensorReader::read(const TensorProto& from, const std::string& what) {
     default: counted(from.int32_data_size());
   }
   if (*dtype == DType::i32) return listed<std::int32_t>(from.int32_data(), *shape, *dtype);
-  // 16-bit numbers are their bits.
+  // The list holds 16-bit numbers as their bits.
   if (is_half(*dtype)) return listed<std::uint16_t>(from.int32_data(), *shape, *dtype);
   Tensor y = listed<std::uint8_t>(from.int32_data(), *shape, *dtype);
   if (*dtype == DType::boolean) make_truth(y);
@@ -133,7 +133,7 @@ std::string TensorReader::external(const TensorProto& from, const std::string& l
     }
   }
   if (length != bytes) refuse(fmt::format("{} has {} bytes of external data instead of {}", label, length, bytes));
-  // Component by component from the file's folder, so that nothing outside of it is read.
+  // Opens the path component by component from the file's folder, so that no file outside of it is read.
   io::FileOps& ops = io::FileOps::real();
   io::FileHandle folder = io::open_folder(ops, io::split_path(path_).first);
   std::string name = location;

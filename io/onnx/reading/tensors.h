@@ -9,20 +9,20 @@
 #include "binade/core/tensor.h"
 #include "binade/io/onnx/nodes/node.h"
 
-namespace onnx {  // of protobuf's classes
+namespace onnx {  // classes of protobuf
 class AttributeProto;
 class TensorProto;
 }  // namespace onnx
 
 namespace binade::onnx {
 
-/// Binade's dtype for ONNX's number of one (TensorProto.DataType); none if Binade lacks it.
+/// Returns the dtype with ONNX's number `data_type` (TensorProto.DataType); std::nullopt if Binade lacks it.
 std::optional<DType> dtype_of(std::int64_t data_type);
-/// "int8" for ONNX's number of a dtype.
+/// Returns ONNX's name of the dtype with number `data_type`, such as "int8".
 std::string name_of_data_type(std::int64_t data_type);
 
 /// Reads the tensors and attributes of a model file. Throws DataError that names the file, the tensor and the defect.
-/// Tensors may share external data, but all together have at most 4 times the bytes of the files, and 64 MiB.
+/// Tensors may share external data, but those of one file have at most 4 times its bytes plus 64 MiB.
 class TensorReader {
  public:
   /// External data are read from the folder of the file `path`.

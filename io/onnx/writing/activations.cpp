@@ -48,7 +48,7 @@ std::string logistic(Call& c, Text x) { return c.node("Sigmoid", {x}); }
 OpWriters activation_writers() {
   return {
       {&ops::Relu::info, unary([](Call& c, Text x) {
-         // ONNX's Relu of whole numbers is not in every program.
+         // Not every program implements ONNX's Relu of whole numbers.
          return c.computing() == DType::i64 ? c.node("Max", {x, c.scalar(0)}) : c.node("Relu", {x});
        })},
       {&ops::Sigmoid::info, unary(logistic)},

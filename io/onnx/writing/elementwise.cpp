@@ -26,7 +26,7 @@ OpWriter same(const char* op) {
   };
 }
 
-/// A writer whose body returns the result from its operands, in the order that the operands have.
+/// A writer whose body computes the result from the operands. The result has the order of axes of the operands.
 OpWriter unary(Unary body) {
   return [body](Call& c) {
     const bool first = c.prefers_channels_first();
@@ -43,14 +43,14 @@ OpWriter binary(Binary body) {
 
 using Text = const std::string&;
 
-/// The number of a scalar op; its result is floating, also for a whole input.
+/// The scalar of an op such as AddScalar. It is floating like the result, even if the input is whole.
 std::string number_of(Call& c) { return c.scalar(c.params<ops::AddScalar>().scalar); }
 
 std::string truncated(Call& c, Text x) {
   return c.node("Mul", {c.node("Sign", {x}), c.node("Floor", {c.node("Abs", {x})})});
 }
 
-/// f of x in f64, for functions of small differences: log(1 + x), exp(x) - 1.
+/// Computes f(x) in f64, for functions in which digits cancel: log(1 + x), exp(x) - 1.
 std::string in_double(Call& c, Text x, std::string (*f)(Call&, Text)) {
   return c.cast(f(c, c.cast(x, c.computing(), DType::f64)), DType::f64, c.computing());
 }
@@ -96,7 +96,7 @@ void convert(Call& c) {
   c.result_as(0, c.cast(c.operand(0, first, from), from, to), to, first);
 }
 
-// A power of a negative number with a whole exponent is negative or positive in ONNX too.
+// As in Binade, Pow of a negative number with a whole exponent is defined, and has the correct sign.
 std::string power(Call& c, Text x) { return c.node("Pow", {x, c.scalar(c.params<ops::Pow>().exponent)}); }
 
 }  // namespace

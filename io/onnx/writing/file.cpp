@@ -19,7 +19,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "raw_data of ONNX is little-endian");
 
 constexpr std::size_t kMostInside = std::size_t{3} << 29;
-constexpr std::size_t kAlignment = 4096;  // of external data, so that they can be mapped
+constexpr std::size_t kAlignment = 4096;  // of external data, so that they can be memory-mapped
 
 void fill(::onnx::TensorProto& to, const std::string& name, const Tensor& value) {
   to.set_name(name);
@@ -48,7 +48,7 @@ void fill(::onnx::AttributeProto& to, const WrittenAttribute& value) {
   }
 }
 
-void fill(::onnx::ValueInfoProto& to, const WrittenValue& value) {
+void fill(::onnx::ValueInfoProto& to, const WrittenValueInfo& value) {
   to.set_name(value.name);
   auto* type = to.mutable_type()->mutable_tensor_type();
   type->set_elem_type(static_cast<int>(data_type_of(value.dtype)));
@@ -91,8 +91,8 @@ void write_graph(const std::string& path, const Graph& graph, bool external) {
   opset->set_version(kExportOpset);
   ::onnx::GraphProto& to = *model.mutable_graph();
   to.set_name("model");
-  for (const WrittenValue& v : graph.inputs) fill(*to.add_input(), v);
-  for (const WrittenValue& v : graph.outputs) fill(*to.add_output(), v);
+  for (const WrittenValueInfo& v : graph.inputs) fill(*to.add_input(), v);
+  for (const WrittenValueInfo& v : graph.outputs) fill(*to.add_output(), v);
 
   std::size_t bytes = 0;
   for (const WrittenConstant& c : graph.constants) bytes += c.value.bytes();

@@ -28,11 +28,11 @@ Tensor permuted(const Tensor& x, const Integers& order) {
 
 void remove_unused(Graph& graph) {
   std::unordered_set<std::string> needed;
-  for (const WrittenValue& output : graph.outputs) needed.insert(output.name);
+  for (const WrittenValueInfo& output : graph.outputs) needed.insert(output.name);
   std::vector<WrittenNode> kept;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     if (std::ranges::none_of(node->outputs, [&](const std::string& name) { return needed.contains(name); })) continue;
-    // An output that nobody reads is omitted; trailing ones need no place.
+    // An output that no node reads gets an empty name; at the end of the list, it is removed.
     for (std::string& name : node->outputs)
       if (!needed.contains(name)) name.clear();
     while (node->outputs.back().empty()) node->outputs.pop_back();
@@ -92,16 +92,16 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return x.bytes() == 0 || std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
 }
 
-/// Makes constants that depend on the batch size functions of it.
+/// Replaces constants that depend on the batch size by nodes that compute them from it.
 class Merge {
  public:
   Merge(Graph& graph, std::int64_t batch, std::int64_t other) : graph_(graph), batch_(batch), other_(other) {
     for (const auto* values : {&graph.inputs, &graph.outputs})
-      for (const WrittenValue& value : *values) taken_.insert(value.name);
+      for (const WrittenValueInfo& value : *values) taken_.insert(value.name);
     for (const WrittenConstant& c : graph.constants) taken_.insert(c.name);
   }
 
-  /// The factor of the batch size in an extent that is a in one recording and b in the other; 0: it is none.
+  /// Returns f if an extent, a in one recording and b in the other, is f times the batch size; otherwise 0.
   std::int64_t factor(std::int64_t a, std::int64_t b) const {
     return a > 0 && a % batch_ == 0 && b == a / batch_ * other_ ? a / batch_ : 0;
   }
@@ -125,7 +125,7 @@ class Merge {
   std::vector<WrittenConstant> take_constants() { return std::move(constants_); }
 
  private:
-  /// Extents and positions: each that differs is a multiple of the batch size.
+  /// For a list of extents or positions: each number that differs must be a multiple of the batch size.
   void list(WrittenConstant& mine, const Tensor& theirs, const WrittenNode& reader, const std::string& origin) {
     Integers a = mine.value.to_vector<std::int64_t>();
     const Integers b = theirs.to_vector<std::int64_t>();
@@ -152,7 +152,7 @@ class Merge {
            {.op = "Concat", .inputs = parts, .outputs = {mine.name}, .attributes = {{"axis", std::int64_t{0}}}});
   }
 
-  /// A tensor that repeats along the axes that differ.
+  /// For a tensor that repeats along the axes whose extents differ.
   void repeated(WrittenConstant& mine, const Tensor& theirs, const std::string& origin) {
     Tensor once = mine.value.on_host(), other = theirs.on_host();
     std::vector<std::string> dims;
@@ -175,7 +175,7 @@ class Merge {
     become(mine.name, {.op = "Expand", .inputs = {values, shape}, .outputs = {mine.name}});
   }
 
-  /// Position 0 of an axis, if all positions have the same values.
+  /// Returns position 0 of an axis. Throws ArgumentError if another position has other values.
   static Tensor first(const Tensor& x, int axis, const std::string& origin) {
     const NoObserverScope unseen;
     const NoGradGuard no_gradients;
@@ -222,11 +222,11 @@ class Merge {
   std::vector<WrittenNode> before_;
   std::vector<WrittenConstant> constants_;
   std::string size_;
-  std::unordered_set<std::string> taken_;  // names of the graph; those of nodes have another form
+  std::unordered_set<std::string> taken_;  // names of inputs, outputs and constants
   int count_ = 0;
 };
 
-void merge_dims(std::vector<WrittenValue>& mine, const std::vector<WrittenValue>& theirs, const Merge& rule) {
+void merge_dims(std::vector<WrittenValueInfo>& mine, const std::vector<WrittenValueInfo>& theirs, const Merge& rule) {
   for (std::size_t i = 0; i < mine.size(); ++i) {
     if (mine[i].dims.size() != theirs[i].dims.size()) depends_on_values(mine[i].name, "the rank");
     for (std::size_t d = 0; d < mine[i].dims.size(); ++d) {

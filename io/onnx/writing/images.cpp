@@ -60,7 +60,7 @@ void avg_pool2d(Call& c) {
            true);
 }
 
-/// Resize to extents. A step that the extents do not give is written as the scale.
+/// Writes a Resize to given extents or, if the op has its own step between positions, by the scale 1 / step.
 void upsample(Call& c) {
   const auto& p = c.params<ops::Upsample>();
   no_counterpart_if(p.antialias, "Resize of opset 17 has no filter against aliasing");

@@ -10,12 +10,12 @@ namespace {
 std::string filled(Call& c, std::int64_t count, double value) {
   return c.tensor(Tensor::full({count}, value, c.computing()));
 }
-/// Weight or bias of a norm, or a constant without one.
+/// Operand i, the weight or bias of a norm or, if it is missing, a constant in its place.
 std::string or_filled(Call& c, int i, std::int64_t count, double value) {
   return c.has(i) ? c.number(i) : filled(c, count, value);
 }
 
-/// x of a norm of channels in an order with the channels on axis 1, and how to return from it.
+/// The input of a norm over channels, with the channels on axis 1, and how its axes were reordered.
 struct Channels {
   std::string x{};
   bool first = false;  ///< an image as (N, C, H, W)
@@ -32,7 +32,7 @@ Channels channels_of(Call& c, int i) {
   if (rank == 2) return {c.number(i), false, false};
   return {c.transposed(i, to_axis_1(rank)), false, true};
 }
-/// The residual and the ReLU that a norm of channels ends with.
+/// Ends a norm over channels: restores the order of axes, and adds the residual and the ReLU.
 void finish(Call& c, const Channels& channels, std::string y, int residual, bool relu) {
   if (channels.moved) {
     const int rank = c.out().rank();
@@ -57,7 +57,7 @@ void batch_norm(Call& c) {
   finish(c, x, y, 3, p.relu);
 }
 
-/// An InstanceNormalization of groups as one channel each.
+/// Writes an InstanceNormalization in which each group is one channel.
 void group_norm(Call& c) {
   const auto& p = c.params<ops::GroupNorm>();
   const std::int64_t count = c.in(0).shape().cols();
@@ -76,7 +76,7 @@ void group_norm(Call& c) {
   finish(c, x, y, 3, p.relu);
 }
 
-/// The norm of the rows of x by inputs `weight` and, of a layer norm, `weight + 1`.
+/// Normalizes the rows of x. Operand `weight` is the weight, operand `weight + 1` the bias of a layer norm.
 std::string layer_norm_of(Call& c, const std::string& x, int weight, double eps) {
   const std::int64_t count = c.in(0).shape().cols();
   return c.node("LayerNormalization",
@@ -96,7 +96,7 @@ template <class Op, RowNorm norm>
 void rows(Call& c) {
   c.result(0, norm(c, c.number(0), 1, c.params<Op>().eps));
 }
-/// The sum, rounded to its stored dtype, and its norm.
+/// Writes the sum, and the norm of the sum after rounding it to its stored dtype.
 template <class Op, RowNorm norm>
 void sum_and_rows(Call& c) {
   const std::string sum = c.node("Add", {c.number(0), c.number(1)});

@@ -18,7 +18,7 @@ std::string swapped(Call& c, int i) {
   return c.transposed(i, order);
 }
 
-/// The activation of a 16-bit product reads the rounded sum of a GELU (core/ops/linear.h).
+/// In a 16-bit product, a GELU reads the sum rounded to 16 bits (core/ops/linear.h).
 std::string activation(Call& c, const std::string& z, Activation a) {
   const bool rounded = is_half(c.out().dtype()) && (a == Activation::kGelu || a == Activation::kGeluTanh);
   if (!rounded) return activated(c, z, a);
@@ -38,7 +38,7 @@ void linear(Call& c) {
   c.result(0, activation(c, y, p.activation));
 }
 
-/// The three weights as one, so that there is one product.
+/// Concatenates the three weights, so that one product suffices.
 void projections(Call& c) {
   const std::int64_t rows = 0;
   const std::string w = c.node("Concat", {c.number(1), c.number(2), c.number(3)}, {{"axis", rows}});
@@ -65,7 +65,7 @@ void fft(Call& c) {
   const std::int64_t axis = p.axis < 0 ? p.axis + rank : p.axis;
   no_counterpart_if(p.count != fft_outputs(p.kind, p.n), "a cut transform");
   if (real) x = c.node("Unsqueeze", {x, c.list({-1})});
-  // DFT counts axes after one of the batch.
+  // DFT requires a batch axis before the others.
   x = c.node("Unsqueeze", {x, c.list({0})});
   const std::string n = c.scalar(static_cast<double>(p.n), DType::i64);
   std::string y = c.node(

@@ -101,7 +101,7 @@ void Recorder::after_forward(const OpCall& call, std::span<const Tensor> read, T
   const auto computed = [&](const Tensor& x) {
     return x.defined() && (find(x) != nullptr || weights_.contains(x.raw()) || copies_.contains(x.raw()));
   };
-  if (std::ranges::none_of(read, computed)) return;  // a constant
+  if (std::ranges::none_of(read, computed)) return;  // the results are constants
   Call written(*this, call, read, outputs);
   const auto writer = op_writers().find(&call.info);
   if (writer == op_writers().end()) return written.problem("no operator of ONNX computes it");
@@ -232,7 +232,7 @@ std::string Call::operand(int i, bool first, DType dtype) {
       value->channels_first = node("Transpose", {value->rows}, {{"perm", kToChannelsFirst}});
     return cast(value->channels_first, in(i).dtype(), dtype);
   }
-  // A constant gets four axes and is transposed; a weight by nodes, so that it remains a weight.
+  // Adds axes of extent 1 and transposes: a constant here, a weight by nodes, so that it stays a weight.
   std::string x = rows(i);
   Integers dims(static_cast<std::size_t>(4 - in(i).rank()), 1);
   for (const std::int64_t d : dims_of(in(i))) dims.push_back(d);

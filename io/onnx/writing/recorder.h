@@ -23,14 +23,14 @@ inline void no_counterpart_if(bool condition, const std::string& why) {
   if (condition) no_counterpart(why);
 }
 
-/// A tensor that the tape has seen: its value in row-major order, and images (N, H, W, C) also as (N, C, H, W). Each is
-/// the name of a value of the graph, empty if no node computes it yet.
+/// The names of the graph's values that hold a recorded tensor: in row-major order and, for an image (N, H, W, C), in
+/// the order (N, C, H, W). A name is empty if no node computes this order yet.
 struct RecordedValue {
   std::string rows{}, channels_first{};
 };
 
-/// Observes the ops of a forward pass and writes a graph. Tensors are identified by their memory: it keeps all of them
-/// alive.
+/// Observes the ops of a forward pass and writes a graph. Tensors are identified by the address of their memory, so the
+/// recorder keeps all of them alive.
 class Recorder final : public TapeObserver {
  public:
   /// `weights`: the names of parameters and buffers by the address of their memory.
@@ -38,7 +38,7 @@ class Recorder final : public TapeObserver {
 
   void input(const std::string& name, const Tensor& x);
   void output(const std::string& name, const Tensor& x);
-  /// Returns a name that no value of the graph has, and takes it: `stem`, else `stem_1`, `stem_2`, …
+  /// Returns a name that no value of the graph has, and reserves it: `stem`, else `stem_1`, `stem_2`, …
   std::string fresh(const std::string& stem);
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs, const Observation&) override;
@@ -50,7 +50,7 @@ class Recorder final : public TapeObserver {
   using Key = std::pair<const void*, Integers>;
   static Key key_of(const Tensor& x);
   RecordedValue* find(const Tensor& x);
-  /// The constant that has the values of x. `name`: of a parameter that x is a rounded copy of.
+  /// Returns the name of the constant that has the values of x; adds the constant if it is new.
   const std::string& constant(const Tensor& x);
   std::string add_constant(const std::string& name, const Tensor& x, bool weight);
 
@@ -61,11 +61,11 @@ class Recorder final : public TapeObserver {
   std::map<const void*, std::string> copies_;  // names of weights by the address of a rounded copy
   std::map<std::pair<std::string, std::string>, std::string> made_;  // results of Cast and Transpose nodes
   std::set<std::string> taken_;                                      // names of values
-  std::map<std::string, int> counts_;  // the last number after a name that was wanted again
+  std::map<std::string, int> counts_;  // the last number that fresh() appended to each stem
   std::vector<Tensor> alive_;
 };
 
-/// One op call, for the functions that write its nodes. Floating numbers are computed in f32 (f64 if an operand or the
+/// One op call, for the function that writes its nodes. Floating numbers are computed in f32 (f64 if an operand or the
 /// result is f64) whatever their stored dtype, as Binade's kernels do; nodes `Cast` read and round 16-bit values.
 class Call {
  public:
@@ -80,7 +80,7 @@ class Call {
   const Tensor& in(int i) const { return read_[static_cast<std::size_t>(i)]; }
   const Tensor& out(int i = 0) const { return outputs_[static_cast<std::size_t>(i)]; }
   int results() const { return static_cast<int>(outputs_.size()); }
-  /// The names of the value of input i; null for a constant.
+  /// Returns the names of the values of input i; null for a constant.
   const RecordedValue* value(int i) const { return recorder_.find(in(i)); }
   bool is_constant(int i) const { return recorder_.find(in(i)) == nullptr; }
   DType computing() const { return computing_; }  ///< f32 or f64, or i64 if no operand or result is floating
@@ -92,12 +92,12 @@ class Call {
   std::string as(int i, DType dtype);                      ///< input i cast to a dtype
   /// Input i (N, H, W, C) as (N, C, H, W) in the computing dtype.
   std::string channels_first(int i);
-  /// Input i, a weight (K, H, W, C), as (K, C, H, W); other axes: in the order `perm`.
+  /// Input i with its axes in the order `perm`, such as a weight (K, H, W, C) as (K, C, H, W).
   std::string transposed(int i, const Integers& perm);
-  /// Whether an elementwise op shall be computed on (N, C, H, W): an operand exists only in this order, and all others
-  /// can follow it.
+  /// True if an elementwise op should be computed in the order (N, C, H, W): an operand exists only in this order, and
+  /// all others can be converted to it.
   bool prefers_channels_first();
-  /// Whether input i, an image, exists as (N, C, H, W) only.
+  /// True if input i, an image, exists only as (N, C, H, W).
   bool only_channels_first(int i) const;
   /// An operand of an elementwise op in the order that prefers_channels_first() chose.
   std::string operand(int i, bool first) { return operand(i, first, computing_); }
@@ -112,9 +112,9 @@ class Call {
   std::string scalar(double value, DType dtype);
   std::string list(const Integers& values);  ///< i64
   std::string tensor(const Tensor& value);
-  /// A new weight, made of others.
+  /// Adds a weight that was computed from others.
   std::string weight(const std::string& name, const Tensor& value);
-  /// The name of the weight that input i is, empty if it is none.
+  /// Returns the name of the weight if input i is one, otherwise an empty text.
   std::string weight_name(int i) const;
   std::string cast(const std::string& x, DType from, DType to);
 
@@ -122,9 +122,9 @@ class Call {
 
   void result(int k, const std::string& x, bool first = false) { result_as(k, x, computing_, first); }
   void result_as(int k, const std::string& x, DType dtype, bool first = false);
-  /// Result k, of the dtype of its tensor, by the names of its value in one or both orders.
+  /// Sets the names of the values of result k, in one or both orders. The values have the dtype of the tensor.
   void set(int k, RecordedValue value) { recorder_.values_[Recorder::key_of(out(k))] = std::move(value); }
-  /// The results from number `first` on have no counterpart.
+  /// Records that the results from number `first` on have no counterpart in ONNX.
   void problem(const std::string& why, int first = 0);
 
  private:
@@ -140,9 +140,9 @@ class Call {
 
 /// Writes the nodes of an op.
 using OpWriter = std::function<void(Call&)>;
-/// The writers of ops, by the address of Op::info: a user's op may have the name of one of Binade's.
+/// The writers of ops, by the address of Op::info, because a user's op may have the name of one of Binade's.
 using OpWriters = std::map<const OpInfo*, OpWriter>;
-/// Those of all ops that have a counterpart.
+/// Returns the writers of all ops that have a counterpart in ONNX.
 const OpWriters& op_writers();
 OpWriters elementwise_writers();
 OpWriters activation_writers();
@@ -154,7 +154,7 @@ OpWriters image_writers();
 OpWriters norm_writers();
 OpWriters sequence_writers();
 
-/// ONNX's number of a dtype (TensorProto.DataType).
+/// Returns ONNX's number of a dtype (TensorProto.DataType).
 std::int64_t data_type_of(DType dtype);
 
 }  // namespace binade::onnx

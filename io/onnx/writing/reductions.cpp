@@ -12,7 +12,7 @@ namespace {
 
 std::int64_t from_start(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-/// What a reduction reads: x in an order, and its axes in that order.
+/// The operand of a reduction: x in one order of axes, and the reduced axes in that order.
 struct Reduced {
   std::string x{};
   Integers axes{};
@@ -20,7 +20,7 @@ struct Reduced {
   bool first_result = false;
 };
 
-/// A reduction of an image that exists as (N, C, H, W) reads it so if the result keeps four axes, or is (N, C).
+/// If an image exists only as (N, C, H, W), reads it so, provided that the result has four axes or is (N, C).
 Reduced reduced(Call& c, const std::vector<int>& axes, bool keepdim, DType dtype) {
   Reduced r;
   const int rank = c.in(0).rank();
@@ -63,7 +63,7 @@ void reduce_along(Call& c, const char* op) {
   c.result_as(1, c.node(position, {r.x}, {{"axis", r.axes[0]}, {"keepdims", keep}}), DType::i64, r.first_result);
 }
 
-/// any and all of truth values, as the largest and smallest of 0 and 1.
+/// Writes any() and all() of truth values as the maximum and minimum of 0 and 1.
 template <class Op>
 void truth(Call& c, const char* op) {
   const auto& p = c.params<Op>();

@@ -60,7 +60,7 @@ Tensor causal_mask(const Extents& e, DType dtype) {
   return Tensor::from(mask, Shape{e.queries, e.keys}).to(dtype);
 }
 
-/// The logits (B, G, H / G, T, S) with input 3, the mask.
+/// Applies input 3, the mask, to the logits (B, G, H / G, T, S).
 std::string masked(Call& c, const std::string& logits, const Extents& e) {
   const Tensor& mask = c.in(3);
   const bool truth = mask.dtype() == DType::boolean;
@@ -103,7 +103,7 @@ void attention(Call& c) {
   c.result(0, c.node("Reshape", {y, c.list(dims)}));
 }
 
-/// The rows of the gates in ONNX's order. `order`: the place of each of ONNX's gates in Binade's rows.
+/// Puts the rows of the gates into ONNX's order. order[g]: the place of ONNX's gate g in Binade's rows.
 Tensor in_order(const Tensor& rows, const Integers& order) {
   const Tensor x = rows.on_host();
   Tensor y = Tensor::empty(x.shape(), x.dtype());
@@ -125,7 +125,7 @@ std::string gates(Call& c, int i, const Integers& order) {
   return c.cast(name.empty() ? c.tensor(all) : c.weight(name, all), y.dtype(), c.computing());
 }
 
-/// `state`: position of h0. An LSTM has c0 after it.
+/// Writes the layer `op`. Inputs of the op call: x, weights, biases, h0, c0 (only an LSTM), lengths.
 void recurrent(Call& c, const char* op, const Integers& order, bool reverse, WrittenAttributes attributes) {
   const bool cell = std::string(op) == "LSTM";
   const int lengths = cell ? 7 : 6;

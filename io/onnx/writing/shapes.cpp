@@ -9,7 +9,7 @@
 #include "binade/core/ops/slice.h"
 #include "binade/io/onnx/writing/recorder.h"
 
-/// Moves of values, in the dtype in which they are stored.
+/// Ops that move values, which keep the dtype in which they are stored.
 namespace binade::onnx {
 namespace {
 
@@ -20,10 +20,10 @@ Integers dims_of(const Tensor& x) {
 
 std::int64_t from_start(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-/// The number of an axis of (N, H, W, C) in (N, C, H, W).
+/// Converts the number of an axis of (N, H, W, C) to that in (N, C, H, W).
 std::int64_t in_channels_first(std::int64_t axis) { return axis == 0 ? 0 : axis == 3 ? 1 : axis + 1; }
 
-/// The operand and axis of a move along one axis, which keeps the order in which an image exists.
+/// The operand and axis of an op that moves values along one axis. An image keeps the order in which it exists.
 struct Along {
   bool first = false;
   std::int64_t axis = 0;
@@ -39,7 +39,7 @@ void moved(Call& c, const Along& a, const std::string& y) { c.result_as(0, y, c.
 
 void reshape(Call& c) { c.set(0, {.rows = c.node("Reshape", {c.stored(0), c.list(dims_of(c.out()))})}); }
 
-/// One node `Transpose`, or none: the values of an image exist as (N, H, W, C) or (N, C, H, W).
+/// Writes one node `Transpose`, or none if an image already exists in the new order.
 void permute(Call& c) {
   const int rank = c.in(0).rank();
   Integers order;
@@ -72,7 +72,7 @@ void concat(Call& c) {
 
 void expand(Call& c) { c.set(0, {.rows = c.node("Expand", {c.stored(0), c.list(dims_of(c.out()))})}); }
 
-/// A move along one axis by a map of positions: padding and slices have operators, any other map is a Gather.
+/// Moves values along one axis by an axis map: padding and slices have operators, any other map is a Gather.
 void rearrange(Call& c) {
   const auto& p = c.params<ops::Rearrange>();
   no_counterpart_if(p.adjoint, std::string(p.name) + "() adds values at positions");
@@ -80,7 +80,7 @@ void rearrange(Call& c) {
   const DType dtype = c.in(0).dtype();
   const AxisMap& map = p.map;
   const std::int64_t extent = c.in(0).dim(p.axis), last = p.count - 1;
-  if (map.window == 1 && map.step == 1 && map.beyond == Beyond::kFill && map.extent == extent) {
+  if (map.window == 1 && map.step == 1 && map.beyond == OutOfRangeRule::kFill && map.extent == extent) {
     const std::int64_t before = -map.begin, after = map.begin + p.count - extent;
     const auto rank = static_cast<std::size_t>(c.in(0).rank());
     Integers pads(2 * rank, 0);

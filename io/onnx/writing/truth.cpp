@@ -6,8 +6,8 @@
 namespace binade::onnx {
 namespace {
 
-/// The dtype in which two operands are compared: two floating ones in the wider of them, which is exact; a whole and a
-/// floating one in f64; whole ones in i64.
+/// The dtype in which two operands are compared: f32 or f64 for two floating ones, which is exact; f64 for a whole and
+/// a floating one; i64 for whole ones.
 DType compared_in(const Call& c) {
   bool whole = false, floating = false;
   for (int i = 0; i < c.inputs(); ++i) (is_floating(c.in(i).dtype()) ? floating : whole) = true;
@@ -34,13 +34,13 @@ void negate(Call& c) {
   c.result_as(0, c.node("Not", {c.operand(0, first, DType::boolean)}), DType::boolean, first);
 }
 
-/// Bits of bools; bits of other numbers have operators from opset 18 on.
+/// Bitwise ops of bools. For other numbers, ONNX has operators from opset 18 on.
 void bits(Call& c, void (*of_bools)(Call&)) {
   no_counterpart_if(c.out().dtype() != DType::boolean, "opset 17 has no operator for bits of whole numbers");
   of_bools(c);
 }
 
-/// Whole numbers are finite.
+/// Writes tests for NaN and infinity. Whole numbers are tested as f32, in which they are finite.
 void finite(Call& c, bool nan, bool infinite, bool negated) {
   const bool first = c.prefers_channels_first();
   const std::string x = c.operand(0, first, c.computing() == DType::i64 ? DType::f32 : c.computing());

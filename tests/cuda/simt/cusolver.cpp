@@ -13,10 +13,10 @@
 
 #include "tests/cuda/simt/stream.h"
 
-// Stand-ins for the functions of cuSOLVER and cuBLAS that cuda/device/cusolver.cu calls: they have the conventions of
-// the real ones, compute on the host with Eigen or a few loops, and run when the stream comes to them. They refuse
-// arguments and workspaces that the real ones would refuse. Like LAPACK, they take a NaN for a failure, and leave the
-// rest of a matrix undone after one, which callers must not rely on either way.
+// Stand-ins for the functions of cuSOLVER and cuBLAS that cuda/device/cusolver.cu calls. They have the same conventions
+// as the real functions, compute on the host with Eigen or a few loops, and run in the order of the stream. They refuse
+// arguments and workspaces that the real functions would refuse. Like LAPACK, they treat a NaN as a failure, and do not
+// process the rest of the matrix. Callers must not rely on this.
 
 struct simt_solver {
   cudaStream_t stream = nullptr;
@@ -29,7 +29,7 @@ struct simt_products {
 
 namespace {
 
-constexpr std::size_t kOnDevice = 1000, kOnHost = 100;  // bytes of workspaces, which calls fill with rubbish
+constexpr std::size_t kOnDevice = 1000, kOnHost = 100;  // sizes of workspaces in bytes; calls fill them with garbage
 
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
@@ -232,7 +232,7 @@ cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t,
   return submit(handle, valid, device, device_bytes, host, host_bytes, [=] {
     Part<double> matrix = part<double>(a, n, n, pitch);
     const Eigen::SelfAdjointEigenSolver<Matrix<double>> solver(matrix);
-    matrix = -solver.eigenvectors();  // any sign is right
+    matrix = -solver.eigenvectors();  // the signs are arbitrary; callers must not rely on them
     std::copy_n(solver.eigenvalues().data(), n, static_cast<double*>(values));
     *info = solver.info() == Eigen::Success ? 0 : 1;
   });

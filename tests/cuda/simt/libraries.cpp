@@ -84,8 +84,8 @@ static void choose(const std::string& key, const char* what) {
   }
   g_plans.insert(*line);
 }
-/// BINADE_SIMT_LIES=TEXT: where a key contains TEXT, the first element of the result is not a number. Read at each
-/// call. BINADE_SIMT_TRUTH, read when the kernel runs, suspends this: so a captured kernel can begin to lie later.
+/// With BINADE_SIMT_LIES=TEXT (read at each call), the first element of a result is NaN if its key contains TEXT.
+/// BINADE_SIMT_TRUTH (read when the kernel runs) suspends this, so that a captured kernel can become wrong later.
 __global__ void spoil(void* result, DType dtype) {
   if (std::getenv("BINADE_SIMT_TRUTH") != nullptr) return;
   if (blockIdx.x == 0 && threadIdx.x == 0) store_at(result, dtype, 0, std::numeric_limits<float>::quiet_NaN());
@@ -158,7 +158,7 @@ bool library_gemm(const GemmArgs& g) {
   GemmArgs unseen = g;
   unseen.partial = true;
   if (codes)
-    gemm_of_decoded(unseen, own_gemm);
+    gemm_in_bf16_of_codes(unseen, own_gemm);
   else if (derivative_of)
     gemm_with_derivative(unseen);
   else

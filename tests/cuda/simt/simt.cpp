@@ -95,7 +95,7 @@ struct Thread {
   Fiber fiber;
   State state = State::kReady;
   Dim3 index;
-  unsigned mask = 0;  // mask of the exchange in which the thread waits
+  unsigned mask = 0;  // if the thread waits in an exchange: the mask of this exchange
   unsigned turn = 0;  // number of finished exchanges, which alternate between two sets of values
 };
 

@@ -95,7 +95,7 @@ bool go_on(simt_stream& stream) {
   return true;
 }
 
-/// Runs the next submitted work, after the work for which it waits.
+/// Runs the next submitted work. If it waits for other work, runs that first.
 void force(simt_stream& stream) {
   if (stream.sent.empty()) {
     std::fprintf(stderr, "emulated device: an event was waited for that never comes\n");

@@ -68,7 +68,7 @@ class RunFollower {
   bool goes_on();
   /// Calls `step`. Returns the result of the last finished batch.
   StepResult record(const std::function<void()>& step);
-  RunEnd end() const { return end_.value_or(RunEnd::kDone); }
+  RunEnd end() const { return end_.value_or(RunEnd::kLeft); }
 
  private:
   Trainer& trainer_;

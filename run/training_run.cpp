@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-#include <cerrno>
 #include <cmath>
+#include <exception>
 #include <iterator>
 #include <thread>
 
@@ -19,11 +18,11 @@
 #include "binade/core/state_counts.h"
 #include "binade/core/version.h"
 #include "binade/io/checkpoint/store.h"
-#include "binade/io/files/forwarding_file_ops.h"
 #include "binade/io/files/run_folder.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/signals.h"
 #include "binade/run/fault_log.h"
+#include "binade/run/faulty_disk.h"
 #include "binade/run/library_plans.h"
 #include "binade/run/rank_run.h"
 #include "binade/run/rank_watch.h"
@@ -76,25 +75,15 @@ std::string describe(const Trainer& trainer, const RunOptions& options) {
 
 }  // namespace
 
-/// File operations that fail with ENOSPC while set_full(true).
-class FaultyDisk final : public io::ForwardingFileOps {
- public:
-  explicit FaultyDisk(io::FileOps& disk) : ForwardingFileOps(disk) {}
-  void set_full(bool full) { full_ = full; }
-  int write(int file, std::span<const std::byte> bytes, std::size_t& written) override {
-    return full_ ? ENOSPC : ForwardingFileOps::write(file, bytes, written);
-  }
-
- private:
-  std::atomic<bool> full_ = false;
-};
-
 /// An open run: its folder, checkpoints and records.
 class TrainingRun::Journal {
  public:
-  Journal(const RunOptions& options, Trainer& trainer, io::RunFolder folder)
+  /// `stop_reason`: what TrainingRun::stop() sets.
+  Journal(const RunOptions& options, Trainer& trainer, io::RunFolder folder,
+          const std::optional<std::string>& stop_reason)
       : options_(options),
         trainer_(trainer),
+        stop_reason_(stop_reason),
         folder_(std::move(folder)),
         records_(folder_, options, trainer.scaler().options().mode != LossScaleMode::kOff),
         disk_(*options.disk),
@@ -114,7 +103,7 @@ class TrainingRun::Journal {
   }
 
   ~Journal() {
-    if (opened_ && !end_) log_error_end();
+    if (opened_ && !end_) log_end_of_loop();
     trainer_.set_pauses(nullptr);
     trainer_.set_repro_sink(nullptr);
     trainer_.set_recovery(nullptr);
@@ -186,11 +175,11 @@ class TrainingRun::Journal {
     if (end_) return false;
     folder_.check_not_moved();
     std::optional<StopRequest> stop = leader_.stop_requested();
-    if (stop) record([&] { trainer_.synchronize(); });
-    const bool all_made = trainer_.steps() >= options_.steps;
-    if (all_made && finish()) {
-      end_ = RunEnd::kDone;
-    } else if ((stop || (all_made && (stop = leader_.stop_requested()))) && !mid_step_) {  // signal during finish()
+    if (stop || stop_reason_) record([&] { trainer_.synchronize(); });
+    const bool all_made = trainer_.steps() >= options_.steps, ends = all_made || (stop_reason_ && !mid_step_);
+    if (ends && finish()) {
+      end_ = all_made ? RunEnd::kDone : RunEnd::kStopped;
+    } else if ((stop || (ends && (stop = leader_.stop_requested()))) && !mid_step_) {  // signal during finish()
       if (saved_step_ != trainer_.steps())
         save_now({.patience = std::min(options_.save_patience, kPatienceAfterSignal), .supersedes = true});
       records_.finish();
@@ -237,7 +226,7 @@ class TrainingRun::Journal {
     records_.event("memory", trainer_.steps(), "memory: " + to_string(forecast, available));
   }
 
-  RunEnd end() const { return end_.value_or(RunEnd::kDone); }
+  RunEnd end() const { return end_.value_or(RunEnd::kLeft); }
 
  private:
   /// True if the state after this step is needed before the next step: for an evaluation, a save or the end.
@@ -249,11 +238,27 @@ class TrainingRun::Journal {
     saving_.ended = collect_saves();
     records_.timing(last, seconds, std::exchange(saving_, {}));
     if (due(last.step, options_.eval_every)) evaluate(last.step);
-    if (save_times_->due_at_step(last.step) && last.step < options_.steps) start_save(SaveTrigger::kStep);
+    if (last.step < options_.steps) {
+      if (save_times_->due_at_step(last.step))
+        start_save(SaveTrigger::kStep);
+      else if (has_best_score(last.step))
+        start_save(SaveTrigger::kBest);
+    }
     saving_.concurrent = store_.saving();
   }
 
-  enum class SaveTrigger { kStep, kClock };  // the step count or the clock
+  enum class SaveTrigger { kStep, kClock, kBest };  // the step count, the clock, or the best score so far
+
+  /// True if this step was evaluated, and no checkpoint has a score that is as good.
+  bool has_best_score(std::int64_t step) {
+    if (evaluated_step_ != step || !score_) return false;
+    wait_for_save();
+    const std::vector<io::ManifestEntry> saved = store_.entries();
+    return std::ranges::none_of(saved, [&](const io::ManifestEntry& entry) {
+      return entry.score && entry.score->higher_is_better == score_->higher_is_better &&
+             !score_->better_than(*entry.score);
+    });
+  }
 
   /// Starts a save. Skips it if another save is in flight, so that a slow disk makes checkpoints rarer, not steps
   /// slower. But a save by step count waits for a save by the clock, so that timing does not decide which steps have
@@ -447,14 +452,21 @@ class TrainingRun::Journal {
     if (saved_step_ != trainer_.steps()) save_now({.patience = options_.save_patience, .supersedes = true});
     records_.finish();
     records_.report_incomplete_logs(trainer_.steps());
-    records_.log_event("finished", trainer_.steps(), fmt::format("finished after step {}", trainer_.steps()));
+    records_.log_event("finished", trainer_.steps(),
+                       fmt::format("finished after step {}{}", trainer_.steps(),
+                                   stop_reason_ ? fmt::format(", stopped by the program: {}", *stop_reason_) : ""));
     return true;
   }
 
-  /// Records that an error, which is reported elsewhere, ended the training loop.
-  void log_error_end() noexcept {
+  /// Records that the training loop ended before the run: by an error, which is reported elsewhere, or because the
+  /// program left it.
+  void log_end_of_loop() noexcept {
     try {
-      records_.log_event("left", trainer_.steps(), fmt::format("ended by an error after step {}", trainer_.steps()));
+      const bool by_error = std::uncaught_exceptions() > exceptions_before_;
+      records_.log_event("left", trainer_.steps(),
+                         fmt::format("{} after step {}",
+                                     by_error ? "ended by an error" : "left by the program, before its end,",
+                                     trainer_.steps()));
     } catch (const std::exception&) {  // ignored: probably the disk is full, which was reported before
     }
   }
@@ -476,6 +488,8 @@ class TrainingRun::Journal {
 
   const RunOptions& options_;
   Trainer& trainer_;
+  const std::optional<std::string>& stop_reason_;
+  const int exceptions_before_ = std::uncaught_exceptions();
   std::optional<io::StopSignals> signals_;  // outlives all members that write files, because SIGXFSZ must stay ignored
   io::RunFolder folder_;
   RunRecords records_;  // outlives the store, whose writer calls into it
@@ -518,7 +532,8 @@ bool TrainingRun::follows(bool& loaded) {
 void TrainingRun::begin() {
   const Claim claim(*this, "begin");
   if (bool loaded = false; follows(loaded)) return;
-  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder, *options_.disk));
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder, *options_.disk),
+                                           stop_reason_);
   journal->open();
   journal_ = std::move(journal);
 }
@@ -526,7 +541,8 @@ void TrainingRun::begin() {
 void TrainingRun::resume() {
   const Claim claim(*this, "resume");
   if (bool loaded = false; follows(loaded)) return;
-  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk),
+                                           stop_reason_);
   journal->load();
   journal->open();
   journal_ = std::move(journal);
@@ -539,7 +555,8 @@ bool TrainingRun::resume_if_possible() {
     begin();
     return false;
   }
-  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk),
+                                           stop_reason_);
   const bool loads = journal->holds_checkpoints();
   loads ? journal->load() : journal->begin_again();
   journal->open();
@@ -570,7 +587,7 @@ void TrainingRun::report(const std::optional<MemoryForecast>& forecast) {
 RunEnd TrainingRun::end() const {
   const ExclusiveUse::Call call(use_, "end");
   if (follower_) return follower_->end();
-  return journal_ ? journal_->end() : RunEnd::kDone;
+  return journal_ ? journal_->end() : RunEnd::kLeft;
 }
 
 }  // namespace binade::amp

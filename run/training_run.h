@@ -40,21 +40,25 @@ struct RunOptions {
   std::int64_t checkpoint_every = 0;  ///< updates between checkpoints; 0: only by the clock
   double checkpoint_minutes = 10;     ///< longest time between checkpoints (run/save_times.h); 0: only by steps
   SaveFailure save_failure = SaveFailure::kContinue;
-  double save_patience = 60;    ///< seconds during which a failed save at the end is retried; at most 5 after a signal
-  std::int64_t eval_every = 0;  ///< steps between evaluations; 0: only at the end
+  double save_patience = 60;  ///< seconds during which a failed save at the end is retried; at most 5 after a signal
+  /// Steps between evaluations; 0: only at the end. After such a step, the run evaluates, passes the score to plateau
+  /// schedules, and then saves if a checkpoint is due or the score is the best so far.
+  std::int64_t eval_every = 0;
   std::int64_t log_every = 10;  ///< steps between lines of progress, if the output is no terminal
   int keep = 5;                 ///< number of newest checkpoints to keep (io/checkpoint/store.h)
   std::string config{};         ///< content of config.json; default: the trainer's options
   /// Settings that a resumed run changes: "lr 0.001 -> 0.0005". Default: Trainer::changes().
   std::vector<std::string> changes{};
 
-  std::string unit = "samples";  ///< unit of rates: "tokens", "images"
-  double units_per_step = 1;     ///< number of these units that a step processes
+  std::string unit = "steps";  ///< unit of rates: "tokens", "images"
+  double units_per_step = 1;   ///< number of these units that a step processes
 
   /// Evaluates the model; the run calls it inside Trainer::evaluate(). May be empty.
   std::function<Evaluation()> evaluate{};
-  std::string score{};  ///< name of the number that selects the best checkpoint and drives a plateau schedule
-  bool higher_is_better = false;
+  /// Name of the number of `evaluate` that selects the best checkpoint and drives plateau schedules. An evaluation with
+  /// the best score so far is followed by a save.
+  std::string score{};
+  bool higher_is_better = false;  ///< a plateau schedule (mode `min`) then gets the negative score
 
   /// Estimates the memory of a step before the first step of each process, from small steps that are not committed.
   /// Throws OutOfMemoryError if the estimate exceeds memory_limit.
@@ -72,8 +76,13 @@ struct RunOptions {
 
 class RunFollower;
 
-/// The end of a run. kDone: all steps are committed; kPreempted: a signal stopped the run.
-enum class RunEnd { kDone, kPreempted };
+/// The end of a run.
+enum class RunEnd {
+  kDone,       ///< all steps are committed
+  kPreempted,  ///< a signal stopped the run
+  kStopped,    ///< the program stopped the run by TrainingRun::stop()
+  kLeft,       ///< the program left the loop before its end, or is still in it
+};
 
 /// A training run that is recorded on disk and can be killed at any time:
 ///
@@ -84,7 +93,7 @@ enum class RunEnd { kDone, kPreempted };
 /// The loop ends when `steps` updates are committed, or early on SIGTERM, SIGINT or SIGHUP. In both cases the state is
 /// saved, and a resumed run continues to the same bits. The run writes metrics.jsonl, timing.jsonl, headroom.jsonl,
 /// samples/ and TensorBoard events, evaluates the model, and saves checkpoints at the planned times and at the end,
-/// both before and after the last evaluation. A loop that ends in another way saves nothing more.
+/// both before and after the last evaluation. stop() ends it early. A loop that ends in another way saves nothing more.
 ///
 /// Over several ranks (TrainerOptions::ranks), every rank makes a TrainingRun with the same options. Rank 0 alone has
 /// the run folder: it evaluates, saves, and tells the others which state to load and when the run ends. A signal to any
@@ -137,6 +146,12 @@ class TrainingRun {
   /// the model and saves the state.
   bool goes_on();
 
+  /// Ends the run early, for example if a score no longer improves: the loop ends before the next step, after the
+  /// evaluation and the save that follow the last step of a run. `reason` is for the records. Over several ranks, rank
+  /// 0 decides: the call has no effect on others. May be called in the loop, in `evaluate` and in a callback. A resumed
+  /// run goes on, unless the program stops it again.
+  void stop(const std::string& reason) { stop_reason_ = reason; }
+
   /// Returns how the run ended. Call it after the loop.
   RunEnd end() const;
 
@@ -161,6 +176,7 @@ class TrainingRun {
   std::unique_ptr<Journal> journal_;       // from begin() or resume() on
   std::unique_ptr<RunFollower> follower_;  // the same, on ranks other than 0
   bool memory_forecast_due_;
+  std::optional<std::string> stop_reason_{};  // from stop()
 };
 
 }  // namespace binade::amp

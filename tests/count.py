@@ -2,8 +2,8 @@
 case by case.
 
 STATUS is nonzero when something outside the tests failed (a compile error, a time limit). Prints the skips, the failures
-and, as the last line, "N passed, N failed, N skipped"; "left_out_SUITE:" stands before that for each suite that should
-have run and did not. Exits nonzero when something failed.
+and, as the last line, "N passed, N failed, N skipped". Before this it prints "left_out_SUITE:" for each suite that
+should have run but did not. Exits nonzero when something failed.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ def results(build):
             if os.path.basename(test["command"][0]).endswith("_tests"):
                 cases = [(name + "/" + case, verdict) for verdict, case in CASE.findall(test.get("stdout", ""))]
             yield from cases
-            # A crash, a leak or a time limit is a failure of the program without a failed case.
+            # After a crash, a leak or a time limit, the program has failed although no case has.
             if not cases or (outcome == "FAILED" and all(verdict != "FAILED" for _, verdict in cases)):
                 yield name + " (" + test["result"] + ")", outcome
 

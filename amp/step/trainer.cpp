@@ -256,6 +256,7 @@ void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepRes
                            .lr = lr,
                            .loss = attempt.loss,
                            .grad_norm = attempt.grad_norm,
+                           .clip_norm = options_.clip_norm,
                            .largest_gradients = attempt.scan.words,
                            .trained = trained,
                            .loss_scale = attempt.loss_scale,

@@ -240,6 +240,8 @@ void Transaction::add_members() {
   };
   callbacks.load = [this](const StateDict& state) {
     for (Callback* one : callbacks_) one->load_state(state.section("callbacks/" + one->name()));
+    loaded_callbacks_ = state.section("callbacks");
+    loaded_step_ = counters_.steps;
   };
   members_.push_back(std::move(callbacks));
 
@@ -472,6 +474,15 @@ void Transaction::add_callback(Callback& callback) {
                        "trainer: wanted a callback's name without spaces and slashes, got '{}'", name);
   for (const Callback* other : callbacks_)
     check<ArgumentError>(other->name() != name, "trainer: two callbacks are called '{}'; give each its own name", name);
+  if (const StateDict saved = loaded_callbacks_.section(name); !saved.empty()) {
+    check<ArgumentError>(
+        counters_.steps == loaded_step_,
+        "trainer: callback '{}' is added after step {}, but its saved state is that of step {}; add it "
+        "before the first step of a resumed run",
+        name, counters_.steps, loaded_step_);
+    callback.check_state(saved);
+    callback.load_state(saved);
+  }
   callbacks_.push_back(&callback);
 }
 

@@ -289,6 +289,8 @@ class Transaction {
   double last_grad_norm_ = 0;
   Published published_;
   std::vector<Callback*> callbacks_;
+  StateDict loaded_callbacks_;    // section "callbacks" of the loaded state, for callbacks that are added later
+  std::int64_t loaded_step_ = 0;  // number of committed steps of that state
   DataHooks data_;
   StateDict waiting_cursor_;  // the data cursor, if it was loaded before a loader was attached
   std::vector<std::string> changes_;

@@ -16,7 +16,8 @@ struct CommittedStep {
   const optim::ParameterList& parameters;  ///< of all optimizers
   double lr = 0;                           ///< largest learning rate of the step's updates
   double loss = 0;
-  double grad_norm{};  ///< gradient norm before clipping
+  double grad_norm{};    ///< gradient norm before clipping
+  double clip_norm = 0;  ///< upper bound of the gradient norm; 0: none
   /// For each parameter the bits of its largest gradient magnitude (optim::GradientScan::words); 0 if all of its
   /// gradients are 0.
   std::span<const std::uint32_t> largest_gradients{};

@@ -51,8 +51,9 @@ void Divergence::find(const CommittedStep& step, std::vector<Warning>& found) {
   warning.what = fmt::format(
       "diverges: a loss of {:.4g}, {:.0f} times the {:.4g} that the run began with, and no lower for 5 steps",
       step.loss, growth->ratio, growth->first);
-  warning.advice = fmt::format("lower the learning rate, warm it up ({}), or clip by norm ({})", suggest_warmup(),
-                               suggest_clipping());
+  warning.advice = step.clip_norm > 0 ? fmt::format("lower the learning rate, or warm it up ({})", suggest_warmup())
+                                      : fmt::format("lower the learning rate, warm it up ({}), or clip by norm ({})",
+                                                    suggest_warmup(), suggest_clipping());
   found.push_back(std::move(warning));
 }
 

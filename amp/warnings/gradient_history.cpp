@@ -21,7 +21,7 @@ constexpr Bound kAllNewest{3, 4}, kNewestAlone{7, 12};
 
 }  // namespace
 
-std::optional<GradientHistory::Growth> GradientHistory::observe(double norm) {
+std::optional<GradientHistory::Growth> GradientHistory::observe(double norm, double clip_norm) {
   if (!(norm > 0 && std::isfinite(norm))) return std::nullopt;
   norms_.push_back(std::log2(norm));
   if (norms_.size() > kHistory + kNewest) norms_.erase(norms_.begin());
@@ -35,19 +35,21 @@ std::optional<GradientHistory::Growth> GradientHistory::observe(double norm) {
   }
   const double newest = norms_.back() - middle;
   const bool lasts = *lowest - middle > kAllNewest.of(deviation);
-  reported_ = lasts || newest > kNewestAlone.of(deviation);
+  reported_ = norm > clip_norm && (lasts || newest > kNewestAlone.of(deviation));
   if (!reported_) return std::nullopt;
   return Growth{.binades = newest, .median = std::exp2(middle), .lasts = lasts};
 }
 
 void GradientHistory::find(const CommittedStep& step, std::vector<Warning>& found) {
-  const std::optional<GradientHistory::Growth> growth = observe(step.grad_norm);
+  const std::optional<GradientHistory::Growth> growth = observe(step.grad_norm, step.clip_norm);
   if (!growth) return;
   Warning warning{.kind = WarningKind::kGradients, .step = step.step, .direction = "backward", .dtype = "f32"};
   warning.what = fmt::format("has gradients of norm {:.3g}, {:.0f} times the median of the 128 steps before{}",
                              step.grad_norm, std::exp2(growth->binades),
                              growth->lasts ? ", for the 8th time in a row" : "");
-  warning.advice = fmt::format("clip by norm ({}), or lower the learning rate", suggest_clipping());
+  warning.advice = step.clip_norm > 0
+                       ? std::string("lower the learning rate; clipping bounds the update meanwhile")
+                       : fmt::format("clip by norm ({}), or lower the learning rate", suggest_clipping());
   found.push_back(std::move(warning));
 }
 

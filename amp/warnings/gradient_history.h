@@ -24,8 +24,9 @@ class GradientHistory {
     double median = 0;   ///< median of the earlier norms
     bool lasts = false;  ///< true: the eight newest norms are high; false: the newest alone is
   };
-  /// Adds the gradient norm, before clipping, of a committed step. Returns a value if growth is to be reported.
-  std::optional<Growth> observe(double norm);
+  /// Adds the gradient norm, before clipping, of a committed step. Returns a value if growth is to be reported. Norms up
+  /// to `clip_norm` are never reported, because the program has named them as normal.
+  std::optional<Growth> observe(double norm, double clip_norm = 0);
   /// Adds warnings of this step to `found`.
   void find(const CommittedStep& step, std::vector<Warning>& found);
 

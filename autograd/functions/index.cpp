@@ -56,7 +56,7 @@ Variable flat(const Variable& x) { return reshape(x, {x.value().numel()}); }
 /// Throws DTypeError unless the mask is u8 or bool.
 void check_mask(const char* name, const Variable& mask) {
   check<DTypeError>(mask.dtype() == DType::boolean || mask.dtype() == DType::u8,
-                    "{}: wanted a mask of u8 or bool, got {}", where(name), name_of(mask.dtype()));
+                    "{}: wanted a mask of u8 or bool, got {}; compare it, as in mask != 0", where(name), name_of(mask.dtype()));
 }
 
 /// Returns the segment number of each position, on `device`, for consecutive segments of the given lengths.

@@ -131,7 +131,7 @@ Variable diagonal_scatter(const Variable& x, const Variable& source, std::int64_
 Variable masked_scatter(const Variable& x, const Variable& mask, const Variable& source) {
   constexpr const char* kName = "masked_scatter";
   check<DTypeError>(mask.dtype() == DType::boolean || mask.dtype() == DType::u8,
-                    "{}: wanted a mask of u8 or bool, got {}", where(kName), name_of(mask.dtype()));
+                    "{}: wanted a mask of u8 or bool, got {}; compare it, as in mask != 0", where(kName), name_of(mask.dtype()));
   check<DTypeError>(source.dtype() == x.dtype(), "{}: wanted a source of {}, got {}", where(kName), name_of(x.dtype()),
                     name_of(source.dtype()));
   const Tensor positions = ops::nonzero_positions(expand(mask, dims_of(x.shape())).value());

@@ -37,8 +37,8 @@ Tensors CrossEntropy::forward(OpContext& ctx, std::span<const Tensor> in, const 
   const Tensor targets = in[1].contiguous_copy();
   const auto dims = logits.shape().dims();
   check<ShapeError>(logits.rank() >= 1 && targets.shape() == Shape(dims.first(dims.size() - 1)),
-                    "{}: wanted logits (..., V) and targets (...), got {} and {}", where(info.name), logits.shape(),
-                    targets.shape());
+                    "{}: wanted logits (..., V), with the classes in the last axis, and targets (...), got {} and {}",
+                    where(info.name), logits.shape(), targets.shape());
   const std::int64_t rows = targets.numel();
   Tensor statistics = Tensor::empty(Shape{rows, 2}, accumulate_dtype(logits.dtype()), logits.device());
   Tensor count = Tensor::empty(Shape{1}, DType::i64, logits.device());

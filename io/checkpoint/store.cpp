@@ -247,7 +247,7 @@ void CheckpointStore::encode_and_commit(SaveRequest& request, SaveOutcome& outco
                        request.step);
   request.state = on_host(request.state);  // the assignment frees the tensors on the device
   if (const std::optional<std::string> non_finite = first_non_finite(request.state))
-    throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *non_finite));
+    throw NumericError(fmt::format("checkpoint of step {}: {}, but all numbers of a state must be finite; nothing was written", request.step, *non_finite));
   if (request.state_hash.empty() && request.hash) request.state_hash = request.hash(request.state);
   const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
   request.state = StateDict();

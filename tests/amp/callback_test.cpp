@@ -80,6 +80,22 @@ TEST(Callback, StateResumesToTheSameBits) {
   EXPECT_EQ(run.annealing.mean_loss, mean_loss);
 }
 
+TEST(Callback, StateReachesACallbackThatIsAddedAfterTheLoad) {
+  Annealed first;
+  for (std::uint32_t k = 0; k < 3; ++k) first.step(k);
+  toy::Training resumed{TrainerOptions{}};
+  resumed.trainer.load_state(first.training.trainer.state());
+  Annealing late;
+  resumed.trainer.add_callback(late);
+  EXPECT_EQ(late.mean_loss, first.annealing.mean_loss);
+
+  toy::Training other{TrainerOptions{}};
+  other.trainer.load_state(first.training.trainer.state());
+  other.trainer.step(toy::batch(3), [&](const toy::Batch& b) { return toy::loss(other.net, b); });
+  Annealing too_late;
+  EXPECT_THROW(other.trainer.add_callback(too_late), ArgumentError);
+}
+
 TEST(Callback, AnAbortedStepDoesNotReachAfterCommit) {
   Annealed run({.on_nan = OnNan::kStop});
   run.step(0);

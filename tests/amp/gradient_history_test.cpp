@@ -57,6 +57,19 @@ TEST(GradientHistory, OneExtremeNormIsReportedAtOnce) {
   EXPECT_NEAR(growth->binades, std::log2(1000 / growth->median), 1e-9);
 }
 
+/// A program that clips has named the norms up to its bound as normal: a converged model has small gradients, and a
+/// harder batch then has larger ones.
+TEST(GradientHistory, NormsThatClippingKeepsAreNotReported) {
+  GradientHistory clipped, without;
+  for (std::int64_t step = 1; step < 400; ++step) {
+    clipped.observe(0.001 * healthy(step), 1);
+    without.observe(0.001 * healthy(step));
+  }
+  EXPECT_FALSE(clipped.observe(0.9, 1));
+  EXPECT_TRUE(without.observe(0.9));
+  EXPECT_TRUE(clipped.observe(1.1, 1));
+}
+
 TEST(GradientHistory, ASingleHighNormIsNotReported) {
   EXPECT_TRUE(told([](std::int64_t s) { return healthy(s) * (s % 100 == 0 ? 40 : 1); }).empty());
 }

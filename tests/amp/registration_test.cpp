@@ -106,8 +106,8 @@ TEST_F(Registered, ABufferWithoutANameIsFoundAlsoIfAnEarlierRunHasWrittenIt) {
   }
 }
 
-/// To find the op that uses the parameter, the loss is computed a second time. An error there (refused data) must not
-/// replace the first error.
+/// To find the op that uses the parameter, the loss is computed a second time. An error there (no tape for grad(),
+/// refused data) must not replace the first error.
 TEST_F(Registered, AnErrorInTheSearchForThePlaceDoesNotReplaceTheOther) {
   const auto penalty = [](Pair& model, const Batch& b) {
     const Variable x(b.x, true), y = model(x);
@@ -201,7 +201,7 @@ TEST_F(Registered, PhasesMayReachTheParametersOfOtherPhases) {
   EXPECT_TRUE(
       trainer.step(toy::batch(1), Phases(phase(critic_optimizer, loss), phase(maker_optimizer, loss))).committed);
   EXPECT_TRUE(maker.first.weight.grad().defined());
-  EXPECT_FALSE(critic.weight.grad().defined());  // the backward of the last phase has cleared it
+  EXPECT_FALSE(critic.weight.grad().defined());  // the last phase computes none
 }
 
 TEST_F(Registered, AnOptimizerThatNoLongerExistsHoldsNothing) {
@@ -240,8 +240,7 @@ TEST_F(Registered, GradientsCanBeReadWithoutTheLossScaleAfterAStep) {
   const std::vector<float> wanted = reference(model, batches);
   EXPECT_TRUE(trainer.step(MicroBatches<Batch>{batches}, loss_of(model)).committed);
   expect_near(model.second.weight.grad().to_vector<float>(), wanted);
-  expect_near(model.second.weight.grad().to_vector<float>(),
-              wanted);  // the loss scale was divided out once
+  expect_near(model.second.weight.grad().to_vector<float>(), wanted);  // not divided twice
 }
 
 TEST_F(Registered, TheNextStepAndABackwardOverwriteThem) {

@@ -2,7 +2,7 @@
 """run.py FOLDER [TEST...]: compiles Binade for 64-bit Arm, and runs test programs under QEMU; by default core/core_tests.
 
 It needs Debian or Ubuntu with g++-aarch64-linux-gnu, qemu-user, meson, ninja and pkg-config, and a network. `./dev arm64`
-installs the first two and runs it. README.md says what this shows and what it does not.
+installs the first two and runs it. README.md explains what the result means.
 """
 import glob
 import os
@@ -14,7 +14,7 @@ TRIPLET = "aarch64-linux-gnu"
 PACKAGES = ("libc6-dev", "libfmt-dev", "libeigen3-dev", "libhdf5-dev", "libpng-dev", "zlib1g-dev", "libzip-dev", "nlohmann-json3-dev", "libcli11-dev", "libssl-dev", "libkissfft-dev", "libturbojpeg0-dev", "libsndfile1-dev",
             "libgtest-dev", "libgmock-dev")
 
-# An apt of its own: it installs nothing on this machine, and its lists and downloads lie in the folder.
+# A separate configuration of apt: it installs nothing on this machine, and keeps its lists and downloads in the folder.
 APT = """\
 Dir::State "{folder}/apt";
 Dir::State::status "{folder}/apt/status";
@@ -70,7 +70,7 @@ def make_sysroot(folder):
     os.makedirs(sysroot, exist_ok=True)
     for deb in sorted(glob.glob(apt + "/archives/*.deb")):
         subprocess.run(("dpkg-deb", "--extract", deb, sysroot), check=True)
-    # What the scripts of the packages would do: choose the serial HDF5.
+    # Normally the scripts of the packages do this: select the serial version of HDF5.
     pc = f"{sysroot}/usr/lib/{TRIPLET}/pkgconfig/hdf5.pc"
     if not os.path.lexists(pc):
         os.symlink("hdf5-serial.pc", pc)

@@ -109,7 +109,7 @@ TEST_F(Grad, UserOpsWithoutADerivativeAreRefusedByNameAndPath) {
   const std::string words = error_of([&] { grad(y, a, {.create_graph = true}); });
   EXPECT_NE(words.find("product [critic.gate]"), std::string::npos) << words;
   EXPECT_NE(words.find("member `derivative`"), std::string::npos) << words;
-  EXPECT_EQ(grad(y, a).value().to_vector<float>(), (std::vector<float>{5, 7}));  // works without a derivative()
+  EXPECT_EQ(grad(y, a).value().to_vector<float>(), (std::vector<float>{5, 7}));  // needs no derivative()
 }
 
 TEST_F(Grad, ErrorsSayWhatToDo) {

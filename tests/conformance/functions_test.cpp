@@ -204,7 +204,7 @@ TEST(Made, FromBracesAndForeignMemory) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
-/// Draws with the same step and tape index, so with the same random numbers.
+/// Calls f with the same step and tape index each time, so that it draws the same random numbers.
 template <class F>
 Doubles drawn(F&& f) {
   step_context().next = OpNumbers::at(3);

@@ -16,8 +16,9 @@
 #include "tests/error_text.h"
 #include "tests/tested_device.h"
 
-// Functions that move, sort, count and search, beyond the conformance cases, which are floating: integers, bools,
-// positions, equal elements, NaN and errors. They run on the CPU, or on the device that BINADE_TEST_DEVICE names.
+// Functions that move, sort, count and search. The conformance cases test floating values; these tests are for
+// integers, bools, positions, equal elements, NaN and errors. They run on the CPU, or on the device that
+// BINADE_TEST_DEVICE names.
 namespace binade::conformance {
 namespace {
 
@@ -211,7 +212,7 @@ TEST(Indices, OutOfRangeAreNamed) {
         "masked_fill: wanted a value that u8 holds, got 256");
 }
 
-/// An index may be memory of the user, who writes it after forward without a trace.
+/// An index may be memory of the user. If the user writes it after forward, no version shows this.
 TEST(Indices, AreCheckedAgainInBackward) {
   const auto fails = [](auto&& run, const std::string& part) {
     std::vector<std::int64_t> memory{1, 0};
@@ -259,7 +260,7 @@ TEST(Parts, AreCutAndJoined) {
   EXPECT_EQ(bitcast(there({1, 2, 3, 4}, {2, 2}), DType::i64).shape(), (Shape{2, 1}));
 }
 
-/// Cumulative products with factors of 0, for which a gradient formula with a division fails.
+/// Cumulative products with factors of 0. A gradient formula that divides by the factors would fail.
 TEST(Gradients, OfProductsWithZeros) {
   const std::vector<double> x{2, 0, 3, 0, 5}, gy{1, 10, 100, 1000, 10000};
   Values wanted(5);
@@ -278,7 +279,7 @@ TEST(Gradients, OfProductsWithZeros) {
   EXPECT_EQ(terms.grad().to_vector<double>(), (Values{30, 0, 0}));
 }
 
-/// Totals are kept in double; an intermediate f32 would round these to a tie of the 16-bit dtype.
+/// Totals are kept in double. Rounded to f32 first, these totals would become ties of the 16-bit dtype.
 TEST(CumulativeSums, AreRoundedOnce) {
   const auto last = [](const std::vector<double>& x, DType dtype) {
     const PolicyScope scope(PrecisionPolicy{}.with("*", dtype));

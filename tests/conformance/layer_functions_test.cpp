@@ -14,9 +14,9 @@
 #include "tests/tested_device.h"
 
 /// Functions for layers that are composed of ops (activations.h, images.h, conv.h and pool.h in one and three
-/// dimensions, rotary positions, cosines, and named_functions()): every dtype on the tested device against f64 on the
-/// CPU, gradients, channel slices, NaN, and the bits with any number of threads. tests/golden compares them with
-/// PyTorch's.
+/// dimensions, rotary positions, cosines, and named_functions()): every dtype on the tested device is compared with f64
+/// on the CPU. Also tests gradients, channel slices, NaN, and equal bits with any number of threads. tests/golden
+/// compares them with PyTorch's.
 namespace binade::conformance {
 namespace {
 
@@ -140,7 +140,7 @@ TEST(LayerFunctions, AgreeWithDoublePrecisionInEveryDtype) {
       const Tensor want = c.run(exact).value(), got = c.run(rounded).value();
       EXPECT_EQ(got.dtype(), c.keeps_dtype ? dtype : DType::f32);
       ASSERT_EQ(got.shape(), want.shape());
-      // Up to four roundings of the result's size, or of 2, the largest input, and errors of sums in f32.
+      // Up to four roundings of numbers of the size of the result, or of 2 (the largest input), and errors of f32 sums.
       const double rounding = std::ldexp(0.5, -range_of(dtype).mantissa_bits);
       const std::vector<double> values = got.to_vector<double>();
       for (std::size_t i = 0; i < values.size(); ++i)
@@ -194,7 +194,8 @@ TEST(LayerFunctions, PassNanOnLikeDoublePrecision) {
   }
 }
 
-/// A rearranged f32 filter beside f64 is read as f64, and so is its gradient, which the cast rounds to f32.
+/// With an f64 image, a (rearranged) f32 filter is cast to f64. Its gradient is f64 too, until the cast rounds it to
+/// f32.
 TEST(LayerFunctions, GradientsOfFiltersBesideDoublesAreRoundedOnce) {
   const auto gradient = [](const Shape& filters, const Shape& data, auto convolution) {
     const nn::Parameter w(random(filters, 1, -0.5, 0.5).to(DType::f32).to(tested_device()));
@@ -208,8 +209,8 @@ TEST(LayerFunctions, GradientsOfFiltersBesideDoublesAreRoundedOnce) {
             gradient({4, 1, 3, 2}, {2, 1, 40, 2}, [](auto& x, auto& w) { return conv2d(x, w); }));
 }
 
-/// The gradients of filters of sequences and volumes under a 16-bit policy are those of the same filters of images:
-/// f32, also beyond the range of f16.
+/// Under a 16-bit policy, the gradients of filters of sequences and volumes are f32, like those of filters of images.
+/// They may be beyond the range of f16.
 TEST(LayerFunctions, GradientsOfFiltersAreF32UnderAPolicy) {
   for (const DType low : {DType::f16, DType::bf16}) {
     PrecisionPolicy given;

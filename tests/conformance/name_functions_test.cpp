@@ -11,8 +11,8 @@
 #include "tests/error_text.h"
 #include "tests/tested_device.h"
 
-// The functions that PyTorch has under the same names: those with gradients, which layer_functions_test.cpp tests, and
-// values, special values, dtypes and errors of all. tests/golden compares them with PyTorch's.
+// The functions that PyTorch has under the same names. Lists those with gradients, which layer_functions_test.cpp
+// tests; tests values, special values, dtypes and errors of all. tests/golden compares them with PyTorch's.
 namespace binade::conformance {
 
 std::vector<Composed> named_functions() {
@@ -201,7 +201,7 @@ TEST(NamedFunctions, QuantilesOfFewAndInfiniteElements) {
   expect(quantile(row({kInfinity, kInfinity, 1}), 0.75), {kInfinity});
   expect(quantile(row({-kInfinity, -kInfinity, 1}), 0.25), {-kInfinity});
   expect(quantile(row({1, 2, 3, 4}), {0, 0.5, 1}), {1, 2.5, 4});
-  expect(quantile(row({1, 2, 3, 4}), 0.5, {}, {.between = Quantile::kNearest}), {3});  // rank 1.5: even is 2
+  expect(quantile(row({1, 2, 3, 4}), 0.5, {}, {.between = Quantile::kNearest}), {3});  // position 1.5: to even, 2
   EXPECT_EQ(quantile(there({1, 2, 3, 4}, {2, 2}), 0.5, {}, {.keepdim = true}).shape(), (Shape{1, 1}));
   EXPECT_EQ(quantile(there({1, 2, 3, 4}, {2, 2}), {0.5, 1}, 0).shape(), (Shape{2, 2}));
   EXPECT_EQ(quantile(row({1, 2}, DType::bf16), 0.5).dtype(), DType::f32);
@@ -228,7 +228,7 @@ TEST(NamedFunctions, AScalarIsOneElement) {
 }
 
 TEST(NamedFunctions, CompositesRoundOnce) {
-  // Each intermediate result in bf16 would lose a digit: 2^-7 is the distance of numbers after 1.
+  // If intermediate results were rounded to bf16, digits would be lost: its spacing at 1 is 2^-7.
   const double a = 1 + 0x1p-7, b = 1 + 0x1p-6;
   const auto half = [](double v) { return row({v}, DType::bf16); };
   const auto rounded = [](double v) { return Tensor::full({1}, v, DType::f64).to(DType::bf16).to_vector<double>()[0]; };
@@ -317,7 +317,7 @@ TEST(NamedFunctions, DifferencesOfWholeNumbersAndErrors) {
   expect(gradient(row({1, 4, 9}), row({0, 1, 3}), 0), {3, 3 - 1 / 6.0 * 1, 2.5}, 1e-6);
   expect(gradient(row({1, kNaN, 5, 7}), 1, 0), {kNaN, 2, kNaN, 2});
   expect(gradient(row({1, kNaN, 5, 7}), row({0, 1, 2, 3}), 0), {kNaN, 2, kNaN, 2});
-  // The weights of single points, 1e6, do not fit into f16, and cancel in f32.
+  // The weights of single points, about 1e6, do not fit into f16, and their terms cancel in f32.
   expect(gradient(row({0, 0x1p-20, 0x1p-18}, DType::f16), 0x1p-20, 0), {1, 2, 3});
   expect(gradient(row({0, 0x1p-20, 0x1p-18}, DType::f16), row({0, 0x1p-20, 0x1p-19 + 0x1p-20}), 0, 2),
          {1 - 0.5 / 3, 1 + 0.5 / 3, 1.5 + 0.5 * 2 / 3}, 1e-3);

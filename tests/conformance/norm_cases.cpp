@@ -162,7 +162,7 @@ std::vector<Case> batch_norm_cases() {
   std::vector<ShapeClass> classes = with_channels();
   classes.push_back({"into_a_slice", {2, 3, 3, 8}});
   for (const ShapeClass& s : classes) {
-    if (s.shape.rank() < 2 || s.shape.rows() < 2 || s.shape.cols() == 0) continue;  // one value per channel is refused
+    if (s.shape.rank() < 2 || s.shape.rows() < 2 || s.shape.cols() == 0) continue;  // refused: one value per channel
     const std::int64_t cols = s.shape.cols();
     const bool into = s.name == std::string("into_a_slice");
     for (const bool relu : {false, true})

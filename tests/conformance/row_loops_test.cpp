@@ -14,8 +14,8 @@
 #include "tests/conformance/levels.h"
 #include "tests/error_text.h"
 
-// Ops whose kernels have special loops for rows, long lines, few elements or single channels, at sizes that reach each
-// of these loops, beside plain loops. The conformance cases check all dtypes at small sizes.
+// Kernels have special loops for rows, long lines, few elements or single channels. These tests reach each of these
+// loops, and compare the results with plain loops. The conformance cases test all dtypes at small sizes.
 namespace binade::conformance {
 namespace {
 
@@ -27,12 +27,13 @@ Tensor floats(const Shape& shape, std::uint64_t tag) { return random(shape, tag)
 // ---- indices
 // ---------------------------------------------------------------------------------------------------------
 
-/// Extents along the axis, of the index and of x, that end in, at and after a block of 1024 indices.
+/// Extents of the index and of x along the axis. The kernel processes blocks of 1024 indices: these end inside of a
+/// block, at its end and behind it.
 constexpr std::int64_t kCounts[][2] = {{1, 1}, {7, 3}, {1024, 50}, {1025, 2000}, {2100, 37}};
 
 TEST(RowLoops, GatherAndScatterAlongTheLastAxisEqualAPlainLoop) {
   for (const auto& [count, extent] : kCounts)
-    for (const std::int64_t more : {0, 2}) {  // rows of x that the index has not
+    for (const std::int64_t more : {0, 2}) {  // x has this number of rows more than the index
       const std::int64_t rows = 3;
       const Tensor x = floats({rows + more, extent}, 1), s = floats({rows, count}, 2);
       const Tensor index = random_labels({rows, count}, 3, extent);
@@ -55,7 +56,7 @@ TEST(RowLoops, GatherAndScatterAlongTheLastAxisEqualAPlainLoop) {
     }
 }
 
-/// The gradient of each source is that of its target.
+/// The gradient of each source element is the gradient of its target.
 TEST(RowLoops, GradientsOfScatterAddEqualAPlainLoop) {
   for (const bool self : {true, false})
     for (const auto& [count, extent] : kCounts) {
@@ -76,7 +77,7 @@ TEST(RowLoops, GradientsOfScatterAddEqualAPlainLoop) {
     }
 }
 
-/// Whole rows, cut into slices if there are more threads, and rows of one element.
+/// Tests whole rows, which several threads divide into slices, and rows of one element.
 TEST(RowLoops, IndexAddEqualsAPlainLoopWithAnyNumberOfThreads) {
   const int before = num_threads();
   for (const std::int64_t width : {1, 3, 16, 70})
@@ -161,7 +162,8 @@ TEST(RowLoops, TopkEqualsAStableSort) {
 // ---- cumulative ops
 // --------------------------------------------------------------------------------------------------
 
-/// Up to four lines are summed side by side. In double and rounded once, so that the results are equal.
+/// Up to four lines are summed at the same time. The sums are computed in double and rounded once, so they equal those
+/// of a plain loop.
 TEST(RowLoops, CumulativeSumsOfRowsEqualAPlainLoop) {
   for (const std::int64_t rows : {1, 3, 4, 5, 9})
     for (const std::int64_t n : {1, 2, 33, 20000}) {
@@ -184,8 +186,8 @@ TEST(RowLoops, CumulativeSumsOfRowsEqualAPlainLoop) {
     }
 }
 
-/// Lines of several blocks, in f64: the same bits with any number of threads, and the sums of a plain loop but for the
-/// rounding of the blocks' totals.
+/// Lines of several blocks, in f64: the bits are the same with any number of threads. The sums equal those of a plain
+/// loop, except for the rounding of the blocks' totals.
 TEST(RowLoops, CumulativeSumsOfLongLines) {
   constexpr std::int64_t kRows = 3, n = 2 * 32768 + 77;
   const Tensor x = random({kRows, n}, 1);
@@ -240,7 +242,7 @@ struct Convolution {
   Shape y() const { return {x[0], extent(0), extent(1), extent(2), w[0]}; }
 };
 
-/// Calls f(y position, x position, w position) for each product of the sums, in elements.
+/// Calls f(index in y, index in x, index in w) for each product in the sums of the convolution.
 template <class F>
 void each_product(const Convolution& c, F&& f) {
   const Shape y = c.y();
@@ -277,7 +279,8 @@ void expect_near(const Variable& got, const std::vector<double>& wanted, const s
   const auto values = got.value().to(DType::f64).to_vector<double>();
   ASSERT_EQ(values.size(), wanted.size()) << what;
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    // The sums have up to 4000 terms, added in blocks; their errors are random. 2^-24 for each rounding.
+    // The sums have up to 4000 terms, which are added in blocks. Each rounding has an error of 2^-24; the errors are
+    // random.
     ASSERT_NEAR(values[i], wanted[i], 0x1p-24 * 16 * magnitude[i] + 0x1p-24 * std::abs(wanted[i])) << what << " " << i;
 }
 
@@ -345,7 +348,7 @@ TEST(RowLoops, LongRowsAreCut) {
 }
 
 TEST(RowLoops, VolumesEqualAPlainLoop) {
-  // Of 18 channels, 1820 positions are copied by one task, which is not a multiple of the filter's three planes.
+  // With 18 channels, one task copies 1820 positions, which is not a multiple of the three planes of the filter.
   check_convolution({{1, 6, 12, 13, 18}, {2, 3, 2, 3, 18}, {1, 1, 2}, {1, 0, 1}}, "volume");
   check_convolution({{1, 6, 3, 3, 4}, {6, 2, 1, 3, 2}, {1, 1, 1}, {2, 0, 1}, {2, 1, 1}, 2}, "groups");
   check_convolution({{1, 5, 3, 3, 3}, {2, 3, 1, 1, 3}, {2, 1, 1}, {1, 0, 0}}, "strided");

@@ -47,7 +47,7 @@ std::vector<const Case*> smooth_cases() {
 INSTANTIATE_TEST_SUITE_P(Ops, SecondDerivatives, testing::ValuesIn(smooth_cases()),
                          [](const auto& given) { return given.param->full_name(); });
 
-/// Ops of the cases without a derivative. docs/second-derivatives.md lists them; a new op may lack a derivative too.
+/// The ops that have no derivative. docs/second-derivatives.md lists them; a new op may lack a derivative too.
 TEST(SecondDerivativesOfOps, AreRefusedForFewOps) {
   std::map<std::string, bool> refused;
   for (const Case* c : smooth_cases()) {

@@ -40,7 +40,7 @@ struct Composed {
   std::function<Variable(const Inputs&)> run{};
   std::vector<Shape> shapes{};
   bool keeps_dtype = true;  ///< false: the result of 16-bit inputs is f32
-  bool twice = true;        ///< it has a derivative of its derivative
+  bool twice = true;        ///< it has second derivatives
 };
 
 Variable hann_like(const Variable& x, std::int64_t n) {
@@ -182,7 +182,8 @@ TEST(Signals, AgreeWithDoublePrecisionInEveryDtype) {
       const Tensor want = c.run(exact).value().to(Device::cpu()), got = c.run(rounded).value();
       EXPECT_EQ(got.dtype(), c.keeps_dtype ? dtype : DType::f32);
       ASSERT_EQ(got.shape(), want.shape());
-      // A few roundings of numbers up to 8. Rounded positions of a grid also move values, by up to 4 for each pixel.
+      // A few roundings of numbers up to 8. Rounded grid positions also change values, by up to 4 per pixel of
+      // distance.
       const bool moved = c.name.starts_with("grid_sample");
       const double rounding = std::ldexp(moved ? 8.0 : 0.5,
                                          -range_of(c.keeps_dtype ? dtype : DType::f32).mantissa_bits);
@@ -217,7 +218,7 @@ TEST(Signals, PassNanOn) {
       Inputs in;
       for (const Tensor& x : inputs_of(c, DType::f32)) {
         Tensor odd = x.to(DType::f32);
-        // Element 0 may be at the edge of an image that no position of a grid is near; a grid's elements all count.
+        // All elements are NaN, because no position of a grid may be near a single pixel.
         if (in.size() == bad) odd.fill(kNaN);
         in.emplace_back(odd.to(tested_device()));
       }
@@ -237,8 +238,8 @@ TEST(Signals, HaveTheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
-/// On a CPU an f32 result is the exact one, rounded once, but for the error of double: 2^-52 of the sum of magnitudes
-/// for each level, of which there are less than 64. A GPU adds up to n terms in f32.
+/// On a CPU, transforms compute in double, and an f32 result is rounded once. The error of double is 2^-52 of the sum
+/// of magnitudes for each level, and there are fewer than 64 levels. A GPU adds up to n terms in f32.
 TEST(Signals, AFourierTransformIsRoundedOnce) {
   const bool on_cpu = tested_device() == Device::cpu();
   for (const std::int64_t n : {2, 3, 5, 16, 49, 60, 61, 67, 128, 251, 1000}) {
@@ -346,7 +347,7 @@ TEST(Signals, RandomSlopesOfRrelu) {
     EXPECT_LT(slopes[i], 0.5);
     total += slopes[i];
   }
-  EXPECT_NEAR(total / 1000, 0.375, 0.01);  // 4 deviations of 0.25 / sqrt(12 000)
+  EXPECT_NEAR(total / 1000, 0.375, 0.01);  // four standard deviations of 0.25 / sqrt(12,000)
   step_context().next = OpNumbers::at(7);
   EXPECT_EQ(values_of(rrelu(x, 0.25, 0.5, true)), values);
   nn::Rrelu layer({.lower = 0.25, .upper = 0.75});
@@ -405,7 +406,8 @@ TEST(Signals, GridSampleHasNoSlopeAtTheEdge) {
   EXPECT_EQ(at.grad().to_vector<double>(), (std::vector<double>{0, 0}));
 }
 
-/// At 0 neither has a derivative. PyTorch's gradients there are 0; elsewhere, derivatives of derivatives are exact.
+/// Neither has a derivative at 0; PyTorch's gradients there are 0, as are Binade's. Elsewhere, second derivatives are
+/// exact.
 TEST(Signals, MagnitudeAndAngleOfZeroHaveFiniteGradients) {
   const auto slopes = [](const std::function<Variable(const Variable&)>& f, bool twice) {
     const Variable z(on_device(Tensor::from(std::vector<double>{0, 0, 0, 1, -2, 0}, {3, 2})), true);
@@ -471,7 +473,7 @@ TEST(Signals, ErrorsSayWhatIsWrong) {
   says([&] { gumbel_softmax(x, 0); }, "gumbel_softmax: wanted a finite tau > 0, got 0");
   says([&] { rrelu(x, 1, 0); }, "rrelu: wanted finite slopes lower <= upper");
   says([&] { channel_shuffle(x, 3); }, "channel_shuffle: wanted x (…, C) with a multiple of 3 channels");
-  if (tested_device() != Device::cpu()) return;  // a GPU reports an index at the next wait
+  if (tested_device() != Device::cpu()) return;  // a GPU reports a bad index at the next wait
   const Variable far = Tensor::full({1, 1, 1, 1}, 9, DType::i64);
   says([&] { max_unpool2d(Tensor::zeros({1, 1, 1, 1}), far); }, "wanted indices in [0, 4)");
 }

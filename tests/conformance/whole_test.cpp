@@ -136,7 +136,7 @@ TEST(WholeNumbers, AreConvertedWithOneRounding) {
       EXPECT_EQ(converted(x, DType::i64, to).to_vector<Whole>()[0], stored(x, to)) << x << " to " << name_of(to);
     EXPECT_EQ(converted(stored(x, DType::i32), DType::i32, DType::i64).to_vector<Whole>()[0], stored(x, DType::i32));
   }
-  // Ties of bf16 and f32, and numbers just above them, which an intermediate f32 or f64 would move to the tie.
+  // Ties of bf16 and f32, and numbers just above ties, which rounding to f32 or f64 first would change to ties.
   const Whole one = 1;
   const std::pair<Whole, double> to_bf16[] = {{(one << 40) + (one << 32), 0x1p40},
                                               {(one << 40) + (one << 32) + 1, 0x1p40 + 0x1p33},

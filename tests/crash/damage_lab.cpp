@@ -55,9 +55,9 @@ std::vector<std::size_t> flips_that_pass(std::span<const std::byte> image, std::
 
 }  // namespace
 
-/// Flips every bit of a checkpoint, one at a time, and calls verify_checkpoint(). With SHA instructions, hashing 256 KiB
-/// takes 0.2 ms. A partial run flips some of the bits, which depend on the seed, and all bits of the user block (which
-/// contains the hash of the rest). Both try all truncations.
+/// Flips every bit of a checkpoint, one at a time, and calls verify_checkpoint(). With SHA instructions, hashing 256
+/// KiB takes 0.2 ms. A partial run flips some of the bits, which depend on the seed, and all bits of the user block
+/// (which contains the hash of the rest). Both try all truncations.
 void damage(const Assignment& assignment, Findings& findings) {
   const io::CheckpointImage image = make_image(assignment.seed);
   const std::size_t bits = 8 * image.bytes().size();

@@ -42,8 +42,8 @@ PowerCut::PowerCut(const MemoryDisk& disk, std::size_t instant) : least_(disk.st
   for (auto& [node, file] : loose) loose_files_.push_back(std::move(file));
 }
 
-/// Applies variant number `variant` of the unsynced writes to a file. The variants are, in this order: all pieces, none,
-/// a prefix, all but one, a single one, then random subsets. The size is the last one, an earlier one, or one in
+/// Applies variant number `variant` of the unsynced writes to a file. The variants are, in this order: all pieces,
+/// none, a prefix, all but one, a single one, then random subsets. The size is the last one, an earlier one, or one in
 /// between. Gaps contain zeros or garbage.
 void PowerCut::fill(const LooseFile& file, std::size_t variant, Node& node) {
   const std::size_t n = file.pieces.size();

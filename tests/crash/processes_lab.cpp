@@ -176,7 +176,7 @@ void seeded_training_bugs(std::uint64_t seed, Findings& findings) {
     while (kills.chains < chains && found.violations() == 0) {
       training.kill_before = kills.chains % 2 == 0
                                  ? -1
-                                 : static_cast<int>(kills.chains);  // kills alternately at a random time and before a call
+                                 : static_cast<int>(kills.chains);  // alternately at a random time and before a call
       chain_of_kills(training, control, draws, whole / 2, kills, found, what);
     }
     const bool noticed = found.violations() > 0;
@@ -203,8 +203,7 @@ void starve_programs(std::uint64_t seed, std::int64_t runs, Findings& findings) 
   std::int64_t starved = 0, resumed = 0;
   while (starved < runs && findings.violations() < 20) {
     const std::size_t most = std::size_t{1}
-                             << (4 +
-                                 draws.below(14));  // log-uniform, so that many failures strike during start-up
+                             << (4 + draws.below(14));  // log-uniform, so that many failures strike during start-up
     const Shortage shortage{static_cast<int>(draws.below(most)), draws.one_in(2)};
     const std::string what = fmt::format("a training program, allocation {}{}", shortage.call,
                                          shortage.lasts ? " and all after it" : "");

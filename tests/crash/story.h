@@ -79,8 +79,8 @@ class Story {
   struct Attempt {
     bool reached = false;  ///< the planned call or allocation was reached
     bool struck = false;   ///< a call or allocation failed
-    std::string
-        wrong{};  ///< the violation: a wrong exception, or a wrong state of the disk, now or after a power cut; empty: none
+    std::string wrong{};  ///< the violation: a wrong exception, or a wrong state of the disk, now or after a power cut;
+                          ///< empty: none
   };
   /// Performs an action while calls fail. The story must have at least two checkpoints.
   Attempt attempt(Action action, const Fault& fault);

@@ -11,8 +11,8 @@
 #include "tests/cuda/conv_keys.h"
 #include "tests/cuda/described_device.h"
 
-// Tests which engines cuDNN proposes for the convolutions of the benchmark U-Net (base 64, depth 4, images of 512 x 512,
-// 16 bits) on the description of an H100. Proposed engines can compute the graph; only compiling and running them
+// Tests which engines cuDNN proposes for the convolutions of the benchmark U-Net (base 64, depth 4, images of 512 x
+// 512, 16 bits) on the description of an H100. Proposed engines can compute the graph; only compiling and running them
 // needs a GPU. BINADE_PRINT_ENGINES=1 prints a line for each convolution (docs/performance-gpu.md).
 namespace binade::cuda {
 namespace {
@@ -144,8 +144,8 @@ std::int64_t workspace_of(const ConvKey& key, const EngineChoice& choice) {
   return config.finalize().integer(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE);
 }
 
-/// cuDNN identifies its kernels by numbers. This test checks their workspace for a result of 64 x 576, to detect a version
-/// that numbers them differently.
+/// cuDNN identifies its kernels by numbers. This test checks their workspace for a result of 64 x 576, to detect a
+/// version that numbers them differently.
 TEST_F(ConvEngines, SplitWithTheExpectedTiles) {
   const std::map<std::int64_t, std::int64_t> padded_results{
       {-1, 128 * 640}, {11, 64 * 576}, {10, 64 * 640}, {19, 64 * 576}};

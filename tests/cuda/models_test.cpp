@@ -91,11 +91,11 @@ struct Training {
   }
 };
 
-/// Device and CPU add the terms of a sum in f32, but in different orders, so that a 16-bit result may differ by one unit.
-/// The first loss, a mean over many results, then differs by less than one rounding. Updates amplify differences: Adam's
-/// update for a gradient of 1e-9 is as large as for a gradient of 1, and its sign depends on rounding. So device and CPU
-/// may differ by twice as much as the 16-bit run on the CPU differs from the f32 run. The factor of two is needed
-/// because a single run measures this difference only roughly.
+/// Device and CPU add the terms of a sum in f32, but in different orders, so that a 16-bit result may differ by one
+/// unit. The first loss, a mean over many results, then differs by less than one rounding. Updates amplify differences:
+/// Adam's update for a gradient of 1e-9 is as large as for a gradient of 1, and its sign depends on rounding. So device
+/// and CPU may differ by twice as much as the 16-bit run on the CPU differs from the f32 run. The factor of two is
+/// needed because a single run measures this difference only roughly.
 void expect_similar_training(const Trace& device, const Trace& cpu, const Trace& cpu_in_f32, DType half) {
   const double unit_roundoff = half == DType::f16 ? 0x1p-11 : 0x1p-8;
   EXPECT_NEAR(device.losses[0], cpu.losses[0], unit_roundoff * cpu.losses[0]);
@@ -174,8 +174,8 @@ class ForecastOfMemory : public testing::TestWithParam<OfDevice> {
     return {x.to(GetParam().device), y.to(GetParam().device), std::move(origin)};
   }
 
-  /// Trains on `b` with and without a memory forecast before the first step. Expects equal bits, and that the forecast is
-  /// right.
+  /// Trains on `b` with and without a memory forecast before the first step. Expects equal bits, and that the forecast
+  /// is right.
   template <class MakeModel, class LossOf>
   static void expect_it_comes_true(const MakeModel& make, const lab::PairBatch& b, const LossOf& loss_of) {
     std::string hashes[2];

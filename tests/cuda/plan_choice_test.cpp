@@ -11,8 +11,8 @@
 
 #include "tests/io/scratch_folder.h"
 
-// Tests the choice of the fastest plan, and the file that stores the choices for a machine. The times are given, so that
-// no GPU and no library is needed.
+// Tests the choice of the fastest plan, and the file that stores the choices for a machine. The times are given, so
+// that no GPU and no library is needed.
 namespace binade::cuda {
 namespace {
 

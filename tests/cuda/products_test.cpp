@@ -171,8 +171,8 @@ TEST_P(CudaProducts, DoNotDependOnWhetherZIsKept) {
   }
 }
 
-/// The results of a library are observed like those of kernels: the maximum is at least that of the stored values, and is
-/// infinite if a bias is beyond f16's range.
+/// The results of a library are observed like those of kernels: the maximum is at least that of the stored values, and
+/// is infinite if a bias is beyond f16's range.
 TEST(CudaProductsWatched, ResultsOfALibraryAreObserved) {
   const std::int64_t m = 8, n = 16, k = 8;
   for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
@@ -203,8 +203,8 @@ TEST(CudaProductsWatched, ResultsOfALibraryAreObserved) {
     }
 }
 
-/// Depending on device and library, the product multiplies by the activation derivative, or a separate pass does. Results
-/// may differ by one rounding, because the separate pass reads the rounded product.
+/// Depending on device and library, the product multiplies by the activation derivative, or a separate pass does.
+/// Results may differ by one rounding, because the separate pass reads the rounded product.
 TEST(CudaProductsDerivative, AgreesWithTheCpu) {
   for (const auto& [m, n, k] : std::vector<std::tuple<int, int, int>>{{33, 40, 48}, {5, 7, 9}, {40, 24, 2100}})
     for (const Activation derivative_of : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})

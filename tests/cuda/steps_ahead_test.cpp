@@ -18,8 +18,7 @@ namespace {
 
 using namespace recorded_lab;
 
-constexpr std::uint32_t kLong =
-    56;  // more than 50: step 50 is validated, and the host reads weights in it
+constexpr std::uint32_t kLong = 56;  // more than 50: step 50 is validated, and the host reads weights in it
 
 class StepsAhead : public testing::TestWithParam<std::int64_t> {
  protected:

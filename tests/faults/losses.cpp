@@ -71,8 +71,8 @@ Plan sample_without_tokens(const Spot& s) {
               });
 }
 
-/// An auxiliary loss: the log of a probability that is 0 from the marked batch on. where() hides the infinite value, but
-/// not the gradient.
+/// An auxiliary loss: the log of a probability that is 0 from the marked batch on. where() hides the infinite value,
+/// but not the gradient.
 Plan auxiliary_log_every_step(const Spot& s) {
   Card card = in_closure(s, "log", "backward", {"nan"}, {kArithmeticSingularity});
   card.judge_sample = false;

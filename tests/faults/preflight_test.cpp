@@ -66,7 +66,8 @@ TEST(PreflightOfFaults, HasNoFindingsInControls) {
   const std::vector<Family> families = controls();
   for (const Case& c : draw_cases(families, kSeed, kRounds * static_cast<std::int64_t>(families.size()))) {
     const std::string name = c.family->name;
-    // For these two controls a finding is right: an attention returns a row of zeros; a value is close to the f16 maximum.
+    // For these two controls a finding is right: an attention returns a row of zeros; a value is close to the f16
+    // maximum.
     if (name == "control-row-masked-in-built-in-attention" || name == "control-large-in-range-activations") continue;
     const PreflightReport report = preflight(c.spot, c.family->plant(c.spot));
     EXPECT_TRUE(report.findings.empty()) << name << " " << c.spot.to_string() << "\n" << findings_of(report);

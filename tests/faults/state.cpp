@@ -85,7 +85,8 @@ Plan nan_running_statistics(const Spot& s) {
           .inject = {fmt::format("nan-buffer@step={},path={},once=1", s.step, buffer)}};
 }
 
-/// Adam with eps = 0. Rows of the token table that no batch has used have moments of 0: the update is 0 / (sqrt(0) + 0).
+/// Adam with eps = 0. Rows of the token table that no batch has used have moments of 0: the update is 0 / (sqrt(0) +
+/// 0).
 Plan adam_without_eps(const Spot&) {
   return {.card = {.place = Place{"", "", "optimizer"},
                    .values = {},

@@ -11,10 +11,10 @@
 
 namespace binade::fuzz {
 
-/// Draws the arguments of one call. Most arguments fit together, so that the call passes the op's first check. A method's
-/// parameters describe a valid argument. Sometimes the method returns a different one: with another extent, rank or
-/// dtype, a negative, zero or overflowing number, NaN, no elements, channel slices, the memory of another argument, or
-/// undefined.
+/// Draws the arguments of one call. Most arguments fit together, so that the call passes the op's first check. A
+/// method's parameters describe a valid argument. Sometimes the method returns a different one: with another extent,
+/// rank or dtype, a negative, zero or overflowing number, NaN, no elements, channel slices, the memory of another
+/// argument, or undefined.
 class Arguments {
  public:
   explicit Arguments(Draws& draws);

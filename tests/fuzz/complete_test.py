@@ -12,7 +12,7 @@ FUZZ_OPS = sys.argv.pop(1)
 
 
 def code(path):
-    """A header without comments and without namespace detail."""
+    """The text of a header without comments and without namespace detail."""
     text = re.sub(r"//[^\n]*", "", path.read_text(encoding="utf-8"))
     return re.sub(r"\nnamespace detail \{\n.*?\n\}", "", text, flags=re.DOTALL)
 

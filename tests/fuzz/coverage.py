@@ -1,8 +1,8 @@
 """Branch coverage of the checkpoint validator: coverage.py OBJECTS PROGRAM [FLAGS] [-- PROGRAM [FLAGS]]...
 
-Runs the programs, which contain the validator compiled with --coverage into the folder OBJECTS, and reads gcov's counters
-over all of them. Branches that only an exception takes are excluded (gcov marks them `throw`; gcovr's
---exclude-throw-branches does the same), because every call has one. Prints each line with a branch that was not taken,
+The programs contain the validator, compiled with --coverage into the folder OBJECTS. Runs them and reads gcov's counters
+over all runs. Branches that only an exception takes are excluded, because every call has one (gcov marks them `throw`;
+gcovr's option is --exclude-throw-branches). Prints each line with a branch that was not taken,
 then branches taken per file. Fails below 95 %.
 """
 import json

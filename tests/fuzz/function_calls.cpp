@@ -189,7 +189,8 @@ const std::vector<Call>& function_calls() {
          const std::int64_t begin = a.number(a.k);
          const Variable x = a.tensor({a.b, a.t, a.i, 2 * a.d});
          const std::int64_t tokens = a.number(a.t), width = a.number(2 * a.d);
-         const bool many = tokens > 1000 || width > 1000;  // most of these sizes are valid, and the table would be large
+         const bool many = tokens > 1000 ||
+                           width > 1000;  // most of these sizes are valid, and the table would be large
          return {rotary(x, rotary_table(many ? 3 : tokens, many ? 4 : width, a.real(10000), begin),
                         a.flag() ? RotaryPairs::kHalves : RotaryPairs::kNeighbors)};
        }},

@@ -1,5 +1,5 @@
-"""Refusal of HDF5 files with content that h5py can write and no checkpoint has: hdf5_test.py BINADE_DOCTOR, with h5py
-(./dev setup).
+"""hdf5_test.py BINADE_DOCTOR: HDF5 files are refused if they contain something that h5py can write but that no checkpoint
+has. Needs h5py (./dev setup).
 
 Each case adds one thing to a valid checkpoint with h5py and rewrites the user block in front (magic, length, SHA-256;
 io/checkpoint/file.h), so that only the validator can find it. binade-doctor must refuse the file with its reason.
@@ -85,7 +85,7 @@ def made_by_properties(change, shape=(4,)):
 
 
 def filtered(number):
-    """A case with a filter that is not installed, as from a plugin."""
+    """A case with a filter that is not installed, such as one from a plugin."""
     def change(properties):
         properties.set_chunk((4,))
         properties.set_filter(number, h5py.h5z.FLAG_OPTIONAL, (1, 2, 3))
@@ -159,7 +159,7 @@ def ordered(model):
     model.create_group("odd", track_order=True)
 
 
-# What the case adds: (text of the refusal, the case).
+# What a case adds: (text of the refusal, the case).
 CASES = {
     "a soft link": ("a soft, external or user link", link("soft", h5py.SoftLink("/model/w"))),
     "a soft link to nothing": ("a soft, external or user link", link("soft", h5py.SoftLink("/nothing/here"))),

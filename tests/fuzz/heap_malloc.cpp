@@ -1,5 +1,5 @@
-// Replaces malloc and similar functions by wrappers that count, and call the C library's. Shared libraries (libpng, zlib,
-// libhdf5) and operator new call the wrappers too.
+// Replaces malloc and similar functions by wrappers that count, and call the C library's. Shared libraries (libpng,
+// zlib, libhdf5) and operator new call the wrappers too.
 #include <malloc.h>
 #include <sys/resource.h>
 

@@ -45,8 +45,8 @@ std::string judge(const Target& target, std::uint64_t seed, std::uint64_t index,
   return words;
 }
 
-/// Returns a target's share of `count` inputs. The checkpoint validator gets most of them, because it has the most code.
-/// The journal gets the fewest, because each input needs files, and so system calls.
+/// Returns a target's share of `count` inputs. The checkpoint validator gets most of them, because it has the most
+/// code. The journal gets the fewest, because each input needs files, and so system calls.
 std::uint64_t share(const std::string& target, std::uint64_t count) {
   if (target == "checkpoint") return count * 3 / 10;
   if (target == "journal") return count / 100;

@@ -37,7 +37,8 @@ TEST_F(HostileArguments, RowsWithoutElementsAreNotLoopedOver) {
   EXPECT_THROW(avg_pool2d(image), ShapeError);
 }
 
-// Lists of batches, rows or indices were allocated with 2^50 entries. They threw std::bad_alloc, which is not documented.
+// Lists of batches, rows or indices were allocated with 2^50 entries. They threw std::bad_alloc, which is not
+// documented.
 TEST_F(HostileArguments, BatchesWithoutElementsAreNotListed) {
   const Variable a(Tensor::zeros({1, 3, 4}), true), b(Tensor::empty({kMany, 4, 0}), true);
   const Variable y = matmul(a, b);

@@ -21,7 +21,7 @@ namespace {
 /// Memory limit of a call: enough for the results of valid calls. Allocations beyond it fail and must become an
 /// OutOfMemoryError.
 constexpr std::size_t kMemory = 96u << 20;
-/// A call may take two seconds, plus one second for each of these numbers of bytes that it allocates.
+/// A call may take two seconds, plus one second for each 8 MiB of its peak memory.
 constexpr double kBytesPerSecond = 8 << 20;
 #if defined(__SANITIZE_ADDRESS__)
 constexpr double kSlowdown = 10;  ///< a sanitizer build is slower, also because it is optimized less

@@ -8,14 +8,14 @@ from golden_ops import draw, draw_integers
 
 ANYWHERE = ("sin cos tan atan sinh cosh asinh expm1 exp2 sign floor ceil trunc round frac selu hardsigmoid hardswish "
             "relu6 mish logsigmoid tanhshrink leaky_relu elu celu hardshrink softshrink softplus hardtanh").split()
-INSIDE = "asin acos atanh erfinv".split()  # of (-1, 1)
-ABOVE = "acosh".split()  # of 1
+INSIDE = "asin acos atanh erfinv".split()  # their domain is (-1, 1)
+ABOVE = "acosh".split()  # its domain begins at 1
 POSITIVE = "log1p log2 log10 rsqrt lgamma digamma reciprocal".split()
 HALVES = np.asarray([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.0], dtype=np.float32)
 
 
 def hardsigmoid(x):
-    """PyTorch's own gradient of hardsigmoid takes 1 / 6 rounded to f32, in f64 too."""
+    """Instead of F.hardsigmoid, whose gradient uses 1 / 6 rounded to f32, also in f64."""
     return F.relu6(x + 3) / 6
 
 

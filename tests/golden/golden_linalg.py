@@ -1,5 +1,5 @@
-"""Golden values of linear algebra, forward and backward (golden_ops.py has the form). Where PyTorch leaves signs to LAPACK, they
-are changed to Binade's rule by constant factors, which do not change the derivatives."""
+"""Golden values of linear algebra, forward and backward (golden_ops.py has the form). The signs that PyTorch
+leaves to LAPACK are changed to those of Binade's rule by constant factors, which do not change the derivatives."""
 import numpy as np
 import torch
 
@@ -17,7 +17,8 @@ def symmetric(x):
 
 
 def signs(columns):
-    """The factors by which the columns get positive leading elements: the first with at least 0.99 of the largest magnitude."""
+    """The factors (1 or -1) that make the leading element of each column positive: the first element with at least 0.99 of the
+    largest magnitude."""
     size = columns.detach().abs()
     leading = (size >= 0.99 * size.amax(-2, keepdim=True)).double().argmax(-2, keepdim=True)
     return columns.detach().gather(-2, leading).sign()

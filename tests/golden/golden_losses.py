@@ -174,7 +174,7 @@ def overlaps(case):
 
 
 def ctc(case):
-    """Through log_softmax: by the log-probabilities themselves, PyTorch's gradient is another one (core/ops/ctc.h)."""
+    """The inputs are logits, which go through log_softmax. PyTorch's gradient by log-probabilities is different (core/ops/ctc.h)."""
     steps, samples, classes = 9, 4, 5
     x = draw("losses.ctc.x", (steps, samples, classes))
     targets = np.asarray([[1, 2, 2, 4], [3, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]], dtype=np.int64)

@@ -22,7 +22,7 @@ def elementwise(case):
     x = draw("names.x", (2, 7), -3, 3)
     case("erfc", "erfc", {"x": x}, of_x(torch.special.erfc))
     case("erfc.far", "erfc", {"x": np.asarray([3, 4.5, 6, 8, -4], dtype=np.float32)}, of_x(torch.special.erfc))
-    # PyTorch takes the gradient of sinc() from its value near 0, where it cancels.
+    # Not near 0: there, the terms of PyTorch's gradient of sinc() cancel.
     case("sinc", "sinc", {"x": np.asarray(np.round(x + np.sign(x) * 0.3, 4), dtype=np.float32)}, of_x(torch.sinc))
     case("sinc.whole", "sinc", {"x": np.asarray([0, 1, -2, 3], dtype=np.float32)}, of_x(torch.sinc), fixed=("x",))
     case("i0", "i0", {"x": x}, of_x(torch.special.i0))
@@ -218,7 +218,8 @@ def modules(case):
         state |= {f"{part}.norm.{k}": p[f"{part}.norm.{k}"] for part in ("encoder", "decoder") for k in ("weight", "bias")}
         return functional_call(model, state, (x, target), {"tgt_mask": causal})
 
-    # The gradients of these are 0, or so small beside their terms that f32 has few digits of them; the layers have cases of their own.
+    # No gradients for these inputs: they are 0, or so small compared with their terms that f32 gives few digits. The cases of
+    # single layers have them.
     case("Transformer", "Transformer", inputs, transformer, fixed=[n for n in inputs if ".cross.query." in n or ".cross.key." in n or n.endswith("key.bias")])
 
 

@@ -215,7 +215,7 @@ def norms(case):
     case("layer_norm.weight_only", "layer_norm", {"x": x, "w": w}, lambda x, w: F.layer_norm(x, (6,), w, None, 1e-5), params)
     case("layer_norm.residual", "layer_norm_residual", {"x": x, "residual": r, "w": w, "b": b},
          lambda x, residual, w, b: {"y": F.layer_norm(x + residual, (6,), w, b, 1e-5), "sum": x + residual}, params)
-    far = draw("norm.far", (3, 8)) + np.float32(30)  # far from 0: a one-pass variance loses four digits, a mean in f32 one and a half
+    far = draw("norm.far", (3, 8)) + np.float32(30)  # far from 0: a one-pass variance would lose four digits, a mean in f32 one and a half
     case("layer_norm.large_mean", "layer_norm", {"x": far, "w": draw("norm.far.w", (8,)), "b": draw("norm.far.b", (8,))},
          lambda x, w, b: F.layer_norm(x, (8,), w, b, 1e-5), params)
     case("rms_norm.weight", "rms_norm", {"x": x, "w": w}, rms, params)

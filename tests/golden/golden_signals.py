@@ -66,7 +66,7 @@ def spectra(case):
              lambda x, window: REAL(torch.stft(x, n, hop, length, window, center, mode, normalized, onesided, return_complex=True)), params)
         spectrum = draw(f"istft.{kind}", (2, n // 2 + 1 if onesided else n, 5, 2), digits=3)
         if not center:
-            continue  # PyTorch's check of a window counts the first sample, which its own windows leave uncovered
+            continue  # PyTorch's check of a window includes the first sample, which its own windows do not cover
         for size in (0, n + hop * 4 - n // 2 if length == n else 10):  # up to the last sample, if windows cover it
             case(f"istft.{kind}.{size}", "istft", {"x": spectrum, "window": window},
                  lambda x, window: torch.istft(COMPLEX(x), n, hop, length, window, center, normalized, onesided, size or None), {**params, "length": size})
@@ -123,7 +123,7 @@ def sampling(case):
                 params = {"mode": mode, "padding": padding, "corners": corners}
                 case(f"grid_sample.{mode}.{padding}.{corners}", "grid_sample", {"x": image, "grid": grid},
                      lambda x, grid: last(F.grid_sample(first(x), grid, mode, padding, corners)), params)
-                # Every position is that of a pixel, exactly in f32 too, so that slopes at the edges are compared.
+                # Every position is exactly that of a pixel, in f32 too, so that the slopes at the edges are compared.
                 extents = (3, 5) if corners else (2, 4)
                 identity = np.round(F.affine_grid(torch.eye(2, 3)[None], (1, 1, *extents), corners).numpy() * 4) / 4
                 case(f"grid_sample.identity.{mode}.{padding}.{corners}", "grid_sample", {"x": draw("grid.identity", (1, *extents, 2)), "grid": identity},
@@ -152,7 +152,7 @@ def pooling(case):
         case(f"max_pool{name}_with_indices", f"max_pool{kind}_with_indices", {"x": np.asarray(np.round(x * 2), dtype=np.float32)},
              lambda x, f=pool: dict(zip(("y", "indices"), map(last, f(first(x), as_tuple(kernel), as_tuple(stride), as_tuple(padding), return_indices=True)))), params)
         values, indices = pool(first(torch.from_numpy(x)), as_tuple(kernel), as_tuple(stride), as_tuple(padding), return_indices=True)
-        if "overlap" not in name:  # of several values for one position, PyTorch keeps any
+        if "overlap" not in name:  # if several values have one position, PyTorch keeps an arbitrary one
             y = np.asarray(draw(f"unpool.{name}", tuple(last(values).shape)))
             at = np.ascontiguousarray(last(indices).numpy())
             case(f"max_unpool{name}", f"max_unpool{kind}", {"x": y, "indices": at},

@@ -1,8 +1,8 @@
 """Golden state dicts of PyTorch's modules, with an input and the output in evaluation mode, in double from float32 weights.
 
 Roles: in.NAME (channels last, as in Binade), state.NAME (an entry of state_dict(), in PyTorch's layout), out.y.
-tests/golden/state_dicts_test.cpp writes the entries to a file, loads it into Binade's module of the same structure, and
-compares outputs and the state dict that it writes back.
+tests/golden/state_dicts_test.cpp writes the entries to a file, loads the file into Binade's module of the same structure,
+and compares the outputs, and the state dict that Binade writes.
 """
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ class Tied(nn.Module):
 
 
 def fill(name, module):
-    """Sets every parameter and buffer to few digits; variances are positive. Derived vectors (u, v) keep their values."""
+    """Sets every parameter and buffer to random values with few digits; variances are positive. u and v keep their values."""
     with torch.no_grad():
         for key, value in list(module.named_parameters()) + list(module.named_buffers()):
             if key.endswith(("running_var", "weight_g", "original0")):

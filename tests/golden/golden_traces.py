@@ -111,7 +111,7 @@ def train(model, batches, loss_of, make_optimizer, dtype):
 
 def sensitivity(make_model, converted, loss_of, make_optimizer, losses):
     """Largest relative change of a loss under relative noise of 1e-7 in the initial parameters, over eight draws. It is large
-    if a ReLU or a pooling window is close to switching branches; such a seed is useless for comparison."""
+    if a ReLU or a pooling window is close to switching branches. Such a seed cannot be used for a comparison."""
     worst = 0.0
     for draw in range(8):
         model = make_model().double()

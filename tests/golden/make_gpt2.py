@@ -8,7 +8,7 @@ gpt2_hub.safetensors.b64     the older format of GPT-2's public weights: no pref
 unet_torch.safetensors   state_dict() of bench/peers/unet_model.py: PyTorch's layouts and batch norm's num_batches_tracked
 imports.txt              case gpt2_lm, gpt2_hub: in.tokens -> out.logits; case unet_torch: in.x -> out.y in evaluation mode,
                          images (N, H, W, C). Format: golden_text.py
-All weights, biases and statistics are random, so that the test notices every one that is not imported.
+All weights, biases and statistics are random, so that the test fails if one of them is not imported.
 """
 import base64
 import os

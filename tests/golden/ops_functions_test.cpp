@@ -5,7 +5,8 @@
 #include "binade/autograd/functions.h"
 #include "tests/golden/op_case.h"
 
-/// docs/functions.md's mathematical functions, activations, comparisons, whole numbers and reductions compared with PyTorch's.
+/// docs/functions.md's mathematical functions, activations, comparisons, whole numbers and reductions compared with
+/// PyTorch's.
 namespace binade::golden {
 namespace {
 

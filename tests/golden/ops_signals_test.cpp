@@ -11,7 +11,8 @@
 #include "binade/core/make.h"
 #include "tests/golden/op_case.h"
 
-/// Fourier transforms, windows, resizing, sampling and pooling with indices compared with PyTorch's (golden_signals.py).
+/// Fourier transforms, windows, resizing, sampling and pooling with indices compared with PyTorch's
+/// (golden_signals.py).
 namespace binade::golden {
 namespace {
 

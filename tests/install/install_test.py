@@ -44,7 +44,7 @@ class Install(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("cmake"), "no CMake")
     def test_cmake_finds_the_installed_library(self):
-        moved = self.folder.name + "/moved"  # the installed tree works at any place
+        moved = self.folder.name + "/moved"  # the installed files can be moved to another folder
         prefix = os.path.dirname(self.include_folder)
         shutil.copytree(prefix, moved, symlinks=True)
         build_with_cmake(self.folder.name + "/cmake", moved, os.path.join(moved, os.path.relpath(self.library_folder, prefix)))

@@ -14,7 +14,7 @@ TOOLS = ("dpkg", "dpkg-deb", "dpkg-shlibdeps", "dpkg-architecture", "strip")
 
 
 def is_elf(path):
-    """Whether a file is a program or a library; binade-onnx also has a link and a pkg-config file."""
+    """Whether a file is a program or a library. (binade-onnx also contains a link and a pkg-config file.)"""
     if os.path.islink(path):
         return False
     with open(path, "rb") as file:
@@ -57,7 +57,7 @@ class Package(unittest.TestCase):
         self.assertEqual(left, [], "files that no package owns")
 
     def test_dependencies(self):
-        """Each package depends on those that its files need: what ldd says, by the packages that own the libraries."""
+        """Each package depends on the packages that own the libraries that ldd prints for its files."""
         inference, library, dev, *others = self.debs  # binade-tools; binade-mpi and binade-onnx, if they were built
         version = self.field(library, "Version")
         names = {f"{file}.so.{self.field(deb, 'Package').removeprefix(package)}": f"{self.field(deb, 'Package')} (= {version})"

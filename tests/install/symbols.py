@@ -1,4 +1,4 @@
-"""symbols.py NM LIBRARY...: fails if a shared library exports a symbol that is not Binade's, or if none has one that programs need.
+"""symbols.py NM LIBRARY...: fails if a shared library exports a foreign symbol, or if no library exports a symbol that programs need.
 
 A foreign symbol is an instantiation of another library's template, or a C function with a common name. If a program or
 another library defines the same name, one definition replaces the other. packaging/symbols.map lists what is exported.
@@ -15,7 +15,8 @@ NEEDED = ("typeinfo for binade::Error", "typeinfo name for binade::Error", "type
 def own(mangled):
     """Whether a mangled name belongs to an entity in namespace binade: a nested name (N, after qualifiers) that begins with it.
 
-    The demangled name does not tell: that of a template begins with its result, and a result or argument may be Binade's.
+    The demangled name does not show it: for a template it begins with the result type, and a type of Binade may be the result or
+    an argument.
     """
     for prefix in ("_ZTV", "_ZTT", "_ZTI", "_ZTS", "_ZTH", "_ZTW", "_ZGV", "_ZGR", "_ZZ", "_ZGVZ", "_Z"):
         rest = mangled.removeprefix(prefix)

@@ -65,7 +65,8 @@ TEST(Augment, ARotationBy90DegreesEqualsTheQuarterTurn) {
   const ImagePair turned = sample(pair, map);
   const ImagePair exact = rotate90(pair, 1);
   EXPECT_EQ(mask_of(turned), mask_of(exact));
-  for (std::int64_t i = 0; i < 25; ++i) EXPECT_NEAR(turned.image.at(i), exact.image.at(i), 1e-4);  // not exact: cos(pi / 2) is 6e-17 in double
+  for (std::int64_t i = 0; i < 25; ++i)
+    EXPECT_NEAR(turned.image.at(i), exact.image.at(i), 1e-4);  // not exact: cos(pi / 2) is 6e-17 in double
 }
 
 TEST(Augment, BilinearSamplingIsExactOnALinearImage) {

@@ -19,8 +19,8 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Registers the sections of the recorded state. The modules that own them are not in all programs that contain this test,
-/// and "guard" has no owner any more.
+/// Registers the sections of the recorded state. The modules that own them are not in all programs that contain this
+/// test, and "guard" has no owner any more.
 const CheckpointSection kSections[] = {"amp",  "data",  "env",      "guard", "model",
                                        "norm", "optim", "progress", "rng",   "sched"};
 

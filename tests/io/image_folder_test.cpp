@@ -23,9 +23,9 @@ std::string segment(char marker, const std::string& body) {
   return std::string{'\xFF', marker, static_cast<char>(length >> 8), static_cast<char>(length & 255)} + body;
 }
 
-// An 8 x 8 grey JPEG of value 128, written from the specification (ITU-T T.81). Every quantizer is 1. Each Huffman table
-// has only the code 0: for category 0, or for the end of a block. So the data of the only block are the bits 00 and
-// padding.
+// An 8 x 8 grey JPEG of value 128, written from the specification (ITU-T T.81). Every quantizer is 1. Each Huffman
+// table has only the code 0: for category 0, or for the end of a block. So the data of the only block are the bits 00
+// and padding.
 std::string grey_jpeg() {
   std::string quantizers(64, '\1'), counts(16, '\0');
   counts[0] = 1;

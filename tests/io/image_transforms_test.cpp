@@ -28,8 +28,8 @@ Tensor picture(std::int64_t h, std::int64_t w) {
 }
 Tensor pixel(float r, float g, float b) { return Tensor::from({r, g, b}, {1, 1, 3}); }
 
-// Expected values by hand: pixel centers at 1/2. To shrink an image, it is averaged with a triangle filter as wide as the
-// new pixels.
+// Expected values by hand: pixel centers at 1/2. To shrink an image, it is averaged with a triangle filter as wide as
+// the new pixels.
 TEST(ImageTransforms, ResizingByHand) {
   const Tensor row = Tensor::from({0.f, 4.f}, {1, 2, 1});
   EXPECT_THAT(values(resize_image(row, 1, 4)), ElementsAre(0, 1, 3, 4));

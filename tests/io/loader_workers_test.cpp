@@ -163,7 +163,7 @@ TEST(LoaderWorkers, QuarantineAndRewindWhileTheyWork) {
   }
 }
 
-// get() waits until the loader says that the sample is obsolete. Otherwise rewind() and the destructor would wait forever.
+// get() waits until the loader says that the sample is obsolete. Otherwise the destructor would wait forever.
 TEST(LoaderWorkers, ASlowSampleHearsThatItIsObsolete) {
   struct Slow {
     std::int64_t size() const { return 100; }
@@ -292,8 +292,8 @@ TEST(StreamLoader, AnErrorNamesThePlace) {
   EXPECT_EQ(error_of<DataError>([&] { loader.next(); }), "Torn, slot 5: part-2.tar: torn");
 }
 
-// When the stream throws at sample 4, it is already behind it. The loader must go back to it; otherwise the sample would
-// be left out.
+// When the stream throws at sample 4, it is already behind it. The loader must go back to it; otherwise the sample
+// would be left out.
 TEST(StreamLoader, AfterAnErrorTheSameBatchIsReadAgain) {
   struct Torn : Counter {
     std::shared_ptr<int> failures = std::make_shared<int>(2);

@@ -98,8 +98,7 @@ assert os.path.getsize('one.npy') == 128 + 24 and np.load('one.npy').tolist() ==
 )");
   EXPECT_EQ(encode_npz(arrays), encode_npz(arrays));
   const NpzArrays back = read_npz(folder.path("stored.npz"));
-  for (const auto& [name, tensor] : arrays)
-    EXPECT_TRUE(name == "bf16" || same(back.at(name), tensor)) << name;
+  for (const auto& [name, tensor] : arrays) EXPECT_TRUE(name == "bf16" || same(back.at(name), tensor)) << name;
   EXPECT_TRUE(same(back.at("bf16").to(DType::bf16), arrays.at("bf16")));
 }
 

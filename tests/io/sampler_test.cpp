@@ -173,8 +173,8 @@ TEST(BucketBatchSampler, KeepsTheBudgetAndReadsEverySampleOnce) {
     }
     EXPECT_EQ(sorted(seen), first_numbers(333));
   }
-  // A pool has 50 lengths, evenly spread from 1 to 60. After sorting, neighbors differ by about 1.2, so that a batch of k
-  // samples has little padding. Without sorting, half of the tokens would be padding.
+  // A pool has 50 lengths, evenly spread from 1 to 60. After sorting, neighbors differ by about 1.2, so that a batch of
+  // k samples has little padding. Without sorting, half of the tokens would be padding.
   EXPECT_LT(static_cast<double>(waste), 0.15 * static_cast<double>(all));
   EXPECT_NE(sampler.batches(0), sampler.batches(1));
   EXPECT_EQ(sampler.batches(1), sampler.batches(1));
@@ -202,7 +202,8 @@ TEST(MixtureSampler, SharesAreExactAndPassesGoOn) {
     }
     EXPECT_THAT(counts, ElementsAre(6, 4, 2)) << "epoch " << epoch;
   }
-  // 24 draws from the 3 samples of set 0 are 8 passes, 16 draws from set 1 are 2 passes, 8 draws from set 2 less than one.
+  // 24 draws from the 3 samples of set 0 are 8 passes, 16 draws from set 1 are 2 passes, 8 draws from set 2 less than
+  // one.
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(std::ranges::count(drawn[0], i), 8);
   for (std::int64_t i = 3; i < 11; ++i) EXPECT_EQ(std::ranges::count(drawn[1], i), 2);
   EXPECT_EQ(std::set<std::int64_t>(drawn[2].begin(), drawn[2].end()).size(), 8u);

@@ -41,8 +41,8 @@ void label_out_of_range(Run& run) {
   run.fault_between(healthy, faulty);
 }
 
-/// The optimizer stepped on a NaN loss and the moving average passed it on: the teacher, which is not a part of the
-/// trained model, gives NaN from then on.
+/// The optimizer made a step with a NaN loss, and the moving average copied the NaN into the teacher. The teacher is
+/// not a part of the trained model; it returns NaN from then on.
 void nan_teacher(Run& run) {
   nn::Linear& student = run.net.linear("student", 8, 4);
   nn::Module& teacher = run.net.formula("teacher");
@@ -56,8 +56,8 @@ void nan_teacher(Run& run) {
   run.repeat(2, draw);
 }
 
-/// One scaler, two optimizers, stepped one after the other after one backward: the second would update with gradients
-/// of a scale that has changed.
+/// One loss scaler and two optimizers, which step one after the other after one backward. The second optimizer would
+/// use gradients of a loss scale that has changed.
 void two_optimizers(Run& run) {
   nn::Linear& generator = run.net.linear("generator", 8, 8);
   nn::Linear& critic = run.net.linear("critic", 8, 1);

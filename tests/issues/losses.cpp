@@ -1,4 +1,4 @@
-/// Losses at their singularities, and means over nothing.
+/// Losses at their singularities, and means of zero elements.
 #include <cmath>
 
 #include "tests/issues/issue.h"
@@ -39,7 +39,7 @@ void saturated_sigmoid(Run& run) {
   run.fault_between(healthy, faulty);
 }
 
-/// Supervised contrastive loss: a sample whose class no other sample of the batch has divides by 0 positives.
+/// Supervised contrastive loss: if no other sample of the batch has the class of a sample, it divides by 0 positives.
 void no_positive(Run& run) {
   nn::Linear& encoder = run.net.linear("encoder", 8, 4);
   nn::Module& loss = run.net.formula("contrastive_loss");
@@ -78,14 +78,14 @@ void no_object(Run& run) {
   run.fault_between(with_objects(1), with_objects(0)(9));
 }
 
-/// Cross entropy whose targets are all ignored: a mean over nothing.
+/// Cross entropy whose targets are all ignored: a mean of zero elements.
 void all_ignored(Run& run) {
   nn::Linear& head = run.net.linear("head", 8, 4);
   run.loss = [&](const Batch& b) { return nn::cross_entropy(head(b.x), b.y); };
   run.fault_between(classified(4), batch_of(normal(9, {6, 8}), Tensor::full({6}, -100, DType::i32)));
 }
 
-/// Box regression targets log(gt / anchor) of a box whose width is negative in the annotations.
+/// Box regression with the targets log(width / anchor width). In the annotations, one width is negative.
 void negative_box(Run& run) {
   nn::Linear& head = run.net.linear("head", 8, 2);
   nn::Module& coder = run.net.formula("bbox_coder");

@@ -27,7 +27,7 @@ void padded_sample(Run& run) {
   run.fault_between(healthy, faulty);
 }
 
-/// Two masks of finfo(fp16).min add up to -inf, and so does one of them with a score below -16: a whole row is -inf.
+/// Two masks of finfo(fp16).min add up to -inf, as does one mask with a score below -16. So a whole row is -inf.
 void two_masks(Run& run) {
   nn::Parameter& scale = run.net.parameter("scale", Tensor::full({4}, 1));
   nn::Module& attention = run.net.formula("attention");
@@ -52,7 +52,8 @@ void two_masks(Run& run) {
   run.fault_between(healthy, faulty);
 }
 
-/// Distillation over a padded vocabulary: p_teacher log p_student, where p_teacher is 0 and the logarithm -inf.
+/// Distillation over a padded vocabulary: p_teacher log p_student. For a padding token, p_teacher is 0 and the
+/// logarithm is -inf.
 void padded_vocabulary(Run& run) {
   nn::Linear& student = run.net.linear("student", 8, 5);
   nn::Module& distill = run.net.formula("distill");
@@ -68,7 +69,7 @@ void padded_vocabulary(Run& run) {
   run.repeat(3, [](std::uint64_t seed) { return batch_of(normal(seed, {6, 8}), normal(seed + 50, {6, 5})); });
 }
 
-/// Label smoothing gives every class a share of the loss, also those whose logit is masked with -inf.
+/// Label smoothing gives every class a share of the loss, also classes whose logit is masked with -inf.
 void smoothed_mask(Run& run) {
   nn::Linear& head = run.net.linear("head", 8, 5);
   const Tensor mask = Tensor::from(std::vector<float>{0, 0, -HUGE_VALF, 0, 0}, {5});

@@ -29,7 +29,7 @@ void t5_feed_forward(Run& run) {
   run.repeat(4, rows_of(16));
 }
 
-/// LongT5: hidden state and feed-forward output fit, their sum does not.
+/// LongT5: hidden state and feed-forward output fit into f16, their sum does not.
 void residual_sum(Run& run) {
   nn::Linear& embed = run.net.linear("embed", 16, 16, false);
   nn::Linear& ffn = run.net.linear("ffn", 16, 16, false);
@@ -146,7 +146,8 @@ void selective_scan(Run& run) {
   run.repeat(4, [](std::uint64_t seed) { return batch_of(Tensor::full({6, 6, 8}, 1), labels(seed, {6}, 4)); });
 }
 
-/// A convolution overflows before a batch norm: elsewhere its running statistics stay NaN although the step is skipped.
+/// A convolution overflows before a batch norm. In PyTorch, the running statistics stay NaN although the step is
+/// skipped.
 void batch_norm_statistics(Run& run) {
   auto& conv = run.net.add<nn::Conv2d>("conv", nn::Conv2dOptions{.in = 4, .out = 8});
   auto& norm = run.net.add<nn::BatchNorm1d>("norm", nn::BatchNormOptions{.channels = 8});

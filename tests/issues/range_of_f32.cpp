@@ -26,7 +26,7 @@ void logit_scale(Run& run) {
   run.repeat(3, [](std::uint64_t seed) { return batch_of(normal(seed, {4, 8}), normal(seed + 50, {4, 8})); });
 }
 
-/// A filtered token of policy optimization: exp(1000) x 0.
+/// Policy optimization: a token with the ratio exp(1000) is filtered by a factor of 0, and inf x 0 is NaN.
 void filtered_ratio(Run& run) {
   nn::Linear& policy = run.net.linear("policy", 8, 1);
   nn::Module& loss = run.net.formula("policy_loss");
@@ -80,7 +80,8 @@ void plain_softmax(Run& run) {
   run.repeat(3, draw);
 }
 
-/// A learning rate of a large batch on a small one, no clipping: weights grow until products overflow.
+/// The learning rate for a large batch is used with a small batch, without clipping: weights grow until products
+/// overflow.
 void learning_rate(Run& run) {
   nn::Linear& first = run.net.linear("first", 8, 32);
   nn::Linear& second = run.net.linear("second", 32, 32);

@@ -34,7 +34,7 @@ struct RowNorm {
   }
 };
 
-/// F.normalize in half precision: x / max(|x|, 1e-12), of a padding vector.
+/// F.normalize in half precision, x / max(|x|, 1e-12), of a padding vector.
 void normalize(Run& run) {
   nn::Linear& encoder = run.net.linear("encoder", 8, 8, false);
   nn::Module& norm = run.net.formula("normalize");
@@ -131,7 +131,7 @@ void box_iou(Run& run) {
   run.fault_between(healthy, faulty);
 }
 
-/// A mean in half precision whose count, 70000, is infinite: the loss is 0 from the first step on.
+/// A mean in half precision: its count, 70000, is inf in f16, so the loss is 0 from the first step on.
 void infinite_count(Run& run) {
   nn::Linear& head = run.net.linear("head", 8, 1000);
   nn::Module& loss = run.net.formula("mean_loss");

@@ -1,4 +1,4 @@
-/// Faults without a non-finite number: training does less than intended, or something else.
+/// Faults without a non-finite number: the training does less than the user wants, or something else.
 #include <cmath>
 
 #include "tests/issues/issue.h"
@@ -67,8 +67,8 @@ void accumulated_means(Run& run) {
   }
 }
 
-/// Batch norm trained with one image at a time: it removes each image's own brightness, so the running statistics lack
-/// the differences between images, and evaluation differs much from training.
+/// Batch norm is trained with one image per batch. It removes the brightness of each image, so the running variance
+/// lacks the differences between images, and evaluation differs much from training.
 void evaluation_mode(Run& run) {
   nn::Linear& first = run.net.linear("first", 8, 16);
   auto& norm = run.net.add<nn::BatchNorm1d>("norm", nn::BatchNormOptions{.channels = 16});

@@ -81,7 +81,7 @@ void where_log(Run& run) {
   run.fault_between(healthy, faulty);
 }
 
-/// acos(x), written as a user would without stating its singularities.
+/// acos(x) as a user would write it, without its singularities in the OpInfo.
 struct Acos {
   struct Params {};
   static constexpr OpInfo info{.name = "acos", .inputs = "x", .precision = PrecisionClass::kFull};
@@ -134,7 +134,7 @@ void zero_maximum(Run& run) {
   run.fault_between(healthy, faulty);
 }
 
-/// Gumbel softmax: -log of exponential noise that is exactly 0 is infinite.
+/// Gumbel softmax: for exponential noise of exactly 0, -log is infinite.
 void gumbel(Run& run) {
   nn::Linear& encoder = run.net.linear("encoder", 8, 5);
   nn::Module& sample = run.net.formula("gumbel");
@@ -160,9 +160,9 @@ void single_value(Run& run) {
   run.repeat(5, [](std::uint64_t seed) { return batch_of(normal(seed, {1, 8}), labels(seed, {1}, 4)); });
 }
 
-/// The backward of cuDNN's attention for 64 mod 128 keys: padded keys count as score 0 instead of -inf, so that
-/// exp(0 - lse) overflows, and inf x 0 is NaN in the gradient of q. An op as a user would write it, whose keys are also
-/// its values.
+/// Imitates the backward of cuDNN's attention if the number of keys modulo 128 is 64. Padded keys have a score of 0
+/// instead of -inf, so that exp(0 - lse) overflows, and inf x 0 is NaN in the gradient of q. Written as a user's op,
+/// whose keys are also its values.
 struct PaddedAttention {
   struct Params {};
   static constexpr OpInfo info{.name = "library_attention", .inputs = "q, k", .precision = PrecisionClass::kFull};

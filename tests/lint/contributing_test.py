@@ -1,8 +1,8 @@
 """contributing_test.py SOURCE: applies the recipes of CONTRIBUTING.md to a copy of the tree and counts their files.
 
-The page is the input. In a section "To add …" that is in the page's table of costs, each sentence "In `FILE`, before|after `TEXT`:"
-with the code block below it is an edit, each "New: `FILE`:" with its block a file, and the `sh` block is run in the copy
-once all recipes are applied. No recipe may touch more files than the table says; tests and documents do not count.
+The page is the input. It has sections "To add …", which its table of costs lists. There, each sentence "In `FILE`, before|after `TEXT`:"
+with the code block below it is an edit, and each "New: `FILE`:" with its block is a new file. The `sh` block is run in the copy
+after all recipes are applied. No recipe may touch more files than the table says; tests and documents do not count.
 The copy is built at -O0 and for one instruction set: the recipes change headers that nearly every file includes.
 """
 import filecmp

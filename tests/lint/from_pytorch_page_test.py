@@ -1,5 +1,5 @@
-"""docs/from-pytorch.md: the numbers at its head are those of its tables, every name that a call uses is in the headers, no
-name that is said to be missing is, and every call compiles: from_pytorch_page_test.py COMPILER [flags...]."""
+"""from_pytorch_page_test.py COMPILER [flags...]: tests docs/from-pytorch.md. The numbers at its beginning are those of its
+tables; names that calls use are in the headers, and names that are said to be missing are not; every call compiles."""
 import os
 import pathlib
 import re
@@ -10,12 +10,12 @@ import unittest
 ROOT = pathlib.Path(os.environ["BINADE_SOURCE_DIR"])
 COMPILER, sys.argv[1:] = sys.argv[1:], []
 STATES = ("exist", "composed", "not there")
-# The goals of the vocabulary: of how many names at least how many exist.
+# Goals: (number of names, how many of them must exist at least).
 GOALS = {"functions": (274, 240), "modules": (50, 45), "optimizers and schedules": (32, 28)}
 ROW = re.compile(r"\| (?:`(?P<name>[\w.]+)`|none: (?P<other>[\w ,-]+)) \| (?P<call>.+?) \|(?: (?P<differs>.+))? \|$")
-# Names in calls that are the language's, or static methods.
+# Names in calls that belong to C++, and static methods.
 FOREIGN = {"static_cast", "int64_t", "cpu"}
-# What the calls use, in the words of the page's head.
+# Declarations of the variables in the calls, as the beginning of the page describes them.
 SCENE = """
 #include <cmath>
 #include "binade/binade.h"

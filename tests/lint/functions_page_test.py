@@ -1,4 +1,4 @@
-"""docs/functions.md lists every function of the headers that it covers, and no other."""
+"""docs/functions.md must list every function of the headers that it covers, and no other function."""
 import os
 import pathlib
 import re

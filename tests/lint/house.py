@@ -1,4 +1,4 @@
-"""house.py ROOT: prints measures of the architecture, and fails if one is over its limit."""
+"""house.py ROOT: prints figures about the architecture, and fails if one exceeds its limit."""
 import re
 import sys
 

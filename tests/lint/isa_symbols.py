@@ -1,15 +1,15 @@
 """Keeps the code of instruction-set levels apart: isa_symbols.py NM LEVEL=ARCHIVE ... exits with 1 if an archive of a level
 above `generic` defines a symbol that other code could share.
 
-If several levels compile an inline function out of line, it has one name and several versions, of which the linker keeps
-one for all callers. If it keeps that for AVX-512, `generic` ends with an illegal instruction on a processor without
-AVX-512. So every symbol of these archives must be local or have the level in its name (namespace binade::cpu::LEVEL, or a
+If several levels compile an inline function out of line, there are several versions with one name, and the linker keeps
+one version for all callers. If it keeps the AVX-512 version, `generic` ends with an illegal instruction on a processor
+without AVX-512. So every symbol of these archives must be local or have the level in its name (namespace binade::cpu::LEVEL, or a
 template over a type from there).
 """
 import subprocess
 import sys
 
-# The personality routine's address, not code: GCC emits one hidden pointer per object that may unwind.
+# Not code, but the address of the personality routine: GCC emits this hidden pointer in each object with exceptions.
 HARMLESS = ("DW.ref.",)
 
 

@@ -18,7 +18,7 @@ FLOORS = {
     "io": {"core"},
     "cuda": {"core"},
     "mpi": {"core"},
-    "io/onnx": {"core", "autograd", "io", "nn"},  # a library of its own
+    "io/onnx": {"core", "autograd", "io", "nn"},  # a separate library
     "nn": {"autograd", "core"},
     "optim": {"autograd", "core"},
     "amp": {"nn", "optim", "io", "autograd", "core"},

@@ -1,4 +1,4 @@
-"""manual_test.py SOURCE: makes the manual (docs/manual.py) without a warning, and checks that documentation does not get lost."""
+"""manual_test.py SOURCE: makes the manual (docs/manual.py) without a warning, and checks that it lacks no documentation."""
 import importlib.util
 import os
 import shutil

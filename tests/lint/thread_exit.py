@@ -1,6 +1,6 @@
 """thread_exit.py NM LIBRARY...: fails if a thread_local has a destructor; PerThread (core/per_thread.h) is used instead.
 
-The C library allocates memory to register such a destructor, and ends the process if there is none.
+The C library allocates memory to register such a destructor. Without memory it ends the process.
 """
 import subprocess
 import sys

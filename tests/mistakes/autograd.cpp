@@ -3,7 +3,7 @@
 namespace binade::mistakes {
 namespace {
 
-/// An op without a derivative that can be differentiated again.
+/// An op without a `derivative` member, so that its gradient cannot be differentiated again.
 struct Plain {
   struct Params {};
   static constexpr OpInfo info{.name = "plain", .inputs = "x"};

@@ -1,7 +1,7 @@
 """batch_types_test.py SOURCE BUILD: compiles batch_types.cpp, and compares the errors with the texts of docs/mistakes.md.
 
-The file has one mistake for each static assertion of amp/step/batch_type.h and of io/data/. The compiler must print each text once, and
-no other error: no user of the library should have to read template errors.
+The file has one mistake for each static assertion of amp/step/batch_type.h and of io/data/. The compiler must print each text once and
+no other error, so that users do not have to read template errors.
 """
 import json
 import os

@@ -45,8 +45,8 @@ std::size_t end_of_parenthesis(const std::string& text, std::size_t begin) {
   return text.size();
 }
 
-/// Returns the text with at most 4 significant digits of each number that has more than 5 digits after its point: the
-/// others depend on the instruction set.
+/// Returns the text, and shortens numbers with more than 5 digits after the point to 4 significant digits, because the
+/// other digits depend on the instruction set.
 std::string with_short_numbers(const std::string& text) {
   static const std::regex long_number(R"(\d+\.\d{6,}(e[+-]?\d+)?)");
   std::string result;

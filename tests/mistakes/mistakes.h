@@ -19,7 +19,7 @@ struct Mistake {
   std::string_view name;                ///< the mistake, in the words of a user who searches for it
   std::vector<std::string_view> words;  ///< all must appear in the error or in the warnings
   std::function<void()> make;           ///< throws an Error, or calls tell()
-  std::string_view page_text{};         ///< what the page shows if the message depends on the machine
+  std::string_view page_text{};         ///< text for the page if the message depends on the machine; empty: the message
 };
 struct Subject {
   std::string_view title;
@@ -58,7 +58,7 @@ void tell(const amp::StepResult& result);
 Tensor normal(const Shape& shape, std::uint64_t seed = 1, double spread = 1);
 /// Class ids below `classes`, i32.
 Tensor labels(const Shape& shape, std::int64_t classes);
-/// A trained variable.
+/// A leaf that requires a gradient.
 Variable leaf(const Shape& shape, std::uint64_t seed = 1);
 /// A new folder, which is removed at the end of the process.
 std::string temporary_folder();

@@ -5,7 +5,7 @@ namespace {
 
 using nn::Linear;
 
-/// A net whose layer `second` is not registered; each derived class has another reason.
+/// A net whose layer `second` is not registered. Derived classes make this mistake in other ways.
 struct Pair : nn::Module {
   Linear first{{.in = 4, .out = 8}}, second{{.in = 8, .out = 3}};
   void visit(nn::Visitor& v) override { v("first", first); }  // `second` is forgotten

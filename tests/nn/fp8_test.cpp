@@ -159,7 +159,7 @@ TEST_F(Fp8, TheScaleIsOfTheLastSixteenSteps) {
   Linear made = layer();
   made(input(0, 64));
   for (std::uint32_t step = 1; step <= 16; ++step) made(input(1));
-  const std::vector<float> coarse = values(made(input(2)));  // the history has 16 steps, and no longer has the first one
+  const std::vector<float> coarse = values(made(input(2)));  // step 0 has left the history
   Linear fresh = layer();
   for (std::uint32_t step = 1; step <= 16; ++step) fresh(input(1));
   EXPECT_EQ(coarse, values(fresh(input(2))));

@@ -95,8 +95,8 @@ TEST(ModelMemory, GradientsOfTheTableAndOfTheLogitsTakeNoFurtherBlocks) {
     const char* name = half ? "bf16" : "fp32";
     for (const int micro_batches : {1, 2}) {
       const MemoryTrace trace = backend_of(Device::cpu()).trace([&] { step(micro_batches); });
-      // Head and embedding share the table, and add to its one gradient in every micro-batch. So a step allocates no block
-      // of this size.
+      // Head and embedding share the table, and add to its one gradient in every micro-batch. So a step allocates no
+      // block of this size.
       expect_blocks(name, trace, options.table * options.dim, sizeof(float), 0);
       // The gradient of the logits is written over the logits: one block per micro-batch.
       const std::int64_t logits = tokens.numel() * options.vocabulary;

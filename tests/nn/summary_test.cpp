@@ -64,7 +64,8 @@ TEST(ModelSummary, CountsSavedTensorsOnceAndReportsThePrecision) {
   Sequential net(Linear({.in = 16, .out = 32}), LayerNorm({.dim = 32}), Linear({.in = 32, .out = 8}));
   {
     const Summary s = summary(net, Tensor::zeros({10, 16}));
-    // saved: x of the linear; x, mean and rstd of the norm; x of the second linear. Weights are not counted as activations.
+    // saved: x of the linear; x, mean and rstd of the norm; x of the second linear. Weights are not counted as
+    // activations.
     EXPECT_EQ(row(s, "0").activation_bytes, 10 * 16 * 4);
     EXPECT_EQ(row(s, "1").activation_bytes, 10 * 32 * 4 + 2 * 10 * 4);
     EXPECT_EQ(row(s, "2").activation_bytes, 10 * 32 * 4);

@@ -8,8 +8,8 @@
 #include "examples/unet/unet.h"
 #include "tests/tested_device.h"
 
-// The example U-Net writes its skip connections directly into the concatenated tensor. It gives the same bits as a U-Net
-// that copies them.
+// The example U-Net writes its skip connections directly into the concatenated tensor. It gives the same bits as a
+// U-Net that copies them.
 namespace binade::examples {
 namespace {
 

@@ -182,7 +182,8 @@ TEST_F(Spectral, ReadsF32UnderEveryPolicy) {
   const PolicyScope half({.name = "bf16", .low = DType::bf16});
   const Tensor z = layer_(x_).value();
   EXPECT_EQ(z.dtype(), DType::bf16);
-  for (std::int64_t i = 0; i < y.numel(); ++i) EXPECT_NEAR(z.at(i), y.at(i), 0.02);  // the operands are rounded to 8 bits
+  for (std::int64_t i = 0; i < y.numel(); ++i)
+    EXPECT_NEAR(z.at(i), y.at(i), 0.02);  // the operands are rounded to 8 bits
 }
 
 TEST_F(Spectral, HasTheGradientOfItsFormula) {

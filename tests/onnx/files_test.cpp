@@ -47,7 +47,7 @@ double difference(const Tensor& got, const Tensor& want) {
   return worst / largest;
 }
 
-/// Sums of at most a few hundred terms in f32, which the graph may add in another order than the op.
+/// Sums have at most a few hundred terms in f32. The graph may add them in another order than the op.
 constexpr double kTolerance = 1e-5;
 
 std::vector<Variable> outputs_of(Sample& s, std::span<const Variable> inputs) {
@@ -165,7 +165,7 @@ TEST_F(OnnxFiles, AnOpWithoutCounterpartIsNamedWithItsModule) {
   const std::string text = refusal(path("x"), [](const Variable& x) { return lgamma(abs(x) + 1.0); });
   EXPECT_NE(text.find("lgamma [odd]"), std::string::npos) << text;
   EXPECT_FALSE(fs::exists(path("x")));
-  // One that no output depends on is no error.
+  // If no output depends on the node, there is no error.
   EXPECT_EQ(refusal(path("y"),
                     [](const Variable& x) {
                       lgamma(abs(x) + 1.0);
@@ -204,7 +204,7 @@ TEST_F(OnnxFiles, DamagedFilesAreRefusedWithWords) {
   EXPECT_NE(text_of("no model").find("bad"), std::string::npos);
   for (std::size_t size = 1; size < bytes.size(); size += 7)
     EXPECT_NE(text_of(bytes.substr(0, size)), "no error") << size;
-  // Every byte changed: data or words, but no crash.
+  // With any byte changed, import_model() returns a model or throws; it must not crash.
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     std::string other = bytes;
     other[i] = static_cast<char>(other[i] ^ 0x15);

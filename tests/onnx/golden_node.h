@@ -5,8 +5,8 @@
 
 namespace binade::onnx {
 
-/// The node of a golden case, as run_nodes.py writes it: inputs in.0, in.1, …, attributes as params, tensors among the
-/// attributes as attr.NAME, and the number of outputs as the param `outputs`.
+/// Returns the node of a golden case, which run_nodes.py writes as follows: inputs in.0, in.1, …; attributes as params;
+/// attributes that are tensors as attr.NAME; the number of outputs as the param `outputs`.
 Node node_of(const golden::Case& source);
 
 }  // namespace binade::onnx

@@ -11,7 +11,7 @@
 #include "binade/io/onnx/import.h"
 #include "tests/error_text.h"
 
-/// Graphs that other programs write, and hostile ones: import_model() reads them or says what is wrong.
+/// Graphs as other programs write them, and hostile graphs: import_model() reads them or reports the problem.
 namespace binade::onnx {
 namespace {
 
@@ -137,7 +137,7 @@ TEST_F(OnnxGraphs, NodesOfConstantsAreFolded) {
   EXPECT_EQ(imported().nodes(), 1U);
 }
 
-/// Softmax before opset 13 is over all axes from `axis` on.
+/// Before opset 13, Softmax normalizes over all axes from `axis` on together.
 TEST_F(OnnxGraphs, OlderVersionsOfOperatorsAreKnown) {
   opset(9);
   integer(node("Softmax", {"x"}, {"y"}), "axis", 0);
@@ -155,7 +155,7 @@ TEST_F(OnnxGraphs, AllUnknownOperatorsAreListed) {
   expect_refusal("opset 13");
 }
 
-/// A sequence is one value with many members, of which a Variable would be the first.
+/// A sequence is one value with several tensors; a Variable could only hold one of them.
 TEST_F(OnnxGraphs, SequencesAreRefused) {
   integer(node("SplitToSequence", {"x"}, {"parts"}), "axis", 1);
   integer(node("ConcatFromSequence", {"parts"}, {"y"}), "axis", 1);
@@ -274,7 +274,7 @@ TEST_F(OnnxGraphs, AttributesThatDoNotFitAreWords) {
   }
 }
 
-/// Inputs whose extents lead beyond a list.
+/// The extents of these inputs would lead to reads beyond the end of a list.
 TEST_F(OnnxGraphs, OperandsOfImpossibleExtentsAreWords) {
   weight("w", {1, 2, 3}, 6);
   weight("r", {1, 2, 2}, 4);
@@ -354,7 +354,7 @@ TEST_F(OnnxGraphs, AttributesThatChangeAFormulaAreRead) {
   expect_refusal("unheard_of");
 }
 
-/// The window of an even size reaches from the channel to the next one: size 2, alpha 2, bias 1, beta 1.
+/// A window of 2 channels contains a channel and the next one. Here alpha is 2, bias 1 and beta 1.
 TEST_F(OnnxGraphs, AnEvenLrnReachesTheNextChannel) {
   NodeProto& lrn = node("LRN", {"x"}, {"y"});
   integer(lrn, "size", 2);
@@ -365,7 +365,7 @@ TEST_F(OnnxGraphs, AnEvenLrnReachesTheNextChannel) {
   for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(y.at(static_cast<std::int64_t>(i)), want[i], 1e-6) << i;
 }
 
-/// An input that is smaller than the window has one window if their number is rounded up.
+/// If the number of windows is rounded up, an input that is smaller than the window has one window.
 TEST_F(OnnxGraphs, CeilModeOfASmallInputGivesOneWindow) {
   whole("line", {1, 1, 6});
   node("Reshape", {"x", "line"}, {"r"});
@@ -408,7 +408,8 @@ TEST_F(OnnxGraphs, TwoInputsOfOneNameAreRefused) {
   expect_refusal("the name \"x\" is given to two values");
 }
 
-/// Names become equal because checkpoints allow fewer characters. Their number must not make reading slow.
+/// Checkpoints allow fewer characters in names, so different names may become equal. Many such names must not make
+/// reading slow.
 TEST_F(OnnxGraphs, ManyNamesThatBecomeEqualAreToldApart) {
   constexpr int kCount = 30000;
   for (int i = 0; i < kCount; ++i) {

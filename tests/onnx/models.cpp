@@ -22,7 +22,7 @@ Sample of_one(std::string name, M model, const Tensor& x) {
           .inputs = {x}};
 }
 
-/// Statistics other than 0 and 1, as after training.
+/// Gives batch norms statistics other than 0 and 1, as after training.
 void train_once(nn::Module& model, const Tensor& x) {
   model.train();
   model(Variable(x));

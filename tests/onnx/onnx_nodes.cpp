@@ -1,6 +1,6 @@
-// Carries out nodes of ONNX graphs with Binade's functions, at the request of run_nodes.py. Reads cases
-// (golden_text.py) from standard input, and answers each one after its line "end" (text.h). `onnx_nodes --operators`
-// prints the operators of the table.
+// Runs nodes of ONNX graphs with Binade's functions, for run_nodes.py. Reads cases (golden_text.py) from standard
+// input, and writes the answer to each case after its line "end" (text.h). `onnx_nodes --operators` prints the
+// operators of the table.
 #include <cstdio>
 #include <iostream>
 #include <string>

@@ -33,7 +33,7 @@ def cases():
 
 
 def shortened(op, lines):
-    """The lines of a case; of an elementwise function for which all cases are large, with the first elements only."""
+    """The lines of a case. Elementwise functions whose cases are all large keep only their first elements."""
     if op not in ("Erf", "Mish"):
         return lines
     short = []

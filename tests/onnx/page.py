@@ -1,4 +1,4 @@
-"""The page docs/onnx-nodes.md: what became of ONNX's node tests, by operator."""
+"""Writes the page docs/onnx-nodes.md: the results of ONNX's node tests, by operator."""
 import collections
 
 import onnx
@@ -9,7 +9,7 @@ SEQUENCE = "a sequence is a `std::vector`: its members"
 OPTIONAL = "an optional is an undefined `Variable`"
 STRINGS = "no tensors of strings"
 
-# Operators without an entry in the table of the program: what a user has instead, or what Binade lacks.
+# Operators that the program does not support: what a user can use instead, or what Binade lacks.
 MISSING = {
     "DeformConv": "no deformable convolution",
     "If": CONTROL,
@@ -54,7 +54,7 @@ def counts(reasons):
 
 
 def reason_of(text):
-    """All dtypes that Binade lacks are one reason."""
+    """The reason for the page: all dtypes that Binade lacks are counted as one reason."""
     return "dtypes that Binade lacks" if "no dtype " in text else text
 
 

@@ -16,8 +16,8 @@ const std::vector<golden::Case>& recorded() {
   return cases;
 }
 
-/// f32: 10^-5 and 10^-6 of the largest value, because sums here have at most a few hundred terms; a result in 16 bits
-/// is rounded once, to 8 or 11 bits.
+/// f32: 1e-5, plus 1e-6 of the largest value, because the sums have at most a few hundred terms. A 16-bit result is
+/// rounded once, to 8 or 11 bits.
 golden::Tolerance tolerance_of(DType dtype) {
   switch (dtype) {
     case DType::f64: return {.rtol = 2e-9, .share = 1e-11};

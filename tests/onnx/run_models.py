@@ -21,7 +21,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file, save_file
 
-# Both sides compute in f32 with sums of at most a few hundred terms in another order: 1e-5 of the largest value.
+# Relative to the largest value. Both sides compute in f32, with sums of at most a few hundred terms in different orders.
 TOLERANCE = 1e-5
 
 
@@ -105,7 +105,7 @@ def made(path, nodes, inputs, weights, outputs, opset):
 
 
 def made_models(folder):
-    """(name, path, inputs) of models by the package onnx, old versions of operators among them."""
+    """(name, path, inputs) of models by the package onnx, also with old versions of operators."""
     rng = np.random.default_rng(1)
     noise = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
     node = helper.make_node

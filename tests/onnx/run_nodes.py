@@ -3,10 +3,10 @@
 
     run_nodes.py --program build/tests/onnx/onnx_nodes [--only PATTERN] [--page docs/onnx-nodes.md] [--record tests/golden/data/onnx.nodes.txt]
 
-Each case is one node: an operator, its attributes, its inputs and the outputs that ONNX expects. The program carries it out, or
-says why Binade's functions cannot express it. Outputs must have the expected shape and dtype, and values within ONNX's tolerance
-(rtol 1e-3, 2^-6 for bf16; atol 1e-7) or within one that counts from the largest value (`within()`); the page says how many are
-within the latter. The exit status is 1 if a case fails.
+Each case is one node: an operator, its attributes, its inputs and the outputs that ONNX expects. The program runs it, or
+reports why Binade's functions cannot express it. Outputs must have the expected shape and dtype, and values within ONNX's tolerance
+(rtol 1e-3, 2^-6 for bf16; atol 1e-7) or within another tolerance relative to the largest value (`within()`); the page counts
+the cases within the second tolerance. The exit status is 1 if a case fails.
 
 Needs the packages `onnx` and `numpy`.
 """
@@ -35,7 +35,7 @@ RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "Rando
 
 
 class Unsayable(Exception):
-    """A node with something that Binade has no type for."""
+    """Raised for a node with data for which Binade has no type."""
 
 
 def dtype_of(array):
@@ -163,7 +163,7 @@ def within(got, want, rtol, atol):
 
 
 def outputs_of(node, wants):
-    """Pairs of position and array; the parts of a sequence are outputs of their own."""
+    """Pairs of position and array. The members of a sequence count as separate outputs."""
     if len(wants) == 1 and isinstance(wants[0], (list, tuple)):
         return list(enumerate(arrays_of(wants[0])))
     names = [i for i, name in enumerate(node.output) if name]
@@ -183,7 +183,7 @@ def difference(wanted, outputs, rtol, atol, by_value):
             continue
         near, nearer = within(got, want, rtol, atol)
         tight = tight and nearer
-        # Sums whose terms cancel are near to 0: ONNX's tolerance there is smaller than the rounding of one term.
+        # If the terms of a sum cancel, the sum is near 0, and ONNX's tolerance is smaller than the rounding of one term.
         if not near and not nearer:
             g, w = got.astype(np.float64).ravel(), want.astype(np.float64).ravel()
             with np.errstate(invalid="ignore"):
@@ -194,7 +194,7 @@ def difference(wanted, outputs, rtol, atol, by_value):
 
 
 class Result:
-    """What became of one case. state: passed, failed, cannot."""
+    """The result of one case. state: passed, failed, cannot."""
 
     def __init__(self, name, op, state, reason="", tight=True):
         self.name, self.op, self.state, self.reason, self.tight = name, op, state, reason, tight
@@ -237,7 +237,7 @@ def run_node(program, case, operators):
 
 
 def run_graph(program, case, operators):
-    """Carries out the nodes of a graph one after the other."""
+    """Runs the nodes of a graph in order."""
     graph, name = case.model.graph, case.name.removeprefix("test_")
     given, wants = case.data_sets[0]
     values = {i.name: numpy_helper.to_array(i) for i in graph.initializer}

@@ -6,7 +6,7 @@
 
 namespace binade::onnx {
 
-/// Carries out a case and returns its result as lines:
+/// Runs a case and returns its result as lines:
 ///
 ///     case NAME
 ///     said                        or: cannot REASON, or: error WHAT, for an exception of Binade

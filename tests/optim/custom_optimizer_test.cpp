@@ -132,7 +132,7 @@ TEST_F(CustomOptimizerTest, AProvedUpdateIsCommittedWithoutASecondComputation) {
   EXPECT_FALSE(DeviceUpdates(probe).possible());
 }
 
-/// Norm and largest magnitude of the second gradient are those of the first.
+/// The second gradient has the same norm and largest magnitude as the first, for which the update was proved finite.
 TEST_F(CustomOptimizerTest, AProvedUpdateIsNotCommittedWithAGradientOfOtherSignsOrInAnotherOrder) {
   const Variable x = parameters_[1].variable;
   Probe probe({{"x", x}}, [](ParameterUpdate& u) { u.weight = u.weight - u.target.lr * u.gradient; });

@@ -11,7 +11,8 @@
 #include "binade/optim/lbfgs.h"
 #include "tests/optim/every_optimizer.h"
 
-// Compiles and runs every call in the tables of docs/optimizers.md, and compares both lists.
+// Compiles and runs every call in the tables of docs/optimizers.md. The calls in this file and on the page must be the
+// same.
 namespace binade {
 namespace {
 
@@ -23,7 +24,7 @@ std::string packed(const std::string& text) {
   return result;
 }
 
-/// Makes what `make` returns, and forgets it.
+/// Calls `make` and discards the result.
 void check(auto&& make) { [[maybe_unused]] const auto& made = make(); }
 
 std::string read(const std::string& file) {

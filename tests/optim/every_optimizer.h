@@ -17,15 +17,15 @@
 #include "binade/optim/schedule_free.h"
 #include "binade/optim/sgd.h"
 
-/// Every optimizer of Binade that a Trainer takes, for tests of what all of them promise.
+/// All optimizers of Binade that a Trainer accepts, for tests of their common guarantees.
 namespace binade::optim {
 
 struct NamedMaker {
   std::string name;
   double lr;
   std::function<std::unique_ptr<Optimizer>(std::vector<NamedParameter>, bool maximize)> make;
-  bool fused = true;    ///< its rule is in the update kernel, so that a device can decide about it
-  bool bounded = true;  ///< its bounds prove gradients around 1 finite
+  bool fused = true;    ///< the update kernel computes its rule, so that it supports device decisions
+  bool bounded = true;  ///< its update bound proves that updates by gradients around 1 are finite
 };
 
 template <class O, class Options>

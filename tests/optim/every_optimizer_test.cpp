@@ -19,7 +19,7 @@
 #include "tests/error_text.h"
 #include "tests/optim/toy.h"
 
-// What every optimizer promises, whatever its formula.
+// Tests of the guarantees that all optimizers have in common.
 namespace binade::optim {
 namespace {
 
@@ -93,7 +93,7 @@ TEST(EveryOptimizer, MaximizesByTheNegativeGradient) {
 
 TEST(EveryOptimizer, RefusesAnUpdateThatIsNotFiniteAndLeavesNoTrace) {
   for (const NamedMaker& m : every_optimizer()) {
-    // Their steps do not grow with the gradient, and no square of it is computed.
+    // Their updates do not grow with the gradient, and they do not square it.
     if (m.name == "lion" || m.name == "rprop") continue;
     SCOPED_TRACE(m.name);
     const Runtime runtime;
@@ -105,7 +105,7 @@ TEST(EveryOptimizer, RefusesAnUpdateThatIsNotFiniteAndLeavesNoTrace) {
     toy::set_gradient(parameters[2].variable, std::vector<float>(130 * 65, 3e38f));
     const StepInput input{.lr = 50};
     const UpdateProof proof = optimizer->prove_finite(input, scan_gradients(optimizer->parameters()));
-    // These divide by a norm or by a magnitude, and store no square: their steps stay near the rate.
+    // These divide by a norm or by a magnitude, and store no squares, so their updates are about as large as the rate.
     EXPECT_EQ(proof.finite, m.name == "adamax" || m.name == "muon" || m.name == "lars") << proof.largest;
     if (!proof.finite) {
       EXPECT_EQ(proof.parameter, "p2.weight");
@@ -119,8 +119,8 @@ TEST(EveryOptimizer, RefusesAnUpdateThatIsNotFiniteAndLeavesNoTrace) {
   }
 }
 
-/// The largest gradient that a device may commit without the host, with weights near the end of f16, must leave the
-/// weights within f16 for any gradients up to it.
+/// DeviceUpdates gives a limit for gradients that a device may commit without the host. With weights near the largest
+/// number of f16, updates by any gradients up to this limit must keep the weights within f16.
 TEST(EveryOptimizer, BoundsHoldForTheLargestGradientTheyAllow) {
   constexpr double kLargest = 65504;
   for (const NamedMaker& m : every_optimizer()) {
@@ -147,7 +147,7 @@ TEST(EveryOptimizer, BoundsHoldForTheLargestGradientTheyAllow) {
         for (std::size_t i = 0; i < g.size(); ++i)
           g[i] = static_cast<float>(g[i] < 0 ? -size : i % 3 == 0 ? size : size * g[i]);
         toy::set_gradient(weight, g);
-        // The first step precedes all bounds, so that its rate is one at which weight decay keeps the weights in f16.
+        // The first step has no limit yet, so it uses the usual rate, which keeps the weights within f16.
         optimizer->step({.lr = t > 1 ? lr : m.lr});
         for (const float w : weight.value().to_vector<float>()) ASSERT_LE(std::abs(w), kLargest) << seed << " " << t;
         const StateDict state = optimizer->state();
@@ -192,7 +192,7 @@ TEST(EveryOptimizer, AgreesOnEveryInstructionSetAndForAnyNumberOfThreads) {
         if (threads > 1) {
           EXPECT_EQ(results.back(), results[results.size() - 2]) << level;
         }
-        // One rounding fewer in each multiply-add of a level that fuses them; Muon multiplies errors by about 100.
+        // Levels with fused multiply-adds round once less per multiply-add. Muon multiplies errors by about 100.
         for (std::size_t p = 0; p < parameters.size(); ++p)
           for (std::size_t i = 0; i < results[0][p].size(); ++i)
             ASSERT_NEAR(results.back()[p][i], results[0][p][i], 2e-5) << level << " " << p << " " << i;
@@ -210,7 +210,7 @@ TEST(EveryOptimizer, TakesGroups) {
     EXPECT_EQ(optimizer->groups().classes(), 1u);
   }
   const Runtime runtime;
-  // A group's parameters get the bits that an optimizer with the group's settings gives all parameters.
+  // The parameters of a group get the same bits as from an optimizer that has the group's settings for all parameters.
   const auto check = [&]<class O, class Options>(std::type_identity<O>, Options options, Options of_group,
                                                  ParameterGroup group) {
     group.match = "p2.*";
@@ -384,20 +384,20 @@ TEST(AveragedWeightsTest, AreTheWeightsBeforeTheFirstUpdate) {
 
 // ---- numbers at the ends of the range -----------------------------------------------------------
 
-/// The inverse of these numbers is beyond the range of f32.
+/// The inverses of these numbers are beyond the range of f32.
 TEST(LambTest, StepsHaveTheSizeOfTheirFormulaForNumbersNearTheSmallestOnes) {
   const Runtime runtime;
   for (const float small : {1e-39f, 1e-44f}) {
     const Variable weight(Tensor::full({4, 4}, small), true);
     Lamb lamb({{"w", weight}}, {.lr = 0.5});
     toy::set_gradient(weight, std::vector<float>(16, 1));
-    lamb.step();  // brings the norm of the step to that of the weights
+    lamb.step();  // scales the update to the norm of the weights
     for (const float w : weight.value().to_vector<float>()) EXPECT_NEAR(w, 0.5f * small, 2e-45);
 
     const Variable ones(Tensor::full({4, 4}, 1), true);
     Lars lars({{"w", ones}}, {.lr = 10, .trust = 1, .weight_decay = 0});
     toy::set_gradient(ones, std::vector<float>(16, small));
-    lars.step();  // a rate of 10 / small
+    lars.step();  // the rate is 10 / small
     for (const float w : ones.value().to_vector<float>()) EXPECT_NEAR(w, -9, 1e-5);
   }
 }
@@ -412,7 +412,7 @@ TEST(ScheduleFreeTest, WeightsOfAveragesMayBeBeyondTheRangeOfDouble) {
       toy::set_gradient(weight, std::vector<float>(4, 1));
       ASSERT_NO_THROW(optimizer.step()) << t;
     }
-    // Nearly all of the average is that of the last updates, so that it follows z.
+    // The last updates have nearly all of the weight in the average, so the average follows z.
     EXPECT_LT(weight.value().at(0), 1);
     const float z = optimizer.state().tensor("moment1/w").to_vector<float>()[0];
     EXPECT_NEAR(weight.value().at(0), z, 0.05 * (1 - z));
@@ -441,7 +441,8 @@ TEST(MuonTest, ProductsIn16BitsGiveNearlyTheSameSteps) {
     set_gradients(a, t), full.step();
     set_gradients(b, t), half.step();
   }
-  // Singular values end anywhere between 0.7 and 1.2, so that bf16 moves each by a few percent of a step of 0.02.
+  // Muon brings each singular value to some number between 0.7 and 1.2, so that bf16 changes it by a few percent. The
+  // update is 0.02 times the result.
   double largest = 0;
   for (std::size_t i = 0; i < weights(a)[2].size(); ++i)
     largest = std::max<double>(largest, std::abs(weights(a)[2][i] - weights(b)[2][i]));
@@ -449,13 +450,14 @@ TEST(MuonTest, ProductsIn16BitsGiveNearlyTheSameSteps) {
   EXPECT_LT(largest, 5e-3);
 }
 
-/// Heads above the limit come down to it, the others stay; also if query heads share a key head.
+/// Heads whose logits exceed the limit are scaled down to it; other heads do not change. Also if query heads share a
+/// key head.
 TEST(MuonTest, QkClipHoldsLogitsBelowTheirLimit) {
   constexpr double kLimit = 3;
   for (const std::int64_t key_heads : {4, 2}) {
     const Runtime runtime;
     nn::MultiHeadAttention attention({.dim = 16, .heads = 4, .kv_heads = key_heads, .causal = true});
-    // The rows of the first query head are large, so that its logits are.
+    // The first query head has large weights, and so large logits.
     Tensor weight = attention.query.weight.state()->value;
     for (std::int64_t i = 0; i < 4 * 16; ++i) weight.mutable_data<float>()[i] *= 40;
     weight.bump_version();
@@ -481,7 +483,8 @@ TEST(MuonTest, QkClipHoldsLogitsBelowTheirLimit) {
   }
 }
 
-/// The last query sees all keys, and the first ones none; their causal mask was written before its memory.
+/// The last query sees all keys, the first ones see none. For these, the causal mask was once written in front of its
+/// memory.
 TEST(MuonTest, QkClipAcceptsMoreQueriesThanKeys) {
   const Runtime runtime;
   nn::Linear query({.in = 4, .out = 4, .bias = false}), key({.in = 4, .out = 4, .bias = false});

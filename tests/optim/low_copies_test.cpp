@@ -8,7 +8,8 @@
 #include "binade/optim/adam.h"
 #include "tests/optim/toy.h"
 
-// The 16-bit copies of parameters: the first read makes a copy in the memory in which the optimizer later writes it.
+// Tests the 16-bit copies of parameters. The first read makes a copy, in the memory where the optimizer later writes
+// it.
 namespace binade::optim {
 namespace {
 
@@ -112,7 +113,7 @@ TEST_F(LowCopies, OfOneParameterInTwoDtypesAreIndependent) {
   EXPECT_TRUE(first.version() != version || first.to_vector<float>() == read) << "written, and nobody is told";
 }
 
-/// Without it, a copy or a saved tensor of before the update would pass as current.
+/// Otherwise a 16-bit copy or a saved tensor from before the update would count as current.
 TEST_F(LowCopies, AnUpdateRaisesTheVersionsOfParametersThatALaterOptimizerHoldsToo) {
   AdamW later(parameters_);
   const auto versions = [&] {

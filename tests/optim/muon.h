@@ -24,8 +24,8 @@ struct MuonOptions {
   std::vector<optim::ParameterGroup> groups{};
 };
 
-/// Muon (Jordan et al., 2024): a matrix is updated by its momentum, which five Newton-Schulz iterations bring near the
-/// closest matrix with orthonormal rows or columns. Other parameters are updated by Adam.
+/// Muon (Jordan et al., 2024). The update of a matrix is its momentum after five Newton-Schulz iterations, which bring
+/// it near the closest matrix with orthonormal rows or columns. Other parameters are updated by Adam.
 class Muon final : public optim::CustomOptimizer {
  public:
   explicit Muon(std::vector<optim::NamedParameter> parameters, const MuonOptions& o = {})

@@ -401,7 +401,7 @@ TEST(OptimizerState, ResumesToTheSameBits) {
   EXPECT_THROW(other.load_state(optimizer.state()), CheckpointError);
 }
 
-/// States of variants of an optimizer may have the same tensors with another meaning.
+/// Variants of an optimizer may have states with the same tensors, but with another meaning.
 TEST(OptimizerState, OfAnotherRuleIsRefused) {
   const Runtime runtime;
   const std::vector<NamedMaker> makers = every_optimizer();
@@ -491,7 +491,8 @@ TEST(WeightsWithoutMasters, AreRoundedStochasticallyAndKeepTheirMean) {
     optimizer.store_weights_in(dtype, true);
     ASSERT_EQ(weight.dtype(), dtype);
     EXPECT_EQ(bias.dtype(), DType::f32) << "vectors keep f32";
-    // The update is a tenth of the spacing at 1. Rounded to nearest it would vanish; the mean must still change by it.
+    // The update is a tenth of the spacing of numbers at 1. Rounding to nearest would lose it; here the mean must show
+    // it.
     const double spacing = std::ldexp(1.0, -range_of(dtype).mantissa_bits);
     toy::set_gradient(weight, std::vector<float>(100000, 1.0f));
     optimizer.step({.lr = spacing / 10});
@@ -515,7 +516,7 @@ TEST(WeightsWithoutMasters, ACopyInTheOther16BitDtypeIsMadeFromTheStoredWeight) 
       optimizer.store_weights_in(dtype, stochastic);
       const Variable weight = parameters[2].variable;
       Variable::State& state = *weight.state();
-      state.low_copy(other);  // as an op under an override does
+      state.low_copy(other);  // an op under a precision override reads such a copy
       for (int t = 1; t <= 3; ++t) {
         for (const NamedParameter& p : parameters)
           toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 1, t));

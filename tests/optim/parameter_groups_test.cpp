@@ -32,7 +32,7 @@ class ParameterGroupsTest : public ::testing::Test {
   std::vector<NamedParameter> parameters_ = toy::parameters();
 };
 
-/// A group's parameters must get the bits that an optimizer with the group's settings gives all parameters.
+/// The parameters of a group get the same bits as from an optimizer that has the group's settings for all parameters.
 TEST_F(ParameterGroupsTest, AGroupUpdatesAsAnOptimizerWithItsSettings) {
   std::vector<NamedParameter> others = toy::parameters(), plain = toy::parameters();
   AdamW grouped(parameters_, {.lr = 1e-3,

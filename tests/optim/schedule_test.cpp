@@ -39,7 +39,7 @@ TEST(Schedule, PlateauDropsAfterPatienceAndNeverBelowItsFloor) {
   EXPECT_DOUBLE_EQ(s.lr(1), 0.2);
 }
 
-// If higher scores are better, a run passes the negative score to the schedule, like PyTorch's mode max.
+// If higher scores are better, a run passes the negated score to the schedule. This equals PyTorch's mode max.
 TEST(Schedule, PlateauOfNegativeValuesDropsIfTheyStayOrRise) {
   for (const double later : {-0.7, -0.69995}) {
     Schedule s = Schedule::plateau(1, 0.5, 2);
@@ -91,7 +91,7 @@ TEST(Schedule, OptionsOutOfRangeAreRefused) {
   EXPECT_THROW(schedule_kind("cosin"), ArgumentError);
 }
 
-/// Halves the rate whenever a loss is above the one before.
+/// Halves the rate whenever a loss is above the previous loss.
 struct Cautious {
   double lr = 1, last = 0;
   double operator()(std::int64_t) const { return lr; }

@@ -15,8 +15,8 @@
 #include "tests/golden/golden_file.h"
 #include "tests/optim/every_optimizer.h"
 
-// Optimizers and schedules beside PyTorch's, and the packages and formulas that tests/golden/golden_optimizers.py
-// names.
+// Compares optimizers and schedules with PyTorch's, and with the packages and formulas that
+// tests/golden/golden_optimizers.py names.
 namespace binade::optim {
 namespace {
 

@@ -22,8 +22,8 @@ inline Variable variable(const Shape& shape, std::uint32_t index, float spread =
   return Variable(Tensor::from(numbers(shape.numel(), index, spread), shape), true);
 }
 
-/// Returns parameters of sizes around the vector width, the alignment and the block: (5, 3), (7), (130, 65), (1),
-/// (4099).
+/// Returns parameters of shapes (5, 3), (7), (130, 65), (1) and (4099): sizes near the width of vectors, the alignment
+/// and the size of blocks.
 inline std::vector<NamedParameter> parameters() {
   std::vector<NamedParameter> list;
   const Shape shapes[] = {Shape{5, 3}, Shape{7}, Shape{130, 65}, Shape{1}, Shape{4099, 1}};

@@ -1,4 +1,4 @@
-"""Bad input: one line that says what is wrong, the right exit code, and no change to existing files."""
+"""After bad input, a program prints one line about the problem, has the right exit code, and changes no existing file."""
 import json
 import os
 import random
@@ -163,7 +163,7 @@ class BadInput(ProgramTest):
                 self.gpt(20, "--data", self.text, flag, value)
 
     def test_an_empty_value_is_refused(self):
-        """With an unset variable in a script, `--data "$TEXT"` must not train on the embedded text."""
+        """If a script forgets to set TEXT, `--data "$TEXT"` must not train on the embedded text."""
         for args in (["train", "--data", ""], ["train", "--run", ""], ["train", "--init-from", ""], ["train", "--config", ""],
                      ["eval", "--run", ""], ["sample", "--checkpoint", ""], ["sample", "--prompt", ""]):
             with self.subTest(args=args):
@@ -256,7 +256,7 @@ class BadInput(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_checkpoint_truncated_at_any_length(self):
-        """A resume skips a damaged newest checkpoint for the one before it; without another it exits with 22."""
+        """If the newest checkpoint is damaged, a resume uses the previous one. If there is none, it exits with 22."""
         self.train(GPT, self.folder / "r", "--steps", 4, "--checkpoint-every", 2)
         older, newest = checkpoints(self.folder / "r")[-2:]
         body = newest.read_bytes()

@@ -1,4 +1,4 @@
-"""dev_train_test.py DEV: what `./dev train` prints about the run folder and the way to go on, with programs that only print.
+"""dev_train_test.py DEV: tests what `./dev train` prints about the run folder and about the next commands, with fake programs.
 
 terminal_test.py shows that the programs themselves print these lines at the end of a run.
 """
@@ -26,7 +26,7 @@ def function(name):
 
 
 class DevTrain(unittest.TestCase):
-    """The user reads each of them once, however the training ended."""
+    """The user must read each of these lines once, in whatever way the training ended."""
 
     def check(self, what, code):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Training on a device compared with the CPU: equal losses, checkpoints that resume on either, and errors.
+"""Training on a device, compared with the CPU: losses are equal, checkpoints can be resumed on both, errors are reported.
 
 The device is the emulated one (tests/cuda/simt), or a GPU if BINADE_TEST_DEVICE names one.
 """
@@ -140,7 +140,7 @@ class WithoutADevice(ProgramTest):
         lib.mkdir(parents=True)
         for library in LIBRARIES:
             shutil.copy(library, lib)
-        shutil.copy(MODULES / "libone_op_less.so", lib / "libcuda.so.1")  # any library; a driver would be found by this name
+        shutil.copy(MODULES / "libone_op_less.so", lib / "libcuda.so.1")  # any library will do: a CUDA driver would be found by this name
         for place in ("a/b/cuda", "a/cuda", "cuda", "a/b", "a", "."):
             self.copy_module(root / place / "libbinade_cuda.so")
         env = {"LD_LIBRARY_PATH": str(lib), "BINADE_CUDA_MODULE": ""}

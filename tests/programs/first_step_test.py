@@ -9,7 +9,7 @@ STRIPE = 16  # every crop of this side has each class as often as the whole imag
 
 class FirstStep(ProgramTest):
     def stripes(self, classes):
-        """Grey noise with masks in which class 1 and each further class cover a sixteenth of the pixels."""
+        """Grey noise with masks. Class 1 and each further class cover a sixteenth of the pixels."""
         folder = self.folder / f"stripes-{classes}"
         for kind in ("images", "masks"):
             (folder / kind).mkdir(parents=True)
@@ -32,8 +32,8 @@ class FirstStep(ProgramTest):
                                "--steps", 1, "--precision", "fp32", "--threads", 1)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     first = next(line["loss"] for line in metrics(out) if "loss" in line)
-                    # About the prior the loss grows by the square of what the logits are off by. From a head drawn
-                    # He-normal with biases 0 it was off by 0.3 to 1.1.
+                    # Near the prior, the loss grows with the square of the error of the logits. A He-normal head with
+                    # biases of 0 started with a difference of 0.3 to 1.1.
                     self.assertAlmostEqual(first, entropy, delta=0.25)
 
     def test_init_writes_the_initial_weights_of_a_training(self):

@@ -1,4 +1,4 @@
-"""`run-gpu bench`: the whole of it on the emulated device, and its parsing, races and arithmetic on made-up numbers."""
+"""Tests `run-gpu bench`: a whole run on the emulated device; its parsing, races and arithmetic with made-up numbers."""
 import contextlib
 import io
 import json
@@ -24,7 +24,7 @@ class DryRun(unittest.TestCase):
     def test_every_part_on_the_emulated_device(self):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder, "bench.json")
-            # No PyTorch here: it would be found on some machines alone.
+            # Without PyTorch, which only some machines have.
             done = subprocess.run([sys.executable, SOURCE / "bench/run_gpu.py", "bench", "--build", BUILD, "--emulated", "--quick", "--out", out,
                                    "--torch", "/nowhere/python"], capture_output=True, text=True, timeout=600, cwd=folder)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -37,7 +37,7 @@ class DryRun(unittest.TestCase):
                 for field in ("us", "us_min", "us_max", "bytes", "flops", "tb_s", "tflop_s"):
                     self.assertIsInstance(line[field], NUMBER, line)
         shapes = {line["what"] for line in document["ops"] if line["part"] == "product"}
-        # Five layers three ways; four with their bias, two ways; one data gradient times the derivative before it.
+        # Five layers in three directions; four with a bias, in two; one data gradient times the activation derivative.
         self.assertEqual(len(shapes), 15 + 8 + 1)
         ops = {line["what"] for line in document["ops"] if line["part"] == "op"}
         for what in ("tokens + positions", "embedding of text backward", "batch_norm + relu backward", "max_pool2d backward", "up-conv forward",

@@ -1,7 +1,7 @@
 """Runs with several models and optimizers are killed at random instants (SIGKILL) and started again, until they end.
 
 They must end with the bits of an undisturbed run. BINADE_KILLS (default 6) sets how often each program is killed,
-BINADE_CHAOS_SEED the instants.
+and BINADE_CHAOS_SEED determines the instants.
 """
 import os
 import random

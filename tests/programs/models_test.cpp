@@ -1,4 +1,4 @@
-// The example models with weights of other programs, and tests that need a whole model.
+// Tests the example models with weights from other programs, and features that need a whole model.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -75,7 +75,7 @@ TEST(Sampling, CacheOnAndOffGiveTheSameTokensAlsoBeyondTheContext) {
 TEST(Sampling, DrawsFollowTheDistribution) {
   const std::vector<float> logits{0, std::log(2.0f), std::log(5.0f), -INFINITY};
   EXPECT_EQ(draw_token(logits, 0, 0, 0.99), 2);
-  EXPECT_EQ(draw_token(logits, 1, 0, 0.0), 2);    // likeliest first: [0, 5/8) is token 2
+  EXPECT_EQ(draw_token(logits, 1, 0, 0.0), 2);    // tokens in descending order of probability: [0, 5/8) is token 2
   EXPECT_EQ(draw_token(logits, 1, 0, 0.626), 1);  // [5/8, 7/8) is token 1
   EXPECT_EQ(draw_token(logits, 1, 0, 0.876), 0);
   EXPECT_EQ(draw_token(logits, 1, 1, 0.999), 2);
@@ -103,7 +103,7 @@ TEST_P(ForeignGpt, GivesTheLogitsOfTransformers) {
   load(model, tensors);
   model.eval();
   const Variable logits = model(c.array("in.tokens").tensor(DType::i32));
-  // The expected logits are by transformers in double from the same f32 weights; the import promises 1e-4.
+  // The package transformers computed the expected logits in double from the same f32 weights.
   EXPECT_EQ(golden::difference(logits.value(), c.array("out.logits"), {.rtol = 1e-4, .share = 1e-5}), "");
 }
 INSTANTIATE_TEST_SUITE_P(Fixtures, ForeignGpt, ::testing::Values("gpt2_lm", "gpt2_hub"));

@@ -1,6 +1,6 @@
 """models_test.py NAME: a program of examples/models learns in fp32, bf16 and fp16, as the table models.txt demands.
 
-After two steps it does not reach the bounds, so that they mean something. A model may have several rows.
+After two steps it must not reach the bounds yet, so that the bounds are meaningful. A model may have several rows.
 """
 import pathlib
 import sys

@@ -1,6 +1,6 @@
 """`--ranks N`: one command starts N processes, and the run has the state of one process (docs/ranks.md).
 
-Every run has a deadline of its own (`timeout`).
+Every run has its own deadline (`timeout`).
 """
 import os
 import pathlib
@@ -95,7 +95,7 @@ class Ranks(ProgramTest):
         return process, mpirun, children(mpirun)
 
     def expect_stopped(self, folder, process, by):
-        """Waits for the end of a run that was asked to stop: as one process, it has finished a step and saved it."""
+        """Waits for the end of a run that was asked to stop. Like a single process, it must have finished a step and saved it."""
         _, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 10, err)
         events = (folder / "events.jsonl").read_text()
@@ -124,11 +124,11 @@ class Ranks(ProgramTest):
                 folder = self.folder / f"supervised-{name}"
                 process, mpirun, ranks = self.start_run(folder, "--supervise")
                 launcher, = children(process.pid)
-                for pid in ranks if name == "all" else ():  # they cannot end before the supervisor has been asked
+                for pid in ranks if name == "all" else ():  # stopped ranks cannot end before the supervisor gets the signal
                     os.kill(pid, signal.SIGSTOP)
                 for pid in (launcher, mpirun, *ranks) if name == "all" else ():
                     os.kill(pid, signal.SIGTERM)
-                time.sleep(0.5)  # so that the launcher gets two signals, and not two as one
+                time.sleep(0.5)  # so that the system does not merge the two signals into one
                 os.kill(process.pid, signal.SIGTERM)
                 time.sleep(0.5)
                 for pid in ranks if name == "all" else ():
@@ -145,7 +145,7 @@ class Ranks(ProgramTest):
         os.kill(process.pid, signal.SIGTERM)
         wait_until(lambda: all(is_pending(pid, signal.SIGTERM) for pid in ranks))
         for pid in ranks:
-            if is_alive(pid):  # the end of one rank ends the others
+            if is_alive(pid):  # when one rank ends, the other ranks end too
                 os.kill(pid, signal.SIGCONT)
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 11, err)

@@ -139,7 +139,7 @@ class ChangedSettings(ProgramTest):
                 folder = self.folder / flag
                 shutil.copytree(whole, folder)
                 said = self.resumed(folder, "--steps", 2, flag, ADVISED[flag])
-                if flag != "--recompute":  # the steps are the same
+                if flag != "--recompute":  # recomputation does not change the steps
                     self.assertIn(f"changed: {flag[2:]} ", said)
 
     def test_a_run_ended_by_an_incident_continues_with_the_advised_change(self):

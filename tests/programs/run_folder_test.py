@@ -51,7 +51,7 @@ class UnderARunningRun(ProgramTest):
 
 
 class SomethingElseInPlace(ProgramTest):
-    """Opening a FIFO may block and reading a device may not end; neither may happen."""
+    """Opening a FIFO can block, and reading a device may never end. The programs must not do either."""
 
     def put(self, kind, path):
         if path.is_dir() and not path.is_symlink():
@@ -126,7 +126,7 @@ class SomethingElseInPlace(ProgramTest):
 
 
 class LinksInside(ProgramTest):
-    """A run folder from somebody else: nothing outside it is read or written through a symbolic link in it."""
+    """A run folder from another person: no program follows a symbolic link in it to a file outside of it."""
 
     def setUp(self):
         super().setUp()
@@ -197,7 +197,7 @@ class LinksInside(ProgramTest):
 
 
 class Clocks(ProgramTest):
-    """The wall clock is wrong, and differently in each process of a run."""
+    """The wall clock is wrong, by different amounts in the processes of a run."""
 
     SHIM = """
         #define _GNU_SOURCE

@@ -12,7 +12,7 @@ WIDTH = 72
 
 
 class Terminal:
-    """Runs a program on a pseudo-terminal of WIDTH columns. lines() returns its text, also of lines that have scrolled off."""
+    """Runs a program on a pseudo-terminal of WIDTH columns. lines() returns all lines, also those that have scrolled off."""
 
     def __init__(self, program, *args):
         self.output, self.status = "", None

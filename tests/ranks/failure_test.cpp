@@ -12,7 +12,7 @@ namespace {
 
 constexpr ThreadRanksOptions kOptions{.deadline = std::chrono::seconds(60)};
 
-/// A sample that micro-batch `micro_batch` of step `step` contains, and no earlier step.
+/// Returns a sample of micro-batch `micro_batch` of step `step` that no earlier step contains.
 std::int64_t sample_of(int step, int micro_batch) {
   io::Loader<Batch> loader({.batch = 4, .seed = 9, .samples = 150, .prefetch = 0},
                            [](const io::BatchOrigin& origin) { return make_batch(origin, -1); });
@@ -192,7 +192,7 @@ TEST(FailureOverRanks, WeightsThatDifferAreFoundAtTheNextStep) {
               Training training(self, {.micro_batches = 2, .leaves = 2});
               training.steps(1);
               StateDict saved = training.trainer.state();
-              if (self->rank() == 1) training.trainer.load_state(saved);  // forgets the last norm
+              if (self->rank() == 1) training.trainer.load_state(saved);  // loses the norm of the last step
               training.steps(2);
             },
             kOptions);

@@ -16,8 +16,8 @@ namespace {
 constexpr int kParameters = 3;
 constexpr std::int64_t kSizes[kParameters] = {5, 70, 1};
 
-/// Gradient of a parameter in a leaf; empty if it has none there. Magnitudes differ by 2^40, so that every order of
-/// additions gives other bits.
+/// The gradient of a parameter in a leaf; empty if it has none there. Magnitudes differ by up to 2^40, so that another
+/// order of additions gives other bits.
 std::vector<float> gradient(int leaf, int parameter, int leaves) {
   if (parameter == 1 && leaf % 3 == 1) return {};
   if (parameter == 2 && leaf != leaves - 1) return {};

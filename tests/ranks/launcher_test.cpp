@@ -32,7 +32,7 @@ void expect_place(int ranks, int local_rank, int local_ranks) {
 }
 
 TEST(Launcher, AProcessWithoutOneIsAlone) {
-  // A job of Slurm sets its variables for a program that is started without srun, too.
+  // In a Slurm job, a program that is started without srun has these variables too.
   const Variables set({{"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "4"}});
   expect_place(1, 0, 1);
 }

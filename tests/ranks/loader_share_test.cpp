@@ -14,7 +14,7 @@ struct Batch {
   BatchOrigin origin{};
 };
 
-/// A loader of 3 samples per batch that notes which batches it makes, by their first slots.
+/// A loader with batches of 3 samples. It records the first slot of each batch that it makes.
 struct Noting {
   explicit Noting(int prefetch)
       : loader({.batch = 3, .seed = 4, .samples = 20, .prefetch = prefetch}, [this](const BatchOrigin& origin) {

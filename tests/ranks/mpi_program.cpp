@@ -19,7 +19,7 @@
 namespace binade::ranks_test {
 namespace {
 
-/// True if a library of MPI is mapped into this process.
+/// True if an MPI library is loaded into this process.
 bool has_mpi() {
   std::ifstream maps("/proc/self/maps");
   const std::string text(std::istreambuf_iterator<char>(maps), {});

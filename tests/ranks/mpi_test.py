@@ -1,6 +1,6 @@
 """Trains with processes under mpirun, and compares with one process: same weights, moments, scale and checkpoint.
 
-Every run has a deadline of its own; a run that reaches it is a failed test.
+Every run has its own deadline; if a run reaches it, the test fails.
 """
 import os
 import re
@@ -19,7 +19,7 @@ def run(ranks, *arguments, deadline=DEADLINE):
     command = [PROGRAM, *arguments]
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMP_NUM_THREADS="1")
-    # Open MPI frees less than it allocates. Leaks of Binade's own code are seen in the tests with threads as ranks.
+    # Open MPI leaks memory. The tests with threads as ranks detect leaks in Binade's code.
     environment["ASAN_OPTIONS"] = ":".join(filter(None, (environment.get("ASAN_OPTIONS"), "detect_leaks=0")))
     if ranks > 1:
         command = [MPIRUN, "-n", str(ranks), "--oversubscribe", "--bind-to", "none", *command]

@@ -61,7 +61,7 @@ std::vector<std::string> run(int ranks, const std::string& folder, std::int64_t 
   return hashes;
 }
 
-/// Returns the state of the newest checkpoint of a run, without what the run itself adds.
+/// Returns the state of the newest checkpoint of a run.
 StateDict newest(const fs::path& folder) {
   return io::CheckpointStore((folder / "checkpoints").string()).load_newest().state;
 }
@@ -117,7 +117,7 @@ TEST(RunOverRanks, AStateThatOneRankHasAloneIsNotSavedAndTheRunGoesOnWithTheUndi
   test::expect_error<RankError>([&] { run(2, two, 6, settings); }, {"rank 1 and rank 0 disagree about", "not saved"});
   EXPECT_TRUE(fs::exists(fs::path(two) / "drills-rank-1.jsonl"));
   EXPECT_EQ(newest(two).integer("progress/step"), 2);
-  // The fault does not strike again.
+  // The resumed run does not inject the fault again.
   for (const std::string& hash : run(2, two, 6, settings)) EXPECT_EQ(hash, wanted);
 }
 
@@ -147,7 +147,7 @@ TEST(LaunchedProcesses, AreFoundByTheirProgramAndTheirBlockedSignalsAreSeen) {
   std::string program;
   while ((program = amp::program_of(child)).find("sleep") == program.npos &&
          program.find("coreutils") == program.npos && program.find("busybox") == program.npos)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until it has become sleep
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until the child has executed sleep
   std::vector<amp::LaunchedProcess> found = amp::processes_below(getpid(), program);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].id, child);
@@ -166,7 +166,7 @@ TEST(LaunchedProcesses, AreFoundAfterTheirProgramWasBuiltAgain) {
   fs::create_directories(base.path);
   const fs::path program = base.path / "program";
   fs::copy_file("/bin/sleep", program);
-  int ends[2];  // closed when the child has become the program
+  int ends[2];  // exec closes the write end: the child is now the program
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const pid_t child = fork();
   if (child == 0) {
@@ -187,7 +187,7 @@ TEST(LaunchedProcesses, AreFoundAfterTheirProgramWasBuiltAgain) {
 TEST(BlockedSignals, AChildIsWaitedForAlthoughSigchldWasIgnored) {
   const pid_t parent = fork();
   if (parent == 0) {
-    signal(SIGCHLD, SIG_IGN);  // a new process has what its parent has ignored
+    signal(SIGCHLD, SIG_IGN);  // a process inherits ignored signals from its parent
     amp::BlockedSignals signals;
     const pid_t child = fork();
     if (child == 0) _exit(7);

@@ -97,7 +97,7 @@ TEST(SharedBuffers, ARankWithoutAMicroBatchTakesTheBuffersOfTheOthers) {
   for (const Bytes& checkpoint : train_buffered<Buffered>(6, "fp32", bad)) EXPECT_EQ(checkpoint, one);
 }
 
-/// Has buffers that one phase of a step changes, or each of them.
+/// Has buffers that one phase of a step changes, and buffers that each phase changes.
 struct Critic : nn::Module {
   Meter meter;
   nn::BatchNorm1d of_data{{.channels = 6}}, norm{{.channels = 16}};
@@ -264,11 +264,12 @@ TEST(TreeMemory, CountsTheSumsThatARankHoldsAtOneTime) {
     return amp::tree_bytes(amp::TreeMemory{leaves, rank, ranks, 1}) / sizeof(float);
   };
   EXPECT_EQ(buffers(1, 0, 1), 0);
-  // One rank, 8 leaves: before leaf 7 is added there are the sums of 4, 2 and 1 leaves; then its own.
+  // One rank, 8 leaves: when leaf 7 is added, there are the sums of 4, 2 and 1 leaves, and leaf 7.
   EXPECT_EQ(buffers(8, 0, 1), 4);
-  // 2 ranks, 8 leaves: 3 sums while adding 4 leaves; in the exchange 1 own, half of 2 and the whole result.
+  // 2 ranks, 8 leaves: 3 sums while a rank adds its 4 leaves. In the exchange also 3: its sum, half of 2 sums, the
+  // result.
   EXPECT_EQ(buffers(8, 0, 2), 3);
-  // 8 ranks, 8 leaves: 1 own, an eighth of 8 and the whole result.
+  // 8 ranks, 8 leaves: the own sum, an eighth of 8 sums, and the result.
   EXPECT_EQ(buffers(8, 5, 8), 3);
 }
 

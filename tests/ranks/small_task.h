@@ -65,7 +65,7 @@ struct Settings {
   std::vector<std::string> inject{};
 };
 
-/// What a training ended with. Equal outcomes have equal bits.
+/// The results of a training. Two outcomes are equal if their bits are.
 struct Outcome {
   std::string state_hash{};
   Bytes checkpoint{};

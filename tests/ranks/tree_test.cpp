@@ -7,13 +7,13 @@
 namespace binade {
 namespace {
 
-/// A sum that remembers its parentheses.
+/// A sum as a text with parentheses, which show the order of additions.
 struct Sum {
   LeafRange leaves{};
   std::string text{};
 };
 
-/// Adds sums as a stack, as the ranks do.
+/// Adds sums with a stack, as the ranks do.
 std::vector<Sum> added(int leaves, std::vector<Sum> sums) {
   std::vector<Sum> stack;
   for (Sum& sum : sums) {
@@ -33,7 +33,7 @@ std::vector<Sum> leaves_in(LeafRange run) {
   return sums;
 }
 
-/// The definition of the tree, by recursion.
+/// The sum of the leaves of `node` by the recursive definition of the tree.
 std::string defined(LeafRange node) {
   if (node.size() == 1) return std::to_string(node.begin);
   int width = 1;

@@ -84,7 +84,7 @@ TEST(RankWatch, ARankThatWaitsInVainReadsWhatTheOthersDo) {
                              self->exchange({}, std::span(&from_zero, 1), "the ballot of step 7");
                            } else {
                              gate.wait();
-                             if (self->rank() == 2) {  // waits for rank 0, which gives up first
+                             if (self->rank() == 2) {  // this rank has the longer deadline, so rank 0 gives up first
                                self->set_deadline(std::chrono::seconds(60));
                                Bytes one(1);
                                const IncomingPiece from_zero{0, one};

@@ -29,7 +29,7 @@ struct FamilyKind {
   std::string name{};
   std::function<std::unique_ptr<Family>()> make{};  ///< draws initial weights from the current Runtime
   bool real_input{};                                ///< x is f32: a sample can hold a NaN
-  std::string product{};  ///< path of a module whose result overflows f16 if its weight is scaled by a million
+  std::string product{};  ///< path of a module; if its weight is multiplied by a million, its result overflows f16
 };
 
 /// mlp (dropout), unet (batch norm, transposed convolutions), gpt (attention, dropout, shared table), norms (embedding,

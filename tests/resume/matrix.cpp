@@ -31,7 +31,7 @@ Outcome uninterrupted(Plan& plan, const lab::Scratch& scratch) {
   return outcome_of(plan, folder);
 }
 
-/// Counts what was going on in the checkpoints from which runs resumed, such as a quarantine or a promotion.
+/// Counts the conditions under which runs were resumed, such as a quarantine or a promotion.
 struct Coverage {
   std::map<std::string, std::int64_t> cuts;
 
@@ -69,7 +69,7 @@ std::string describe(const Plan& plan, const std::vector<Session>& sessions) {
   return text;
 }
 
-/// Runs the sessions one after the other. Returns how the result differs from `control`; empty if it does not.
+/// Runs the sessions in order. Returns the difference between the result and `control` as text; empty: none.
 std::string cell(const Plan& plan, const std::vector<Session>& sessions, const Outcome& control,
                  const lab::Scratch& scratch, Coverage& coverage, std::int64_t& cuts) {
   const std::string folder = scratch.fresh("run");
@@ -201,7 +201,7 @@ bool reset_part(const std::string& part, const Plan& plan, const std::string& fo
 
 void forgetful(const Assignment& assignment, Findings& findings) {
   std::vector<Plan> plans = shuffled_plans(assignment.seed);
-  const std::int64_t wanted = cells_of(assignment, 1, 12);  // for each part
+  const std::int64_t wanted = cells_of(assignment, 1, 12);  // number of cells for each part of the state
   const lab::Scratch scratch;
   std::int64_t caught = 0;
   for (const std::string part : kParts) {

@@ -48,7 +48,7 @@ Plan draw_plan(const FamilyKind& family, const std::string& precision, const std
   plan.nesterov = draws.one_in(2);
   plan.bf16_moments = (optimizer == "sgd" || optimizer == "lion") && draws.one_in(3);
   plan.fault = draw_fault(plan, draws);
-  if (plan.fault == Fault::kLargeProduct) plan.clip = "norm";  // otherwise its gradients ruin the weights
+  if (plan.fault == Fault::kLargeProduct) plan.clip = "norm";  // otherwise the large gradients would ruin the weights
   plan.skips = plan.fault == Fault::kBadSample && draws.one_in(2);
   plan.fault_at = 2 + static_cast<std::int64_t>(draws.below(5));
   return plan;

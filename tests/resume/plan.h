@@ -52,8 +52,7 @@ enum class Cut {
   kSignalInEvaluation,  ///< SIGTERM during an evaluation, which is abandoned
 };
 
-/// The part of a run that one process makes, with the settings that may differ between sessions without an effect on
-/// the bits.
+/// The part of a run that one process makes. Its settings may differ between sessions; they do not affect the bits.
 struct Session {
   int threads = 1;
   std::int64_t checkpoint_every = 0;

@@ -164,7 +164,7 @@ void run_session(const Plan& plan, const Session& session, const std::string& fo
       if (strikes(Cut::kSignalInStep)) strike();
       return program.loss(b);
     });
-    // If batches are skipped, the signal comes between a skipped batch and its replacement.
+    // If the plan skips bad batches, the signal comes after a skipped batch and before its replacement.
     if (strikes(Cut::kSignal) && !(plan.skips && result.committed)) strike();
     if (strikes(Cut::kDeath)) return;
   }

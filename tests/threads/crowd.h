@@ -10,8 +10,8 @@
 
 namespace binade::test {
 
-/// Threads that exist for several runs and start each piece of work at the same moment, so that they make a first use
-/// at the same time.
+/// Threads that live for several calls of run(). In each call they start to work at the same moment, so that they use
+/// an object for the first time at the same moment.
 class Crowd {
  public:
   explicit Crowd(int threads) : start_(threads + 1), end_(threads + 1) {

@@ -1,4 +1,4 @@
-// Objects that serve one thread at a time refuse a second thread, with an error that names both calls.
+// Some objects serve one thread at a time. They refuse a second thread with an error that names both calls.
 
 #include "binade/core/exclusive_use.h"
 
@@ -25,7 +25,7 @@ using test::SmallTraining;
 
 Variable loss_of(SmallTraining& training, const Tensor& x) { return mean(square(training.net(x) + -0.5)); }
 
-/// Returns the error that `call` throws on another thread, which has ended then.
+/// Runs `call` on a new thread, waits for its end, and returns the error that it throws.
 std::string error_elsewhere(const std::function<void()>& call) {
   std::string error;
   std::thread other([&] { error = error_of<ArgumentError>(call); });
@@ -59,7 +59,7 @@ TEST(ExclusiveUse, AllowsNestedCallsAndTurns) {
   const ExclusiveUse::Call again(use, "step");
 }
 
-/// The functions of a trainer that another thread calls in the middle of a step.
+/// In the middle of a step, another thread calls the functions of the trainer.
 TEST(ExclusiveUse, ATrainerRefusesEveryCallDuringAStep) {
   Runtime runtime({.seed = 3, .threads = 2});
   SmallTraining training(runtime, "bf16");
@@ -107,7 +107,7 @@ TEST(ExclusiveUse, ATrainerRefusesAStepDuringAnEvaluation) {
   EXPECT_EQ(training.trainer.steps(), 1);
 }
 
-/// Threads without any order between them: each call is made or refused, and the refused ones leave no trace.
+/// Two threads call without synchronization. Each call runs or is refused, and refused calls leave no trace.
 TEST(ExclusiveUse, StepsAndSavesOfTwoThreadsAreMadeOrRefused) {
   constexpr int kSteps = 40;
   std::atomic<int> committed = 0;
@@ -156,7 +156,8 @@ TEST(ExclusiveUse, ATrainingRunRefusesASecondThread) {
   EXPECT_EQ(run.end(), amp::RunEnd::kDone);
 }
 
-/// A step of a run that is refused leaves no trace, and one that commits is recorded, whatever another thread reads.
+/// While another thread reads the trainer, a step of a run is refused and leaves no trace, or it commits and is
+/// recorded.
 TEST(ExclusiveUse, ATrainingRunRecordsEachStepBesideAThreadThatReadsItsTrainer) {
   const io::ScratchFolder folder;
   Runtime runtime({.seed = 3, .threads = 2});
@@ -196,7 +197,7 @@ TEST(ExclusiveUse, ATrainingRunRecordsEachStepBesideAThreadThatReadsItsTrainer) 
   EXPECT_EQ(training.trainer.steps(), recorded);
 }
 
-/// The run claims its trainer before its first step, and until the step is recorded.
+/// In each step, the run claims its trainer before the step begins, and until the step is recorded.
 TEST(ExclusiveUse, ATrainingRunClaimsItsTrainer) {
   const io::ScratchFolder folder;
   Runtime runtime({.seed = 3, .threads = 2});
@@ -229,7 +230,7 @@ TEST(ExclusiveUse, AHandWrittenTransactionRefusesASecondThread) {
   EXPECT_TRUE(committed);
 }
 
-/// Two threads without order step one optimizer: no update is lost or made by halves.
+/// Two threads step one optimizer without synchronization. No update is lost or made in part.
 TEST(ExclusiveUse, AnOptimizerMakesOrRefusesEachUpdate) {
   Runtime runtime({.seed = 3, .threads = 2});
   nn::Linear model({.in = 256, .out = 256});

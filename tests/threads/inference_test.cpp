@@ -1,4 +1,4 @@
-// One model, many threads: forward passes of a model that no thread has used before, under every precision policy.
+// Many threads run the forward pass of a model that no thread has used before, under every precision policy.
 
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ Tensor output(MixedModel& model, const Case& c, int thread, int seed) {
   return model(test::image(seed, 2 + thread % 3)).value();
 }
 
-/// Doubles all weights, as an update would change them: 16-bit copies are outdated then.
+/// Doubles all weights. Like an update, this makes the 16-bit copies outdated.
 void change_weights(MixedModel& model) {
   for (auto& [name, parameter] : nn::named_parameters(model))
     parameter->mutable_value().copy_from((*parameter * 2.0).value());

@@ -104,7 +104,7 @@ TEST(Runtimes, WithoutARuntimeCurrentThrowsAndTheDeviceIsTheCpu) {
             std::string::npos);
 }
 
-/// A Runtime may be destroyed on another thread; the thread that made it then has none.
+/// A Runtime may be destroyed on another thread. After that, the thread that made it has no Runtime.
 TEST(Runtimes, MayBeDestroyedOnAnotherThread) {
   auto runtime = std::make_unique<Runtime>(RuntimeOptions{.seed = 5});
   const RuntimeScope scope(*runtime);

@@ -7,7 +7,7 @@
 
 namespace binade::test {
 
-/// A training with every kind of state that threads could confuse: initial weights from the init streams, dropout,
+/// A training with every kind of state that threads might mix up: initial weights from the init streams, dropout,
 /// batch-norm statistics, averages, a loss scale, and stochastic rounding under policies without master weights.
 struct SmallTraining {
   struct Net : MixedModel {

@@ -1,4 +1,4 @@
-// Tapes and tensors that several threads use.
+// Several threads use one tape or one tensor.
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ struct Waiting {
   }
 };
 
-/// Otherwise both threads would add to the same gradient at the same time.
+/// Without the error, both threads would add to the same gradient at the same time.
 TEST(Tapes, OfTwoThreadsThatReachOneLeafAreAnError) {
   Variable w(test::image(1, 4), true);
   w.state()->name = "w";

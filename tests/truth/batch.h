@@ -12,9 +12,9 @@
 
 namespace binade::truth {
 
-/// Which positions of a tensor belong to which sample: the extent of `axis` is views * samples * parts, and position
-/// (v * samples + s) * parts + p belongs to sample s. Views are copies stacked one after the other, parts the tokens,
-/// points or heads of one sample.
+/// Says which positions of a tensor belong to which sample. The extent of `axis` is views * samples * parts, and
+/// position (v * samples + s) * parts + p belongs to sample s. Views are stacked copies of the batch (such as two
+/// augmentations), parts are the tokens, points or heads of a sample.
 struct Layout {
   int axis = 0;
   std::int64_t views = 1, parts = 1;
@@ -82,8 +82,8 @@ class BatchBuilder {
   std::int64_t samples() const { return batch_.samples(); }
   BatchBuilder& add(const std::string& name, const Shape& shape, const Layout& layout, const Value& value,
                     DType dtype = DType::f32);
-  /// A positive number per sample, spread over a shape that broadcasts to an activation: the same number in every
-  /// field made by this call.
+  /// Adds a field with one positive number per sample, in a shape that broadcasts to an activation. A sample has the
+  /// same number in every gate field.
   BatchBuilder& gate(const std::string& name, const Shape& shape, const Layout& layout = {});
   Batch take() { return std::move(batch_); }
 

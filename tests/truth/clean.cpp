@@ -55,7 +55,7 @@ CleanRecord run_clean(const ModelEntry& model, const std::string& precision, con
     const bool healthy = precision != "fp16" || examine(session.task(), batch, session.policy(), 1).finite;
     const Outcome outcome = session.step(batch);
     record.steps = step;
-    // The change of the data may overflow an fp16 model. Then the alarm is right, and the run counts only up to here.
+    // The larger inputs may overflow an fp16 model. Then the alarm is right, and only the steps up to here count.
     if (!healthy && outcome.alarmed()) break;
     note_alarms(outcome, step, record);
     if (outcome.thrown == "NumericError") break;

@@ -128,7 +128,7 @@ Evidence examine_in_double(Task& task, const Batch& batch) {
     if (Evidence evidence = examine(task, exact, amp::Policy::fp32(), 1); evidence.error.empty()) return evidence;
   }
   return examine(task, exact, amp::Policy::fp32(),
-                 1);  // for a layer whose statistics are always f32 and cannot be used with f64
+                 1);  // a layer with f32 statistics threw: f32 parameters
 }
 
 Evidence examine(Task& task, const Batch& batch, const amp::Policy& policy, double scale) {

@@ -9,7 +9,7 @@
 
 namespace binade::truth {
 
-/// One op call of a step: the ordinal counts calls of that op in that module and direction.
+/// One op call of a step. `ordinal` numbers the calls of the same op in the same module and direction.
 struct CallKey {
   std::string module{}, op{}, direction{};
   int ordinal = 0;
@@ -21,14 +21,14 @@ struct Evidence {
   bool finite = true;  ///< the loss and all gradients
   bool loss_finite = true;
   std::string error{};                          ///< message of the error that the closure threw
-  std::optional<CallKey> first{};               ///< the first call whose operands are finite and whose result is not
+  std::optional<CallKey> first{};               ///< the first call with finite operands and a non-finite result
   std::vector<std::string> without_gradient{};  ///< parameters whose gradient is missing or exactly 0
-  std::map<CallKey, double> largest{};          ///< largest magnitude of the results that are finite; inf if one is not
+  std::map<CallKey, double> largest{};  ///< largest magnitude of the results of a call; inf if one is not finite
 };
 
-/// Runs the step's closure and its backward, seeded with `scale`, under `policy`. Leaves model and buffers as they are.
+/// Runs the step's closure under `policy`, and backward from a gradient of `scale`. Does not change the model.
 ///
-/// An operand that is -inf where the batch has a mask value counts as finite.
+/// If an element of an operand is -inf because of a mask in the batch, it counts as finite.
 Evidence examine(Task& task, const Batch& batch, const amp::Policy& policy, double scale);
 
 /// examine() with batch and parameters in f64, at a loss scale of 1.

@@ -21,7 +21,8 @@ std::string text_of(const std::optional<CallKey>& key) {
              : std::string("no op");
 }
 
-/// Verifies that leaving out the rows makes the step finite, and leaving out others does not.
+/// Verifies that the step is finite without the rows of the truth, and not finite without another row (three are
+/// tried).
 std::string verify_rows(Session& session, const Batch& batch, const Truth& truth) {
   const auto finite_without = [&](std::span<const std::int64_t> rows) {
     return examine(session.task(), batch.without(rows), session.policy(), 1).finite;
@@ -79,7 +80,7 @@ bool same_module(const amp::FirstBad& bad, const std::string& module) {
   return bad.module == module || bad.op_path() == module || (root(module) && root(bad.module));
 }
 
-/// If a later op made the forward result finite again (exp of -inf), the op's derivative is also a right place.
+/// If a later op makes the forward result finite again (exp of -inf), the op's backward is also a right place.
 bool same_call(const amp::FirstBad& bad, const Evidence& evidence) {
   const std::optional<CallKey>& call = evidence.first;
   return call && bad.op == call->op && same_module(bad, call->module) &&
@@ -93,7 +94,7 @@ bool names_state(const amp::FirstBad& bad, const std::string& path) {
   return bad.direction == "state" && (ends(bad.parameter) || ends(bad.tensor));
 }
 
-/// Whether a sample of the truth has a number beyond the range of the products' dtype.
+/// Whether one of the truth's samples has a number beyond the range of the dtype in which products compute.
 bool input_too_large(const Batch& batch, const Truth& truth) {
   for (const std::int64_t row : truth.rows)
     if (batch.has("x"))

@@ -12,7 +12,7 @@ struct Findings {
   const std::optional<CallKey>& first() const { return at_one.first ? at_one.first : at_scale.first; }
 };
 
-/// Verifies the claim of a scenario without Binade's diagnosis. Empty if it holds, else why not.
+/// Verifies that the fault occurred as the scenario claims, without Binade's diagnosis. Returns why not; empty: it did.
 std::string verify(Session& session, const Batch& batch, const Truth& truth, Findings& findings);
 
 /// Compares the report in `outcome` with the truth and fills the record.

@@ -20,16 +20,16 @@ enum class Proof {
   kScale,     ///< not finite at the step's loss scale, finite at 1
 };
 
-/// The truth about a fault: what a correct report says.
+/// The truth about a fault: the statements of a correct report.
 struct Truth {
   Proof proof = Proof::kSingular;
-  std::vector<std::string> ops{};      ///< names of the op; empty: the one that the independent observer found
-  std::vector<std::string> modules{};  ///< acceptable paths; empty: the observer's
+  std::vector<std::string> ops{};      ///< names of the first bad op; empty: the op that evidence.h finds
+  std::vector<std::string> modules{};  ///< its acceptable module paths; empty: the path that evidence.h finds
   std::string state_path{};            ///< kState: path of the parameter or buffer
   std::vector<std::int64_t> rows{};    ///< samples that cause it, ascending; empty: no single sample does
   std::vector<std::string> classes{};  ///< acceptable classes, by name or part of a name
-  bool recovers = true;                ///< after a correct remedy, the run has the loss of one without the fault
-  bool must_fail = true;               ///< false: the step may be finite, and the fault must be detected nevertheless
+  bool recovers = true;                ///< after a correct remedy, the loss equals that of a run without the fault
+  bool must_fail = true;               ///< false: the step may be finite; the fault must be detected also then
 };
 
 /// A fault that a scenario plants into a model that fits.
@@ -48,12 +48,12 @@ struct Scenario {
 /// How a silent fault is verified: by one forward and backward outside of the trainer.
 enum class Silence {
   kSwallowed,   ///< an op overflows, and loss and gradients are finite
-  kNoGradient,  ///< parameters that get no gradient, or one of exactly 0
+  kNoGradient,  ///< parameters without a gradient, or with a gradient of exactly 0
   kUpdate,      ///< by construction of the learning rate
 };
 
-/// A fault without a non-finite result. A right warning names its place: the op that overflows, or a module that learns
-/// nothing. A fault of the updates has no place, and any warning is right.
+/// A fault that makes no result non-finite. A right warning names its place: the op that overflows, or a module that
+/// learns nothing. A fault of the updates has no place, and any warning is right.
 struct SilentScenario {
   std::string family{}, name{};
   std::vector<std::string> precisions{"fp32", "bf16", "fp16"};

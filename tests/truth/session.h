@@ -12,8 +12,8 @@
 
 namespace binade::truth {
 
-/// The ways in which a program runs its steps: "plain", or in two "micro-batches", on two "threads", with the loss as
-/// one segment of "recompute", in two "phases" with an optimizer each, or with "tied" weights (the GPT only).
+/// The ways in which a program can run its steps: "plain"; two "micro-batches"; two "threads"; "recompute", with the
+/// loss as one recomputed segment; two "phases", each with its optimizer; "tied" weights (the GPT only).
 const std::vector<std::string>& ways();
 
 struct SessionOptions {
@@ -64,8 +64,8 @@ class Session {
   Outcome step(const Batch& batch);
   /// Makes up to `count` steps; stops at the first with an incident or an error, and returns its outcome.
   std::optional<Outcome> train(std::int64_t count);
-  /// The loss of samples that the training never sees, in evaluation mode: in f32, or, where there
-  /// are averaged weights, as Trainer::evaluate computes it.
+  /// The loss of samples that the training never sees, in evaluation mode. It is computed in f32; if there are averaged
+  /// weights, with Trainer::evaluate.
   double held_out();
   /// Damages a row of `batch`, and its sample whenever it is loaded again.
   void damage_sample(Batch& batch, std::int64_t row, const Damage& damage);

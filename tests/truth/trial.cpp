@@ -52,7 +52,7 @@ bool train_to(Session& session, std::int64_t steps, std::string& how) {
   return true;
 }
 
-/// A run to which recovery after a correct remedy is compared.
+/// The run with which a run is compared after a correct remedy.
 enum class Reference {
   kWithoutFault,    ///< the fault never happened
   kWithoutSamples,  ///< the samples that cause it were left out by hand
@@ -110,7 +110,7 @@ void recover(const Scenario& scenario, SessionOptions options, const Truth& trut
   for (const Reference reference : references) {
     const std::optional<double> wanted = loss_of(reference, scenario, options, truth, steps, end);
     if (!wanted) continue;
-    // Within 1 % of the loss or of the progress since the fault, whichever is larger.
+    // Tolerance: 1 % of the loss, or of its decrease since the fault if that is larger.
     const double bound = 0.01 * std::max(std::abs(*wanted), std::abs(before - *wanted));
     record.recovered = *record.recovered || (std::isfinite(harmed) && harmed - *wanted <= bound);
     record.recovery += fmt::format(" {:.5g}", *wanted);
@@ -154,8 +154,8 @@ Record run_trial(const Scenario& scenario, const ModelEntry& model, const std::s
 
 namespace {
 
-/// The places that a warning about a silent fault may name; empty if any warning will do. Sets `why` if there is no
-/// such fault.
+/// The places that a right warning about a silent fault names; empty if any warning is right. If the fault did not
+/// occur, sets `why`.
 std::vector<std::string> places_of(const SilentScenario& scenario, Session& session, std::string& why) {
   if (scenario.silence == Silence::kUpdate) return {};
   const Evidence e = examine(session.task(), session.held_out_batch(), session.policy(), 1);

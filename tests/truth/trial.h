@@ -9,7 +9,7 @@
 
 namespace binade::truth {
 
-/// One planted fault, the report about it, and which statements of the report were right.
+/// One planted fault, the report about it, and whether each statement of the report was right.
 struct Record {
   std::string family{}, scenario{}, model{}, precision{}, way{};
   std::uint64_t seed = 0;
@@ -17,12 +17,12 @@ struct Record {
 
   std::string
       void_because{};         ///< why the fault did not occur as planned, so that nothing is judged; empty: it occurred
-  std::string early_alarm{};  ///< an alarm before there was a fault
+  std::string early_alarm{};  ///< an alarm before the fault was planted; empty: none
 
   std::string truth{}, said{};
-  bool single_cause = false;  ///< particular samples cause it
+  bool single_cause = false;  ///< particular samples cause the fault
 
-  bool detected = false;      ///< an incident at the step
+  bool detected = false;      ///< there was an incident at the step
   bool aborted = false;       ///< the step was not committed
   bool state_same = false;    ///< the abort left the state unchanged, byte for byte
   bool place_right = false;   ///< op, module and direction
@@ -45,7 +45,7 @@ struct Record {
 Record run_trial(const Scenario& scenario, const ModelEntry& model, const std::string& precision,
                  const std::string& way, std::uint64_t seed);
 
-/// A defect without a non-finite result, and whether a warning reported it.
+/// A defect that makes no result non-finite, and whether a warning reported it.
 struct SilentRecord {
   std::string scenario{}, model{}, precision{};
   std::uint64_t seed = 0;

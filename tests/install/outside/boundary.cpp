@@ -1,5 +1,5 @@
-// Checks what crosses the boundary of the shared library: exceptions, their types, modules and ops of the program that
-// the library calls. Exits with 1 and names what failed.
+// Tests the boundary of the shared library: exceptions and their types, and modules and ops of the program that the
+// library calls. Prints each failure, and then exits with 1.
 #include <binade/binade.h>
 #include <fmt/core.h>
 

@@ -1,6 +1,6 @@
 #include "tests/truth/faults/tapped.h"
 
-/// Constants that protect a formula in f32 and f64, but are lost to rounding in 16 bits: an eps, a clamp next to 1, a
+/// Constants that protect a formula in f32 and f64, but that rounding to 16 bits removes: an eps, a clamp next to 1, a
 /// mask value.
 namespace binade::truth {
 
@@ -8,7 +8,7 @@ namespace {
 
 /// The gate cast to the activation's dtype, so that products with it stay in 16 bits.
 Variable gate_in_dtype_of(const Variable& g, const Variable& h) { return cast(g, h.dtype()); }
-/// A value between 0 and 1; it is 1 where the gate is 0.
+/// A value between 0 and 1. It is 1 if the gate is 0.
 Variable share(const Variable& h, const Variable& g) {
   return cast(exp((mean(abs(h), {-1}, true) + 0.5) * g * -1.0), h.dtype());
 }

@@ -1,6 +1,7 @@
 #include "tests/truth/scenario.h"
 
-/// Defects without a non-finite result: an inf that a later op turns finite, layers that learn nothing.
+/// Defects that make no result of the step non-finite: an inf that a later op turns into a finite number, and layers
+/// that learn nothing.
 namespace binade::truth {
 
 namespace {

@@ -6,8 +6,8 @@
 
 #include "tests/truth/scenario.h"
 
-/// Faults in a piece of user code that reads an activation and one number per sample (a length, a distance, a
-/// temperature): the code is healthy for the numbers of the data set, from 0.5 to 2, and fails for one other number.
+/// Faults in user code that reads an activation and one number per sample, the gate (a length, a distance, a
+/// temperature). The code works for the gates of the data set, 0.5 to 2, and fails for another number.
 namespace binade::truth {
 
 /// h plus a ramp, so that it is not constant along the channels even if ReLUs made h 0.
@@ -20,7 +20,7 @@ inline Variable varied(const Variable& h) {
 struct TappedFault {
   std::string name{};
   Tap::Code code{};
-  std::vector<double> bad{};       ///< numbers for which the code fails; a scenario draws one
+  std::vector<double> bad{};       ///< gates for which the code fails; a scenario draws one
   std::vector<std::string> ops{};  ///< the op that fails
   std::vector<std::string> classes{};
   Proof proof = Proof::kSingular;

@@ -126,7 +126,8 @@ struct ExpertsTask : Task {
   }
 };
 
-/// u'' = -u on points of a line, by central differences: the points left, at and right of each are stacked.
+/// Solves u'' = -u on points of a line, with central differences. Each batch stacks the points, and their left and
+/// right neighbors.
 struct PinnTask : Task {
   static constexpr double kStep = 0.2;
   struct Net : nn::Module {

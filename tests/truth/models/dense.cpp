@@ -1,12 +1,12 @@
 #include "tests/truth/models/models.h"
 
-/// Fully connected models: a regression with a running center of its own, an autoencoder, a classifier with focal loss,
+/// Fully connected models: a regression with a running mean in a buffer, an autoencoder, a classifier with focal loss,
 /// a distilled student.
 namespace binade::truth {
 
 namespace {
 
-/// A layer with layer norm and a running mean of its activations, which it subtracts.
+/// A linear layer with layer norm. It subtracts a running mean of its activations.
 struct Centered : nn::Module {
   nn::Linear in;
   nn::LayerNorm norm;
@@ -135,7 +135,7 @@ struct FocalTask : Task {
   }
 };
 
-/// A student that imitates a teacher outside of the trained model, and the labels.
+/// A student that learns from the labels and from a teacher outside of the trained model.
 struct DistillTask : Task {
   Coder model, teacher;
   explicit DistillTask(const TaskOptions& o) : Task(o), model(8, 16, 4, &inner), teacher(8, 32, 4, nullptr) {

@@ -111,7 +111,7 @@ struct FlowTask : Task {
   }
 };
 
-/// Predicts the noise of a noisy vector (Ho et al., 2020), its loss weighted by the signal-to-noise ratio, at most 5.
+/// Predicts the noise of a noisy vector (Ho et al., 2020). The loss is weighted by the signal-to-noise ratio, up to 5.
 struct DenoiserTask : Task {
   struct Body : nn::Module {
     nn::Linear in, time, out;

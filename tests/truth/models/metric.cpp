@@ -18,8 +18,8 @@ struct Embedder : nn::Module {
 
 Variable unit_length(const Variable& x) { return x / sqrt(sum(square(x), {-1}, true) + 1e-6); }
 
-/// Anchors, positives and negatives stacked: (3 B, D). The loss of a triplet is 0 if its distances differ by the
-/// margin.
+/// Anchors, positives and negatives are stacked: (3 B, D). The loss of a triplet is 0 if its distances differ by at
+/// least the margin.
 struct TripletTask : Task {
   struct Net : nn::Module {
     Embedder embed;
@@ -51,7 +51,7 @@ struct TripletTask : Task {
   }
 };
 
-/// Two views of each sample; every view of another sample is a negative (van den Oord et al., 2018).
+/// Two views of each sample. All views of other samples are negatives (van den Oord et al., 2018).
 struct SiameseTask : Task {
   struct Net : nn::Module {
     Embedder embed;

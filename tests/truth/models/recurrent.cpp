@@ -1,7 +1,7 @@
 #include "tests/truth/models/models.h"
 
-/// Recurrent models, time first (T, B, D), their cells written with ops: an Elman network that regresses its last
-/// state, and a GRU that predicts the next symbol at every step.
+/// Recurrent models with the time axis first (T, B, D) and cells written with single ops: an Elman network that
+/// regresses from its last state, and a GRU that predicts the next symbol at every step.
 namespace binade::truth {
 
 namespace {

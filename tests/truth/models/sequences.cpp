@@ -3,7 +3,7 @@
 
 #include "tests/truth/models/models.h"
 
-/// Attention: a GPT over tokens with a padding mask, and a decoder that attends to an encoder's states, heads first.
+/// Attention: a GPT over tokens with a padding mask, and a decoder that attends to an encoder's states.
 namespace binade::truth {
 
 namespace {
@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kTokens = 8, kVocabulary = 12;
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-/// Tokens of a sample that are not padding.
+/// The number of tokens of a sample that are not padding.
 std::int64_t length_of(const Sample& s) { return kTokens - static_cast<std::int64_t>(3 * s.uniform(50, 0)); }
 std::int64_t token_at(const Sample& s, std::int64_t k) {
   const auto first = s.label(kVocabulary);

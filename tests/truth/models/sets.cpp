@@ -9,7 +9,8 @@ namespace {
 
 double label3(const Sample& s, std::int64_t) { return static_cast<double>(s.label(3)); }
 
-/// Qi et al., 2017: points of all samples in one list (B P, 3), the largest feature over each sample's points.
+/// Qi et al., 2017. The points of all samples are in one list (B P, 3). Each feature is the maximum over a sample's
+/// points.
 struct PointTask : Task {
   static constexpr std::int64_t kPoints = 9;
   struct Local : nn::Module {
@@ -53,7 +54,7 @@ struct PointTask : Task {
   Variable loss(const Batch& b) override { return nn::cross_entropy(outer(model(b["x"])), b["y"]); }
 };
 
-/// Kipf and Welling, 2016: neighbors averaged by a product with the adjacency, whose rows the model normalizes.
+/// Kipf and Welling, 2016. The model normalizes the rows of the adjacency matrix; a product with it averages neighbors.
 struct GraphTask : Task {
   static constexpr std::int64_t kNodes = 6;
   struct Conv : nn::Module {

@@ -100,6 +100,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
     if (x.requires_grad()) TrainedScope::note();
     Tensor tensor;
     if (x.defined()) {
+      check_gradient_of(x);
       tensor = x.value();
       if (precision.read && under_policy(info, x, i) && x.dtype() != *precision.read) {
         if (is_parameter(x) || is_frozen_parameter(x)) {
@@ -121,6 +122,8 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
         context_.recomputable.push_back(*std::move(recomputable));
     }
     context_.grad_enabled = context_.grad_enabled || (seen.needs_grad && info.differentiable);
+    loses_gradient_ = loses_gradient_ || (trained_scope != nullptr && info.differentiable && x.defined() &&
+                                          (x.requires_grad() || x.state()->lost_gradient));
     context_.inputs.push_back(seen);
     tensors_.push_back(std::move(tensor));
     if (grad_enabled()) edges_.push_back(edge_to(x));
@@ -173,6 +176,25 @@ void Application::before() {
 void Application::after(Tensors& outputs, ObservationScope& observation) {
   const Observation seen = observed(info_, observation, outputs);
   for (TapeObserver* observer : tape_observers()) observer->after_forward(call(), tensors_, outputs, seen);
+}
+
+void Application::check_gradient_of(const Variable& x) const {
+  if (!x.state()->lost_gradient || trained_scope != nullptr || !grad_enabled() || !info_.differentiable) return;
+  throw AutogradError(fmt::format(
+      "{}: an input was computed in a recomputed segment and stored in a captured variable, so it has no gradient; "
+      "return it from the segment (recompute() also takes functions that return several variables), or detach() it",
+      where(info_.name)));
+}
+
+std::vector<Variable> Application::results(Tensors outputs, const std::shared_ptr<Node>& node,
+                                           std::uint32_t non_differentiable) const {
+  check<ArgumentError>(!outputs.empty(), "{}: forward returned no output; return at least one tensor",
+                       where(info_.name));
+  std::vector<Variable> variables = wrap(std::move(outputs), node, non_differentiable);
+  if (loses_gradient_)
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      variables[i].state()->lost_gradient = i >= 32 || (non_differentiable >> i & 1u) == 0;
+  return variables;
 }
 
 std::vector<Variable> Application::wrap(Tensors outputs, const std::shared_ptr<Node>& node,

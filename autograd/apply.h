@@ -62,6 +62,9 @@ class Application {
   } catch (const std::bad_alloc&) {
     throw_no_memory(info_, call().module_path);
   }
+  /// Returns the outputs as wrap() does, marked if they lose the gradient that they would have (State::lost_gradient).
+  std::vector<Variable> results(Tensors outputs, const std::shared_ptr<Node>& node,
+                                std::uint32_t non_differentiable) const;
   /// Returns the outputs as variables, linked to `node` if the op was recorded. `non_differentiable`: bit i is set if
   /// output i has no gradient.
   static std::vector<Variable> wrap(Tensors outputs, const std::shared_ptr<Node>& node,
@@ -74,8 +77,12 @@ class Application {
   void after(Tensors& outputs, ObservationScope& observation);
   OpCall call() const;
 
+  /// Throws AutogradError if a recorded op reads a value whose gradient is lost.
+  void check_gradient_of(const Variable& x) const;
+
   const OpInfo& info_;
   std::span<const Variable> inputs_;
+  bool loses_gradient_ = false;
   const void* params_ = nullptr;
   OpFunction (*function_of_)(const void*) = nullptr;
   std::int64_t tape_index_;
@@ -120,7 +127,7 @@ std::vector<Variable> apply(const typename Op::Params& given, std::span<const Va
   if (application.records())
     node = std::make_shared<detail::OpNode<Op>>(std::move(application.context()), application.take_edges(),
                                                 static_cast<int>(outputs.size()), std::move(params));
-  return detail::Application::wrap(std::move(outputs), node, non_differentiable);
+  return application.results(std::move(outputs), node, non_differentiable);
 }
 template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& params, std::initializer_list<Variable> inputs) {

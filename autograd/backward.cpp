@@ -264,7 +264,12 @@ class NodeSink final : public GradSink {
     leaf.grad_defined = true;
   }
 
-  const Edge& edge_at(int i) const { return node_.edges()[static_cast<std::size_t>(i)]; }
+  const Edge& edge_at(int i) const {
+    check<ArgumentError>(i >= 0 && i < static_cast<int>(node_.edges().size()),
+                         "{}: backward asks for the gradient of input {}, but the call had {} inputs",
+                         node_.info().name, i, node_.edges().size());
+    return node_.edges()[static_cast<std::size_t>(i)];
+  }
   static bool fits(const Tensor& grad, const OpContext::Input& input) {
     return grad.defined() && grad.shape() == input.shape && grad.dtype() == input.grad_dtype;
   }

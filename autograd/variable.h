@@ -116,7 +116,10 @@ struct Variable::State {
   /// false, so that the next backward overwrites `grad`. kCaptured after a captured step.
   std::atomic<float> ended_step = 0;
   static constexpr float kCaptured = -1;
-  bool recomputed = false;     ///< true for a leaf that recompute() makes from its input
+  bool recomputed = false;  ///< true for a leaf that recompute() makes from its input
+  /// True for a value that the first run of a recomputed segment made from trained variables: that run records nothing,
+  /// so the value has no gradient. To read it outside of the segment is an error.
+  bool lost_gradient = false;
   bool activation = false;     ///< true if that input was a computed value: its gradient has the dtype of `value`
   std::shared_ptr<Node> node;  ///< the recorded op that computed the value; null for leaves
   int output = 0;              ///< the value is this output of `node`

@@ -144,6 +144,11 @@ Differences checked_differences(const std::map<std::string, Tensor>& wanted, con
 
 }  // namespace
 
+Tensor& Parameter::mutable_value() {
+  ModuleUse::note_parameter(name());
+  return state()->value;
+}
+
 Tensor& Buffer::writable() {
   if (InferenceMode::active())
     InferenceMode::refuse(where("an update of statistics or scales").to_string(), "call eval() on the model first");

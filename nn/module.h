@@ -28,7 +28,9 @@ class Parameter : public Variable {
       : Variable(value.defined() ? value.to(Runtime::current_device()) : value, true) {
     state()->parameter = true;
   }
-  Tensor& mutable_value() { return state()->value; }
+  /// The value, to be written before the first step or between steps. A closure that writes a parameter is an error of
+  /// the Trainer, because a step could not undo the write; numbers that forward writes belong into a Buffer.
+  Tensor& mutable_value();
   const std::string& name() const { return state()->name; }
 };
 
@@ -129,7 +131,7 @@ class Module {
   virtual ~Module() = default;
   Module(Module&&) = default;
   Module& operator=(Module&&) = default;
-  Module(const Module&) = delete;
+  Module(const Module&) = delete;  // pass models as Module& or F&&, never by value
   Module& operator=(const Module&) = delete;
 
   virtual void visit(Visitor& visitor) = 0;  ///< calls visitor(name, part) for each member that is a part of the module

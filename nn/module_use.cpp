@@ -9,7 +9,8 @@
 namespace binade::nn {
 namespace {
 thread_local ModuleUse* module_use = nullptr;
-}
+thread_local std::string last_parameter_name;
+}  // namespace
 
 ModuleUse::ModuleUse() : outer_(std::exchange(module_use, this)) {}
 ModuleUse::~ModuleUse() { module_use = outer_; }
@@ -18,6 +19,10 @@ void ModuleUse::note_mode(const Module& module) {
   if (module_use == nullptr || std::ranges::count(module_use->modes_, &module, &Mode::module) > 0) return;
   module_use->modes_.push_back({&module, module.kind(), step_context().module_path});
 }
+
+void ModuleUse::note_parameter(const std::string& name) { last_parameter_name = name; }
+
+const std::string& ModuleUse::last_parameter() { return last_parameter_name; }
 
 void ModuleUse::note_write(const Buffer& buffer) {
   if (module_use == nullptr || std::ranges::count(module_use->writes_, &buffer, &Write::buffer) > 0) return;

@@ -31,6 +31,10 @@ class ModuleUse : NonCopyable {
   /// Called by Module::training() and Buffer::writable().
   static void note_mode(const Module& module);
   static void note_write(const Buffer& buffer);
+  /// Called by Parameter::mutable_value().
+  static void note_parameter(const std::string& name);
+  /// Returns the name of the parameter that this thread asked for last, to write it; empty if it has no name.
+  static const std::string& last_parameter();
 
  private:
   ModuleUse* outer_;

@@ -182,7 +182,14 @@ bool FlatParameters::low_copies_are_written() const {
   });
 }
 
+std::uint64_t FlatParameters::versions_of_values() const {
+  std::uint64_t sum = 0;
+  for (const Slice& slice : slices_) sum += slice.variable.value().version();
+  return sum;
+}
+
 void FlatParameters::values_written(bool with_low_copies) {
+  const std::uint64_t before = versions_of_values();
   values_.bump_version();
   if (weights_low_.defined()) weights_low_.bump_version();
   // If a later optimizer also holds a parameter, the value is in that optimizer's buffers.
@@ -192,6 +199,7 @@ void FlatParameters::values_written(bool with_low_copies) {
                         (weights_low_.defined() && value.shares_storage_with(weights_low_));
     if (!is_own) value.bump_version();
   }
+  own_writes_ += versions_of_values() - before;
   for (Slice& slice : slices_) {
     Variable::State& state = *slice.variable.state();
     state.copies_written();

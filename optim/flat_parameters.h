@@ -94,12 +94,16 @@ class FlatParameters {
   /// Called after values were written. Raises their version, so that outdated copies and saved tensors are detected. If
   /// `with_low_copies`, the 16-bit copies in Slice::low were written too and are marked as up to date.
   void values_written(bool with_low_copies);
+  /// Returns a number that changes if a value is written by anything else: by load_state_dict(), or by the program.
+  std::uint64_t other_writes() const { return versions_of_values() - own_writes_; }
 
   /// Stores parameters of rank >= 2 in `dtype` (f16, bf16, or f32 to undo it), rounded to nearest. Parameters of rank 1
   /// (biases, scales and shifts of norms) stay f32, as their ops require.
   void store_weights_in(DType dtype);
 
  private:
+  /// Returns the sum of the versions of all values.
+  std::uint64_t versions_of_values() const;
   /// Moves all values into new buffers: those of rank >= 2 in `weight_dtype`, the others in f32.
   void place_values(DType weight_dtype);
 
@@ -107,6 +111,7 @@ class FlatParameters {
   class Holding;
 
   std::vector<Slice> slices_;
+  std::uint64_t own_writes_ = 0;  // by how much values_written() has raised versions_of_values()
   std::shared_ptr<const Holding> holding_;
   std::vector<std::size_t> placed_;  // indices into slices_, in the order of the buffers
   std::vector<FlatBlock> blocks_;    // of all slices, at most kFlatBlock elements each

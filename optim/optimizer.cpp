@@ -235,6 +235,7 @@ UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& 
       if (parameters_.has_gradient(i) && !bounds_.within(after[i], i)) return i;
     return after.size();
   };
+  bounds_.accept_writes();
   if (bounds_.apply(updates_)) {
     parameters_.adopt_low_copies();
     std::vector<Magnitudes> after(parameters_.size());

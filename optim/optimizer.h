@@ -88,7 +88,8 @@ class Optimizer {
   /// `stochastic`, otherwise to nearest. f32 undoes it.
   void store_weights_in(DType dtype, bool stochastic);
 
-  /// Call it after weights were written other than by an update: their known largest magnitudes are discarded.
+  /// Discards the known largest magnitudes of weights. Call it after weights were written through a pointer; other
+  /// writes (load_state_dict(), copy_from()) are noticed.
   void weights_changed() { bounds_.forget(); }
 
   /// Makes one update, or nothing if `input.commit` is false. Proves first that it is finite (prove_finite()). Changes

@@ -12,7 +12,25 @@ Magnitudes magnitudes_of(const BlockExtremes& extremes) {
 }
 
 bool UpdateBounds::apply(std::int64_t updates) const {
-  return !known_.empty() && moment_dtype_ == DType::f32 && updates >= distrusted_until_;
+  return !known().empty() && moment_dtype_ == DType::f32 && updates >= distrusted_until_;
+}
+
+const std::vector<Magnitudes>& UpdateBounds::known() const {
+  static const std::vector<Magnitudes> kUnknown;
+  return parameters_.other_writes() == other_writes_ ? known_ : kUnknown;
+}
+
+void UpdateBounds::remember(std::vector<Magnitudes> magnitudes) {
+  if (parameters_.other_writes() == other_writes_)
+    known_ = std::move(magnitudes);
+  else
+    forget();
+}
+
+void UpdateBounds::accept_writes() {
+  if (parameters_.other_writes() == other_writes_) return;
+  forget();
+  other_writes_ = parameters_.other_writes();
 }
 
 void UpdateBounds::distrust_moments(std::int64_t updates) {

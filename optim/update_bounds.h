@@ -29,15 +29,22 @@ class UpdateBounds {
 
   /// `parameters` must outlive the object.
   UpdateBounds(const FlatParameters& parameters, DType moment_dtype, Rule rule)
-      : parameters_(parameters), moment_dtype_(moment_dtype), rule_(std::move(rule)) {}
+      : parameters_(parameters),
+        moment_dtype_(moment_dtype),
+        rule_(std::move(rule)),
+        other_writes_(parameters.other_writes()) {}
 
   /// True if the bounds are valid for the next update, given the number of `updates` so far: the magnitudes are known,
   /// moments are f32, and no moments were loaded in the last 100 updates.
   bool apply(std::int64_t updates) const;
-  /// Returns the magnitudes of each parameter after the last update; empty if they are unknown.
-  const std::vector<Magnitudes>& known() const { return known_; }
-  void remember(std::vector<Magnitudes> magnitudes) { known_ = std::move(magnitudes); }
+  /// Returns the magnitudes of each parameter after the last update; empty if they are unknown, also because something
+  /// other than an update has written a value since.
+  const std::vector<Magnitudes>& known() const;
+  /// Stores the magnitudes after an update, unless something else has written a value since the last accept_writes().
+  void remember(std::vector<Magnitudes> magnitudes);
   void forget() { known_.clear(); }
+  /// Call it before an update that reads the values as they are now, while no other update is in flight.
+  void accept_writes();
   /// Call it if moments were loaded after this number of `updates`. They may be results of other settings, which the
   /// rule's bounds do not cover, so the bounds do not apply to the next 100 updates.
   void distrust_moments(std::int64_t updates);
@@ -60,6 +67,7 @@ class UpdateBounds {
   DType moment_dtype_;
   Rule rule_;
   std::vector<Magnitudes> known_;
+  std::uint64_t other_writes_;         // FlatParameters::other_writes() for which known_ holds
   std::int64_t distrusted_until_ = 0;  // number of updates after which the bounds apply again
 };
 

@@ -239,10 +239,10 @@ class TrainingRun::Journal {
     records_.timing(last, seconds, std::exchange(saving_, {}));
     if (due(last.step, options_.eval_every)) evaluate(last.step);
     if (last.step < options_.steps) {
-      if (save_times_->due_at_step(last.step))
-        start_save(SaveTrigger::kStep);
-      else if (has_best_score(last.step))
+      if (has_best_score(last.step))
         start_save(SaveTrigger::kBest);
+      else if (save_times_->due_at_step(last.step))
+        start_save(SaveTrigger::kStep);
     }
     saving_.concurrent = store_.saving();
   }

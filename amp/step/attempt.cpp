@@ -4,7 +4,6 @@
 #include <cmath>
 #include <exception>
 #include <limits>
-#include <unordered_set>
 #include <utility>
 
 #include "binade/amp/incident/fault_injection.h"
@@ -19,6 +18,7 @@
 #include "binade/autograd/node.h"
 #include "binade/core/backend.h"
 #include "binade/core/kernels/table.h"
+#include "binade/nn/module_use.h"
 #include "binade/optim/clip.h"
 
 namespace binade::amp {
@@ -83,13 +83,17 @@ Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeOb
     transaction_.reserve_undo(transaction_.indices_of(feed.phases[phase]));
   const ArenaLoan lending(backend_of(transaction_.device()));  // the step frees all its memory before the next begins
   // Faults are injected before observers are notified, so that these observe the faulty values.
-  std::optional<ObserverScope> injecting, watching, watching_too;
+  std::optional<ObserverScope> injecting, watching, watching_too, naming;
   if (faults_.planted()) {
     faults_.before_run(plan.step, plan.first, plan.left_out, plan.samples_per_micro_batch);
     injecting.emplace(faults_);
   }
   if (observer != nullptr) watching.emplace(*observer);
   if (second_observer != nullptr) watching_too.emplace(*second_observer);
+  if (!overrides_checked_ && !options_.precision.overrides.empty()) {
+    if (!names_) names_.emplace(transaction_.model());
+    naming.emplace(*names_);
+  }
   Attempt attempt;
   attempt.step = plan.step;
   attempt.loss_scale = plan.loss_scale;
@@ -311,12 +315,19 @@ Variable AttemptRunner::differentiate(int micro_batch, const OpNumbers& first_op
                                       const LossOf& loss_of, const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
   step_context().next = first_op;
+  const std::uint64_t writes = transaction_.other_writes();
   Variable loss = loss_of();
+  if (transaction_.other_writes() != writes) {
+    const std::string& last = nn::ModuleUse::last_parameter();
+    throw ArgumentError(fmt::format(
+        "trainer: the closure wrote a parameter{}, which a step can neither commit nor undo; hold numbers that forward "
+        "writes in an nn::Buffer, or write the parameter before the first step",
+        last.empty() ? "" : fmt::format(" ({})", last)));
+  }
   check<ArgumentError>(loss.defined(), "trainer: the closure returned an undefined Variable; return the loss");
   check<ArgumentError>(loss.value().numel() == 1,
                        "trainer: the closure must return a loss of one element, got {}; average it over the batch",
                        loss.value().shape());
-  note_names(loss);
   const Tensor seed = seed_of(loss);
   if (!seed.defined()) return loss;
   const ExcludedLeaves scope(excluded);
@@ -426,36 +437,12 @@ void AttemptRunner::judge_updates(Attempt& attempt, const Phase& phase) const {
   }
 }
 
-/// Records the names that overrides may match: the modules, and the ops of a loss, which only its graph shows.
-void AttemptRunner::note_names(const Variable& loss) {
-  if (overrides_checked_ || options_.precision.overrides.empty()) return;
-  const auto note = [this](std::string name) {
-    if (noted_.insert(name).second) names_.push_back(std::move(name));
-  };
-  if (names_.empty())
-    for (const auto& [path, module] : nn::named_modules(transaction_.model())) note(path);
-  std::vector<const Node*> nodes;
-  std::unordered_set<const Node*> added;
-  const auto add = [&](const Node* node) {
-    if (node != nullptr && added.insert(node).second) nodes.push_back(node);
-  };
-  add(loss.state()->node.get());
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    note(nodes[i]->module_path());
-    note(nodes[i]->info().name);
-    note(fmt::format("{}/{}", nodes[i]->module_path(), nodes[i]->info().name));
-    for (const Edge& edge : nodes[i]->edges()) add(edge.node.get());
-  }
-}
-
 /// Throws ArgumentError if an override matches no module and no op. Runs once, after the first whole attempt: an op may
 /// be in one phase or micro-batch only.
 void AttemptRunner::check_overrides() {
-  if (overrides_checked_) return;
-  amp::check_overrides(options_.precision, names_);
+  if (names_) names_->check(options_.precision);
+  names_.reset();
   overrides_checked_ = true;
-  names_ = {};
-  noted_ = {};
 }
 
 }  // namespace binade::amp

@@ -2,13 +2,14 @@
 
 #include <functional>
 #include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "binade/amp/ranks/ballot.h"
 #include "binade/amp/ranks/pace.h"
 #include "binade/amp/step/metrics.h"
+#include "binade/amp/step/override_names.h"
 #include "binade/amp/step/plan.h"
 #include "binade/amp/step/registration.h"
 #include "binade/autograd/observer.h"
@@ -96,7 +97,6 @@ class AttemptRunner {
   void judge_updates(Attempt& attempt, const Phase& phase) const;
   void judge_step(Attempt& attempt, const AttemptPlan& plan) const;
   std::string take_capture_note(const StepFeed& feed);
-  void note_names(const Variable& loss);
   void check_overrides();
 
   Transaction& transaction_;
@@ -105,8 +105,7 @@ class AttemptRunner {
   Registration registration_;
   LearningRates rates_;
   std::map<std::vector<std::size_t>, LeafSet> excluded_;  // results of excluded_in()
-  std::vector<std::string> names_;  // modules and ops that overrides may match; empty once checked
-  std::set<std::string> noted_;     // the same names
+  std::optional<OverrideNames> names_;                    // until the overrides are checked
   bool overrides_checked_ = false;
   bool capture_noted_ = false;
   RankPace pace_;

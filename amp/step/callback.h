@@ -24,8 +24,8 @@ class Callback {
   /// stays committed.
   virtual void after_commit(StepResult& result) { static_cast<void>(result); }
 
-  /// Returns the state that a resumed run needs to call the functions above with the same effect. Numbers must be finite:
-  /// a checkpoint with an infinity is not written.
+  /// Returns the state that a resumed run needs to call the functions above with the same effect. Numbers must be
+  /// finite: a checkpoint with an infinity is not written.
   virtual StateDict state() const { return {}; }
   /// Throws CheckpointError if load_state() cannot take this state, and changes nothing.
   virtual void check_state(const StateDict& state) const { static_cast<void>(state); }

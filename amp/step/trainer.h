@@ -167,8 +167,8 @@ class Trainer {
   /// describes the result in the report. Changes nothing.
   Incident investigate_evaluation(const std::string& what, const std::function<void()>& again);
   /// Calls the object's functions before and after each step, and makes its state a part of the trainer's. It must
-  /// outlive the trainer. If a loaded state contains that of the callback, it is loaded. Throws ArgumentError if the name
-  /// is taken, or if steps were committed since such a state was loaded.
+  /// outlive the trainer. If a loaded state contains that of the callback, it is loaded. Throws ArgumentError if the
+  /// name is taken, or if steps were committed since such a state was loaded.
   void add_callback(Callback& callback);
   /// Passes a validation loss to a plateau schedule.
   void observe(double loss);

@@ -463,6 +463,12 @@ void Transaction::with_other_weights(const std::function<void(const PutWeights& 
 
 // ---- state --------------------------------------------------------------------------------------
 
+std::uint64_t Transaction::other_writes() const {
+  std::uint64_t sum = 0;
+  for (const optim::Optimizer* optimizer : optimizers_) sum += optimizer->parameters().other_writes();
+  return sum;
+}
+
 void Transaction::observe(double loss) {
   for (OptimizerState& state : states_) state.schedule.observe(loss);
   for (optim::Optimizer* optimizer : optimizers_) optimizer->observe(loss);

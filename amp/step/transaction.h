@@ -107,6 +107,8 @@ class Transaction {
   bool has_named_models() const { return group_ != nullptr; }
   nn::Module& model() const { return model_; }  ///< if there are several models, they are its submodules
   const std::vector<optim::Optimizer*>& optimizers() const { return optimizers_; }
+  /// Returns a number that changes if anything but an update writes a parameter of an optimizer.
+  std::uint64_t other_writes() const;
   /// The parameters of all optimizers. Those of optimizer i begin at first_parameter(i).
   const optim::ParameterList& parameters() const { return parameters_; }
   std::size_t first_parameter(std::size_t optimizer) const { return first_parameters_[optimizer]; }

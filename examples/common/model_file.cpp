@@ -65,17 +65,6 @@ PrecisionPolicy policy_of(const StateDict& checkpoint) {
   }
 }
 
-void check_overrides(const PrecisionPolicy& policy, nn::Module& model, const Variable& output) {
-  std::vector<std::string> names;
-  for (const auto& [path, module] : nn::named_modules(model)) names.push_back(path);
-  for (const RecordedOp& op : recorded_ops(output)) {
-    names.push_back(op.op);
-    names.push_back(op.module_path);
-    names.push_back(fmt::format("{}/{}", op.module_path, op.op));
-  }
-  amp::check_overrides(policy, names);
-}
-
 std::string describe_modules(nn::Module& model, const Variable& output) {
   std::string text = "modules\n";
   for (const auto& [path, module] : nn::named_modules(model))

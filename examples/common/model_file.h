@@ -26,9 +26,6 @@ StateDict read_checkpoint(const ModelChoice& choice, const std::string& program,
 /// Returns the precision policy that the checkpoint was trained with.
 PrecisionPolicy policy_of(const StateDict& checkpoint);
 
-/// Throws ArgumentError for an override that matches no module path and none of the ops that computed `output`.
-void check_overrides(const PrecisionPolicy& policy, nn::Module& model, const Variable& output);
-
 /// Returns a text that lists all modules with their kinds, parameters with their shapes, and ops with their paths.
 std::string describe_modules(nn::Module& model, const Variable& output);
 

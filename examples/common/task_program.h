@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "binade/amp/step/override_names.h"
 #include "binade/core/state_counts.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/console.h"
@@ -79,7 +80,12 @@ int train(Settings& table, typename Task::Setup& s, Purpose purpose, const std::
   typename Task::Model model(Task::model_options(s, Task::count_inputs(data)));
   {
     const PolicyScope scope(policy);
-    check_overrides(policy, model, Task::probe(s, model));
+    amp::OverrideNames names(model);
+    {
+      const ObserverScope watched(names);
+      Task::probe(s, model);
+    }
+    names.check(policy);
   }
   if (!t.init_from.empty() && !t.loads_checkpoint) load_weights(model, t.init_from);
   if (t.init_from.empty() && !t.loads_checkpoint) Task::start(model, s, data);

@@ -43,6 +43,15 @@ struct ForgottenBuffer : nn::Module {
   }
 };
 
+struct WritesAParameter : nn::Module {
+  Linear head{{.in = 4, .out = 3}};
+  void visit(nn::Visitor& v) override { v("head", head); }
+  Variable forward(const Variable& x) override {
+    head.bias.mutable_value().fill(0.5);
+    return head(x);
+  }
+};
+
 struct ForgottenDropout : nn::Module {
   Linear head{{.in = 4, .out = 3}};
   nn::Dropout dropout{{.p = 0.5}};
@@ -144,6 +153,10 @@ Subject registration() {
           {"a buffer is a member, but `visit` does not name it",
            {"a buffer", "can neither be committed nor undone", "name the buffer"},
            [] { Training<ForgottenBuffer>().step(); }},
+          {"forward writes a parameter",
+           {"the closure wrote a parameter (head.bias)", "neither commit nor undo", "nn::Buffer",
+            "before the first step"},
+           [] { Training<WritesAParameter>().step(); }},
           {"a dropout is a member, but `visit` does not name it",
            {"Dropout", "training mode", "eval() and Trainer::evaluate() would not reach it", "name it in visit()"},
            [] { Training<ForgottenDropout>().step(); }},

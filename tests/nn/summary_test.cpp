@@ -80,7 +80,8 @@ TEST(ModelSummary, CountsSavedTensorsOnceAndReportsThePrecision) {
 }
 
 struct TwoPrecisions : Module {
-  Variable operator()(const Variable& x) { return relu(cast(relu(cast(x, DType::bf16)), DType::f16)); }
+  Variable forward(const Variable& x) override { return relu(cast(relu(cast(x, DType::bf16)), DType::f16)); }
+  void visit(Visitor&) override {}
 };
 
 TEST(ModelSummary, ListsEachPrecisionOfAModule) {

@@ -281,6 +281,30 @@ TEST(UpdateProof, UsesBoundsAfterOneUpdateAndDetectsOverflow) {
   }
 }
 
+/// The bounds hold for weights that updates have written. Others may write larger ones.
+TEST(UpdateProof, WeightsThatSomethingElseHasWrittenAreReadAgain) {
+  const Runtime runtime;
+  Variable weight = toy::variable({8, 8}, 1);
+  Sgd optimizer(std::vector<NamedParameter>{{"w", weight, true}}, SgdOptions{});
+  const auto by_bound = [&] {
+    return optimizer.prove_finite({.lr = 0.1}, scan_gradients(optimizer.parameters())).by_bound;
+  };
+  for (int update = 0; update < 3; ++update) {
+    toy::set_gradient(weight, toy::gradient(64, 1, 1));
+    EXPECT_EQ(by_bound(), update > 0);
+    optimizer.step({.lr = 0.1});
+  }
+  weight.state()->value.fill(3e38);
+  toy::set_gradient(weight, std::vector<float>(64, -1e38f));
+  EXPECT_FALSE(by_bound());
+  EXPECT_FALSE(optimizer.prove_finite({.lr = 1}, scan_gradients(optimizer.parameters())).finite);
+  weight.state()->value.fill(1);
+  toy::set_gradient(weight, toy::gradient(64, 1, 1));
+  optimizer.step({.lr = 0.1});
+  toy::set_gradient(weight, toy::gradient(64, 1, 1));
+  EXPECT_TRUE(by_bound()) << "known again after an update";
+}
+
 TEST(GradientScan, NormDoesNotOverflowAndFlagsDistinguishInfFromNan) {
   const Runtime runtime;
   std::vector<NamedParameter> parameters = toy::parameters();

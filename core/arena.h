@@ -53,9 +53,9 @@ class PlannedBlocks {
  public:
   PlannedBlocks(const MemoryTrace& trace, MemoryPlan plan);
 
-  /// Returns the next block, or null if the trace keeps that block, because kept blocks are not in the arena. Throws
-  /// DeviceError if the trace has no such block or the block's memory is still in use. `arena` may be null if
-  /// plan().bytes is 0.
+  /// Returns the next block; null if the traced function had not released it when it ended: such blocks are outside of
+  /// the arena. Throws DeviceError if the trace has no further block, if the next one has another size, or if its memory
+  /// is still in use. `arena` may be null if plan().bytes is 0.
   void* allocate(Arena* arena, std::size_t bytes);
   /// Throws DeviceError if allocate() failed, or if a block is still in use although the trace releases it.
   void check_done(const Arena* arena) const;

@@ -315,8 +315,8 @@ std::vector<StepResult> Trainer::finished() {
 
 // ---- captured steps -----------------------------------------------------------------------------
 
-/// True if the next step can run as a graph: it is no retry and not the run's first step, its batch can be copied, and
-/// no promotion, injected fault, state hash, adaptive clipping, tree of leaves or waiting batch is involved.
+/// True if the next step can run as a graph: graphs are on, the batch can be copied, the step is neither a retry nor the
+/// run's first one and has one leaf; and no promotion, fault, state hash, adaptive clipping or SpikeReview is pending.
 bool Trainer::can_run_as_graph(const StepFeed& feed) const {
   const Transaction::Counters& count = transaction_->counters();
   return graphs_ && !review_->waits() && transaction_->leaves_of(static_cast<int>(feed.origins.size())) == 1 &&

@@ -31,7 +31,7 @@ inline Variable einsum(std::string_view equation, std::initializer_list<Variable
   return einsum(equation, std::span(operands.begin(), operands.size()));
 }
 
-/// The sum of a b: of vectors (dot), or over one axis (vecdot).
+/// The sum of the elementwise products of a and b: of two vectors (dot), or along one axis (vecdot).
 Variable dot(const Variable& a, const Variable& b);
 Variable vecdot(const Variable& a, const Variable& b, int axis = -1);
 /// a (…, m, n) times the vectors x (…, n).

@@ -62,7 +62,7 @@ struct PixelPanels : GradientPanels {
     gy_size = s.groups * tiles * gy_panel;
   }
 
-  /// Copies rows [row, row + rows) of the result of image n, and the pixels of x that they read.
+  /// Copies rows [row, row + rows) of image n of gy to `gy`, and the pixels of x that forward read for them to `x`.
   void fill(std::int64_t n, std::int64_t row, std::int64_t rows, Stored* x, Stored* gy) const {
     for (std::int64_t g = 0; g < s.groups; ++g)
       for (std::int64_t p = 0; p < panels; ++p) {

@@ -236,8 +236,8 @@ struct PackedB {
   }
   const char* panel(std::int64_t p) const { return reinterpret_cast<const char*>(data + p * kWide * lanes); }
 
-  /// Packs k_count values of k, from `first_lane` on, into panel p of op(B), whose element (k, j) is b[k * k_stride + j
-  /// * j_stride].
+  /// Packs k_count rows of op(B), from row first_lane * Lane::kDepth on, into panel p.
+  /// Element (k, j) of op(B) is b[k * k_stride + j * j_stride].
   template <class T>
   void pack(std::int64_t p, const T* b, std::int64_t k_stride, std::int64_t j_stride, std::int64_t k_count,
             std::int64_t first_lane = 0) const {

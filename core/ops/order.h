@@ -40,7 +40,7 @@ struct SearchSorted {
   static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) {}
 };
 
-/// The functions below wait for a GPU, because the extents of their results depend on values.
+// nonzero_positions(), runs_of() and extreme_position() wait for a GPU: the host must know their results or extents.
 
 /// Returns the row-major positions (n) of the elements that are not 0. NaN is not 0.
 Tensor nonzero_positions(const Tensor& x);

@@ -19,7 +19,7 @@ void library_cholesky(bool wide, std::int64_t n, void* a, int* info);
 void library_lu(bool wide, std::int64_t rows, std::int64_t columns, void* a, std::int64_t* pivots, int* info);
 /// Replaces a (rows, columns) by r and, below the diagonal, the reflections' vectors; stores their factors in tau.
 void library_qr(std::int64_t rows, std::int64_t columns, double* a, double* tau, int* info);
-/// Replaces the vectors of `reflections` reflections in the first columns of q (rows, columns) by their product.
+/// The first `reflections` columns of q (rows, columns) and tau are results of library_qr(). Replaces q by Q.
 void library_q(std::int64_t rows, std::int64_t columns, std::int64_t reflections, double* q, const double* tau,
                int* info);
 /// Replaces a symmetric a (n, n) by its eigenvectors; values ascend.

@@ -14,8 +14,8 @@ namespace binade::io::hdf5 {
 
 /// An object of this class must exist during every use of the HDF5 library. It keeps the library from printing its
 /// error stack to stderr on this thread (the stack becomes part of Binade's messages). It also holds a lock that keeps
-/// Binade's other threads out of the library, because not every build of the library has a lock, and because a child
-/// process must not inherit a held lock by fork().
+/// Binade's other threads out of the library: not every build of the library has a lock of its own, and no other thread
+/// may be inside of it during a fork(), because the child process would inherit the library's lock in its held state.
 class QuietErrors {
  public:
   QuietErrors();

@@ -103,6 +103,12 @@ BatchOrder::BatchOrder(LoaderOptions options) : options_(std::move(options)), la
   check<DataError>(options_.samples >= 1, "loader: wanted at least one sample, got a data set with none");
   check<ArgumentError>(!options_.sampler || !options_.batch_sampler,
                        "loader: wanted a sampler or a batch sampler, got both");
+  if (options_.sampler)
+    check<ArgumentError>(
+        options_.sampler->samples() == 0 || options_.sampler->samples() == options_.samples,
+        "loader: the sampler has weights for {} samples, but the data set has {}; for weights of classes, "
+        "give each sample the weight of its class divided by the number of samples of the class",
+        options_.sampler->samples(), options_.samples);
   if (options_.sampler || options_.batch_sampler) {
     options_.epoch = options_.sampler ? options_.sampler->epoch_size() : options_.batch_sampler->epoch_size();
     check<ArgumentError>(options_.epoch >= 1,

@@ -163,7 +163,8 @@ void check_index(const std::string& name, std::int64_t index, std::int64_t size)
 /// Returns the SHA-256 in hex over texts and their lengths.
 std::string content_of_texts(const std::vector<std::string>& texts);
 std::string content_of_tensors(std::span<const Tensor> tensors);
-/// Returns the content hash of a data set made by `change` from one with hash `content`; empty if that is empty.
+/// Returns the content hash of a data set that was derived from another one. `content`: the hash of the other one; if
+/// it is empty, so is the result. `change`: a text that says what was changed.
 std::string content_with(const std::string& content, const std::string& change);
 
 }  // namespace detail

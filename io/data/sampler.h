@@ -24,6 +24,9 @@ class Sampler {
   /// Returns the epoch_size() sample numbers of an epoch, in order. The result must depend only on settings and epoch.
   /// Several threads may call it at once.
   virtual std::vector<std::int64_t> indices(std::int64_t epoch) const = 0;
+  /// Returns the number of samples for which the settings were made (one weight each), so that a loader can refuse
+  /// another number; 0 if the settings fit any number.
+  virtual std::int64_t samples() const { return 0; }
 };
 
 /// Batches of different sizes. As for a Sampler, the batches of an epoch are a function of settings and epoch. Give it
@@ -96,6 +99,7 @@ class WeightedSampler : public Sampler {
   std::string name() const override;
   std::int64_t epoch_size() const override { return options_.epoch; }
   std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+  std::int64_t samples() const override { return std::ssize(options_.weights); }
 
  private:
   WeightedSamplerOptions options_;
@@ -116,6 +120,7 @@ class ShareSampler : public Sampler {
   ShareSampler(std::shared_ptr<const Sampler> whole, std::int64_t part, std::int64_t parts,
                UnevenShare uneven = UnevenShare::kRepeat);
   std::string name() const override;
+  std::int64_t samples() const override { return whole_->samples(); }
   std::int64_t epoch_size() const override { return size_; }
   std::vector<std::int64_t> indices(std::int64_t epoch) const override;
 

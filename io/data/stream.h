@@ -80,7 +80,7 @@ class StreamReader {
     go_to(begin, obsolete);
     std::vector<Sample> samples;
     while (at_.slot < end) samples.push_back(*advance(true, obsolete));
-    remember();
+    remember_place();
     return samples;
   }
   /// Forgets the places before a slot.
@@ -95,7 +95,7 @@ class StreamReader {
     if (slot == 0) return {};
     if (!places_.contains(slot)) {
       go_to(slot, {});
-      remember();
+      remember_place();
     }
     return places_.at(slot);
   }
@@ -108,7 +108,7 @@ class StreamReader {
   }
 
  private:
-  void remember() {
+  void remember_place() {
     if constexpr (StreamHasState<S>) at_.stream = stream_.state();
     places_[at_.slot] = at_;
   }

@@ -23,8 +23,8 @@ std::vector<float> numbers(const Tensor& t) { return t.to_vector<float>(); }
 
 const io::Warn kSilent = [](const std::string&) {};
 
-/// A run folder with one checkpoint, whose constants a program stored.
-std::string run_with_a_checkpoint(const io::ScratchFolder& folder, toy::Training& run) {
+/// Trains four steps, writes a run folder with one checkpoint, and returns the path of the folder.
+std::string make_run_folder(const io::ScratchFolder& folder, toy::Training& run) {
   for (std::uint32_t k = 0; k < 4; ++k) run.step(k);
   StateDict state = run.trainer.state();
   state.put("progress/architecture", std::string("{\"up\": 4}"));
@@ -38,7 +38,7 @@ TEST(ModelFiles, OfARunHaveWeightsAveragesAndDescriptionAndNothingOfTraining) {
   const io::ScratchFolder folder;
   toy::Training run({.precision = Policy::bf16(), .ema = optim::EmaOptions{.decay = 0.9}});
   const std::string path = folder.path("model.h5");
-  extract_model(run_with_a_checkpoint(folder, run), path, {}, kSilent);
+  extract_model(make_run_folder(folder, run), path, {}, kSilent);
   const StateDict stored = io::load_checkpoint(path).state;
   for (const auto& [name, value] : stored.values()) EXPECT_THAT(name, Not(HasSubstr("moment")));
   EXPECT_FALSE(stored.contains("progress/step"));
@@ -60,7 +60,7 @@ TEST(ModelFiles, OfARunHaveWeightsAveragesAndDescriptionAndNothingOfTraining) {
 TEST(ModelFiles, ARunIsReadLikeAModelFile) {
   const io::ScratchFolder folder;
   toy::Training run;
-  const ModelFile file(run_with_a_checkpoint(folder, run), {}, kSilent);
+  const ModelFile file(make_run_folder(folder, run), {}, kSilent);
   EXPECT_EQ(file.architecture(), "{\"up\": 4}");
   toy::Net net;
   EXPECT_THAT(file.load(net).file, HasSubstr("ckpt-000000000004.h5"));

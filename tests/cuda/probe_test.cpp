@@ -48,7 +48,7 @@ Tensor slice_of_more(const Tensor& x, std::int64_t before) {
   return part;
 }
 
-/// Returns the telemetry records of `run` with these inputs on a device. `waits` gets the number of waits of the host.
+/// Returns the telemetry records of `run` with these inputs on a device. Expects that the host does not wait.
 std::vector<Telemetry::OpRecord> seen(const std::vector<Tensor>& inputs, Device device,
                                       const std::function<void(const std::vector<Variable>&)>& run) {
   std::vector<Variable> there;

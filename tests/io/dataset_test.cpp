@@ -121,6 +121,14 @@ TEST(Dataset, DataSetsOfDataSetsKeepTheSamplerAndTheCopies) {
   EXPECT_THAT(MixedDataset<std::int64_t>({{Numbers{3}, 1}, {Twins{{4}}, 1}}).same_content(4), ElementsAre(3, 4));
 }
 
+/// PyTorch would read the first four samples only.
+TEST(Dataset, WeightsOfClassesInsteadOfSamplesAreRefused) {
+  const auto four = std::make_shared<WeightedSampler>(WeightedSamplerOptions{.weights = {1, 1, 1, 0.2}});
+  EXPECT_THAT(error_of<ArgumentError>([&] { make_loader(Numbers{1200}, {.batch = 30, .sampler = four}); }),
+              HasSubstr("weights for 4 samples, but the data set has 1200"));
+  EXPECT_NO_THROW(make_loader(Numbers{4}, {.batch = 2, .sampler = four}));
+}
+
 TEST(Dataset, ASamplerThatWouldHaveNoEffectIsRefused) {
   const MixedDataset<std::int64_t> mixed({{Numbers{4}, 3}, {Numbers{3, 100}, 1}}, {.seed = 2});
   EXPECT_THAT(error_of<ArgumentError>([&] {

@@ -10,7 +10,7 @@ using Cause = amp::CauseClass;
 
 Batch regression(std::uint64_t seed) { return batch_of(normal(seed, {8, 8}), normal(seed + 500, {8, 1})); }
 
-/// A warm-up whose first learning rates are 0.
+/// A learning rate of 0 in every step, as at the beginning of the warm-up of the issue: no weight changes.
 void zero_rate(Run& run) {
   nn::Linear& head = run.net.linear("head", 8, 1);
   run.loss = [&](const Batch& b) { return nn::mse(head(b.x), b.y); };

@@ -21,6 +21,21 @@ Policy without_masters(Policy policy) {
   return policy;
 }
 
+std::string last_part(const std::string& path) { return path.substr(path.find_last_of("./") + 1); }
+
+/// Returns what the author of a pattern that matches nothing may have meant: a path that ends in it, or else the name
+/// that is nearest, as a whole or in its last part.
+std::string advice_for(const std::string& glob, std::span<const std::string> names) {
+  const auto ends = std::ranges::find_if(names, [&](const std::string& name) { return name.ends_with("." + glob); });
+  if (ends != names.end())
+    return fmt::format("; a pattern must match the whole path: did you mean '*.{}', which matches '{}'?", glob, *ends);
+  const auto distance = [&](const std::string& name) {
+    return std::min(2 * edit_distance(glob, name), 2 * edit_distance(last_part(glob), last_part(name)) + 1);
+  };
+  const auto nearest = std::ranges::min_element(names, {}, distance);
+  return nearest == names.end() ? "" : fmt::format("; the nearest is '{}'", *nearest);
+}
+
 }  // namespace
 
 Policy Policy::fp32() { return preset("fp32", DType::f32); }
@@ -43,10 +58,8 @@ Policy Policy::by_name(std::string_view name) {
 void check_overrides(const PrecisionPolicy& policy, std::span<const std::string> names) {
   for (const PrecisionPolicy::Override& o : policy.overrides) {
     if (std::ranges::any_of(names, [&](const std::string& name) { return glob_match(o.glob, name); })) continue;
-    const auto nearest = std::ranges::min_element(names, {},
-                                                  [&](const std::string& name) { return edit_distance(o.glob, name); });
-    const std::string advice = nearest == names.end() ? "" : fmt::format("; the nearest is '{}'", *nearest);
-    throw ArgumentError(fmt::format("precision override: '{}' matches no module path and no op{}", o.glob, advice));
+    throw ArgumentError(
+        fmt::format("precision override: '{}' matches no module path and no op{}", o.glob, advice_for(o.glob, names)));
   }
 }
 

@@ -64,9 +64,14 @@ std::string_view name_of(RemedyAction action) {
   return kNames[static_cast<std::size_t>(action)];
 }
 
+/// Prints what happened, where, why, what was done and what to do, a line each.
 std::ostream& operator<<(std::ostream& out, const Incident& incident) {
-  return out << "step " << incident.step << ", attempt " << incident.attempt << ": " << incident.what << "; "
-             << incident.remedy.what;
+  const Diagnosis& d = incident.diagnosis;
+  out << fmt::format("step {}, attempt {}: {}\n  where: {}\n  why: {} ({})\n  done: {}", incident.step,
+                     incident.attempt, incident.what, location_of(d), name_of(d.cause), name_of(d.confidence),
+                     description_of(incident.remedy));
+  if (!d.advice.empty()) out << "\n  to do: " << d.advice;
+  return out;
 }
 
 std::string location_of(const Diagnosis& diagnosis) {

@@ -42,6 +42,21 @@ TEST(Policy, AnUnmatchedOverrideIsAnErrorThatNamesTheNearest) {
   }
 }
 
+TEST(Policy, ThePatternThatWasMeantIsNamed) {
+  const std::vector<std::string> names = {"tokens", "norm", "blocks.0.moe.router", "blocks.0.moe.router/linear"};
+  const auto advice = [&](const char* glob) {
+    try {
+      check_overrides(Policy::bf16().with(glob, DType::f32), names);
+    } catch (const ArgumentError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_NE(advice("router").find("did you mean '*.router', which matches 'blocks.0.moe.router'?"), std::string::npos)
+      << advice("router");
+  EXPECT_NE(advice("*.routr").find("the nearest is 'blocks.0.moe.router'"), std::string::npos) << advice("*.routr");
+}
+
 TEST(Policy, TheTrainerRefusesAnUnmatchedOverride) {
   toy::Training bad({.precision = Policy::fp16().with("linaer", DType::f32)});
   EXPECT_THROW(bad.step(0), ArgumentError);

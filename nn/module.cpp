@@ -229,7 +229,7 @@ Variable Module::forward_with_hooks(const Variable& input) {
 }
 
 bool Module::training() const {
-  if (training_) ModuleUse::note_mode(*this);
+  training_ ? ModuleUse::note_mode(*this) : ModuleUse::note_evaluation(*this);
   return training_;
 }
 

@@ -20,6 +20,11 @@ void ModuleUse::note_mode(const Module& module) {
   module_use->modes_.push_back({&module, module.kind(), step_context().module_path});
 }
 
+void ModuleUse::note_evaluation(const Module& module) {
+  if (module_use == nullptr || module_use->evaluating_.module != nullptr) return;
+  module_use->evaluating_ = {&module, module.kind(), step_context().module_path};
+}
+
 void ModuleUse::note_parameter(const std::string& name) { last_parameter_name = name; }
 
 const std::string& ModuleUse::last_parameter() { return last_parameter_name; }

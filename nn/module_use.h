@@ -27,9 +27,12 @@ class ModuleUse : NonCopyable {
   ~ModuleUse();
   const std::vector<Mode>& modes() const { return modes_; }
   const std::vector<Write>& writes() const { return writes_; }
+  /// The first module whose forward depends on the mode and found evaluation mode; `module` is null if there was none.
+  const Mode& evaluating() const { return evaluating_; }
 
   /// Called by Module::training() and Buffer::writable().
   static void note_mode(const Module& module);
+  static void note_evaluation(const Module& module);
   static void note_write(const Buffer& buffer);
   /// Called by Parameter::mutable_value().
   static void note_parameter(const std::string& name);
@@ -40,6 +43,7 @@ class ModuleUse : NonCopyable {
   ModuleUse* outer_;
   std::vector<Mode> modes_;
   std::vector<Write> writes_;
+  Mode evaluating_{};
 };
 
 }  // namespace binade::nn

@@ -183,6 +183,18 @@ void Registration::passed(const Watch& watch, std::int64_t step) {
     return;
   }
   done_ = true;
+  if (const nn::ModuleUse::Mode& mode = watch.use_.evaluating();
+      mode.module != nullptr && !transaction_.model().training())
+    warnings_.push_back(
+        {.kind = WarningKind::kUnusedSetting,
+         .step = step,
+         .module = mode.path,
+         .op = mode.kind,
+         .direction = "forward",
+         .what = "is trained in evaluation mode, as the whole model is: dropout leaves nothing out, and "
+                 "batch norms keep their statistics",
+         .advice = "call train() on the model before the loop; for a part that is to stay in "
+                   "evaluation mode, call eval() on that part"});
   for (const UnheldLeaf& leaf : std::exchange(loose_, {})) {
     const std::shared_ptr<Variable::State> state = leaf.leaf.lock();
     const auto same = [&](const UnheldLeaf& other) { return state && other.leaf.lock() == state; };

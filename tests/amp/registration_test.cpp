@@ -8,6 +8,7 @@
 #include "binade/autograd/functions/reduce.h"
 #include "binade/autograd/grad.h"
 #include "binade/autograd/recompute.h"
+#include "binade/nn/dropout.h"
 #include "tests/amp/toy.h"
 #include "tests/error_text.h"
 
@@ -292,6 +293,35 @@ TEST_F(Registered, ACallbackReadsThemWithoutTheLossScale) {
   const std::vector<float> wanted = reference(model, {toy::batch(1)});
   trainer.step(toy::batch(1), loss_of(model));
   expect_near(reads.seen, wanted);
+}
+
+struct WithDropout : nn::Module {
+  nn::Linear layer{{.in = 4, .out = 4}};
+  nn::Dropout dropout{{.p = 0.5}};
+  void visit(nn::Visitor& v) override {
+    v("layer", layer);
+    v("dropout", dropout);
+  }
+  Variable forward(const Variable& x) override { return dropout(layer(x)); }
+};
+
+TEST_F(Registered, AModelThatIsTrainedInEvaluationModeIsNamedOnce) {
+  const auto warnings_of = [&](bool whole, bool part) {
+    WithDropout model;
+    if (whole) model.eval();
+    if (part) model.dropout.eval();
+    optim::Adam optimizer(model);
+    Trainer trainer(runtime, model, optimizer, {});
+    std::vector<std::string> found;
+    for (int step = 0; step < 4; ++step)
+      for (const Warning& warning :
+           trainer.step(Tensor::full({2, 4}, 1), [&](const Tensor& x) { return mean(square(model(x))); }).warnings)
+        if (warning.kind == WarningKind::kUnusedSetting) found.push_back(warning.what);
+    return found;
+  };
+  EXPECT_EQ(warnings_of(true, false).size(), 1u);
+  EXPECT_TRUE(warnings_of(false, true).empty()) << "a part may stay in evaluation mode";
+  EXPECT_TRUE(warnings_of(false, false).empty());
 }
 
 TEST_F(Registered, WeightsWrittenThroughMutableDataReachTheirSixteenBitCopies) {

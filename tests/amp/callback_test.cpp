@@ -81,19 +81,26 @@ TEST(Callback, StateResumesToTheSameBits) {
 }
 
 TEST(Callback, StateReachesACallbackThatIsAddedAfterTheLoad) {
-  Annealed first;
-  for (std::uint32_t k = 0; k < 3; ++k) first.step(k);
-  toy::Training resumed{TrainerOptions{}};
-  resumed.trainer.load_state(first.training.trainer.state());
-  Annealing late;
-  resumed.trainer.add_callback(late);
-  EXPECT_EQ(late.mean_loss, first.annealing.mean_loss);
-
-  toy::Training other{TrainerOptions{}};
-  other.trainer.load_state(first.training.trainer.state());
-  other.trainer.step(toy::batch(3), [&](const toy::Batch& b) { return toy::loss(other.net, b); });
-  Annealing too_late;
-  EXPECT_THROW(other.trainer.add_callback(too_late), ArgumentError);
+  StateDict saved;
+  double mean_loss = 0;
+  {
+    Annealed first;
+    for (std::uint32_t k = 0; k < 3; ++k) first.step(k);
+    saved = first.training.trainer.state();
+    mean_loss = first.annealing.mean_loss;
+  }
+  for (const bool too_late : {false, true}) {
+    toy::Training resumed{TrainerOptions{}};
+    resumed.trainer.load_state(saved);
+    if (too_late) resumed.trainer.step(toy::batch(3), [&](const toy::Batch& b) { return toy::loss(resumed.net, b); });
+    Annealing callback;
+    if (too_late) {
+      EXPECT_THROW(resumed.trainer.add_callback(callback), ArgumentError);
+    } else {
+      resumed.trainer.add_callback(callback);
+      EXPECT_EQ(callback.mean_loss, mean_loss);
+    }
+  }
 }
 
 TEST(Callback, AnAbortedStepDoesNotReachAfterCommit) {

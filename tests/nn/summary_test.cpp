@@ -87,7 +87,7 @@ struct TwoPrecisions : Module {
 TEST(ModelSummary, ListsEachPrecisionOfAModule) {
   const Runtime runtime({.seed = 1});
   TwoPrecisions net;
-  EXPECT_EQ(row(summary(net, [&] { return net(Tensor::zeros({2})); }), "").precision, "f32 bf16 f16");
+  EXPECT_EQ(row(summary(net, [&] { return net(Variable(Tensor::zeros({2}), true)); }), "").precision, "f32 bf16 f16");
 }
 
 TEST(ModelSummary, DoesNotChangeStatisticsAndPrintsATotal) {

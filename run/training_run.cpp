@@ -265,10 +265,10 @@ class TrainingRun::Journal {
   /// checkpoints.
   void start_save(SaveTrigger trigger) {
     const Clock::time_point begun = Clock::now();
-    if (trigger == SaveTrigger::kStep && saving_by_clock_) wait_for_save();
+    if (trigger == SaveTrigger::kStep && saving_beside_plan_) wait_for_save();
     if (store_.saving()) return;
     leader_.compare_states(trainer_);
-    saving_by_clock_ = trigger == SaveTrigger::kClock;
+    saving_beside_plan_ = trigger != SaveTrigger::kStep;
     store_.start_save(save_request());
     save_times_->save_started(steady_seconds());
     saving_.stall_seconds += std::chrono::duration<double>(Clock::now() - begun).count();
@@ -502,11 +502,12 @@ class TrainingRun::Journal {
   Clock::time_point last_step_end_;      // end of the last step
   RunRecords::Saving saving_;            // checkpoint activity since the last step
   std::optional<SaveTimes> save_times_;  // from open() on
-  bool saving_by_clock_ = false;         // true if the clock caused the save in flight, or else the last save
-  std::int64_t started_at_ = 0;          // number of committed steps when the run was begun or resumed
-  std::int64_t evaluated_step_ = -1;     // step of the last evaluation
-  std::int64_t saved_step_ = -1;         // step that save_now() saved or load() loaded; -1 after an evaluation
-  std::optional<io::Score> score_;       // score of the evaluation at step evaluated_step_
+  bool saving_beside_plan_ =
+      false;                     // true if the clock or a best score caused the save in flight, or else the last save
+  std::int64_t started_at_ = 0;  // number of committed steps when the run was begun or resumed
+  std::int64_t evaluated_step_ = -1;  // step of the last evaluation
+  std::int64_t saved_step_ = -1;      // step that save_now() saved or load() loaded; -1 after an evaluation
+  std::optional<io::Score> score_;    // score of the evaluation at step evaluated_step_
   std::optional<RunEnd> end_;
   bool opened_ = false, resumed_ = false, loaded_ = false;
   bool mid_step_ = false;  // a batch was skipped, and its step has not been committed yet

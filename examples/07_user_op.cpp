@@ -15,9 +15,11 @@ struct Softsign {
     const Tensor x = in[0].contiguous_copy();
     Tensor y = Tensor::empty(x.shape(), ctx.store_dtype, x.device());
     dispatch_float(x.dtype(), info.name, [&]<class T>(TypeTag<T>) {
+      const T* const from = x.data<T>();
+      T* const into = y.mutable_data<T>();
       for (std::int64_t i = 0; i < x.numel(); ++i) {
-        const auto v = load(x.data<T>()[i]);
-        y.mutable_data<T>()[i] = store<T>(v / (1 + std::abs(v)));
+        const auto v = load(from[i]);
+        into[i] = store<T>(v / (1 + std::abs(v)));
       }
     });
     ctx.save(x);
@@ -30,9 +32,11 @@ struct Softsign {
     Tensor to = gx.destination(0);
     dispatch_float(x.dtype(), info.name, [&]<class T>(TypeTag<T>) {
       dispatch_float(to.dtype(), info.name, [&]<class G>(TypeTag<G>) {
+        const T *const from = x.data<T>(), *const gradient = gy[0].data<T>();
+        G* const into = to.mutable_data<G>();
         for (std::int64_t i = 0; i < x.numel(); ++i) {
-          const auto v = 1 + std::abs(load(x.data<T>()[i]));
-          to.mutable_data<G>()[i] = store<G>(static_cast<Compute<G>>(load(gy[0].data<T>()[i]) / (v * v)));
+          const auto v = 1 + std::abs(load(from[i]));
+          into[i] = store<G>(static_cast<Compute<G>>(load(gradient[i]) / (v * v)));
         }
       });
     });

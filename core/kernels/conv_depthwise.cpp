@@ -212,7 +212,7 @@ class DepthwiseGradient {
     return first_at_least(s_.width, column_of(c), s_.stride[1], s_.out_width);
   }
 
-  /// Adds the sums over pixels [begin, end) of a row of gy for the filter columns [c, c + taps).
+  /// Adds to `sums`, for each filter column in [c, c + taps), the sum of x gy over pixels [begin, end) of a row of gy.
   template <int taps>
   void add(const T* x, const T* gy, std::int64_t c, std::int64_t begin, std::int64_t end, C* sums) const {
     if (begin >= end) return;

@@ -193,8 +193,8 @@ class Arithmetic(unittest.TestCase):
     def test_steps_beside_a_save(self):
         lines = [{"step": 1, "ms": 900.0}, {"step": 2, "ms": 10.0}, {"step": 3, "ms": 30.0, "stall_ms": 20.0}, {"step": 4, "ms": 20.0, "saving": True},
                  {"step": 5, "ms": 30.0, "saving": True}, {"step": 6, "ms": 10.0}]
-        self.assertEqual(bench.beside(lines, 1), {"rate_beside": 0.4, "steps_beside": 2, "steps_without": 2})
-        self.assertEqual(bench.beside(lines[:3], 1), {})
+        self.assertEqual(bench.rate_during_save(lines, 1), {"rate_beside": 0.4, "steps_beside": 2, "steps_without": 2})
+        self.assertEqual(bench.rate_during_save(lines[:3], 1), {})
 
     def test_verdicts(self):
         self.assertEqual(goals.goal("g", 1.15, 1.1, 1.2)["verdict"], "met")

@@ -113,9 +113,11 @@ class Report(ProgramTest):
             with self.subTest(program=program.name):
                 folder = self.folder / number
                 self.train(program, folder, "--steps", 4, "--eval-every", 2)
-                value = [line[number] for line in metrics(folder) if number in line][-1]
-                row = next(line for line in run(DOCTOR, "inspect", folder).stdout.splitlines() if line.startswith("  step 4"))
-                self.assertTrue(row.endswith(f"  score {float(f'{value:.6g}'):g} ({direction}), the best"), row)
+                values = [line[number] for line in metrics(folder) if number in line]
+                value = max(values) if direction.startswith("higher") else min(values)
+                text = run(DOCTOR, "inspect", folder).stdout
+                best, = (line for line in text.splitlines() if line.endswith(", the best"))
+                self.assertTrue(best.endswith(f"  score {float(f'{value:.6g}'):g} ({direction}), the best"), text)
                 self.assertIn(f"score ({direction})", self.page(folder).text)
 
     def test_a_folder_that_is_no_run_is_one_line_and_exit_20(self):

@@ -39,6 +39,11 @@ def is_pending(pid, number):
     return int(status(pid, "ShdPnd") or "0", 16) >> (number - 1) & 1 == 1
 
 
+def is_stopped(pid):
+    """True once every thread has stopped: until then a thread may still handle another signal."""
+    return all("\nState:\tT" in (task / "status").read_text() for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+
+
 def wait_until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
@@ -126,6 +131,7 @@ class Ranks(ProgramTest):
                 launcher, = children(process.pid)
                 for pid in ranks if name == "all" else ():  # stopped ranks cannot end before the supervisor gets the signal
                     os.kill(pid, signal.SIGSTOP)
+                    wait_until(lambda pid=pid: is_stopped(pid))
                 for pid in (launcher, mpirun, *ranks) if name == "all" else ():
                     os.kill(pid, signal.SIGTERM)
                 time.sleep(0.5)  # so that the system does not merge the two signals into one
@@ -140,6 +146,7 @@ class Ranks(ProgramTest):
         process, mpirun, ranks = self.start_run(folder)
         for pid in ranks:  # stopped ranks cannot finish their step, so that the second signal finds them
             os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: all(map(is_stopped, ranks)))
         os.kill(process.pid, signal.SIGTERM)
         wait_until(lambda: any(is_pending(pid, signal.SIGTERM) for pid in ranks))
         os.kill(process.pid, signal.SIGTERM)

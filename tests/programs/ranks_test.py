@@ -202,7 +202,8 @@ class Ranks(ProgramTest):
     def test_a_rank_with_other_weights_is_named_and_the_run_goes_on(self):
         err = self.expect_undisturbed("other", "--ranks", 2, "--inject", f"scale-weight@step=7,path={WEIGHT},factor=1.001,rank=1",
                                       died='"kind":"died".*exit code 52')
-        self.assertRegex(err, "rank 1 and rank 0 disagree about .* after step 10")
+        # The checkpoint of step 10 is skipped if a slow disk is still writing that of step 5; step 12 is the last.
+        self.assertRegex(err, "rank 1 and rank 0 disagree about .* after step 1[02]")
 
     def test_a_full_disk_of_rank_0_is_survived(self):
         self.expect_undisturbed("full", "--ranks", 2, "--inject", "enospc@step=5", "--save-failure", "continue")
